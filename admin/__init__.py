@@ -1,0 +1,1 @@
+"""Operators: vmq-admin and the node's local door."""

@@ -1,0 +1,1 @@
+"""MQTT behaviour: fronts, sessions, queues, routing, retained, wills, auth, hooks; the node that wires all."""

@@ -1,0 +1,1 @@
+"""The other nodes: identity, slots, cluster time. Knows no MQTT packet."""

@@ -1,0 +1,1 @@
+"""vernemq.conf: schema, parser, environment, shipped files."""

@@ -1,0 +1,1 @@
+"""Living through partitions: the policy table."""

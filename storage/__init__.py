@@ -1,0 +1,1 @@
+"""The disk: engines, group commit, key layout, the data directory. Knows bytes and keys."""
