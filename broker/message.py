@@ -1,0 +1,45 @@
+"""A message inside the broker: what was accepted, independent of any protocol version.
+
+A message is made once, when a PUBLISH (or a will) is accepted, and shared by every queue that it goes to. It is never
+changed afterwards, except for `frame` and `frame_key`, a memory of the last encoding so that a fan-out encodes once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Origin(msgspec.Struct, frozen=True, gc=False):
+    """Who accepted a message: node name and the boot of that node, the first two parts of every `mid`."""
+
+    node: str
+    boot: int
+
+
+class Message(msgspec.Struct, gc=False):
+    """An application message with its identity.
+
+    `mid` is `(origin.node, origin.boot, counter)` and travels through links, queues, stores and events (architecture 4.2).
+    `properties` holds only what v5 forwards unchanged (payload format, content type, response topic, correlation data,
+    user properties); `expires_at` is cluster time in ms, 0 for never.
+    """
+
+    mountpoint: str
+    topic: str
+    payload: bytes
+    qos: int
+    retain: bool
+    properties: dict[str, Any] | None
+    expires_at: int
+    publisher: str
+    origin: Origin
+    counter: int
+    frame_key: int = -1
+    frame: bytes = b""
+
+    @property
+    def mid(self) -> tuple[str, int, int]:
+        """The message's identity in the whole cluster and for all time."""
+        return (self.origin.node, self.origin.boot, self.counter)
