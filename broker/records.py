@@ -1,0 +1,200 @@
+"""How sessions, queue entries and messages look on disk. Version 1.
+
+Records are msgpack arrays made by msgspec: fields are only ever added at the end, with a default, so that an older
+record stays readable. What is found but cannot be read raises `RecordError`, which names the key.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from .message import Message, Origin
+
+QUEUED = 0
+"""The entry waits to be sent, or was sent and not answered."""
+RELEASED = 2
+"""QoS 2: PUBREC was seen, the message is gone, PUBREL is owed."""
+
+
+class RecordError(Exception):
+    """A record of the message database cannot be read: says which key and why."""
+
+
+class WillRecord(msgspec.Struct, array_like=True, gc=False):
+    """A will as it waits for its connection to end. `delay_s` is in seconds, already capped."""
+
+    topic: str
+    payload: bytes
+    qos: int
+    retain: bool
+    properties: dict[str, Any] | None
+    expiry_s: int
+    delay_s: int
+
+
+class SessionRecord(msgspec.Struct, array_like=True):
+    """What a restart must know of a session (P7).
+
+    `expires_at` and `will_at` are cluster time in ms, 0 for none; `next_seq` is a number that no entry has had yet;
+    `attached` says that a connection was there when the record was written.
+    """
+
+    mountpoint: str
+    client_id: str
+    incarnation: int
+    durable: bool
+    version: int
+    username: str | None
+    expiry_s: int
+    attached: bool
+    expires_at: int
+    will: WillRecord | None
+    will_at: int
+    first_seq: int
+    next_seq: int
+    sent_below: int
+    overrides: dict[str, Any]
+
+
+class MessageRecord(msgspec.Struct, array_like=True, gc=False):
+    """A message without its topic's mountpoint, which the key or the session knows."""
+
+    topic: str
+    payload: bytes
+    qos: int
+    retain: bool
+    properties: dict[str, Any] | None
+    expires_at: int
+    publisher: str
+    node: str
+    boot: int
+    counter: int
+
+
+class EntryRecord(msgspec.Struct, array_like=True, gc=False):
+    """A queue entry: the message inline, or its mid where several queues hold it, or only the state RELEASED.
+
+    `group` is the `$share/...` filter that chose this queue, empty for an ordinary subscription.
+    """
+
+    state: int
+    epoch: int
+    qos: int
+    retain: bool
+    identifiers: tuple[int, ...]
+    message: MessageRecord | None
+    mid: bytes
+    group: str
+
+
+class SubscriptionRecord(msgspec.Struct, array_like=True, gc=False):
+    """The options of a subscription; the filter, `$share` included, is in the key."""
+
+    qos: int
+    no_local: bool
+    retain_as_published: bool
+    retain_handling: int
+    identifier: int
+
+
+class InboundRecord(msgspec.Struct, array_like=True, gc=False):
+    """An inbound QoS 2 packet id between PUBLISH and PUBREL: its mid's counter, and whether the message was routed."""
+
+    boot: int
+    counter: int
+    routed: bool
+
+
+class Origins:
+    """One `Origin` object for all messages of the same node and boot."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int], Origin] = {}
+
+    def get(self, node: str, boot: int) -> Origin:
+        """The shared `Origin` of that node and boot."""
+        origin = self._known.get((node, boot))
+        if origin is None:
+            origin = self._known[(node, boot)] = Origin(node, boot)
+        return origin
+
+
+encode = msgspec.msgpack.Encoder().encode
+_session = msgspec.msgpack.Decoder(SessionRecord)
+_message = msgspec.msgpack.Decoder(MessageRecord)
+_entry = msgspec.msgpack.Decoder(EntryRecord)
+_subscription = msgspec.msgpack.Decoder(SubscriptionRecord)
+_inbound = msgspec.msgpack.Decoder(InboundRecord)
+
+
+def _decode(decoder: msgspec.msgpack.Decoder[Any], key: bytes, value: bytes) -> Any:
+    try:
+        return decoder.decode(value)
+    except msgspec.MsgspecError as error:
+        raise RecordError(f"message database: the record at key {key!r} cannot be read: {error}") from None
+
+
+def decode_session(key: bytes, value: bytes) -> SessionRecord:
+    """The session record found at `key`."""
+    record: SessionRecord = _decode(_session, key, value)
+    return record
+
+
+def decode_entry(key: bytes, value: bytes) -> EntryRecord:
+    """The queue entry found at `key`."""
+    record: EntryRecord = _decode(_entry, key, value)
+    return record
+
+
+def decode_subscription(key: bytes, value: bytes) -> SubscriptionRecord:
+    """The subscription found at `key`."""
+    record: SubscriptionRecord = _decode(_subscription, key, value)
+    return record
+
+
+def decode_inbound(key: bytes, value: bytes) -> InboundRecord:
+    """The inbound QoS 2 state found at `key`."""
+    record: InboundRecord = _decode(_inbound, key, value)
+    return record
+
+
+def decode_message(key: bytes, value: bytes, mountpoint: str, origins: Origins) -> Message:
+    """The message body found at `key`."""
+    return to_message(_decode(_message, key, value), mountpoint, origins)
+
+
+def to_record(message: Message) -> MessageRecord:
+    """The message as it is written."""
+    return MessageRecord(
+        message.topic,
+        message.payload,
+        message.qos,
+        message.retain,
+        message.properties,
+        message.expires_at,
+        message.publisher,
+        message.origin.node,
+        message.origin.boot,
+        message.counter,
+    )
+
+
+def to_message(record: MessageRecord, mountpoint: str, origins: Origins) -> Message:
+    """The message as it was accepted."""
+    properties = record.properties
+    if properties and "user_property" in properties:
+        properties["user_property"] = [(name, value) for name, value in properties["user_property"]]
+    return Message(
+        mountpoint,
+        record.topic,
+        record.payload,
+        record.qos,
+        record.retain,
+        properties,
+        record.expires_at,
+        record.publisher,
+        origins.get(record.node, record.boot),
+        record.counter,
+    )

@@ -1,0 +1,68 @@
+"""Deadlines in cluster time: one heap for a whole node, driven from outside.
+
+The core says when it next wants to be woken (`wake_at`), the shell or the simulator calls `run` at that time or later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+
+
+class Timer:
+    """A deadline that has not come yet. `callback` is None once it ran or was cancelled."""
+
+    __slots__ = ("callback", "when_ms")
+
+    def __init__(self, when_ms: int, callback: Callable[[], None]) -> None:
+        self.when_ms = when_ms
+        self.callback: Callable[[], None] | None = callback
+
+
+class Timers:
+    """All deadlines of a node. Those of the same millisecond run in the order in which they were set."""
+
+    def __init__(self, wake_at: Callable[[int], None]) -> None:
+        self._wake_at = wake_at
+        self._heap: list[tuple[int, int, Timer]] = []
+        self._order = 0
+        self._cancelled = 0
+
+    def at(self, when_ms: int, callback: Callable[[], None]) -> Timer:
+        """Call `callback` once cluster time has reached `when_ms`."""
+        timer = Timer(when_ms, callback)
+        self._order += 1
+        heappush(self._heap, (when_ms, self._order, timer))
+        if self._heap[0][2] is timer:
+            self._wake_at(when_ms)
+        return timer
+
+    def cancel(self, timer: Timer | None) -> None:
+        """Forget a deadline; one that is None, has run or was cancelled before is no matter."""
+        if timer is None or timer.callback is None:
+            return
+        timer.callback = None
+        self._cancelled += 1
+        if self._cancelled > 64 and self._cancelled * 2 > len(self._heap):
+            self._heap = [item for item in self._heap if item[2].callback is not None]
+            heapify(self._heap)
+            self._cancelled = 0
+
+    def run(self, now_ms: int) -> None:
+        """Run all that is due. What a callback sets for now or earlier waits for the next call, so this always ends."""
+        last = self._order
+        heap = self._heap
+        while heap and heap[0][0] <= now_ms and heap[0][1] <= last:
+            timer = heappop(heap)[2]
+            callback = timer.callback
+            if callback is None:
+                self._cancelled -= 1
+                continue
+            timer.callback = None
+            callback()
+            heap = self._heap
+        if heap:
+            self._wake_at(heap[0][0])
+
+    def __len__(self) -> int:
+        return len(self._heap) - self._cancelled

@@ -1,0 +1,33 @@
+"""Who is who in a cluster: slots of client ids, and the numbers that make a message's identity unique for all time."""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+SLOTS = 256
+"""Number of slots, fixed per cluster (architecture 3)."""
+
+
+def slot_of(mountpoint: str, client_id: str) -> int:
+    """The slot, 0 to 255, that a client id belongs to: the same on every node and after every restart."""
+    return crc32(f"{mountpoint}\0{client_id}".encode()) % SLOTS
+
+
+class Numbers:
+    """Numbers that no other process of this node ever gave out: the boot (raised durably at each start) and a counter."""
+
+    __slots__ = ("boot", "counter")
+
+    def __init__(self, boot: int) -> None:
+        assert 0 < boot < 1 << 24, boot
+        self.boot = boot
+        self.counter = 0
+
+    def next(self) -> int:
+        """The next counter of this boot, the third part of a `mid`."""
+        self.counter += 1
+        return self.counter
+
+    def unique(self) -> int:
+        """A 64-bit number that is larger than every earlier one of this node, across restarts."""
+        return self.boot << 40 | self.next()
