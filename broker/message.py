@@ -23,7 +23,8 @@ class Message(msgspec.Struct, gc=False):
 
     `mid` is `(origin.node, origin.boot, counter)` and travels through links, queues, stores and events (architecture 4.2).
     `properties` holds only what v5 forwards unchanged (payload format, content type, response topic, correlation data,
-    user properties); `expires_at` is cluster time in ms, 0 for never.
+    user properties); `expires_at` is cluster time in ms, 0 for never; `shared` says that several durable queues hold it, so
+    that its body is stored once, under its mid.
     """
 
     mountpoint: str
@@ -36,6 +37,7 @@ class Message(msgspec.Struct, gc=False):
     publisher: str
     origin: Origin
     counter: int
+    shared: bool = False
     frame_key: int = -1
     frame: bytes = b""
 

@@ -1,0 +1,83 @@
+"""What the node core needs of the configuration, resolved once at start (names as in vernemq.conf where they exist)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Options(msgspec.Struct, kw_only=True):
+    """Limits and behaviour of one node. Units stand last in a name; -1 or 0 mean what vernemq.conf says they mean."""
+
+    allow_anonymous: bool = False
+    max_client_id_size: int = 100
+    max_subscriptions_per_client: int = 0
+    retry_interval_s: int = 20
+    max_inflight_messages: int = 20
+    receive_max_client: int = 65535
+    receive_max_broker: int = 65535
+    max_online_messages: int = 1000
+    max_offline_messages: int = 1000
+    override_max_online_messages: bool = False
+    queue_type: str = "fifo"
+    persistent_client_expiration_s: int = 0
+    max_last_will_delay_s: int = -1
+    suppress_lwt_on_session_takeover: bool = False
+    max_message_rate: int = 0
+    max_message_size: int = 0
+    upgrade_outgoing_qos: bool = False
+    mqtt_connect_timeout_ms: int = 5000
+    topic_alias_max_client: int = 0
+    topic_alias_max_broker: int = 0
+    topic_max_depth: int = 10
+    shared_subscription_policy: str = "prefer_local"
+    disconnect_on_unauthorized_publish_v3: bool = False
+    keepalive_as_warning: bool = True
+    allow_register_during_netsplit: str = "off"
+    allow_publish_during_netsplit: str = "off"
+    allow_subscribe_during_netsplit: str = "off"
+    allow_unsubscribe_during_netsplit: str = "off"
+    expire_retain_cache_s: int = 0
+    retained_max_messages: int = 0
+    retained_max_bytes: int = 0
+    memory_window: int = 256
+    pause_reading_bytes: int = 16 << 20
+    out_buffer_bytes: int = 1 << 20
+    systree_enabled: bool = True
+    systree_interval_ms: int = 20000
+    systree_mountpoint: str = ""
+    systree_qos: int = 0
+    systree_retain: bool = False
+
+
+_FROM_SETTINGS = {
+    "retry_interval": "retry_interval_s",
+    "logging.keepalive_as_warning": "keepalive_as_warning",
+    "mqtt_connect_timeout": "mqtt_connect_timeout_ms",
+    "expire_retain_cache": "expire_retain_cache_s",
+    "retained.max_messages": "retained_max_messages",
+    "retained.max_bytes": "retained_max_bytes",
+    "queue.memory_window": "memory_window",
+    "flow.pause_reading_bytes": "pause_reading_bytes",
+    "flow.out_buffer_bytes": "out_buffer_bytes",
+    "systree_interval": "systree_interval_ms",
+}
+"""Configuration key -> field, where the names differ."""
+
+_NEVER = {"persistent_client_expiration": 0, "max_last_will_delay": -1}
+"""Durations for which the configuration knows a word (`never`, `client`), and what that is here."""
+
+
+def from_settings(settings: Any) -> Options:
+    """The options that a parsed vernemq.conf asks for."""
+    values: dict[str, Any] = {}
+    for key, field in _FROM_SETTINGS.items():
+        values[field] = settings[key]
+    for key, never in _NEVER.items():
+        value = settings[key]
+        values[key + "_s"] = never if value is None else value
+    for field in Options.__struct_fields__:
+        if field not in values:
+            values[field] = settings[field]
+    return Options(**values)

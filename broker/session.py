@@ -1,0 +1,287 @@
+"""The session: what the standard calls Session State, which outlives connections (MQTT 5.0 section 4.1).
+
+It lives at the slot's primary, holds subscriptions, queue, QoS 2 state of both directions, the will and the expiry, and
+writes every change of them to the store in the batch of its cause. A clean session is the same object without a store;
+only a will makes it leave a record, so that a killed node still fires it (P5).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..cluster.identity import slot_of
+from ..storage import keys
+from .durable_queue import DurableQueue
+from .queue import Queue
+from .records import InboundRecord, SessionRecord, SubscriptionRecord, WillRecord, encode
+from .subscriptions import Subscription
+
+if TYPE_CHECKING:
+    from .front import Front
+    from .node import Node
+    from .timers import Timer
+
+NEVER = 0xFFFFFFFF
+"""A session expiry interval that never ends (MQTT 5.0 section 3.1.2.11.2)."""
+
+
+class Session:
+    """One client id's session. `front` is None while no connection is there; times are cluster time in ms."""
+
+    __slots__ = (
+        "client_id",
+        "durable",
+        "ended",
+        "expires_at",
+        "expiry_s",
+        "expiry_timer",
+        "front",
+        "grouped",
+        "inbound",
+        "incarnation",
+        "key",
+        "mountpoint",
+        "node",
+        "overrides",
+        "queue",
+        "stored",
+        "subscriptions",
+        "username",
+        "version",
+        "will",
+        "will_at",
+        "will_timer",
+    )
+
+    def __init__(self, node: Node, mountpoint: str, client_id: str, incarnation: int, durable: bool) -> None:
+        self.node = node
+        self.mountpoint = mountpoint
+        self.client_id = client_id
+        self.incarnation = incarnation
+        self.durable = durable
+        self.key = keys.client_key(slot_of(mountpoint, client_id), mountpoint, client_id)
+        self.version = 4
+        self.username: str | None = None
+        self.expiry_s = 0
+        self.expires_at = 0
+        self.expiry_timer: Timer | None = None
+        self.front: Front | None = None
+        self.subscriptions: dict[str, Subscription] = {}
+        self.grouped = False
+        self.inbound: dict[int, InboundRecord] = {}
+        self.will: WillRecord | None = None
+        self.will_at = 0
+        self.will_timer: Timer | None = None
+        self.overrides: dict[str, Any] = {}
+        self.stored = False
+        self.ended = False
+        self.queue: Queue = DurableQueue(node, self, self.key) if durable else Queue(node, self)
+
+    @property
+    def online(self) -> bool:
+        """A connection is there."""
+        return self.front is not None
+
+    # -- the record on disk
+
+    def save(self) -> None:
+        """Write the session record with the open batch; a clean session has one only while it has a will."""
+        if self.ended:
+            return
+        if not self.durable and self.will is None:
+            if self.stored:
+                self.node.store.delete(keys.session_key(self.key))
+                self.stored = False
+            return
+        queue = self.queue
+        first = following = sent = 0
+        if isinstance(queue, DurableQueue):
+            first, following, sent = queue.first_seq, queue.reserved, queue.sent_below
+        record = SessionRecord(
+            self.mountpoint,
+            self.client_id,
+            self.incarnation,
+            self.durable,
+            self.version,
+            self.username,
+            self.expiry_s,
+            self.front is not None,
+            self.expires_at,
+            self.will,
+            self.will_at,
+            first,
+            following,
+            sent,
+            self.overrides,
+        )
+        self.node.store.put(keys.session_key(self.key), encode(record))
+        self.stored = True
+
+    # -- subscriptions
+
+    def subscribe(self, text: str, subscription: Subscription) -> bool:
+        """Add or replace a subscription [MQTT-3.8.4-3]; True if its filter was new."""
+        new = text not in self.subscriptions
+        self.subscriptions[text] = subscription
+        self.grouped = self.grouped or subscription.group is not None
+        self.node.router.table(self.mountpoint).add(subscription)
+        if self.durable:
+            record = SubscriptionRecord(
+                subscription.qos,
+                subscription.no_local,
+                subscription.retain_as_published,
+                subscription.retain_handling,
+                subscription.identifier,
+            )
+            self.node.store.put(self._subscription_key(text), encode(record))
+        return new
+
+    def unsubscribe(self, text: str) -> bool:
+        """Remove a subscription; False if there was none [MQTT5-3.11.3-1]."""
+        subscription = self.subscriptions.pop(text, None)
+        if subscription is None:
+            return False
+        self.node.router.table(self.mountpoint).remove(self, subscription.filter, subscription.group)
+        if self.durable:
+            self.node.store.delete(self._subscription_key(text))
+        return True
+
+    def _subscription_key(self, text: str) -> bytes:
+        return keys.subscription_prefix(self.key, self.incarnation) + text.encode()
+
+    # -- inbound QoS 2
+
+    def open_inbound(self, packet_id: int, record: InboundRecord) -> bool:
+        """Remember the packet id until PUBREL. True if that has to be safe before anything leaves (review, hole 12)."""
+        self.inbound[packet_id] = record
+        return self._write_inbound(packet_id, record)
+
+    def routed_inbound(self, packet_id: int) -> None:
+        """The message of this packet id was routed, in the open batch: a repeated PUBLISH is only answered."""
+        record = self.inbound.get(packet_id)
+        if record is not None:
+            record.routed = True
+            self._write_inbound(packet_id, record)
+
+    def _write_inbound(self, packet_id: int, record: InboundRecord) -> bool:
+        if self.durable:
+            self.node.store.put(self._inbound_key(packet_id), encode(record))
+        return self.durable
+
+    def close_inbound(self, packet_id: int) -> bool:
+        """PUBREL: forget the packet id. True if that has to be safe before PUBCOMP."""
+        if self.inbound.pop(packet_id, None) is None:
+            return False
+        if self.durable:
+            self.node.store.delete(self._inbound_key(packet_id))
+        return self.durable
+
+    def _inbound_key(self, packet_id: int) -> bytes:
+        return keys.inbound_prefix(self.key, self.incarnation) + packet_id.to_bytes(2, "big")
+
+    # -- connection and expiry
+
+    def attach(self, front: Front, window: int) -> None:
+        """A connection has this session; timers of its absence stop [MQTT5-3.1.3-9]."""
+        timers = self.node.timers
+        timers.cancel(self.expiry_timer)
+        timers.cancel(self.will_timer)
+        self.expires_at = self.will_at = 0
+        self.front = front
+        self.queue.attach(front, window)
+        self.save()
+
+    def detach(self, fire_will: bool) -> None:
+        """The connection is gone. The will fires, waits, or is given up; a session without expiry ends."""
+        if self.front is None:
+            return
+        self.front = None
+        self.queue.detach()
+        if not fire_will:
+            self.will = None
+        if self.expiry_s == 0:
+            self.end("disconnected")
+            return
+        now = self.node.now
+        if self.expiry_s != NEVER:
+            self.expires_at = now + self.expiry_s * 1000
+        if self.will is not None:
+            if self.will.delay_s == 0:
+                self.fire_will()
+            else:
+                self.will_at = now + min(self.will.delay_s, self.expiry_s) * 1000
+        self.save()
+        self._set_timers()
+        self.node.client_offline(self)
+        self._hand_over()
+
+    def _set_timers(self) -> None:
+        timers = self.node.timers
+        if self.will_at:
+            self.will_timer = timers.at(self.will_at, self._will_due)
+        if self.expires_at:
+            self.expiry_timer = timers.at(self.expires_at, self._expire)
+
+    def _will_due(self) -> None:
+        self.fire_will()
+        self.save()
+
+    def _expire(self) -> None:
+        self.end("expired")
+
+    def resume_absence(self, was_attached: bool) -> None:
+        """After a restart: deadlines go on where they were; a connection that the restart cut ends now."""
+        if was_attached:
+            self.expires_at = self.will_at = 0
+            now = self.node.now
+            if self.expiry_s == 0:
+                self.end("restart")
+                return
+            if self.expiry_s != NEVER:
+                self.expires_at = now + self.expiry_s * 1000
+            if self.will is not None:
+                self.will_at = now + min(self.will.delay_s, self.expiry_s) * 1000
+            self.save()
+        self._set_timers()
+
+    def _hand_over(self) -> None:
+        """Messages of shared subscriptions go to members that are there (MQTT 5.0 section 4.8.2)."""
+        if self.grouped:
+            self.node.router.redistribute(self)
+
+    # -- will and end
+
+    def fire_will(self) -> None:
+        """Publish the will, in the same batch in which it is forgotten: exactly once (review, hole 19)."""
+        will = self.will
+        if will is None:
+            return
+        self.will = None
+        self.will_at = 0
+        self.node.timers.cancel(self.will_timer)
+        self.node.publish_will(self, will)
+
+    def end(self, reason: str) -> None:
+        """The session is over: a will that still waits is published [MQTT5-3.1.2-8], everything it had is deleted."""
+        if self.ended:
+            return
+        self.front = None
+        self.node.timers.cancel(self.expiry_timer)
+        self.fire_will()
+        if self.grouped:
+            self.queue.front = None
+            self.node.router.redistribute(self)
+        store = self.node.store
+        for text in list(self.subscriptions):
+            self.unsubscribe(text)
+        if self.durable:
+            for packet_id in self.inbound:
+                store.delete(self._inbound_key(packet_id))
+        self.inbound.clear()
+        self.queue.discard()
+        if self.stored:
+            store.delete(keys.session_key(self.key))
+            self.stored = False
+        self.ended = True
+        self.node.slots.forget(self)
+        self.node.session_ended(self, reason)
