@@ -8,6 +8,7 @@ of the store's batches; a crash between two of them repeats an answer or a QoS 1
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..storage.keys import queue_prefix
@@ -324,20 +325,17 @@ class DurableQueue(Queue):
                 return total
             start = keys[-1] + b"\x00"
 
-    def hand_over(self) -> list[Entry]:
-        """Take out the shared-group messages that another member may get, those on disk as well."""
-        given = []
+    def hand_over(self, group: str, give: Callable[[Entry], bool]) -> None:
+        """Offer the messages of a shared subscription to its other members, those on disk as well."""
         for entry in self.live_entries():
-            sent = entry.seq < self.sent_below
-            if entry.group and entry.state == QUEUED and not (entry.qos == 2 and sent):
-                given.append(entry)
+            if entry.group == group and entry.state == QUEUED and give(entry):
                 self._forget(entry)
                 self.backlog -= 1
-        return given
 
     def live_entries(self) -> list[Entry]:
         """Every entry on disk, oldest first; only while no connection is there."""
         assert self.front is None
+        self.backlog = self.size
         return self._decode_all(self._scan(0, False))
 
     def discard(self) -> None:

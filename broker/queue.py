@@ -9,6 +9,7 @@ wait. QoS 0 has neither seq nor id; it goes at once, or waits its turn behind a 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -251,18 +252,14 @@ class Queue:
         """Messages that wait, those in flight not counted."""
         return len(self.waiting)
 
-    def hand_over(self) -> list[Entry]:
-        """Take out the shared-group messages that another member may get: never a QoS 2 message that was sent."""
-        given = [e for e in self.inflight.values() if e.group and e.qos == 1]
-        for entry in given:
-            del self.inflight[entry.packet_id]
-        given += [e for e in self.waiting if e.group and e.qos]
-        if given:
-            gone = {id(e) for e in given}
-            self.waiting = deque(e for e in self.waiting if id(e) not in gone)
-            for entry in given:
+    def hand_over(self, group: str, give: Callable[[Entry], bool]) -> None:
+        """Offer the messages of a shared subscription to its other members; what `give` takes is finished here."""
+        for entry in [e for e in self.inflight.values() if e.group == group and e.message is not None]:
+            if give(entry):
+                del self.inflight[entry.packet_id]
                 self._forget(entry)
-        return given
+        kept = [e for e in self.waiting if e.group != group or not e.qos or not give(e)]
+        self.waiting = deque(kept)
 
     def discard(self) -> None:
         """The session has ended: nothing in here is wanted any more."""

@@ -31,7 +31,7 @@ class Session:
     __slots__ = (
         "client_id",
         "durable",
-        "ended",
+        "ending",
         "expires_at",
         "expiry_s",
         "expiry_timer",
@@ -74,7 +74,7 @@ class Session:
         self.will_timer: Timer | None = None
         self.overrides: dict[str, Any] = {}
         self.stored = False
-        self.ended = False
+        self.ending = False
         self.queue: Queue = DurableQueue(node, self, self.key) if durable else Queue(node, self)
 
     @property
@@ -86,7 +86,7 @@ class Session:
 
     def save(self) -> None:
         """Write the session record with the open batch; a clean session has one only while it has a will."""
-        if self.ended:
+        if self.ending:
             return
         if not self.durable and self.will is None:
             if self.stored:
@@ -263,13 +263,14 @@ class Session:
 
     def end(self, reason: str) -> None:
         """The session is over: a will that still waits is published [MQTT5-3.1.2-8], everything it had is deleted."""
-        if self.ended:
+        if self.ending:
             return
+        self.ending = True
         self.front = None
         self.node.timers.cancel(self.expiry_timer)
         self.fire_will()
+        self.queue.front = None
         if self.grouped:
-            self.queue.front = None
             self.node.router.redistribute(self)
         store = self.node.store
         for text in list(self.subscriptions):
@@ -282,6 +283,5 @@ class Session:
         if self.stored:
             store.delete(keys.session_key(self.key))
             self.stored = False
-        self.ended = True
         self.node.slots.forget(self)
         self.node.session_ended(self, reason)

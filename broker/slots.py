@@ -63,13 +63,15 @@ class Slots:
         if self._sessions.get((session.mountpoint, session.client_id)) is session:
             del self._sessions[session.mountpoint, session.client_id]
 
-    def register(self, request: Registration, reply: Callable[[Session, bool], None]) -> None:
-        """Make `request.front` the one owner of its client id; answers the session and whether it was present.
+    def register(self, request: Registration, reply: Callable[[Session, bool, bool], None]) -> None:
+        """Make `request.front` the one owner of its client id; answers the session, whether it was present, and
+        whether anything was written that must be safe before CONNACK.
 
         An older connection is told 0x8E and closed first [MQTT-3.1.4-2] [MQTT5-3.1.4-3]; Clean Start ends the old
         session [MQTT-3.1.2-6] [MQTT5-3.1.2-4].
         """
         node = self._node
+        before = node.store.bytes_waiting
         key = (request.mountpoint, request.client_id)
         session = self._sessions.get(key)
         if session is not None and session.front is not None:
@@ -93,7 +95,7 @@ class Slots:
         session.will = request.will
         apply_limits(session)
         session.attach(request.front, request.window)
-        reply(session, present)
+        reply(session, present, node.store.bytes_waiting != before)
 
     def load(self) -> int:
         """Bring back every session that the store holds; deadlines go on. Returns how many there are."""

@@ -1,0 +1,321 @@
+"""CONNECT, PINGREQ and DISCONNECT: the rules of a connection's begin and end, for all three versions (INV 6.2)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..mqtt import packets
+from ..mqtt.errors import WireError
+from ..mqtt.reasons import ReasonCode, connect_return_for
+from ..mqtt.topics import levels
+from . import authenticating
+from .hooks import Refuse, Subscriber, Verdict
+from .records import WillRecord
+from .session import NEVER, Session
+from .slots import Registration
+
+if TYPE_CHECKING:
+    from .front import Front
+
+V3_PING = b"\xd0\x00"
+
+
+def connect(front: Front, packet: packets.Connect) -> None:
+    """CONNECT: check, authenticate, authorise the will, register, answer."""
+    front.cancel_timer("connect")
+    node = front.node
+    front.version = packet.version
+    node.counters.connect_received[packet.version == 5] += 1
+    front.connect_packet = packet
+    front.frame_key = 16 if packet.version == 5 else 0
+    if front.username is None:
+        front.username = packet.username
+    front.mountpoint = front.origin.listener.mountpoint
+    problem = _problem(front, packet)
+    if problem is not None:
+        refuse(front, *problem)
+        return
+    front.client_id = packet.client_id or node.new_client_id()
+    front.subscriber = Subscriber(front.mountpoint, front.client_id)
+    properties = packet.properties or {}
+    front.problem_information = properties.get("request_problem_information", 1) != 0
+    front.client_packet_limit = properties.get("maximum_packet_size", 0)
+    if "authentication_method" in properties:
+        authenticating.begin(front, properties)
+    else:
+        authenticate(front)
+
+
+def _problem(front: Front, packet: packets.Connect) -> tuple[ReasonCode, str] | None:
+    """What forbids this CONNECT before anybody is asked."""
+    options = front.node.options
+    number = packet.version | (0x80 if packet.bridge else 0)
+    if number not in front.origin.listener.allowed_protocol_versions:
+        return ReasonCode.UNSUPPORTED_PROTOCOL_VERSION, f"protocol version {number} is not allowed on this listener"
+    if not packet.client_id and (packet.version == 3 or (packet.version == 4 and not packet.clean_start)):
+        # [MQTT-3.1.3-8]; 3.1 knows no empty client identifier at all
+        return ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "an empty client identifier needs a clean session"
+    if len(packet.client_id.encode()) > options.max_client_id_size:
+        return ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, f"client identifier above {options.max_client_id_size} bytes"
+    will = packet.will
+    if will is not None:
+        depth = options.topic_max_depth
+        if will.topic.startswith("$") or (depth and levels(will.topic) > depth):
+            return ReasonCode.TOPIC_NAME_INVALID, "the will's topic is not allowed"
+    return None
+
+
+def authenticate(front: Front) -> None:
+    """Ask the registration chain, unless the listener or the node takes everybody (INV 1.2)."""
+    packet = front.connect_packet
+    assert packet is not None
+    if front.node.options.allow_anonymous or front.origin.listener.allow_anonymous_override:
+        authorise_will(front)
+        return
+    arguments: list[Any] = [front.peer, front.subscriber, front.username, packet.password, packet.clean_start]
+    hook = "auth_on_register"
+    if packet.version == 5:
+        hook = "auth_on_register_m5"
+        arguments.append(packet.properties or {})
+    if front.origin.listener.forward_connection_opts:
+        arguments.append(front.origin.connection_options())
+    chain = front.origin.listener.auth_plugins or None
+    front.decide(front.node.hooks.ask(hook, *arguments, chain=chain), lambda verdict: _authenticated(front, verdict))
+
+
+def _authenticated(front: Front, verdict: Verdict) -> None:
+    if isinstance(verdict, Refuse):
+        refuse_verdict(front, verdict)
+        return
+    packet = front.connect_packet
+    assert packet is not None
+    modifiers = front.modifiers = dict(verdict.modifiers)
+    front.username = modifiers.get("username", front.username)
+    if "subscriber_id" in modifiers:
+        front.mountpoint, front.client_id = modifiers["subscriber_id"]
+    front.mountpoint = modifiers.get("mountpoint", front.mountpoint)
+    front.client_id = modifiers.get("client_id", front.client_id)
+    front.subscriber = Subscriber(front.mountpoint, front.client_id)
+    packet.clean_start = modifiers.get("clean_session", modifiers.get("clean_start", packet.clean_start))
+    if "max_message_size" in modifiers:
+        front.decoder.max_packet_size = modifiers["max_message_size"]
+    authorise_will(front)
+
+
+def authorise_will(front: Front) -> None:
+    """The will passes auth_on_publish at CONNECT time (INV 6.2)."""
+    packet = front.connect_packet
+    assert packet is not None
+    will = packet.will
+    if will is None:
+        register(front)
+        return
+    arguments: list[Any] = [front.username, front.subscriber, will.qos, will.topic, will.payload, will.retain]
+    hook = "auth_on_publish"
+    if packet.version == 5:
+        hook = "auth_on_publish_m5"
+        arguments.append(will.properties or {})
+    chain = front.origin.listener.authz_plugins or None
+    front.decide(front.node.hooks.ask(hook, *arguments, chain=chain), lambda verdict: _will_authorised(front, verdict))
+
+
+def _will_authorised(front: Front, verdict: Verdict) -> None:
+    if isinstance(verdict, Refuse):
+        refuse(front, ReasonCode(verdict.reason_code or ReasonCode.NOT_AUTHORIZED), "the will is not authorised")
+        return
+    packet = front.connect_packet
+    assert packet is not None and packet.will is not None
+    for field in ("topic", "payload", "qos", "retain"):
+        if field in verdict.modifiers:
+            setattr(packet.will, field, verdict.modifiers[field])
+    register(front)
+
+
+def register(front: Front) -> None:
+    """Ask the client id's slot for the session; a split that forbids it answers 3 / 0x88 (INV 7.3)."""
+    packet = front.connect_packet
+    assert packet is not None
+    node = front.node
+    if not node.allows("register", front):
+        node.event("policy.deny", client=front.client_id, operation="register", topic="")
+        refuse(front, ReasonCode.SERVER_UNAVAILABLE, "the cluster is not complete")
+        return
+    options, modifiers, properties = node.options, front.modifiers, packet.properties or {}
+    if packet.version == 5:
+        expiry = modifiers.get("session_expiry_interval", properties.get("session_expiry_interval", 0))
+        client_max = min(properties.get("receive_maximum", 65535), options.receive_max_client)
+        front.window = modifiers.get("fc_receive_max_client", client_max)
+        front.receive_maximum = modifiers.get("fc_receive_max_broker", options.receive_max_broker)
+        front.topic_alias_limit = min(properties.get("topic_alias_maximum", 0), options.topic_alias_max_broker)
+    else:
+        expiry = 0 if packet.clean_start else options.persistent_client_expiration_s or NEVER
+        front.window = modifiers.get("max_inflight_messages", options.max_inflight_messages) or 65535
+    front.slow_send = bool(front.client_packet_limit or front.topic_alias_limit or node.deliver_hooked)
+    kept = ("max_online_messages", "max_offline_messages", "queue_type", "upgrade_qos", "shared_subscription_policy")
+    request = Registration(
+        front,
+        front.mountpoint,
+        front.client_id,
+        packet.version,
+        front.username,
+        packet.clean_start,
+        expiry,
+        _will_record(front, packet.will),
+        front.window,
+        {name: modifiers[name] for name in kept if name in modifiers},
+    )
+    front.plans = node.router.plans(front.mountpoint)
+    node.slots.register(request, lambda session, present, wrote: _registered(front, session, present, wrote))
+
+
+def _will_record(front: Front, will: packets.Will | None) -> WillRecord | None:
+    if will is None:
+        return None
+    properties = dict(will.properties or {})
+    delay = properties.pop("will_delay_interval", 0)
+    cap = front.node.options.max_last_will_delay_s
+    expiry = properties.pop("message_expiry_interval", -1)
+    return WillRecord(
+        will.topic,
+        will.payload,
+        will.qos,
+        will.retain,
+        properties or None,
+        expiry,
+        delay if cap < 0 else min(delay, cap),
+    )
+
+
+def _registered(front: Front, session: Session, present: bool, wrote: bool) -> None:
+    front.session = session
+    # CONNACK is the first packet [MQTT-3.2.0-1]; the queue waits for it, because the front is not writable before
+    front.reply(lambda: _welcome(front, session, present), wrote)
+
+
+def _welcome(front: Front, session: Session, present: bool) -> None:
+    packet = front.connect_packet
+    assert packet is not None
+    node = front.node
+    properties = _connack_properties(front, packet, session) if packet.version == 5 else None
+    front.send_packet(packets.Connack(present, 0, properties))
+    node.counters.connack_sent(front.version, 0)
+    front.connected = True
+    keepalive = packet.keepalive_s
+    if keepalive:
+        front.keepalive_ms = keepalive * 1500
+        front.set_timer("keepalive", front.keepalive_ms, lambda: _keepalive(front))
+    if packet.version != 5:
+        retry_s = front.modifiers.get("retry_interval", node.options.retry_interval_s)
+        if retry_s:
+            front.set_timer("retry", retry_s * 1000, lambda: _retry(front, retry_s * 1000))
+    lifetime = front.modifiers.get("max_connection_lifetime", front.origin.listener.max_connection_lifetime_s)
+    if lifetime:
+        front.set_timer(
+            "lifetime",
+            lifetime * 1000,
+            lambda: front.disconnect(ReasonCode.MAXIMUM_CONNECT_TIME, "max_connection_lifetime reached"),
+        )
+    node.front_opened(front, session, present)
+    front.connect_packet = None
+    if not front.transport_paused:
+        front.resume_sending()
+
+
+def _connack_properties(front: Front, packet: packets.Connect, session: Session) -> dict[str, Any] | None:
+    options = front.node.options
+    properties: dict[str, Any] = dict(front.modifiers.get("properties", {}))
+    asked = packet.properties or {}
+    if not packet.client_id:
+        properties["assigned_client_identifier"] = front.client_id  # [MQTT5-3.2.2-16]
+    if session.expiry_s != asked.get("session_expiry_interval", 0):
+        properties["session_expiry_interval"] = session.expiry_s
+    if front.receive_maximum != 65535:
+        properties["receive_maximum"] = front.receive_maximum
+    if options.max_message_size:
+        properties["maximum_packet_size"] = min(options.max_message_size + 5, 268_435_460)
+    if options.topic_alias_max_client:
+        properties["topic_alias_maximum"] = options.topic_alias_max_client
+    if front.auth_method is not None:
+        properties["authentication_method"] = front.auth_method
+    if not asked.get("request_response_information", 0):
+        properties.pop("response_information", None)  # [MQTT5-3.1.2-28]
+    if not front.problem_information:
+        properties.pop("reason_string", None)
+    return properties or None
+
+
+def _keepalive(front: Front) -> None:
+    """One and a half keep alive intervals of silence end the connection [MQTT-3.1.2-24] [MQTT5-3.1.2-22]."""
+    node = front.node
+    due = front.last_seen + front.keepalive_ms
+    if front.paused_for:
+        due = node.now + front.keepalive_ms
+    if node.now < due:
+        front.set_timer("keepalive", due - node.now, lambda: _keepalive(front))
+        return
+    node.counters.keepalive_expired[front.version == 5] += 1
+    node.log("warning" if node.options.keepalive_as_warning else "info", f"{front.client_id}: keep alive expired")
+    front.disconnect(ReasonCode.KEEP_ALIVE_TIMEOUT)
+
+
+def _retry(front: Front, interval_ms: int) -> None:
+    if front.session is not None:
+        front.session.queue.retry(front.node.now - interval_ms)
+        front.set_timer("retry", interval_ms // 2 or 1, lambda: _retry(front, interval_ms))
+
+
+def refuse(front: Front, reason: ReasonCode, detail: str, properties: dict[str, Any] | None = None) -> None:
+    """Answer CONNACK with this reason and close [MQTT-3.2.2-5] [MQTT5-3.2.2-7]."""
+    if front.closed:
+        return
+    code = int(reason) if front.version == 5 else int(connect_return_for(reason))
+    extra = dict(properties or {})
+    if detail and front.problem_information and front.version == 5:
+        extra.setdefault("reason_string", detail)
+    front.send_packet(packets.Connack(False, code, (extra or None) if front.version == 5 else None))
+    front.node.counters.connack_sent(front.version, code)
+    front.node.log("info", f"{front.client_id or front.peer}: CONNECT refused: {detail}")
+    front.drop("connect_refused")
+
+
+def refuse_verdict(front: Front, verdict: Refuse) -> None:
+    """A plugin said no: 4 for wrong credentials, 5 for all else; v5 0x86 unless the plugin names a code (INV 6.2)."""
+    if front.version == 5:
+        code = verdict.reason_code or ReasonCode.BAD_USER_NAME_OR_PASSWORD
+        refuse(front, ReasonCode(code), "", dict(verdict.properties))
+    elif verdict.reason == "invalid_credentials":
+        refuse(front, ReasonCode.BAD_USER_NAME_OR_PASSWORD, verdict.reason)
+    else:
+        refuse(front, ReasonCode.NOT_AUTHORIZED, verdict.reason)
+
+
+def refuse_malformed(front: Front, error: WireError) -> None:
+    """The first packets broke the rules. A version nobody speaks gets CONNACK 1 [MQTT-3.1.2-2]; else v5 is told why."""
+    if error.reason == ReasonCode.UNSUPPORTED_PROTOCOL_VERSION:
+        front.version = 4
+        refuse(front, error.reason, error.detail)
+    elif front.decoder.version == 5:
+        front.version = 5
+        refuse(front, error.reason, error.detail)
+    else:
+        front.drop(error.reason.name.lower())
+
+
+def pingreq(front: Front, packet: packets.Pingreq) -> None:
+    """PINGREQ is always answered [MQTT-3.12.4-1] [MQTT5-3.12.4-1]."""
+    front.node.counters.pingreq_received[front.version == 5] += 1
+    front.write(V3_PING)
+
+
+def disconnect(front: Front, packet: packets.Disconnect) -> None:
+    """DISCONNECT: the will is forgotten, unless v5 asks for it with 0x04 [MQTT-3.14.4-3] [MQTT5-3.14.4-3]."""
+    session = front.session
+    front.node.counters.disconnect_received(front.version, packet.reason)
+    if session is not None and packet.properties and "session_expiry_interval" in packet.properties:
+        expiry = packet.properties["session_expiry_interval"]
+        if session.expiry_s == 0 and expiry:
+            # [MQTT5-3.14.2-2]
+            front.disconnect(ReasonCode.PROTOCOL_ERROR, "a session expiry interval of 0 cannot be raised")
+            return
+        session.expiry_s = expiry
+    front.drop("disconnect", fire_will=packet.reason != 0)

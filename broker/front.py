@@ -1,0 +1,403 @@
+"""The front: the MQTT protocol machine of one connection, the same for 3.1, 3.1.1 and 5.0.
+
+It is a core. Bytes come in by `receive`; what goes out is gathered in `out` and leaves in one write per loop turn
+(`Node.flush`). Packets other than PUBLISH and PUBACK are handled by functions in the modules named after them.
+
+Acknowledgements leave in the order of the packets that they answer. One that needs the disk waits in `pending` for its
+commit; one that needs none goes at once, unless others wait before it. While a hook's answer is awaited the front is
+*held*: nothing is read, packets already decoded wait in `held`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from ..mqtt import packets
+from ..mqtt.decoder import Decoder
+from ..mqtt.encoder import PACKET_IDS
+from ..mqtt.errors import ProtocolError, WireError
+from ..mqtt.packets import Puback, Publish
+from ..mqtt.reasons import ReasonCode
+from . import authenticating, connecting, inbound, subscribing
+from .hooks import Subscriber, Verdict
+from .link import ConnectionOrigin, Link
+from .message import Message
+from .outlet import Outlet
+
+if TYPE_CHECKING:
+    from .node import Node
+    from .session import Session
+    from .timers import Timer
+
+_PUBACK = b"\x40\x02"
+
+Item = bytes | Callable[[], None]
+
+
+class Front(Outlet):
+    """One connection. `session` is None before CONNECT was accepted and after the connection was given up."""
+
+    __slots__ = (
+        "aliases_in",
+        "auth_method",
+        "authenticating",
+        "client_id",
+        "connect_packet",
+        "decoder",
+        "feed",
+        "held",
+        "keepalive_ms",
+        "last_seen",
+        "modifiers",
+        "mountpoint",
+        "origin",
+        "paused_for",
+        "peer",
+        "pending",
+        "permitted",
+        "plans",
+        "problem_information",
+        "publishes_this_second",
+        "rate_second",
+        "receive_maximum",
+        "registered_commit",
+        "subscriber",
+        "timers",
+        "unacked",
+        "username",
+        "window",
+    )
+
+    def __init__(self, node: Node, link: Link, origin: ConnectionOrigin) -> None:
+        super().__init__(node, link)
+        self.origin = origin
+        self.peer = (origin.peer_host, origin.peer_port)
+        limit = node.options.max_message_size
+        self.decoder = Decoder("server", 0, limit) if limit else Decoder("server")
+        self.feed = self.decoder.feed
+        self.mountpoint = ""
+        self.client_id = ""
+        self.username: str | None = origin.username
+        self.subscriber = Subscriber("", "")
+        self.plans: Any = None
+        self.held: list[Any] | None = None
+        self.paused_for: set[str] = set()
+        self.pending: deque[tuple[int, Item, int]] = deque()
+        self.registered_commit = 0
+        self.unacked = 0
+        self.receive_maximum = 1 << 30
+        self.window = 0
+        self.problem_information = True
+        self.aliases_in: dict[int, str] = {}
+        self.permitted: dict[str, int] = {}
+        self.modifiers: dict[str, Any] = {}
+        self.auth_method: str | None = None
+        self.authenticating = False
+        self.connect_packet: packets.Connect | None = None
+        self.keepalive_ms = 0
+        self.last_seen = node.now
+        self.publishes_this_second = 0
+        self.rate_second = 0
+        self.timers: dict[str, Timer] = {}
+        self.set_timer("connect", node.options.mqtt_connect_timeout_ms, self._connect_timeout)
+
+    # -- in
+
+    def receive(self, data: bytes) -> None:
+        """Bytes from the peer, as they came."""
+        node = self.node
+        self.last_seen = node.now = node.clock.now_ms()
+        packets_in = self.feed(data)
+        if self.held is not None:
+            self.held.extend(packets_in)
+        else:
+            self._process(packets_in)
+
+    def _process(self, packets_in: list[Any]) -> None:
+        if self.session is None:
+            packets_in = self._process_unconnected(packets_in)
+        publishes = 0
+        todo = iter(packets_in)
+        for packet in todo:
+            kind = type(packet)
+            if kind is Publish:
+                publishes += 1
+                self._publish(packet)
+            elif kind is Puback:
+                self._puback(packet)
+            else:
+                HANDLERS[kind](self, packet)
+            if self.held is not None:
+                self.held.extend(todo)
+                break
+            if self.closed:
+                return
+        if publishes:
+            self.node.counters.publish_received[self.version == 5] += publishes
+            self._check_flow(publishes)
+        if self.decoder.error is not None and self.held is None:
+            self.wire_error(self.decoder.error)
+
+    def _process_unconnected(self, packets_in: list[Any]) -> list[Any]:
+        """Before CONNECT was accepted: CONNECT, AUTH or DISCONNECT (MQTT 5.0 section 4.12). Returns what comes after."""
+        for number, packet in enumerate(packets_in, 1):
+            if type(packet) not in FIRST_PACKETS:
+                self.wire_error(ProtocolError("the connection is not accepted yet"))
+                return []
+            HANDLERS[type(packet)](self, packet)
+            if self.held is not None:
+                self.held.extend(packets_in[number:])
+                return []
+            if self.session is not None:
+                return packets_in[number:]
+            if self.closed:
+                return []
+        return []
+
+    def _publish(self, packet: Publish) -> None:
+        topic = packet.topic
+        if packet.properties is not None or self.permitted.get(topic) != self.node.hooks.epoch:
+            inbound.publish(self, packet)
+        else:
+            self.accept(topic, packet.payload, packet.qos, packet.retain, None, 0, packet.packet_id)
+
+    def accept(
+        self,
+        topic: str,
+        payload: bytes,
+        qos: int,
+        retain: bool,
+        properties: dict[str, Any] | None,
+        expires_at: int,
+        packet_id: int,
+    ) -> None:
+        """First acceptance of an authorised PUBLISH: route it, then answer (architecture 4)."""
+        node = self.node
+        if qos and (self.unacked >= self.receive_maximum or qos == 2 or not node.accepting):
+            inbound.accept(self, topic, payload, qos, retain, properties, expires_at, packet_id)
+            return
+        node.numbers.counter = counter = node.numbers.counter + 1
+        message = Message(
+            self.mountpoint, topic, payload, qos, retain, properties, expires_at, self.client_id, node.origin, counter
+        )
+        if node.events.messages:
+            node.message_received(self, message, packet_id)
+        routed = node.router.route(message, self.plans)
+        if retain:
+            routed = max(routed, node.retain(message))
+        if qos:
+            self._puback_for(packet_id, routed, message)
+
+    def _puback_for(self, packet_id: int, routed: int, message: Message) -> None:
+        """PUBACK [MQTT-3.3.4-1]; 0x10 tells a v5 client that nobody was there (MQTT 5.0 section 3.4.2.1)."""
+        if routed or self.version != 5:
+            frame = _PUBACK + PACKET_IDS[packet_id]
+        else:
+            frame = b"\x40\x03" + PACKET_IDS[packet_id] + b"\x10"
+        if self.node.events.messages:
+            self.reply(self.node.message_acked(self, message, frame), routed == 2, 1)
+        elif routed == 2 or self.pending:
+            self.reply(frame, routed == 2, 1)
+        else:
+            self.write(frame)
+        self.node.counters.puback_sent += 1
+
+    def _puback(self, packet: Puback) -> None:
+        session = self.session
+        if session is None or not session.queue.ack(packet.packet_id):
+            self.node.counters.puback_invalid += 1
+        elif self.node.events.messages:
+            self.node.event("dlv.ack", client=self.client_id, packet_id=packet.packet_id)
+
+    # -- answers in order
+
+    def reply(self, item: Item, wait: bool, unacked: int = 0) -> None:
+        """Send an acknowledgement, or do what comes after one, in order; with `wait` after the open batch is safe.
+
+        `unacked` is 1 for the answer to a PUBLISH, which counts against the Receive Maximum until it leaves.
+        """
+        pending = self.pending
+        if wait:
+            commit = self.node.store.open_commit
+        elif pending:
+            commit = pending[-1][0]
+        else:
+            self._emit(item)
+            return
+        self.unacked += unacked
+        pending.append((commit, item, unacked))
+        if self.registered_commit < commit:
+            self.registered_commit = commit
+            self.node.store.when_committed(commit, self._committed)
+
+    def _committed(self) -> None:
+        pending = self.pending
+        committed = self.node.store.committed
+        while pending and pending[0][0] <= committed:
+            _, item, unacked = pending.popleft()
+            self.unacked -= unacked
+            if not self.closed:
+                self._emit(item)
+
+    def _emit(self, item: Item) -> None:
+        if isinstance(item, bytes):
+            self.write(item)
+        else:
+            item()
+
+    # -- holding and pausing
+
+    def hold(self) -> None:
+        """Stop processing packets until `release`: somebody's answer is awaited."""
+        if self.held is None:
+            self.held = []
+            self.pause("held")
+
+    def release(self) -> None:
+        """Go on with what was held."""
+        held, self.held = self.held, None
+        self.unpause("held")
+        if held is not None and not self.closed:
+            self._process(held)
+
+    def pause(self, reason: str) -> None:
+        """Stop reading from the socket for this reason too."""
+        if not self.paused_for:
+            self.link.pause_reading()
+        self.paused_for.add(reason)
+
+    def unpause(self, reason: str) -> None:
+        """This reason is gone; reading goes on when it was the last. The peer's silence meanwhile was ours."""
+        self.paused_for.discard(reason)
+        if not self.paused_for:
+            self.last_seen = self.node.now
+            self.link.resume_reading()
+
+    def decide(self, question: Verdict | Awaitable[Verdict], then: Callable[[Verdict], None]) -> None:
+        """Go on with a hook's answer: at once, or held until an asynchronous plugin has it."""
+        if not isinstance(question, Awaitable):
+            then(question)
+            return
+        self.hold()
+
+        def answered(verdict: Verdict) -> None:
+            self.node.now = self.node.clock.now_ms()
+            if not self.closed:
+                then(verdict)
+                self.release()
+
+        self.node.spawn(question, answered)
+
+    def _check_flow(self, publishes: int) -> None:
+        node = self.node
+        if node.store.bytes_waiting > node.options.pause_reading_bytes:
+            self.pause("disk")
+            node.store.when_committed(node.store.open_commit, lambda: self.unpause("disk"))
+        rate = self.modifiers.get("max_message_rate", node.options.max_message_rate)
+        if rate:
+            second = node.now // 1000
+            if second != self.rate_second:
+                self.rate_second = second
+                self.publishes_this_second = 0
+            self.publishes_this_second += publishes
+            if self.publishes_this_second > rate:
+                self.throttle(1000 - node.now % 1000)
+
+    def throttle(self, delay_ms: int) -> None:
+        """Do not read from this client for so long (INV 6.2, `max_message_rate` and the hook's `throttle`)."""
+        self.pause("throttle")
+        self.set_timer("throttle", delay_ms, lambda: self.unpause("throttle"))
+
+    # -- time
+
+    def set_timer(self, name: str, delay_ms: int, callback: Callable[[], None]) -> None:
+        """Set or replace one of the connection's timers."""
+        timers = self.node.timers
+        timers.cancel(self.timers.get(name))
+        self.timers[name] = timers.at(self.node.now + delay_ms, callback)
+
+    def cancel_timer(self, name: str) -> None:
+        """Forget one of the connection's timers."""
+        self.node.timers.cancel(self.timers.pop(name, None))
+
+    def _connect_timeout(self) -> None:
+        if self.session is None:
+            self.drop("connect_timeout")
+
+    # -- the end
+
+    def wire_error(self, error: WireError) -> None:
+        """The peer broke the rules: tell it the reason where its version can, then close [MQTT-4.8.0-1]."""
+        if self.closed:
+            return
+        if error.reason == ReasonCode.PACKET_TOO_LARGE:
+            self.node.counters.invalid_msg_size[self.version == 5] += 1
+        self.node.log("debug", f"{self.client_id or self.peer}: {error.detail}")
+        if self.session is None:
+            connecting.refuse_malformed(self, error)
+        else:
+            self.disconnect(error.reason, error.detail)
+
+    def disconnect(self, reason: ReasonCode, detail: str = "") -> None:
+        """Close the connection, v5 clients are told why [MQTT5-3.14.4-1]; the will is sent."""
+        if self.closed:
+            return
+        if self.version == 5 and self.session is not None:
+            properties = {"reason_string": detail} if detail and self.problem_information else None
+            self.send_packet(packets.Disconnect(reason, properties))
+            self.node.counters.disconnect_sent(reason)
+        self.drop(reason.name.lower())
+
+    def taken_over(self) -> None:
+        """Another connection has this client id now; the session is no longer ours [MQTT-3.1.4-2] [MQTT5-3.1.4-3]."""
+        session = self.session
+        if self.version == 5:
+            self.send_packet(packets.Disconnect(ReasonCode.SESSION_TAKEN_OVER))
+            self.node.counters.disconnect_sent(ReasonCode.SESSION_TAKEN_OVER)
+        self.session = None
+        self._close("session_taken_over", session)
+
+    def drop(self, reason: str, fire_will: bool = True) -> None:
+        """Give the connection up: flush, close, and let the session go on without it."""
+        if self.closed:
+            return
+        session = self.session
+        self.session = None
+        self._close(reason, session)
+        if session is not None and session.front is self:
+            session.detach(fire_will)
+
+    def _close(self, reason: str, session: Session | None) -> None:
+        self.is_writable = False
+        self.flush()
+        self.closed = True
+        self.pending.clear()
+        self.held = None
+        for timer in self.timers.values():
+            self.node.timers.cancel(timer)
+        self.timers.clear()
+        self.node.front_closed(self, reason, session)
+        self.link.close()
+
+    def lost(self, reason: str) -> None:
+        """The connection is gone, by whatever cause."""
+        self.node.now = self.node.clock.now_ms()
+        self.drop(reason)
+
+
+HANDLERS: dict[type, Callable[[Front, Any], None]] = {
+    packets.Connect: connecting.connect,
+    packets.Pubrec: inbound.pubrec,
+    packets.Pubrel: inbound.pubrel,
+    packets.Pubcomp: inbound.pubcomp,
+    packets.Subscribe: subscribing.subscribe,
+    packets.Unsubscribe: subscribing.unsubscribe,
+    packets.Pingreq: connecting.pingreq,
+    packets.Disconnect: connecting.disconnect,
+    packets.Auth: authenticating.auth,
+}
+"""What a front does with a packet that is neither PUBLISH nor PUBACK."""
+
+FIRST_PACKETS = (packets.Connect, packets.Auth, packets.Disconnect)

@@ -1,0 +1,278 @@
+"""PUBLISH, PUBREC, PUBREL and PUBCOMP from clients: everything of them that is not on the fast path of `Front`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..mqtt import packets
+from ..mqtt.encoder import PACKET_IDS
+from ..mqtt.reasons import ReasonCode
+from ..mqtt.topics import levels
+from .hooks import Refuse, Verdict
+from .message import Message
+from .records import InboundRecord
+
+if TYPE_CHECKING:
+    from .front import Front
+
+FORWARDED = (
+    "payload_format_indicator",
+    "content_type",
+    "response_topic",
+    "correlation_data",
+    "user_property",
+)
+"""Properties that go to subscribers unchanged [MQTT5-3.3.2-4] [MQTT5-3.3.2-15] [MQTT5-3.3.2-16] [MQTT5-3.3.2-17]."""
+
+_PERMITTED_LIMIT = 10_000
+_PUBREC = b"\x50\x02"
+_PUBCOMP = b"\x70\x02"
+
+
+def publish(front: Front, packet: packets.Publish) -> None:
+    """A PUBLISH with properties, or on a topic that this client was not yet allowed to use."""
+    properties = packet.properties
+    if properties is not None and "topic_alias" in properties:
+        topic = _resolve_alias(front, packet.topic, properties["topic_alias"])
+        if topic is None:
+            return
+        packet.topic = topic
+    topic = packet.topic
+    if packet.qos == 2 and front.session is not None and packet.packet_id in front.session.inbound:
+        # a packet id in use is never a first acceptance: no policy and no hook is asked again [R 13]
+        _accept_packet(front, packet, {})
+        return
+    if front.permitted.get(topic) == front.node.hooks.epoch:
+        _accept_packet(front, packet, {})
+        return
+    depth = front.node.options.topic_max_depth
+    if topic.startswith("$") or (depth and levels(topic) > depth):
+        # clients do not publish to the broker's own topics [MQTT-4.7.2-1]
+        front.node.counters.publish_error[front.version == 5] += 1
+        refuse(front, packet.qos, packet.packet_id, ReasonCode.TOPIC_NAME_INVALID)
+        return
+    front.decide(
+        _ask(front, packet),
+        lambda verdict: _authorised(front, packet, verdict),
+    )
+
+
+def _resolve_alias(front: Front, topic: str, alias: int) -> str | None:
+    """The topic behind an alias, or None after the connection was closed for a wrong one."""
+    if alias > front.node.options.topic_alias_max_client:
+        front.disconnect(ReasonCode.TOPIC_ALIAS_INVALID, f"topic alias {alias} is above the maximum")
+        return None
+    if topic:
+        front.aliases_in[alias] = topic
+        return topic
+    known = front.aliases_in.get(alias)
+    if known is None:
+        front.disconnect(ReasonCode.PROTOCOL_ERROR, f"topic alias {alias} was never given a topic")
+    return known
+
+
+def _ask(front: Front, packet: packets.Publish) -> Any:
+    arguments = [front.username, front.subscriber, packet.qos, packet.topic, packet.payload, packet.retain]
+    chain = front.origin.listener.authz_plugins or None
+    if front.version == 5:
+        return front.node.hooks.ask("auth_on_publish_m5", *arguments, packet.properties or {}, chain=chain)
+    return front.node.hooks.ask("auth_on_publish", *arguments, chain=chain)
+
+
+def _authorised(front: Front, packet: packets.Publish, verdict: Verdict) -> None:
+    if isinstance(verdict, Refuse):
+        _refused(front, packet, verdict)
+        return
+    modifiers = dict(verdict.modifiers)
+    if verdict.cacheable and not modifiers:
+        if len(front.permitted) >= _PERMITTED_LIMIT:
+            front.permitted.clear()
+        front.permitted[packet.topic] = front.node.hooks.epoch
+    _accept_packet(front, packet, modifiers)
+    if "throttle" in modifiers and not front.closed:
+        front.throttle(int(modifiers["throttle"]))
+
+
+def _accept_packet(front: Front, packet: packets.Publish, modifiers: dict[str, Any]) -> None:
+    properties = modifiers.get("properties", packet.properties)
+    expires_at = 0
+    if properties:
+        interval = properties.get("message_expiry_interval")
+        if interval is not None:
+            expires_at = front.node.now + interval * 1000
+        properties = {name: properties[name] for name in FORWARDED if name in properties} or None
+    plans, mountpoint = front.plans, front.mountpoint
+    if "mountpoint" in modifiers:
+        front.mountpoint = modifiers["mountpoint"]
+        front.plans = front.node.router.plans(front.mountpoint)
+    front.accept(
+        modifiers.get("topic", packet.topic),
+        modifiers.get("payload", packet.payload),
+        modifiers.get("qos", packet.qos) if packet.qos else 0,
+        modifiers.get("retain", packet.retain),
+        properties,
+        expires_at,
+        packet.packet_id,
+    )
+    front.plans, front.mountpoint = plans, mountpoint
+    if front.node.hooks.has("on_publish") or front.node.hooks.has("on_publish_m5"):
+        _notify(front, packet)
+
+
+def _notify(front: Front, packet: packets.Publish) -> None:
+    arguments = (front.username, front.subscriber, packet.qos, packet.topic, packet.payload, packet.retain)
+    if front.version == 5:
+        front.node.hooks.notify("on_publish_m5", *arguments, packet.properties or {})
+    else:
+        front.node.hooks.notify("on_publish", *arguments)
+
+
+def _refused(front: Front, packet: packets.Publish, verdict: Refuse) -> None:
+    """Not authorised: what each version gets to see (INV 6.2) [MQTT-3.3.5-2]."""
+    front.node.counters.publish_auth_error[front.version == 5] += 1
+    front.node.event("policy.deny", client=front.client_id, operation="publish", topic=packet.topic)
+    close_v3 = front.node.options.disconnect_on_unauthorized_publish_v3
+    if front.version == 4 or (front.version == 3 and close_v3):
+        front.drop("not_authorized")
+        return
+    code = verdict.reason_code or ReasonCode.NOT_AUTHORIZED
+    refuse(front, packet.qos, packet.packet_id, ReasonCode(code), dict(verdict.properties))
+
+
+def refuse(
+    front: Front, qos: int, packet_id: int, reason: ReasonCode, properties: dict[str, Any] | None = None
+) -> None:
+    """Answer a PUBLISH that is not taken: v5 gets the reason, v3 an answer as if all was well, QoS 0 nothing."""
+    if qos == 0:
+        return
+    kind = packets.Puback if qos == 1 else packets.Pubrec
+    code = reason if front.version == 5 else 0
+    answer = kind(packet_id, code, (properties or None) if front.version == 5 else None)
+    front.reply(lambda: front.send_packet(answer), False)
+
+
+def accept(
+    front: Front,
+    topic: str,
+    payload: bytes,
+    qos: int,
+    retain: bool,
+    properties: dict[str, Any] | None,
+    expires_at: int,
+    packet_id: int,
+) -> None:
+    """A QoS 1 or 2 PUBLISH that cannot take the fast path: QoS 2, a full window, or a node that takes nothing now."""
+    node = front.node
+    session = front.session
+    assert session is not None
+    record = session.inbound.get(packet_id) if qos == 2 else None
+    if record is None:
+        if front.unacked >= front.receive_maximum:
+            front.disconnect(ReasonCode.RECEIVE_MAXIMUM_EXCEEDED, "more unacknowledged PUBLISH packets than allowed")
+            return
+        if not node.accepting:
+            _not_now(front, packets.Publish(topic, payload, qos, retain, False, packet_id, properties))
+            return
+    assert qos == 2, qos
+    if record is not None and record.routed:
+        # at most once: the repeated PUBLISH is only answered [MQTT-4.3.3-2] [MQTT5-4.3.3-10]
+        front.reply(_PUBREC + PACKET_IDS[packet_id], False)
+        return
+    if record is None:
+        record = InboundRecord(node.numbers.boot, node.numbers.next(), False)
+        wait = session.open_inbound(packet_id, record)
+        front.unacked += 1
+    else:
+        wait = False
+    message = Message(
+        front.mountpoint,
+        topic,
+        payload,
+        qos,
+        retain,
+        properties,
+        expires_at,
+        front.client_id,
+        node.origins.get(node.name, record.boot),
+        record.counter,
+    )
+    # packet id -> mid is safe before the first copy leaves (review, hole 12)
+    front.reply(lambda: _route_qos2(front, message, packet_id), wait)
+
+
+def _route_qos2(front: Front, message: Message, packet_id: int) -> None:
+    node = front.node
+    session = front.session
+    if session is None:
+        return
+    if node.events.messages:
+        node.message_received(front, message, packet_id)
+    routed = node.router.route(message, node.router.plans(message.mountpoint))
+    if message.retain:
+        routed = max(routed, node.retain(message))
+    session.routed_inbound(packet_id)
+    if routed or front.version != 5:
+        frame = _PUBREC + PACKET_IDS[packet_id]
+    else:
+        frame = b"\x50\x03" + PACKET_IDS[packet_id] + b"\x10"
+    node.counters.pubrec_sent += 1
+    item = node.message_acked(front, message, frame) if node.events.messages else frame
+    front.reply(item, routed == 2 or session.durable)
+
+
+def _not_now(front: Front, packet: packets.Publish) -> None:
+    """The disk is full or the split policy says no: v5 is told, v3 is parked in order until it is over [R 13, 20]."""
+    node = front.node
+    node.counters.publish_error[front.version == 5] += 1
+    node.event("policy.deny", client=front.client_id, operation="publish", topic=packet.topic)
+    if front.version == 5:
+        refuse(front, packet.qos, packet.packet_id, ReasonCode.QUOTA_EXCEEDED)
+        return
+    front.hold()
+    assert front.held is not None
+    front.held.insert(0, packet)
+    node.when_accepting(front.release)
+
+
+def pubrec(front: Front, packet: packets.Pubrec) -> None:
+    """PUBREC: the subscriber has the QoS 2 message, or refuses it [MQTT-4.3.3-1] [MQTT5-4.3.3-4]."""
+    session = front.session
+    assert session is not None
+    counters = front.node.counters
+    counters.pubrec_received += 1
+    if packet.reason >= 0x80:
+        if not session.queue.ack(packet.packet_id, 2):
+            counters.pubrec_invalid += 1
+        return
+    if not session.queue.received(packet.packet_id):
+        counters.pubrec_invalid += 1
+        front.send_packet(packets.Pubrel(packet.packet_id, _not_found(front)))
+
+
+def pubrel(front: Front, packet: packets.Pubrel) -> None:
+    """PUBREL: the publisher frees the packet id; forgetting it is safe before PUBCOMP [MQTT-4.3.3-2]."""
+    session = front.session
+    assert session is not None
+    front.node.counters.pubrel_received += 1
+    front.node.counters.pubcomp_sent += 1
+    if packet.packet_id in session.inbound:
+        wait = session.close_inbound(packet.packet_id)
+        front.unacked = max(0, front.unacked - 1)
+        front.reply(_PUBCOMP + PACKET_IDS[packet.packet_id], wait)
+    else:
+        answer = packets.Pubcomp(packet.packet_id, _not_found(front))
+        front.reply(lambda: front.send_packet(answer), False)
+
+
+def _not_found(front: Front) -> int:
+    return ReasonCode.PACKET_IDENTIFIER_NOT_FOUND if front.version == 5 else 0
+
+
+def pubcomp(front: Front, packet: packets.Pubcomp) -> None:
+    """PUBCOMP: the QoS 2 delivery is finished."""
+    session = front.session
+    assert session is not None
+    front.node.counters.pubcomp_received += 1
+    if not session.queue.completed(packet.packet_id):
+        front.node.counters.pubcomp_invalid += 1
+

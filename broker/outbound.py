@@ -1,0 +1,103 @@
+"""Encoding what goes to a subscriber, off the fast path: first of its kind, or special for one client.
+
+Each function leaves the frame in the message: `head` is everything before the packet id (for QoS 0 the whole frame),
+`tail` everything after it, `frame_key` what it is good for, or -1 where nobody else can use it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..mqtt.encoder import publish_head
+from ..mqtt.properties import encode_properties
+from .hooks import Allow
+from .message import Message
+from .queue import Entry
+
+if TYPE_CHECKING:
+    from .outlet import Outlet
+
+_NO_PROPERTIES = b"\x00"
+
+
+def prepare_qos0(front: Outlet, message: Message, retain: bool, identifiers: tuple[int, ...], key: int) -> bool:
+    """Put the frame of a QoS 0 delivery into `message.head`; False if it cannot be sent to this client."""
+    if not _encode(front, message, 0, retain, False, identifiers, key):
+        return False
+    message.head += message.tail
+    message.tail = b""
+    return True
+
+
+def prepare(front: Outlet, entry: Entry, message: Message, key: int) -> bool:
+    """Put the frame of a QoS 1 or 2 delivery into `head` and `tail`; False if it cannot be sent to this client."""
+    if _encode(front, message, entry.qos, entry.retain, entry.dup, entry.identifiers, key):
+        return True
+    assert front.session is not None
+    front.session.queue.undeliverable(entry)
+    return False
+
+
+def _encode(
+    front: Outlet, message: Message, qos: int, retain: bool, dup: bool, identifiers: tuple[int, ...], key: int
+) -> bool:
+    topic, payload, properties = message.topic, message.payload, message.properties
+    shareable = not (dup or identifiers or front.slow_send)
+    if front.slow_send and front.node.deliver_hooked:
+        topic, payload, properties = _ask_on_deliver(front, message, qos, retain)
+    properties_wire = b""
+    wire_topic = topic
+    if front.version == 5:
+        extra: dict[str, Any] = {}
+        if message.expires_at:
+            # the remaining time, never less than what is left [MQTT5-3.3.2-6]
+            extra["message_expiry_interval"] = max(1, -(-(message.expires_at - front.node.now) // 1000))
+            shareable = False
+        if identifiers:
+            extra["subscription_identifier"] = list(identifiers)
+        if front.topic_alias_limit:
+            wire_topic = _alias(front, topic, extra)
+        if properties or extra:
+            properties_wire = encode_properties({**(properties or {}), **extra}, "publish")
+        else:
+            properties_wire = _NO_PROPERTIES
+    head = publish_head(front.version, wire_topic.encode(), len(payload), qos, retain, dup, properties_wire)
+    if front.client_packet_limit:
+        size = len(head) + len(properties_wire) + len(payload) + (2 if qos else 0)
+        if size > front.client_packet_limit:
+            # [MQTT5-3.1.2-24], and it is as if it had been delivered [MQTT5-3.1.2-25]
+            assert front.session is not None
+            front.node.dropped(front.session, message, "max_packet_size_exceeded")
+            return False
+    message.head = head
+    message.tail = properties_wire + payload if properties_wire else payload
+    message.frame_key = key if shareable else -1
+    return True
+
+
+def _alias(front: Outlet, topic: str, extra: dict[str, Any]) -> str:
+    """Use a topic alias towards the client: first come, first kept (INV 6.2) [MQTT5-3.1.2-26]."""
+    alias = front.aliases_out.get(topic)
+    if alias is not None:
+        extra["topic_alias"] = alias
+        return ""
+    if len(front.aliases_out) < front.topic_alias_limit:
+        front.aliases_out[topic] = extra["topic_alias"] = len(front.aliases_out) + 1
+    return topic
+
+
+def _ask_on_deliver(
+    front: Outlet, message: Message, qos: int, retain: bool
+) -> tuple[str, bytes, dict[str, Any] | None]:
+    """The hook on_deliver may change topic, payload and properties of this copy (INV 5.1, 5.2)."""
+    topic, payload, properties = message.topic, message.payload, message.properties
+    session = front.session
+    assert session is not None
+    node = front.node
+    subscriber = (session.mountpoint, session.client_id)
+    hook = "on_deliver_m5" if front.version == 5 else "on_deliver"
+    verdict = node.hooks.ask(hook, session.username, subscriber, qos, topic, payload, retain, properties or {})
+    if isinstance(verdict, Allow):
+        changed = verdict.modifiers
+        return changed.get("topic", topic), changed.get("payload", payload), changed.get("properties", properties)
+    return topic, payload, properties

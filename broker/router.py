@@ -1,0 +1,156 @@
+"""From a message to the queues: the plan of its topic, one copy per session, one member per shared group.
+
+A plan names remote nodes too (`plan.remote`); a node alone has none. The answer says what the publisher's
+acknowledgement has to wait for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import bodies
+from .message import Message
+from .plans import Plan, PlanCache, Target
+from .queue import Entry
+from .shared import Progress, SharedGroup, choose, redistribute
+from .subscriptions import Subscription, SubscriptionTable
+
+if TYPE_CHECKING:
+    from .node import Node
+    from .session import Session
+
+NOBODY = 0
+"""No subscription matches."""
+DONE = 1
+"""Somebody has it; nothing has to be written first."""
+WAIT = 2
+"""The open batch holds a copy: acknowledge after its commit."""
+
+
+class Router:
+    """Subscriptions and plans of all mountpoints of a node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._plans: dict[str, PlanCache] = {}
+        self._tables: dict[str, SubscriptionTable] = {}
+
+    def table(self, mountpoint: str) -> SubscriptionTable:
+        """The subscriptions of a mountpoint."""
+        table = self._tables.get(mountpoint)
+        if table is None:
+            table = self._tables[mountpoint] = SubscriptionTable()
+            self._plans[mountpoint] = PlanCache(table)
+        return table
+
+    def plans(self, mountpoint: str) -> PlanCache:
+        """The plans of a mountpoint."""
+        self.table(mountpoint)
+        return self._plans[mountpoint]
+
+    @property
+    def subscriptions(self) -> int:
+        """Subscriptions on this node, all mountpoints."""
+        return sum(len(table) for table in self._tables.values())
+
+    def route(self, message: Message, plans: PlanCache) -> int:
+        """Give the message to every queue that it is for; `NOBODY`, `DONE` or `WAIT`."""
+        plan = plans.plans.get(message.topic) or plans.build(message.topic)
+        targets = plan.targets
+        qos = message.qos
+        if qos and len(targets) > 1 and len(message.payload) >= bodies.WORTH_SHARING:
+            message.shared = sum(target.queue.durable for target in targets) > 1
+        wait = False
+        for target in targets:
+            if target.local_alternatives is not None:
+                wait = self._push_alternatives(message, target) or wait
+                continue
+            queue = target.queue
+            granted = target.qos if target.qos < qos or queue.upgrade else qos
+            if queue.push(message, granted, message.retain and target.retain_as_published, target.identifiers):
+                wait = True
+        counters = self._node.counters
+        counters.router_matches_local += len(targets)
+        if plan.groups:
+            wait = self._push_groups(message, plan) or wait
+        elif not targets:
+            return NOBODY
+        if self._node.events.messages:
+            self._node.message_routed(message, plan)
+        return WAIT if wait else DONE
+
+    def _push_alternatives(self, message: Message, target: Target) -> bool:
+        wait = False
+        for chosen in target.for_publisher(message.publisher):
+            queue = chosen.queue
+            granted = chosen.qos if chosen.qos < message.qos or queue.upgrade else message.qos
+            retain = message.retain and chosen.retain_as_published
+            wait = queue.push(message, granted, retain, chosen.identifiers) or wait
+        return wait
+
+    def _push_groups(self, message: Message, plan: Plan) -> bool:
+        wait = False
+        for group in plan.groups:
+            member = choose(group, message, self._policy(message), self._node.rng)
+            if member is None:
+                self._node.dropped_for_group(group, message)
+            else:
+                self._node.counters.router_matches_local += 1
+                wait = self._push_member(message, group, member, message.qos) or wait
+        return wait
+
+    def _push_member(self, message: Message, group: SharedGroup, member: Subscription, qos: int) -> bool:
+        queue = member.session.queue
+        granted = member.qos if member.qos < qos or queue.upgrade else qos
+        identifiers = (member.identifier,) if member.identifier else ()
+        pushed: bool = queue.push(
+            message, granted, message.retain and member.retain_as_published, identifiers, group.text
+        )
+        return pushed
+
+    def _policy(self, message: Message) -> str:
+        """The publisher's own policy where a hook set one, else the node's (INV 5.1)."""
+        publisher = self._node.slots.get(message.mountpoint, message.publisher)
+        policy = self._node.options.shared_subscription_policy
+        if publisher is not None and publisher.overrides:
+            policy = publisher.overrides.get("shared_subscription_policy", policy)
+        return policy
+
+    def redistribute(self, session: Session) -> None:
+        """Hand the shared-group messages of a member that goes to others, under a new mid (review, ambiguity 5)."""
+        table = self._tables.get(session.mountpoint)
+        if table is None:
+            return
+        groups = {text for text, sub in session.subscriptions.items() if sub.group is not None}
+        for text in sorted(groups):
+            subscription = session.subscriptions[text]
+            members = [held for held in table.holders(subscription.filter) if held.group == subscription.group]
+            assert subscription.group is not None
+            group = SharedGroup(subscription.group, subscription.filter, tuple(members))
+            session.queue.hand_over(text, lambda entry, group=group: self._give(session, group, entry))
+
+    def _give(self, session: Session, group: SharedGroup, entry: Entry) -> bool:
+        """Give one entry of a leaving member to another; False if it stays."""
+        message = entry.message
+        assert message is not None
+        node = self._node
+        ended = session.ending
+        sent = Progress.SENT if entry.dup or entry.sent_at else Progress.QUEUED
+        policy = node.options.shared_subscription_policy
+        member = redistribute(group, message, sent, entry.qos, session, ended, policy, node.rng)
+        if member is None:
+            return False
+        copy = Message(
+            message.mountpoint,
+            message.topic,
+            message.payload,
+            message.qos,
+            message.retain,
+            message.properties,
+            message.expires_at,
+            message.publisher,
+            node.origin,
+            node.numbers.next(),
+        )
+        self._push_member(copy, group, member, entry.qos)
+        return True

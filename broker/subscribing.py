@@ -1,0 +1,217 @@
+"""SUBSCRIBE and UNSUBSCRIBE: options, authorisation, retained messages (INV 6.2; MQTT 5.0 sections 3.8 to 3.11)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..mqtt import packets
+from ..mqtt.reasons import ReasonCode
+from ..mqtt.topics import levels, parse_shared, valid_filter
+from .hooks import Refuse, Verdict
+from .subscriptions import Subscription
+
+if TYPE_CHECKING:
+    from .front import Front
+    from .session import Session
+
+V3_REFUSED = 0x80
+
+
+def subscribe(front: Front, packet: packets.Subscribe) -> None:
+    """SUBSCRIBE: one answer per filter, in order [MQTT-3.8.4-5] [MQTT5-3.8.4-6]."""
+    node = front.node
+    node.counters.subscribe_received[front.version == 5] += 1
+    if not node.allows("subscribe", front):
+        node.event("policy.deny", client=front.client_id, operation="subscribe", topic="")
+        _suback(front, packet, [ReasonCode.NOT_AUTHORIZED] * len(packet.subscriptions), False)
+        return
+    reasons: list[int | None] = []
+    for wanted in packet.subscriptions:
+        group, _ = parse_shared(wanted.filter) if valid_filter(wanted.filter) else (None, "")
+        if group is not None and wanted.no_local:
+            # [MQTT5-3.8.3-4]
+            front.disconnect(ReasonCode.PROTOCOL_ERROR, "No Local with a shared subscription")
+            return
+        reasons.append(_problem(front, wanted.filter))
+    if all(reason is not None for reason in reasons):
+        _suback(front, packet, [reason or 0 for reason in reasons], False)
+        return
+    front.decide(_ask(front, packet), lambda verdict: _authorised(front, packet, reasons, verdict))
+
+
+def _problem(front: Front, text: str) -> int | None:
+    options = front.node.options
+    if not valid_filter(text) or (options.topic_max_depth and levels(parse_shared(text)[1]) > options.topic_max_depth):
+        return ReasonCode.TOPIC_FILTER_INVALID
+    session = front.session
+    assert session is not None
+    limit = options.max_subscriptions_per_client
+    if limit and len(session.subscriptions) >= limit and text not in session.subscriptions:
+        return ReasonCode.QUOTA_EXCEEDED
+    return None
+
+
+def _ask(front: Front, packet: packets.Subscribe) -> Any:
+    chain = front.origin.listener.authz_plugins or None
+    if front.version == 5:
+        topics: list[Any] = [
+            (
+                w.filter,
+                {
+                    "qos": w.qos,
+                    "no_local": w.no_local,
+                    "rap": w.retain_as_published,
+                    "retain_handling": w.retain_handling,
+                },
+            )
+            for w in packet.subscriptions
+        ]
+        hook, extra = "auth_on_subscribe_m5", [packet.properties or {}]
+    else:
+        topics = [(w.filter, w.qos) for w in packet.subscriptions]
+        hook, extra = "auth_on_subscribe", []
+    return front.node.hooks.ask(hook, front.username, front.subscriber, topics, *extra, chain=chain)
+
+
+def _authorised(front: Front, packet: packets.Subscribe, reasons: list[int | None], verdict: Verdict) -> None:
+    node, session = front.node, front.session
+    assert session is not None
+    if isinstance(verdict, Refuse):
+        node.counters.subscribe_auth_error[front.version == 5] += 1
+        node.event("policy.deny", client=front.client_id, operation="subscribe", topic=packet.subscriptions[0].filter)
+        code = verdict.reason_code or ReasonCode.NOT_AUTHORIZED
+        _suback(front, packet, [code if reason is None else reason for reason in reasons], False)
+        return
+    _apply_modifiers(packet, reasons, verdict.modifiers.get("topics"))
+    identifier = (packet.properties or {}).get("subscription_identifier", 0)
+    answers: list[int] = []
+    fresh: list[tuple[Subscription, bool]] = []
+    for wanted, reason in zip(packet.subscriptions, reasons, strict=True):
+        reason = reason if reason is not None else _problem(front, wanted.filter)
+        if reason is not None:
+            answers.append(reason)
+            continue
+        subscription = _make(session, wanted, identifier)
+        new = session.subscribe(wanted.filter, subscription)
+        node.event("sub.add", client=front.client_id, filter=wanted.filter, qos=wanted.qos)
+        fresh.append((subscription, new))
+        answers.append(wanted.qos)
+    _notify(front, "on_subscribe", [(w.filter, w.qos) for w in packet.subscriptions], packet.properties)
+    _suback(front, packet, answers, session.durable and bool(fresh))
+    # retained messages come after SUBACK, and after everything that was routed before it
+    front.reply(lambda: _send_retained(front, fresh), False)
+
+
+def _apply_modifiers(packet: packets.Subscribe, reasons: list[int | None], topics: Any) -> None:
+    """A plugin may change filters and QoS, or refuse single filters (INV 5.1, 5.2)."""
+    if topics is None:
+        return
+    for number, (text, granted) in enumerate(topics):
+        wanted = packet.subscriptions[number]
+        wanted.filter = text
+        if isinstance(granted, dict):
+            wanted.no_local = granted.get("no_local", wanted.no_local)
+            wanted.retain_as_published = granted.get("rap", wanted.retain_as_published)
+            wanted.retain_handling = granted.get("retain_handling", wanted.retain_handling)
+            granted = granted.get("qos", wanted.qos)
+        if granted == "not_allowed" or granted == V3_REFUSED:
+            reasons[number] = ReasonCode.NOT_AUTHORIZED
+        elif granted > 2:
+            reasons[number] = granted
+        else:
+            wanted.qos = granted
+
+
+def _make(session: Session, wanted: packets.SubscribeOptions, identifier: int) -> Subscription:
+    group, pattern = parse_shared(wanted.filter)
+    return Subscription(
+        session,
+        pattern,
+        group,
+        wanted.qos,
+        wanted.no_local,
+        wanted.retain_as_published,
+        wanted.retain_handling,
+        identifier,
+    )
+
+
+def _suback(front: Front, packet: packets.Subscribe, reasons: list[int], wait: bool) -> None:
+    if front.version != 5:
+        reasons = [V3_REFUSED if reason > 2 else reason for reason in reasons]
+    front.node.counters.suback_sent[front.version == 5] += 1
+    answer = packets.Suback(packet.packet_id, reasons)
+    front.reply(lambda: front.send_packet(answer), wait)
+
+
+def _send_retained(front: Front, fresh: list[tuple[Subscription, bool]]) -> None:
+    session = front.session
+    if session is None:
+        return
+    for subscription, new in fresh:
+        if subscription.group is not None or subscription.retain_handling == 2:
+            continue  # [MQTT5-3.3.1-11]
+        if subscription.retain_handling == 1 and not new:
+            continue  # [MQTT5-3.3.1-10]
+        identifiers = (subscription.identifier,) if subscription.identifier else ()
+        for message in front.node.retained(session.mountpoint).match(subscription.filter, front.node.now):
+            raised = session.queue.upgrade and subscription.qos > message.qos
+            qos = subscription.qos if raised else min(subscription.qos, message.qos)
+            session.queue.push(message, qos, True, identifiers)
+            if front.node.events.messages:
+                front.node.event("ret.deliver", client=front.client_id, topic=message.topic)
+
+
+def unsubscribe(front: Front, packet: packets.Unsubscribe) -> None:
+    """UNSUBSCRIBE: v5 learns for each filter whether it was there [MQTT5-3.11.3-1]."""
+    node, session = front.node, front.session
+    assert session is not None
+    node.counters.unsubscribe_received[front.version == 5] += 1
+    if not node.allows("unsubscribe", front):
+        node.event("policy.deny", client=front.client_id, operation="unsubscribe", topic="")
+        if front.version == 5:
+            reasons = [int(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR)] * len(packet.filters)
+            _unsuback(front, packet.packet_id, reasons, False)
+        return
+    hook, extra = ("on_unsubscribe_m5", [packet.properties or {}]) if front.version == 5 else ("on_unsubscribe", [])
+    if not node.hooks.has(hook):
+        _remove(front, packet.packet_id, packet.filters)
+        return
+    question = node.hooks.ask(hook, front.username, front.subscriber, packet.filters, *extra)
+    front.decide(question, lambda verdict: _unsubscribe_decided(front, packet, verdict))
+
+
+def _unsubscribe_decided(front: Front, packet: packets.Unsubscribe, verdict: Verdict) -> None:
+    filters = packet.filters
+    if not isinstance(verdict, Refuse):
+        filters = verdict.modifiers.get("topics", filters)
+    _remove(front, packet.packet_id, list(filters))
+
+
+def _remove(front: Front, packet_id: int, filters: list[str]) -> None:
+    session = front.session
+    assert session is not None
+    reasons: list[int] = []
+    removed = False
+    for text in filters:
+        found = session.unsubscribe(text)
+        removed = removed or found
+        reasons.append(0 if found else ReasonCode.NO_SUBSCRIPTION_EXISTED)
+        if found:
+            front.node.event("sub.del", client=front.client_id, filter=text)
+    _unsuback(front, packet_id, reasons, session.durable and removed)
+    if front.node.hooks.has("on_topic_unsubscribed"):
+        front.node.hooks.notify("on_topic_unsubscribed", front.subscriber, filters)
+
+
+def _unsuback(front: Front, packet_id: int, reasons: list[int], wait: bool) -> None:
+    front.node.counters.unsuback_sent[front.version == 5] += 1
+    answer = packets.Unsuback(packet_id, reasons if front.version == 5 else [])
+    front.reply(lambda: front.send_packet(answer), wait)
+
+
+def _notify(front: Front, hook: str, topics: list[Any], properties: dict[str, Any] | None) -> None:
+    if front.version == 5:
+        front.node.hooks.notify(f"{hook}_m5", front.username, front.subscriber, topics, properties or {})
+    else:
+        front.node.hooks.notify(hook, front.username, front.subscriber, topics)
