@@ -142,7 +142,7 @@ def register(front: Front) -> None:
         return
     options, modifiers, properties = node.options, front.modifiers, packet.properties or {}
     if packet.version == 5:
-        expiry = modifiers.get("session_expiry_interval", properties.get("session_expiry_interval", 0))
+        expiry: int = modifiers.get("session_expiry_interval", properties.get("session_expiry_interval", 0))
         client_max = min(properties.get("receive_maximum", 65535), options.receive_max_client)
         front.window = modifiers.get("fc_receive_max_client", client_max)
         front.receive_maximum = modifiers.get("fc_receive_max_broker", options.receive_max_broker)

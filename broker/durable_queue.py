@@ -115,9 +115,7 @@ class DurableQueue(Queue):
             self.waiting.append(entry)
             if len(self.waiting) > self.node.options.memory_window:
                 self._spill_oldest()
-        elif (
-            self.front is not None and self.low == self.high and len(self.waiting) < self.node.options.memory_window
-        ):
+        elif self.front is not None and self.low == self.high and len(self.waiting) < self.node.options.memory_window:
             self.waiting.append(entry)
         else:
             if self.low == self.high:
@@ -261,9 +259,7 @@ class DurableQueue(Queue):
             message = bodies.load(self.node.store, record.mid, mountpoint, self.node.origins)
         # one that was perhaps sent by an earlier connection is marked DUP [MQTT-3.3.1-1]; all of them with lifo
         dup = seq < self.sent_below
-        return Entry(
-            seq, message, record.qos, record.retain, record.identifiers, record.group, record.state, 0, dup
-        )
+        return Entry(seq, message, record.qos, record.retain, record.identifiers, record.group, record.state, 0, dup)
 
     # -- answers of the subscriber
 

@@ -275,4 +275,3 @@ def pubcomp(front: Front, packet: packets.Pubcomp) -> None:
     front.node.counters.pubcomp_received += 1
     if not session.queue.completed(packet.packet_id):
         front.node.counters.pubcomp_invalid += 1
-

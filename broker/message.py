@@ -1,7 +1,7 @@
 """A message inside the broker: what was accepted, independent of any protocol version.
 
 A message is made once, when a PUBLISH (or a will) is accepted, and shared by every queue that it goes to. It is never
-changed afterwards, except for `frame` and `frame_key`, a memory of the last encoding so that a fan-out encodes once.
+changed afterwards, except for `frame_key`, `head` and `tail`, a memory of the last encoding so that a fan-out encodes once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Message(msgspec.Struct, gc=False):
     counter: int
     shared: bool = False
     frame_key: int = -1
-    frame: bytes = b""
+    head: bytes = b""
+    tail: bytes = b""
 
     @property
     def mid(self) -> tuple[str, int, int]:

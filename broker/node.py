@@ -13,6 +13,7 @@ import msgspec
 
 from ..cluster.clock import ClusterClock
 from ..cluster.identity import Numbers
+from ..mqtt.reasons import ReasonCode
 from ..netsplit.policy import Decision, ViewState, decide
 from ..storage.keys import retained_prefix
 from ..storage.store import Store
@@ -24,11 +25,12 @@ from .link import ConnectionOrigin, Link
 from .message import Message, Origin
 from .metrics import Counters
 from .options import Options
+from .outlet import Outlet
 from .plans import Plan
 from .queue import Entry
 from .records import Origins, WillRecord, decode_message, encode, to_record
-from .retained import RetainedMessages
-from .router import DONE, WAIT, Router
+from .retained import Refusal, RetainedMessages
+from .router import WAIT, Router
 from .session import Session
 from .shared import SharedGroup
 from .slots import Slots
@@ -91,7 +93,7 @@ class Node:
         self.fronts: dict[int, Front] = {}
         self.closing = False
         self._retained: dict[str, RetainedMessages] = {}
-        self._dirty: list[Front] = []
+        self._dirty: list[Outlet] = []
         self._when_accepting: list[Callable[[], None]] = []
         self.deliver_hooked = False
         self.store.on_state = self._store_state
@@ -119,8 +121,6 @@ class Node:
 
     def close(self) -> None:
         """Close every connection as a restart will: v5 clients are told 0x8B, wills fire (MQTT 5.0 section 4.13)."""
-        from ..mqtt.reasons import ReasonCode
-
         self.closing = True
         self.now = self.clock.now_ms()
         for front in list(self.fronts.values()):
@@ -135,7 +135,7 @@ class Node:
 
     # -- output, once per turn
 
-    def touch(self, front: Front) -> None:
+    def touch(self, front: Outlet) -> None:
         """This front has something to say at the end of the turn."""
         dirty = self._dirty
         dirty.append(front)
@@ -184,7 +184,9 @@ class Node:
         found = self._retained.get(mountpoint)
         if found is None:
             found = RetainedMessages(
-                max_messages=self.options.retained_max_messages, max_bytes=self.options.retained_max_bytes
+                self.options.retained_max_messages,
+                self.options.retained_max_bytes,
+                lambda topic, message: self._store_retained(mountpoint, topic, message),
             )
             self._retained[mountpoint] = found
         return found
@@ -198,34 +200,35 @@ class Node:
         """Keep or delete the retained message of a topic; `WAIT`, because its acknowledgement means everywhere (P4)."""
         if not self.store.accepting:
             return 0
-        messages = self.retained(message.mountpoint)
-        key = retained_prefix(message.mountpoint) + message.topic.encode()
-        if not message.payload:
-            # [MQTT-3.3.1-10] [MQTT5-3.3.1-6]
-            if messages.delete(message.topic) is None:
-                return 0
-            self.store.delete(key)
-        else:
-            problem = messages.set(message)
-            if isinstance(problem, str):
-                self.counters.drop(problem)
-                self.event("ret.refuse", topic=message.topic, client=message.publisher, reason=problem)
-                return 0
-            self.store.put(key, encode(to_record(message)))
+        before = self.store.bytes_waiting
+        problem = self.retained(message.mountpoint).set(message)
+        if isinstance(problem, Refusal):
+            self.counters.drop(problem.value)
+            self.event("q.drop", client=message.publisher, topic=message.topic, reason=problem.value, mid=message.mid)
+            return 0
+        # the last encoding would be kept as long as the message
+        message.frame_key, message.head, message.tail = -1, b"", b""
         if self.events.messages:
             self.event("ret.set", topic=message.topic, mid=message.mid)
-        return WAIT
+        return WAIT if self.store.bytes_waiting != before else 0
+
+    def _store_retained(self, mountpoint: str, topic: str, message: Message | None) -> None:
+        key = retained_prefix(mountpoint) + topic.encode()
+        if message is None:
+            self.store.delete(key)
+        else:
+            self.store.put(key, encode(to_record(message)))
 
     def _load_retained(self) -> None:
         for key, value in self.store.scan(b"r", b"s"):
             length = int.from_bytes(key[1:3], "big")
             mountpoint = key[3 : 3 + length].decode()
-            self.retained(mountpoint).set(decode_message(key, value, mountpoint, self.origins))
+            message = decode_message(key, value, mountpoint, self.origins)
+            self.retained(mountpoint).restore(message.topic, message)
 
     def _sweep_retained(self) -> None:
-        for mountpoint, messages in self._retained.items():
-            for message in messages.sweep(self.now, 1000):
-                self.store.delete(retained_prefix(mountpoint) + message.topic.encode())
+        for messages in self._retained.values():
+            messages.sweep(self.now, 1000)
         self.timers.at(self.now + self.options.expire_retain_cache_s * 1000, self._sweep_retained)
 
     # -- publishing from inside
@@ -354,12 +357,10 @@ class Node:
 
         return send
 
-    def message_sent(self, front: Front | Any, entry: Entry) -> None:
+    def message_sent(self, front: Outlet, entry: Entry) -> None:
         """A QoS 1 or 2 message went to a subscriber."""
         assert entry.message is not None
         self.events.emit(
-            "dlv.send", mid=entry.message.mid, client=front.client_id, packet_id=entry.packet_id, dup=entry.dup
+            "dlv.send", mid=entry.message.mid, client=front.session.client_id if front.session else "", packet_id=entry.packet_id, dup=entry.dup
         )
 
-
-__all__ = ["DONE", "Node", "Ports", "Random"]

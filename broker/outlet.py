@@ -88,9 +88,10 @@ class Outlet:
     def send_qos0(self, message: Message, retain: bool, identifiers: tuple[int, ...]) -> None:
         """Send a QoS 0 message."""
         key = self.frame_key | RETAIN_FRAME if retain else self.frame_key
-        if message.frame_key != key or identifiers or self.slow_send:
-            if not outbound.prepare_qos0(self, message, retain, identifiers, key):
-                return
+        if (
+            message.frame_key != key or identifiers or self.slow_send
+        ) and not outbound.prepare_qos0(self, message, retain, identifiers, key):
+            return
         out = self.out
         if not out:
             self.node.touch(self)
@@ -108,9 +109,10 @@ class Outlet:
         key = self.frame_key | entry.qos
         if entry.retain:
             key |= RETAIN_FRAME
-        if message.frame_key != key or entry.dup or entry.identifiers or self.slow_send:
-            if not outbound.prepare(self, entry, message, key):
-                return
+        if (
+            message.frame_key != key or entry.dup or entry.identifiers or self.slow_send
+        ) and not outbound.prepare(self, entry, message, key):
+            return
         out = self.out
         if not out:
             self.node.touch(self)

@@ -6,6 +6,7 @@ acknowledgement has to wait for.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from . import bodies
@@ -127,7 +128,7 @@ class Router:
             members = [held for held in table.holders(subscription.filter) if held.group == subscription.group]
             assert subscription.group is not None
             group = SharedGroup(subscription.group, subscription.filter, tuple(members))
-            session.queue.hand_over(text, lambda entry, group=group: self._give(session, group, entry))
+            session.queue.hand_over(text, partial(self._give, session, group))
 
     def _give(self, session: Session, group: SharedGroup, entry: Entry) -> bool:
         """Give one entry of a leaving member to another; False if it stays."""

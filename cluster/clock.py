@@ -18,8 +18,8 @@ ALARM_MS = 1000
 class ClusterClock:
     """Milliseconds since 1970 that only go forward.
 
-    `wall_ms` and `mono_ms` are ports: the operating system's two clocks, in milliseconds. `floor_ms` is the last cluster
-    time that is known to have been in use, so that a restart with a clock set back does not turn time back.
+    `wall_ms` and `mono_ms` are ports: the operating system's two clocks, in milliseconds. `floor_ms` is the last
+    cluster time that is known to have been in use, so that a restart with a clock set back does not turn time back.
     """
 
     __slots__ = ("_mono", "_mono_ms", "_time", "_wall_ms", "off_ms")

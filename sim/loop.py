@@ -1,0 +1,81 @@
+"""Virtual time: a loop that jumps to the next thing to do. One thread, one seed, the same run every time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+
+class Scheduled:
+    """Something to do later; `cancel` forgets it."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self.function: Callable[[], None] | None = function
+
+    def cancel(self) -> None:
+        """Do not do it."""
+        self.function = None
+
+
+class VirtualLoop:
+    """`call_soon`, `call_later` and a clock, like asyncio's, on time that passes only between events.
+
+    `now_s` is true time in seconds since the begin of the simulation. What is scheduled for the same time runs in the
+    order in which it was scheduled.
+    """
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self._soon: deque[Callable[[], None]] = deque()
+        self._later: list[tuple[float, int, Scheduled]] = []
+        self._order = 0
+
+    def call_soon(self, function: Callable[[], None]) -> None:
+        """Run at the end of the present turn."""
+        self._soon.append(function)
+
+    def call_later(self, delay_s: float, function: Callable[[], None]) -> Scheduled:
+        """Run `delay_s` seconds from now."""
+        self._order += 1
+        handle = Scheduled(function)
+        heappush(self._later, (self.now_s + max(0.0, delay_s), self._order, handle))
+        return handle
+
+    def turn(self) -> bool:
+        """Do the next thing, moving time forward if need be; False if there is nothing left."""
+        if self._soon:
+            for _ in range(len(self._soon)):
+                self._soon.popleft()()
+            return True
+        while self._later:
+            when, _, handle = heappop(self._later)
+            if handle.function is not None:
+                self.now_s = max(self.now_s, when)
+                function, handle.function = handle.function, None
+                function()
+                return True
+        return False
+
+    def settle(self, limit: int = 1_000_000) -> None:
+        """Do all that is due now, time standing still."""
+        for _ in range(limit):
+            if not self._soon and (not self._later or self._later[0][0] > self.now_s):
+                return
+            self.turn()
+        raise RuntimeError(f"still busy after {limit} turns at {self.now_s:.6f} s")
+
+    def run_until(self, when_s: float, limit: int = 10_000_000) -> None:
+        """Do all that is due up to `when_s`, and let time stand there."""
+        for _ in range(limit):
+            if not self._soon and (not self._later or self._later[0][0] > when_s):
+                self.now_s = max(self.now_s, when_s)
+                return
+            self.turn()
+        raise RuntimeError(f"still busy after {limit} turns at {self.now_s:.6f} s")
+
+    def run_for(self, seconds: float) -> None:
+        """Let so many seconds pass."""
+        self.run_until(self.now_s + seconds)
