@@ -1,0 +1,273 @@
+"""Bytes -> packets, incrementally, for both roles: a server decodes what clients send, a client what servers send.
+
+`Decoder.feed` takes whatever arrived and returns all packets that are complete, in one loop. PUBLISH and PUBACK are
+read inside the loop by index arithmetic; topics are validated once per distinct topic of the process.
+"""
+
+from __future__ import annotations
+
+from sys import intern
+
+from . import wire
+from .bodies import READERS
+from .connect import parse_connect, parse_protocol
+from .errors import MalformedPacket, ProtocolError, WireError
+from .packets import Connect, Packet, Properties, Puback, Publish, Subscribe, Unsubscribe
+from .properties import decode_properties
+from .reasons import ReasonCode
+from .topics import too_deep, valid_topic_name
+
+CONNECT, PUBLISH, AUTH = 1, 3, 15
+_NAMES = (
+    *("reserved", "CONNECT", "CONNACK", "PUBLISH", "PUBACK", "PUBREC", "PUBREL", "PUBCOMP"),
+    *("SUBSCRIBE", "SUBACK", "UNSUBSCRIBE", "UNSUBACK", "PINGREQ", "PINGRESP", "DISCONNECT", "AUTH"),
+)
+
+_BOTH = {3, 4, 5, 6, 7}
+_ACCEPTED = {
+    "server": frozenset(_BOTH | {1, 8, 10, 12, 14, 15}),
+    "client": frozenset(_BOTH | {2, 9, 11, 13, 14, 15}),
+}
+"""Role -> the packet types that the other side may send (section 2.1.2); DISCONNECT of a server only in 5.0."""
+
+_FLAGS = (0, 0, 0, 0, 0, 0, 2, 0, 2, 0, 2, 0, 0, 0, 0, 0)
+"""Packet type -> the flags of its fixed header (section 2.1.3)."""
+
+_LENGTHS = {12: 0, 13: 0}
+_LENGTHS_V3 = {2: 2, 4: 2, 5: 2, 6: 2, 7: 2, 11: 2, 12: 0, 13: 0, 14: 0}
+"""Packet type -> its only remaining length."""
+
+_PUBLISH_QOS = tuple(
+    (3 if first in (0x38, 0x39) else first >> 1 & 3) if first >> 4 == PUBLISH else -1 for first in range(256)
+)
+"""First byte -> QoS of the PUBLISH, 3 when its flags are illegal (QoS 3, or DUP with QoS 0), -1 for other packets."""
+
+TOPICS_KEPT = 32_768
+TOPIC_BYTES_KEPT = 256
+_topics: dict[bytes, str] = {}
+"""Bytes of a topic -> its text, valid and interned. Bounded by count and length; when full it starts again empty."""
+
+
+def learn_topic(raw: bytes) -> str:
+    """Validate the topic name of a PUBLISH and remember it; its text. Raises `MalformedPacket`."""
+    topic = wire.decode_utf8(raw, "the topic")
+    if not valid_topic_name(topic):  # [MQTT-3.3.2-2] [MQTT-4.7.3-1] [MQTT5-3.3.2-2] [MQTT5-4.7.3-1]
+        raise MalformedPacket("the topic of a PUBLISH is empty or contains a wildcard")
+    if len(raw) <= TOPIC_BYTES_KEPT:
+        if len(_topics) >= TOPICS_KEPT:
+            _topics.clear()
+        _topics[raw] = topic = intern(topic)
+    return topic
+
+
+class Decoder:
+    """An incremental decoder for one connection.
+
+    `role` is the receiver's: "server" or "client". A server's decoder learns `version` from the CONNECT; given a
+    version it starts after the CONNECT. A client's decoder needs one. `max_packet_size` limits the remaining length in
+    bytes, and may be changed at any time. `topic_depth` limits the levels of topics and filters, 0 for no limit.
+
+    After a bad packet `error` says what the peer must be told, and nothing more is decoded.
+    """
+
+    __slots__ = (
+        "_held",
+        "_held_bytes",
+        "_needed",
+        "_overlong",
+        "error",
+        "max_packet_size",
+        "role",
+        "topic_depth",
+        "version",
+    )
+
+    def __init__(
+        self, role: str = "server", version: int = 0, max_packet_size: int = 268_435_460, topic_depth: int = 0
+    ) -> None:
+        if role not in _ACCEPTED or version not in (0, 3, 4, 5) or (role == "client" and not version):
+            raise ValueError(f"no decoder for role {role!r} and version {version}")
+        self.role = role
+        self.version = version
+        self.max_packet_size = max_packet_size
+        self.topic_depth = topic_depth
+        self.error: WireError | None = None
+        self._held: list[bytes] = []  # the chunks of an incomplete packet, joined once when it is complete
+        self._held_bytes = 0
+        self._needed = 0  # bytes that the incomplete packet needs before looking at it again makes sense
+        self._overlong = False  # the CONNECT came with a needlessly long remaining length
+
+    def feed(self, data: bytes) -> list[Packet]:
+        """All packets that `data` completes, in order; the ones before a bad packet when there is one."""
+        packets: list[Packet] = []
+        if self.error is not None:
+            return packets
+        if self._held:
+            self._held.append(data)
+            self._held_bytes += len(data)
+            if self._held_bytes < self._needed:
+                return packets
+            data = b"".join(self._held)
+            self._held = []
+        try:
+            pos = self._decode(data, packets)
+        except WireError as error:
+            self.error = error
+            return packets
+        if pos < len(data):
+            self._held = [data[pos:]]
+            self._held_bytes = len(data) - pos
+        return packets
+
+    # Measured with CPython 3.11, 200 packets in the buffer: 0.65 us for a QoS 0 PUBLISH of 100 bytes (0.70 in v5),
+    # 0.82 us with QoS 1, 0.30 us for a PUBACK; every call that was taken out of the loop had cost 0.1 us or more.
+    def _decode(self, data: bytes, packets: list[Packet]) -> int:
+        """Append every complete packet; the position of the first incomplete one, whose `_needed` is set."""
+        pos, end, version, depth = 0, len(data), self.version, self.topic_depth
+        append, topic_of, limit = packets.append, _topics.get, self.max_packet_size
+        while pos + 1 < end:
+            first, length, body = data[pos], data[pos + 1], pos + 2
+            if length > 127:
+                if body < end and 0 < data[body] < 128:  # two bytes, without the call: 0.9 us less
+                    length = length & 127 | data[body] << 7
+                    body += 1
+                else:
+                    length, body = self._long_length(data, pos, end)
+                    if length < 0:
+                        break
+            stop = body + length
+            if stop > end or length > limit:
+                self._check_header(first, length)
+                self._needed = stop - pos
+                return pos
+            if first == 0x40 and length == 2 and version:
+                packet_id = data[body] << 8 | data[body + 1]
+                if not packet_id:
+                    raise MalformedPacket("packet identifier 0")  # [MQTT-2.3.1-1] [MQTT5-2.2.1-3]
+                append(Puback(packet_id))
+            elif (qos := _PUBLISH_QOS[first]) >= 0 and version:
+                if qos == 3:
+                    self._check_header(first, length)
+                start = body + 2
+                cut = start + (data[body] << 8 | data[body + 1]) if length > 2 else stop + 1
+                if cut > stop:
+                    raise MalformedPacket("the packet ends inside the topic")
+                topic = topic_of(data[start:cut])
+                if topic is None or depth:
+                    topic = self._check_topic(data[start:cut])
+                packet_id = 0
+                if qos:
+                    cut += 2
+                    if cut > stop:
+                        raise MalformedPacket("the packet ends inside the packet identifier")
+                    packet_id = data[cut - 2] << 8 | data[cut - 1]
+                    if not packet_id:
+                        raise MalformedPacket("packet identifier 0")  # [MQTT-2.3.1-1] [MQTT5-2.2.1-3]
+                properties = None
+                if version == 5:
+                    if cut < stop and not data[cut] and topic:
+                        cut += 1
+                    else:
+                        properties, cut = self._publish_properties(data, cut, stop, topic)
+                if first == 0x30 and properties is None:  # five arguments less: 0.1 us
+                    append(Publish(topic, data[cut:stop]))
+                else:
+                    append(Publish(topic, data[cut:stop], qos, first & 1 == 1, first & 8 == 8, packet_id, properties))
+            else:
+                append(self._other(first, data, body, stop))
+                version = self.version
+            pos = stop
+        self._needed = end - pos + 1
+        return pos
+
+    def _check_topic(self, raw: bytes) -> str:
+        """The text of a topic that is not known yet, or whose depth is limited."""
+        if not raw and self.version == 5:
+            return ""  # legal with a topic alias, which is checked with the properties
+        topic = _topics.get(raw) or learn_topic(raw)
+        if too_deep(topic, self.topic_depth):
+            raise ProtocolError(f"the topic has more than {self.topic_depth} levels", ReasonCode.TOPIC_NAME_INVALID)
+        return topic
+
+    def _publish_properties(self, data: bytes, pos: int, end: int, topic: str) -> tuple[Properties | None, int]:
+        """The property block of a v5 PUBLISH and what depends on it."""
+        properties, pos = decode_properties(data, pos, end, "Publish")
+        if not topic and (properties is None or "topic_alias" not in properties):
+            raise ProtocolError("a PUBLISH with neither topic nor topic alias")  # 3.3.2.1
+        if properties and self.role == "server" and "subscription_identifier" in properties:
+            raise ProtocolError("a subscription identifier in a PUBLISH of a client")  # [MQTT5-3.3.4-6]
+        return properties, pos
+
+    def _long_length(self, data: bytes, pos: int, end: int) -> tuple[int, int]:
+        """A remaining length of several bytes (2.1.4) -> (length, position after); length -1 when bytes are missing."""
+        body = pos + 2
+        while body < end and data[body - 1] > 127 and body < pos + 5:
+            body += 1
+        if data[body - 1] > 127:
+            if body == pos + 5:
+                raise MalformedPacket("the remaining length is longer than four bytes")
+            return -1, body
+        if not data[body - 1]:  # more bytes than needed: no rule against it before 5.0 [MQTT5-1.5.5-1]
+            if self.version == 5:
+                raise MalformedPacket("the remaining length is encoded with more bytes than needed")
+            self._overlong = True
+        return sum((data[at] & 127) << 7 * (at - pos - 1) for at in range(pos + 1, body)), body
+
+    def _check_header(self, first: int, length: int) -> None:
+        """Raise when a fixed header is illegal or too large, before any of the body is kept."""
+        kind, flags = first >> 4, first & 15
+        if self.role == "server":
+            if not self.version and kind != CONNECT:
+                raise ProtocolError(f"{_NAMES[kind]} before CONNECT")  # [MQTT-3.1.0-1] [MQTT5-3.1.0-1]
+            if self.version and kind == CONNECT:
+                raise ProtocolError("a second CONNECT")  # [MQTT-3.1.0-2] [MQTT5-3.1.0-2]
+        if kind == 0 or (kind == AUTH and self.version < 5):
+            raise MalformedPacket(f"reserved packet type {kind}")
+        if kind not in _ACCEPTED[self.role] or (kind == 14 and self.role == "client" and self.version < 5):
+            raise ProtocolError(f"{_NAMES[kind]} is not for a {self.role}")
+        if kind == PUBLISH:
+            if flags & 6 == 6:
+                raise MalformedPacket("PUBLISH with QoS 3")  # [MQTT-3.3.1-4] [MQTT5-3.3.1-4]
+            if flags & 14 == 8:
+                raise MalformedPacket("PUBLISH with DUP and QoS 0")  # [MQTT-3.3.1-2] [MQTT5-3.3.1-2]
+        # [MQTT-2.2.2-1] [MQTT-2.2.2-2] [MQTT5-2.1.3-1]; 3.1 has DUP also in packets that are sent again
+        elif flags != _FLAGS[kind] and not (self.version == 3 and flags == 10 and _FLAGS[kind] == 2):
+            raise MalformedPacket(f"flags {flags} in {_NAMES[kind]}")
+        if length > self.max_packet_size:
+            reason = ReasonCode.PACKET_TOO_LARGE
+            raise ProtocolError(f"{_NAMES[kind]} of {length} bytes, the limit is {self.max_packet_size}", reason)
+        only = (_LENGTHS if self.version in (0, 5) else _LENGTHS_V3).get(kind, length)
+        if length != only:
+            raise MalformedPacket(f"{_NAMES[kind]} with a remaining length of {length}")
+
+    def _other(self, first: int, data: bytes, pos: int, end: int) -> Packet:
+        """A packet off the hot path, complete from `pos` to `end`."""
+        self._check_header(first, end - pos)
+        if first >> 4 == CONNECT:
+            return self._connect(data, pos, end)
+        packet = READERS[first >> 4](data, pos, end, self.version, self.role)
+        if self.topic_depth:
+            self._check_depth(packet)
+        return packet
+
+    def _connect(self, data: bytes, pos: int, end: int) -> Connect:
+        # The version stays known when the rest is bad, so that the answer can be given in it.
+        self.version, bridge, pos = parse_protocol(data, pos, end)
+        if self._overlong and self.version == 5:
+            raise MalformedPacket("the remaining length is encoded with more bytes than needed")
+        packet = parse_connect(data, pos, end, self.version, bridge)
+        if packet.will is not None and too_deep(packet.will.topic, self.topic_depth):
+            raise ProtocolError(
+                f"the will topic has more than {self.topic_depth} levels", ReasonCode.TOPIC_NAME_INVALID
+            )
+        return packet
+
+    def _check_depth(self, packet: Packet) -> None:
+        filters: list[str] = []
+        if isinstance(packet, Subscribe):
+            filters = [one.filter for one in packet.subscriptions]
+        elif isinstance(packet, Unsubscribe):
+            filters = packet.filters
+        if any(too_deep(filter, self.topic_depth) for filter in filters):
+            reason = ReasonCode.TOPIC_FILTER_INVALID
+            raise ProtocolError(f"a topic filter has more than {self.topic_depth} levels", reason)

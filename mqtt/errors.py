@@ -1,0 +1,35 @@
+"""What the decoder raises: the peer broke the rules, and the error carries the answer that it must get."""
+
+from __future__ import annotations
+
+from .reasons import ReasonCode
+
+
+class WireError(Exception):
+    """The peer sent what the standard forbids; the connection has to be closed (MQTT 5.0 section 4.13).
+
+    `reason` is what a v5 peer is told in CONNACK or DISCONNECT (v3 peers are only closed, but for CONNECT, see
+    `connect_return_for`); `detail` says in words what was wrong, for the log.
+    """
+
+    default = ReasonCode.UNSPECIFIED_ERROR
+
+    def __init__(self, detail: str, reason: ReasonCode | None = None) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.reason = self.default if reason is None else reason
+
+    def __str__(self) -> str:
+        return f"{self.detail} (0x{self.reason:02X} {self.reason.name})"
+
+
+class MalformedPacket(WireError):
+    """The bytes cannot be parsed as the standard says (MQTT 5.0 section 1.2, Malformed Packet)."""
+
+    default = ReasonCode.MALFORMED_PACKET
+
+
+class ProtocolError(WireError):
+    """The packet can be parsed, but must not be sent, or not now (MQTT 5.0 section 1.2, Protocol Error)."""
+
+    default = ReasonCode.PROTOCOL_ERROR
