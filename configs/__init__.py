@@ -1,1 +1,25 @@
-"""vernemq.conf: schema, parser, environment, shipped files."""
+"""vernemq.conf: schema, parser, environment, shipped files.
+
+`load` gives `Settings` or raises `ConfigError` with everything that is wrong. The keys are data, in `keys/`.
+"""
+
+from __future__ import annotations
+
+from .listeners import ListenerSettings
+from .loader import load
+from .lookup import Setting
+from .problems import ConfigError, Problem
+from .schema import Key, schema
+from .settings import PythonPlugin, Settings
+
+__all__ = [
+    "ConfigError",
+    "Key",
+    "ListenerSettings",
+    "Problem",
+    "PythonPlugin",
+    "Setting",
+    "Settings",
+    "load",
+    "schema",
+]

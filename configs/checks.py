@@ -1,0 +1,102 @@
+"""What single lines cannot show: addresses used twice, TLS files, the plugins that listeners name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .listeners import ListenerSettings, resolve_listeners
+from .lookup import Lookup
+from .problems import Problem
+from .schema import ACTIVE, schema
+
+_CERTIFICATE = (
+    "-----BEGIN CERTIFICATE-----",
+    "-----BEGIN TRUSTED CERTIFICATE-----",
+    "-----BEGIN X509 CERTIFICATE-----",
+)
+_PRIVATE_KEY = ("PRIVATE KEY-----",)
+_REVOCATION_LIST = ("-----BEGIN X509 CRL-----",)
+
+
+def check(settings: Lookup) -> list[Problem]:
+    """All problems between settings."""
+    listeners = resolve_listeners(settings)
+    problems = list(_addresses(settings, listeners))
+    for listener in listeners:
+        problems += _plugins(settings, listener)
+        if listener.uses_tls:
+            problems += _tls(settings, listener)
+    return list(dict.fromkeys(problems))
+
+
+def _addresses(settings: Lookup, listeners: list[ListenerSettings]) -> Iterator[Problem]:
+    used: dict[str, ListenerSettings] = {}
+    for listener in listeners:
+        first = used.setdefault(listener.address, listener)
+        if first is not listener and (listener.port or listener.unix_path):
+            yield _problem(settings, listener.key, f"the address is also that of {first.key}", "", listener.address)
+
+
+def _plugins(settings: Lookup, listener: ListenerSettings) -> Iterator[Problem]:
+    """A listener may only name plugins that are on: nobody else would answer for them."""
+    enabled = {name: None for name in ("vmq_passwd", "vmq_acl") if settings[f"plugins.{name}"]}
+    for key in settings:
+        setting = settings.explicit(key)
+        if setting is not None and setting.key.type in ("flag", "class") and key.startswith("plugins."):
+            name = key.split(".")[-1]
+            if setting.value is not False:
+                enabled[name] = None
+    for option, names in (("auth_plugins", listener.auth_plugins), ("authz_plugins", listener.authz_plugins)):
+        for name in names or ():
+            if name not in enabled:
+                expected = f"one of {', '.join(sorted(enabled))}" if enabled else "a plugin that is on, and none is"
+                yield _problem(settings, f"{listener.key}.{option}", "no such plugin is on", expected, name)
+
+
+def _tls(settings: Lookup, listener: ListenerSettings) -> Iterator[Problem]:
+    by_psk = listener.psk_support and schema().keys["listener.ssl.psk_support"].effect == ACTIVE
+    needs_certificate = not by_psk
+    needs_ca = listener.require_certificate
+    files = (
+        ("certfile", listener.certfile, _CERTIFICATE, needs_certificate, "a TLS listener needs a certificate"),
+        ("keyfile", listener.keyfile, _PRIVATE_KEY, needs_certificate, "a TLS listener needs a private key"),
+        ("cafile", listener.cafile, _CERTIFICATE, needs_ca, "require_certificate = on needs CA certificates"),
+        ("crlfile", listener.crlfile, _REVOCATION_LIST, False, ""),
+        ("pskfile", listener.pskfile if by_psk else "", ("",), False, ""),
+    )
+    for option, path, marks, needed, why in files:
+        if path:
+            wrong = _file_problem(path, marks)
+            if wrong:
+                yield _problem(settings, _key(settings, listener, option), wrong, "", path)
+        elif needed:
+            own = f"{listener.key}.{option}"
+            yield _problem(settings, own, why, f"{own} or listener.{listener.type}.{option}", "", at=listener.key)
+
+
+def _file_problem(path: str, marks: tuple[str, ...]) -> str:
+    """Why a file cannot be used as PEM with one of these marks in it; empty if it can."""
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            content = file.read(1 << 24)
+    except OSError as error:
+        return f"the file cannot be read: {(error.strerror or str(error)).lower()}"
+    except ValueError:
+        return "this is no path of a file"
+    if any(mark in content for mark in marks):
+        return ""
+    wanted = {_CERTIFICATE: "certificate", _PRIVATE_KEY: "private key", _REVOCATION_LIST: "revocation list"}
+    return f"the file holds no {wanted[marks]} in PEM form"
+
+
+def _key(settings: Lookup, listener: ListenerSettings, option: str) -> str:
+    """The key from which the listener has an option."""
+    own = f"{listener.key}.{option}"
+    return own if settings.explicit(own) is not None else f"listener.{listener.type}.{option}"
+
+
+def _problem(settings: Lookup, key: str, message: str, expected: str, found: str, at: str = "") -> Problem:
+    """A problem at the line that set `at`, or the key itself."""
+    setting = settings.explicit(at or key)
+    file, line = (setting.line.file, setting.line.line) if setting is not None else ("default", 0)
+    return Problem(file, line, key, message, expected, found)

@@ -1,0 +1,53 @@
+"""`strogoff config check FILE` and `strogoff config reference`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from .loader import load
+from .problems import ConfigError
+from .reference import reference
+from .settings import Settings, is_secret
+from .shipped import shipped_conf
+
+
+def check(path: Path | str) -> tuple[int, str]:
+    """Reads a file as a start would. Returns the exit code (0 or 1) and what there is to say about it."""
+    try:
+        settings = load(Path(path))
+    except ConfigError as error:
+        return 1, str(error)
+    return 0, "\n".join([f"{path}: no errors", *_summary(settings)])
+
+
+def check_main(argv: Sequence[str]) -> int:
+    """`config check FILE`: prints the result and returns the exit code."""
+    parser = argparse.ArgumentParser(prog="strogoff config check", description="Look for mistakes in a vernemq.conf.")
+    parser.add_argument("file", help="the vernemq.conf; the conf.d/*.conf beside it are read too")
+    code, text = check(parser.parse_args(argv).file)
+    print(text)
+    return code
+
+
+def reference_main(argv: Sequence[str]) -> int:
+    """`config reference [--text | --conf] [WORD]`: prints every key, or those that contain WORD."""
+    parser = argparse.ArgumentParser(prog="strogoff config reference", description="Explain the keys of vernemq.conf.")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--text", action="store_true", help="plain text instead of markdown")
+    form.add_argument("--conf", action="store_true", help="a vernemq.conf with every documented key and its default")
+    parser.add_argument("word", nargs="?", default="", help="only keys that contain this")
+    arguments = parser.parse_args(argv)
+    text = shipped_conf() if arguments.conf else reference(not arguments.text, arguments.word)
+    print(text, end="")
+    return 0 if text else 1
+
+
+def _summary(settings: Settings) -> list[str]:
+    lines = [f"listener {each.type} {each.name} at {each.address}" for each in settings.listeners()]
+    lines += [f"warning: {notice}" for notice in settings.notices]
+    for key, value in settings.changed().items():
+        if settings.explicit(key) is not None and not key.startswith("listener."):
+            lines.append(f"{key} = {'(hidden)' if is_secret(key) else value} from {settings.source(key)}")
+    return lines

@@ -1,0 +1,165 @@
+"""Listeners: which there are, and what each of their options comes to.
+
+An option counts from the nearest level that sets it: the listener, its type, the top level, the default. Where -1
+means "as the level above", it is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from .lookup import Lookup
+from .schema import ListenerOption, schema
+from .values import Value
+
+_TOP_LEVEL = ("max_connections", "max_connection_lifetime", "mountpoint")
+_INHERIT = ("max_connections", "tls_handshake_timeout")
+_HANDSHAKE_TIMEOUT_MS = 5000
+
+
+class ListenerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """A listener with all of its options. Options that its type does not have are at their defaults.
+
+    `host` is an IP address without brackets, `port` 0 asks for any free port; a unix socket has a `unix_path` and
+    neither of both. None is "no bound" for `max_connections`, `tls_handshake_timeout_s` and `max_ws_frame_size`, and
+    "the ordinary chain" for both lists of plugins. 0 s of `max_connection_lifetime_s` is for ever. Sizes are bytes.
+    """
+
+    type: str
+    name: str
+    host: str
+    port: int
+    unix_path: str | None = None
+    max_connections: int | None = 10000
+    max_connection_lifetime_s: int = 0
+    mountpoint: str = ""
+    allowed_protocol_versions: tuple[int, ...] = (3, 4, 5, 131)
+    allow_anonymous_override: bool = False
+    auth_plugins: tuple[str, ...] | None = None
+    authz_plugins: tuple[str, ...] | None = None
+    proxy_protocol: bool = False
+    proxy_protocol_use_cn_as_username: bool = True
+    proxy_xff_support: bool = False
+    proxy_xff_trusted_intermediate: tuple[str, ...] = ()
+    proxy_xff_use_cn_as_username: bool = False
+    proxy_xff_cn_header: str = "x-ssl-client-cn"
+    forward_connection_opts: bool = False
+    buffer_sizes: tuple[int, ...] | None = None
+    tcp_listen_options: tuple[tuple[str, Any], ...] = ()
+    max_ws_frame_size: int | None = 268435456
+    http_modules: tuple[str, ...] = ()
+    max_request_line_length: int = 8000
+    max_header_value_length: int = 4096
+    cafile: str = ""
+    certfile: str = ""
+    keyfile: str = ""
+    keypasswd: str = ""
+    crlfile: str = ""
+    depth: int = 1
+    require_certificate: bool = False
+    use_identity_as_username: bool = False
+    tls_versions: tuple[str, ...] = ("tlsv1.2",)
+    ciphers: str = ""
+    eccs: tuple[str, ...] = ()
+    tls_handshake_timeout_s: float | None = 5.0
+    psk_support: bool = False
+    psk_identity_hint: str = "VMQ_PSK"
+    pskfile: str = "./etc/vmq.psk"
+    pskfile_separator: str = ":"
+
+    @property
+    def key(self) -> str:
+        """The key that opened it: `listener.TYPE.NAME`."""
+        return f"listener.{self.type}.{self.name}"
+
+    @property
+    def address(self) -> str:
+        """The address as it is written in the file."""
+        if self.unix_path is not None:
+            return f"local:{self.unix_path}:0"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether it speaks TLS."""
+        return self.type in ("ssl", "wss", "vmqs", "https")
+
+
+def _timeout_s(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else (_HANDSHAKE_TIMEOUT_MS if milliseconds == -1 else milliseconds) / 1000
+
+
+def _mountpoint(text: str | None) -> str:
+    return "" if text is None or text == "off" else text.removesuffix("/")
+
+
+def _same(value: Value) -> Value:
+    return value
+
+
+_FIELDS: dict[str, tuple[str, Callable[[Value], Value]]] = {
+    "max_connection_lifetime": ("max_connection_lifetime_s", _same),
+    "tls_handshake_timeout": ("tls_handshake_timeout_s", _timeout_s),
+    "tls_version": ("tls_versions", _same),
+    "mountpoint": ("mountpoint", _mountpoint),
+}
+"""Options whose field has another name or another form."""
+
+
+def resolve_listeners(settings: Lookup) -> list[ListenerSettings]:
+    """One entry per address that is set, in the order of the file."""
+    found = []
+    for name in settings:
+        parts = name.split(".")
+        setting = settings.explicit(name)
+        if setting is None or setting.key.type != "address" or len(parts) != 3:
+            continue
+        host, port = setting.value
+        unix_path = host.removeprefix("local:") if host.startswith("local:/") else None
+        options = _options(settings, parts[1], parts[2])
+        place = {"host": "", "port": 0, "unix_path": unix_path} if unix_path else {"host": host, "port": port}
+        found.append(ListenerSettings(type=parts[1], name=parts[2], **place, **options))
+    return found
+
+
+def _options(settings: Lookup, type_: str, name: str) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "tcp_listen_options": tuple(o if isinstance(o, tuple) else (o, True) for o in settings["tcp_listen_options"]),
+        "max_ws_frame_size": settings["max_ws_frame_size"],
+    }
+    for option in schema().options:
+        levels = [(key, one) for for_type, key, one in option.keys if for_type == type_]
+        field, convert = _FIELDS.get(option.option, (option.option, _same))
+        if levels and field in ListenerSettings.__struct_fields__:
+            fields[field] = convert(_inherited(settings, option, name, levels))
+    if type_ in ("http", "https") and not fields["http_modules"]:
+        fields["http_modules"] = settings["http_modules"]
+    return fields
+
+
+def _inherited(settings: Lookup, option: ListenerOption, name: str, levels: list[tuple[str, bool]]) -> Value:
+    """The value of the nearest level; `levels` are the keys of one type, those for one listener marked True."""
+    own = [key.replace("$name", name) for key, one in levels if one]
+    common = [key for key, one in levels if not one]
+    for key in own + common:
+        setting = settings.explicit(key)
+        if setting is not None and not (option.option in _INHERIT and setting.value == -1):
+            return setting.value
+    if option.option in _TOP_LEVEL:
+        return settings[f"listener.{option.option}"]
+    return settings[levels[0][0].replace("$name", name)]
+
+
+def unopened(settings: Lookup) -> list[str]:
+    """Listeners that have options but no address, so that nothing is opened: their keys `listener.TYPE.NAME`."""
+    found: dict[str, None] = {}
+    for name in settings:
+        setting = settings.explicit(name)
+        opened_by = ".".join(name.split(".")[:3])
+        one = setting is not None and setting.key.name.startswith("listener.") and ".$name." in setting.key.name
+        if one and settings.explicit(opened_by) is None:
+            found[opened_by] = None
+    return list(found)

@@ -1,0 +1,170 @@
+"""From files, environment and overrides to `Settings`: everything is read, then all problems are reported together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from .checks import check
+from .deprecated import without_removed
+from .environment import from_environment
+from .listeners import unopened
+from .lookup import Setting
+from .problems import ConfigError, Problem
+from .schema import LISTENER_TYPES, Key, Schema, schema
+from .settings import REFERENCE, Settings
+from .syntax import Line, read_lines
+from .values import WrongValueError
+
+_MOST_SUGGESTIONS = 20
+"""A file of another program gives an error per line; looking up what each may have meant takes milliseconds."""
+
+_LONGEST = 8192
+"""Characters of a value after its references were replaced; ends those that multiply themselves."""
+
+
+def load(path: Path | None, environ: Mapping[str, str] = {}, overrides: Mapping[str, str] = {}) -> Settings:
+    """Reads a vernemq.conf with the `conf.d/*.conf` beside it, DOCKER_VERNEMQ_* variables and overrides.
+
+    Later lines win over earlier ones, files over defaults, the environment over files, overrides over all. Raises
+    `ConfigError` with all problems. `environ` is the environment to look at, nothing else of the process is read.
+    """
+    lines, problems, notices = _files(path) if path is not None else ([], [], [])
+    repeated = _repeated(lines)
+    for key, (text, variable) in from_environment(environ).values.items():
+        lines.append(Line(key, text, variable, 0, "environment"))
+    lines += [Line(key, text, "override", 0, "override") for key, text in overrides.items()]
+    known = schema()
+    lines, stopped, warnings = without_removed(lines, known)
+    explicit, wrong = _Values(known, lines).parse()
+    _aliases(known, explicit, warnings)
+    settings = Settings(known, explicit, [*notices, *repeated, *warnings])
+    for listener in unopened(settings):
+        settings.notices.append(f"{listener} has options but no address, so it is not opened")
+    problems += [*stopped, *wrong, *check(settings)]
+    if problems:
+        order = {line.file: place for place, line in reversed(list(enumerate(lines)))}
+        raise ConfigError(sorted(problems, key=lambda p: (order.get(p.file, -1), p.file, p.line)))
+    return settings
+
+
+def _files(path: Path) -> tuple[list[Line], list[Problem], list[str]]:
+    lines: list[Line] = []
+    problems: list[Problem] = []
+    warnings: list[str] = []
+    for file in (path, *sorted((path.parent / "conf.d").glob("*.conf"))):
+        try:
+            content = file.read_bytes().decode("utf-8-sig")
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            problems.append(Problem(str(file), 0, "", f"the file cannot be read: {reason}"))
+        except UnicodeDecodeError as error:
+            line = error.object[: error.start].count(b"\n") + 1
+            problems.append(Problem(str(file), line, "", "this is no UTF-8 text", "", ascii(error.object[error.start])))
+        else:
+            more, wrong, warned = read_lines(content, str(file))
+            lines += more
+            problems += wrong
+            warnings += warned
+    return lines, problems, warnings
+
+
+def _repeated(lines: list[Line]) -> list[str]:
+    """Warnings for keys that files set more than once."""
+    last: dict[str, Line] = {}
+    warnings = []
+    for line in lines:
+        before = last.get(line.key)
+        if before is not None:
+            warnings.append(f"{line.place}: {line.key} is set again; {before.place} does not count")
+        last[line.key] = line
+    return warnings
+
+
+def _aliases(known: Schema, explicit: dict[str, Setting], warnings: list[str]) -> None:
+    """`leveldb.sync_on_write = on` is another way to ask for synchronous durability."""
+    sync = explicit.get("leveldb.sync_on_write")
+    if sync is None or sync.value is not True:
+        return
+    durability = explicit.get("message_store.durability")
+    if durability is None:
+        explicit["message_store.durability"] = Setting(known.keys["message_store.durability"], "sync", sync.line)
+    elif durability.value != "sync":
+        warnings.append(
+            f"{sync.line.place}: {sync.line.key} = on does not count, because {durability.line.place} says "
+            f"{durability.line.key} = {durability.value}"
+        )
+
+
+class _Values:
+    """Parses the lines that count; `$(key)` is replaced by what the configuration says of that key."""
+
+    def __init__(self, known: Schema, lines: list[Line]) -> None:
+        self._schema = known
+        self._lines: dict[str, Line] = {}
+        self._references: dict[str, str | None] = {}
+        self._suggestions = 0
+        self._problems: list[Problem] = []
+        for line in lines:
+            if known.find(line.key) is None:
+                self._problem(line, "unknown key", suggestion=self._nearest(line.key))
+            else:
+                self._lines[line.key] = line
+
+    def parse(self) -> tuple[dict[str, Setting], list[Problem]]:
+        explicit: dict[str, Setting] = {}
+        for name, line in self._lines.items():
+            key = self._schema.find(name)
+            assert key is not None
+            text = self._expanded(line, line.text, ())
+            if text is None:
+                continue
+            try:
+                if text == "" and key.type not in ("string", "file", "directory", "hosts", "terms"):
+                    raise WrongValueError(key.expected)
+                explicit[name] = Setting(key, key.parse(text), line)
+            except WrongValueError as error:
+                suggestion = error.suggestion or self._meant_option(key, name)
+                message = "wrong value" if text else "the value is missing"
+                self._problem(line, message, error.expected, text, suggestion)
+        return explicit, list(dict.fromkeys(self._problems))
+
+    def _expanded(self, line: Line, text: str, seen: tuple[str, ...]) -> str | None:
+        """The text with its references replaced, None after reporting one that cannot be."""
+        for reference in dict.fromkeys(REFERENCE.findall(text)):
+            below = None if reference in seen else self._referred(line, reference, seen)
+            if below is None:
+                if reference in (*seen, line.key):
+                    self._problem(line, "the value refers to itself", found=f"$({reference})")
+                return None
+            text = text.replace(f"$({reference})", below)
+            if len(text) > _LONGEST:
+                self._problem(line, f"the value is longer than {_LONGEST} characters")
+                return None
+        return text
+
+    def _referred(self, line: Line, reference: str, seen: tuple[str, ...]) -> str | None:
+        """What a reference stands for; each is worked out once, so that a web of references costs no more."""
+        if reference not in self._references:
+            key = self._schema.find(reference)
+            if key is None:
+                suggestion = self._nearest(reference)
+                self._problem(line, "unknown key in $(...)", found=f"$({reference})", suggestion=suggestion)
+                return None
+            other = self._lines.get(reference)
+            text = other.text if other is not None else key.default or ""
+            self._references[reference] = self._expanded(other or line, text, (*seen, reference))
+        return self._references[reference]
+
+    def _meant_option(self, key: Key, name: str) -> str:
+        """`listener.tcp.max_conections = 5` looks like the address of a listener, and is a misspelt option."""
+        if key.type != "address" or name.split(".")[1] not in LISTENER_TYPES:
+            return ""
+        return self._nearest(name, literal=True)
+
+    def _nearest(self, name: str, *, literal: bool = False) -> str:
+        self._suggestions += 1
+        return self._schema.nearest(name, literal=literal) if self._suggestions <= _MOST_SUGGESTIONS else ""
+
+    def _problem(self, line: Line, message: str, expected: str = "", found: str = "", suggestion: str = "") -> None:
+        self._problems.append(Problem(line.file, line.line, line.key, message, expected, found, suggestion))

@@ -1,0 +1,120 @@
+"""Every key with its meaning, its values, its default and whether it has an effect: made from the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from .schema import ACTIVE, LATER, LISTENER_GROUP, LISTENER_TYPES, NONE, Key, Schema, schema
+
+EFFECTS = {ACTIVE: "yes", NONE: "no effect", LATER: "not implemented"}
+
+_INTRODUCTION = """\
+# Configuration
+
+The file is VerneMQ's `vernemq.conf`: one `key = value` per line, comments from `#` to the end of the line, a value that
+contains a `#` in single quotes. A later line wins over an earlier one, the files `conf.d/*.conf` beside it over the
+file, environment variables `DOCKER_VERNEMQ_*` over both. `$(key)` in a value stands for the value of another key.
+
+An unknown key or a wrong value stops the start; all errors are reported together. `strogoff config check FILE` looks
+without starting anything, `strogoff config reference` prints this page.
+
+**Effect** says whether a key does something: *yes*; *no effect*: it has no meaning in this broker, it is accepted, and
+all such keys of a file are named once at start; *not implemented*: this version does not have the feature, the value is
+checked, and a value other than the default is a warning at start. *Run time* marks keys that `vmq-admin set` changes.
+Keys under a heading that begins with "Strogoff" are our own, VerneMQ does not know them.
+
+In VerneMQ's durations `m` is four weeks and `y` is 48 weeks; minutes do not exist. A dash means: no default.
+"""
+
+_LISTENERS = """\
+An option counts from the nearest place that sets it: `listener.TYPE.NAME.OPTION`, then `listener.TYPE.OPTION`, then
+`listener.OPTION` where that exists, then the default. No listener is opened unless it is configured. In the column
+*types* T means that the option exists for all listeners of the type, N that it exists for one listener.
+"""
+
+
+def reference(markdown: bool, word: str = "") -> str:
+    """The reference, for reading (text) or as a page of the documentation; `word` picks the keys that contain it."""
+    known = schema()
+    keys = [key for key in known.keys.values() if word in key.name]
+    if not markdown:
+        return "\n".join(_paragraph(key) for key in keys)
+    parts = [] if word else [_INTRODUCTION]
+    for group, found in groupby(keys, key=lambda key: key.group):
+        members = list(found)
+        parts.append(f"## {group}\n")
+        parts += _listener_tables(known, members) if group == LISTENER_GROUP else [_table(members)]
+    if not word:
+        parts.append(_removed(known))
+    return "\n".join(parts)
+
+
+def _paragraph(key: Key) -> str:
+    ours = ", ours" if key.ours else ""
+    lines = [
+        key.name,
+        f"    {key.meaning}",
+        f"    values: {key.expected}",
+        f"    default: {_shown(key.default)}",
+        f"    effect: {EFFECTS[key.effect]}{ours}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _table(keys: Iterable[Key]) -> str:
+    rows = ["| key | values | default | effect | run time | meaning |", "|---|---|---|---|---|---|"]
+    for key in keys:
+        run_time = "yes" if key.runtime else ""
+        cells = [f"`{key.name}`", key.expected, _code(key.default), EFFECTS[key.effect], run_time, key.meaning]
+        rows.append(_row(cells))
+    return "\n".join(rows) + "\n"
+
+
+def _listener_tables(known: Schema, keys: list[Key]) -> Iterator[str]:
+    """One row per option instead of one per key, and then the keys themselves."""
+    names = {key.name for key in keys}
+    rows = ["| option | types | values | default | effect | meaning |", "|---|---|---|---|---|---|"]
+    for option in known.options:
+        first = known.keys[option.keys[0][1]]
+        if first.name not in names:
+            continue
+        types = []
+        for type_ in LISTENER_TYPES:
+            levels = "".join("N" if one else "T" for for_type, _, one in option.keys if for_type == type_)
+            types += [f"{type_}:{levels}"] if levels else []
+        option_name = f"`{option.option}`" if option.option else "(address)"
+        cells = [
+            option_name,
+            " ".join(types),
+            first.expected,
+            _code(first.default),
+            EFFECTS[first.effect],
+            first.meaning,
+        ]
+        rows.append(_row(cells))
+    yield _LISTENERS
+    yield "\n".join(rows) + "\n"
+    yield "All keys of listeners:\n"
+    yield "\n".join(f"- `{key.name}`" for key in keys) + "\n"
+
+
+def _removed(known: Schema) -> str:
+    rows = ["## Keys that are gone", "", "| key | start | what it means now |", "|---|---|---|"]
+    for entry in known.removed.values():
+        instead = f"; use {entry.replacement}" if entry.replacement else ""
+        cells = [f"`{entry.name}`", "stops" if entry.action == "stop" else "warns", f"{entry.meaning}{instead}"]
+        rows.append(_row(cells))
+    return "\n".join(rows) + "\n"
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _shown(default: str | None) -> str:
+    return "-" if default is None else default or "(empty)"
+
+
+def _code(default: str | None) -> str:
+    return "-" if default is None else f"`{default}`" if default else "(empty)"

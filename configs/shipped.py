@@ -1,0 +1,52 @@
+"""The vernemq.conf that is shipped: every documented key with its meaning and its default, made from the schema."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from textwrap import wrap
+
+from .reference import EFFECTS
+from .schema import ACTIVE, LISTENER_GROUP, Key, schema
+
+_HEAD = """\
+## Configuration of a node. Lines that begin with # are comments; a later line wins over an earlier one; files
+## conf.d/*.conf beside this one are read after it. `strogoff config check FILE` looks for mistakes, `strogoff config
+## reference` explains every key, also those that are not listed here.
+##
+## What is not commented out has its default here and works; what is commented out is an example, or says why it does
+## nothing. VerneMQ opens no MQTT listener by default. This file opens one, for clients on this machine only:
+## listener.tcp.default below.
+"""
+_OPEN = {"listener.tcp.$name": "listener.tcp.default = 127.0.0.1:1883"}
+_OPEN["listener.http.$name"] = "listener.http.default = 127.0.0.1:8888"
+_WIDTH = 117
+
+
+def shipped_conf() -> str:
+    """The text of configs/vernemq.conf."""
+    parts = [_HEAD]
+    keys = [key for key in schema().keys.values() if not key.hidden]
+    for group, members in groupby(keys, key=lambda key: key.group):
+        parts.append(f"\n##### {group} {'#' * (_WIDTH - 4 - len(group))}\n")
+        parts += [_entry(key) for key in members]
+    return "\n".join(parts)
+
+
+def _entry(key: Key) -> str:
+    said = key.meaning
+    if key.effect != ACTIVE:
+        said += f" [{EFFECTS[key.effect]}]"
+    lines = [f"## {line}" for line in wrap(said, _WIDTH, break_long_words=False, break_on_hyphens=False)]
+    lines += [f"## {line}" for line in wrap(f"Values: {key.expected}", _WIDTH, break_on_hyphens=False)]
+    return "\n".join([*lines, _assignment(key), ""])
+
+
+def _assignment(key: Key) -> str:
+    """The line itself: in force if it works and belongs to no name of the user's choice."""
+    opened = _OPEN.get(key.name)
+    if opened is not None:
+        return opened
+    name = ".".join("name" if segment.startswith("$") else segment for segment in key.name.split("."))
+    if key.effect == ACTIVE and key.default and "$" not in key.name and key.group != LISTENER_GROUP:
+        return f"{name} = {key.default}"
+    return f"# {name} = {key.example or key.default or ''}".rstrip()

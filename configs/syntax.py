@@ -1,0 +1,60 @@
+"""The lines of a vernemq.conf: `key = value`, comments, quotes. What the keys mean is not known here.
+
+As in VerneMQ a `#` ends the value wherever it stands; a value in single quotes is taken as it is.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from .problems import Problem
+
+_KEY = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
+_QUOTED = re.compile(r"'([^']*)'\s*(?:#.*)?")
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One assignment. `source` is `file:line`, "environment" or "override"; `file` and `line` as in `Problem`."""
+
+    key: str
+    text: str
+    file: str
+    line: int
+    source: str
+
+    @property
+    def place(self) -> str:
+        """Where a person finds it: `file:line`, or the name of the variable."""
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+def read_lines(content: str, file: str) -> tuple[list[Line], list[Problem], list[str]]:
+    """The assignments of a file, the lines that are none, and warnings."""
+    lines: list[Line] = []
+    problems: list[Problem] = []
+    warnings: list[str] = []
+    for number, raw in enumerate(content.split("\n"), 1):
+        text = raw.strip()
+        if not text or text.startswith("#"):
+            continue
+        key, equals, rest = text.partition("=")
+        key = key.strip()
+        if not equals or _KEY.fullmatch(key) is None:
+            problems.append(Problem(file, number, "", "this is no setting", "key = value", text))
+            continue
+        value, cut = _value(rest.strip())
+        if cut:
+            warnings.append(f"{file}:{number}: {key}: the value ends at the #; put it in single quotes to keep that")
+        lines.append(Line(key, value, file, number, f"{file}:{number}"))
+    return lines, problems, warnings
+
+
+def _value(text: str) -> tuple[str, bool]:
+    """The value without comment and quotes, and whether a `#` directly after it may have been meant as part of it."""
+    quoted = _QUOTED.fullmatch(text)
+    if quoted is not None:
+        return quoted[1], False
+    value, mark, _ = text.partition("#")
+    return value.strip(), bool(mark) and value != "" and not value[-1].isspace()

@@ -1,0 +1,69 @@
+"""The tables of keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from strogoff.configs.schema import ACTIVE, LATER, NONE, schema
+
+VERNEMQ = [line.split("\t") for line in (Path(__file__).parent / "vernemq_keys.tsv").read_text().splitlines()]
+
+
+def test_all_633_keys_of_vernemq_are_known() -> None:
+    assert len(VERNEMQ) == 633
+    assert [name for name, _ in VERNEMQ if name not in schema().keys] == []
+
+
+def test_every_other_key_is_marked_as_ours() -> None:
+    known = {name for name, _ in VERNEMQ}
+    assert {key.name for key in schema().keys.values() if key.ours} == set(schema().keys) - known
+
+
+def test_each_row_is_complete() -> None:
+    for key in schema().keys.values():
+        assert key.effect in (ACTIVE, NONE, LATER), key.name
+        assert key.expected, key.name
+        assert key.meaning.endswith("."), key.name
+        key.default_value()
+        if key.example:
+            key.parse(key.example)
+
+
+def test_defaults_are_those_of_vernemq() -> None:
+    """Some defaults stand one level higher here, or refer to the data directory; the values are the same."""
+    written = {"yes": "on", "true": "on"}
+    for name, default in VERNEMQ:
+        key = schema().keys[name]
+        if default == "—" or key.group == "Listener options" or key.name == "vmq_generic_msg_store.store_dir":
+            continue
+        text = "" if default == '""' else default
+        text = written.get(text, text) if key.type == "flag" else text
+        assert key.default == text or key.parse(text) == key.default_value(), name
+
+
+def test_the_most_literal_key_is_found() -> None:
+    find = schema().find
+    for name, key in (
+        ("listener.tcp.max_connections", "listener.tcp.max_connections"),
+        ("listener.tcp.mine", "listener.tcp.$name"),
+        ("listener.tcp.mine.max_connections", "listener.tcp.$name.max_connections"),
+        ("plugins.vmq_acl", "plugins.vmq_acl"),
+        ("plugins.vmq_acl.priority", "plugins.$name.priority"),
+        ("plugins.python.mine", "plugins.python.$name"),
+        ("plugins.python", "plugins.$name"),
+        ("vmq_bridge.tcp.br0.topic.1", "vmq_bridge.tcp.br0.topic.1"),
+        ("vmq_bridge.tcp.br1.topic.1", "vmq_bridge.tcp.$name.topic.$topic_id"),
+    ):
+        found = find(name)
+        assert found is not None and found.name == key
+    for name in ("", ".", "nothing", "listener", "listener.tcp", "listener.tcp.a.b.c", "listener..x", "plugins."):
+        assert find(name) is None
+
+
+def test_the_nearest_key_keeps_the_users_own_segments() -> None:
+    nearest = schema().nearest
+    assert nearest("allow_anonymouss") == "allow_anonymous"
+    assert nearest("Allow_Anonymous") == "allow_anonymous"
+    assert nearest("listener.tcp.mine.max_conections") == "listener.tcp.mine.max_connections"
+    assert nearest("listener.tcp.max_conections", literal=True) == "listener.tcp.max_connections"
+    assert nearest("zzz") == ""
