@@ -1,0 +1,153 @@
+"""The node's data directory: whose it is, how often the node was started from it, and that nobody else uses it.
+
+    lock             held for the life of the process, with its pid
+    strogoff.json    format, cluster id, disk uuid, node name, last boot
+    messages/        sessions, queues, retained messages
+    meta/            Raft and metadata
+
+The boot number is raised durably before anything else happens: together with the node name it makes numbers that no
+earlier process of this node gave out, and a boot that is not above the one that the cluster has seen, or a disk uuid
+that it does not know, tells a lost disk or an old backup (architecture 5).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from . import leveldb_folder
+from .engine import Corrupted, WrongDirectory
+from .files import PathLock, make_directory, write_durably
+
+MARKER = "strogoff.json"
+FORMAT = 1
+DATABASES = ("messages", "meta")
+
+
+@dataclass(slots=True)
+class _Marker:
+    format: int
+    cluster_id: str
+    disk_uuid: str
+    node_name: str
+    boot: int
+
+
+class DataDirectory:
+    """Open the data directory of `node_name`, or make it where nothing of ours is; holds the lock until `close`.
+
+    `new_uuid` gives fresh unique ids (cluster id and disk uuid of a new directory). Raises `DirectoryInUse`,
+    `WrongDirectory` (another node's, unknown format, databases without marker), `Corrupted` (marker unreadable, a
+    database gone) or OSError (no rights, read-only disk).
+    """
+
+    def __init__(self, path: Path, node_name: str, new_uuid: Callable[[], str]) -> None:
+        self.path = Path(path).absolute()
+        make_directory(self.path)
+        self._lock = PathLock(self.path / "lock")
+        try:
+            self._file = self.path / MARKER
+            marker = self._read() if self._file.exists() else self._begin(node_name, new_uuid)
+            if marker.node_name != node_name:
+                raise WrongDirectory(
+                    f"{self.path} holds the data of node {marker.node_name!r}, this is {node_name!r}: "
+                    f"start it under that name, or give this node a directory of its own"
+                )
+            self._check_databases()
+            self._write(replace(marker, boot=marker.boot + 1))
+        except BaseException:
+            self._lock.close()
+            raise
+
+    @property
+    def boot(self) -> int:
+        """The number of this start, from 1; already durable."""
+        return self._marker.boot
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster that the data belongs to; a new directory begins one of its own."""
+        return self._marker.cluster_id
+
+    @property
+    def disk_uuid(self) -> str:
+        """What tells this disk from one that was lost and replaced."""
+        return self._marker.disk_uuid
+
+    @property
+    def node_name(self) -> str:
+        """The node whose data this is."""
+        return self._marker.node_name
+
+    @property
+    def messages(self) -> Path:
+        """Folder of the message database."""
+        return self.path / "messages"
+
+    @property
+    def meta(self) -> Path:
+        """Folder of the metadata database."""
+        return self.path / "meta"
+
+    def adopt_cluster(self, cluster_id: str) -> None:
+        """The node has joined a cluster: its data belongs to that one from now on. Durable on return."""
+        self._write(replace(self._marker, cluster_id=cluster_id))
+
+    def close(self) -> None:
+        """Give the lock back; again is no error."""
+        self._lock.close()
+
+    def _begin(self, node_name: str, new_uuid: Callable[[], str]) -> _Marker:
+        """A directory without marker: ours to make, unless databases are in it whose marker was lost."""
+        for name in DATABASES:
+            folder = self.path / name
+            # Folders that were prepared and never opened are what a crash in the midst of this function leaves.
+            if folder.exists() and not leveldb_folder.is_fresh(folder):
+                raise WrongDirectory(
+                    f"{folder} has database files, but {self._file} is missing: put the file back from a backup, "
+                    f"or move the whole directory away to begin anew; nothing was changed"
+                )
+        for name in DATABASES:
+            if not leveldb_folder.was_prepared(self.path / name):
+                leveldb_folder.prepare(self.path / name)
+        marker = _Marker(FORMAT, cluster_id=new_uuid(), disk_uuid=new_uuid(), node_name=node_name, boot=0)
+        self._write(marker)
+        return marker
+
+    def _read(self) -> _Marker:
+        try:
+            said = json.loads(self._file.read_bytes())
+            if said["format"] != FORMAT:
+                raise WrongDirectory(
+                    f"{self._file} says format {said['format']!r}, this version knows {FORMAT}: "
+                    f"use the version of Strogoff that wrote it"
+                )
+            marker = _Marker(**said)
+            if not all(isinstance(value, str) for value in (marker.cluster_id, marker.disk_uuid, marker.node_name)):
+                raise TypeError(said)
+            if type(marker.boot) is not int or marker.boot < 0:
+                raise TypeError(said)
+        except (ValueError, KeyError, TypeError):
+            raise Corrupted(
+                str(self._file),
+                "unreadable, so node name, boot number and cluster are unknown; the databases beside it are untouched",
+                "Put it back from a backup; a node of a cluster may instead begin with an empty directory and rejoin",
+            ) from None
+        return marker
+
+    def _check_databases(self) -> None:
+        for name in DATABASES:
+            folder = self.path / name
+            if not leveldb_folder.was_prepared(folder):
+                raise Corrupted(
+                    str(folder),
+                    "the database is gone, with everything that was in it",
+                    "Put the folder back from a backup; a node of a cluster may instead begin with an empty data "
+                    "directory and rejoin",
+                )
+
+    def _write(self, marker: _Marker) -> None:
+        write_durably(self._file, json.dumps(asdict(marker), indent=2).encode() + b"\n")
+        self._marker = marker

@@ -1,0 +1,69 @@
+"""Files that must be whole after any crash, and the lock that keeps a directory to one owner."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from .engine import DirectoryInUse
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Replace a file: after a crash at any instant, power loss included, there is the old content or the new one."""
+    fresh = path.with_name(path.name + ".new")
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(handle, view) :]
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    fresh.replace(path)
+    sync_directory(path.parent)
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory and the missing ones above it, durably; no error when it exists."""
+    missing = [place for place in (path, *path.parents) if not place.exists()]
+    path.mkdir(parents=True, exist_ok=True, mode=0o750)
+    for place in missing:
+        sync_directory(place.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable: without it a power loss may undo a rename."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class PathLock:
+    """A lock file with the owner's pid, held while this object is open and given back by the kernel at any death.
+
+    `flock` and not `lockf`: it belongs to the open file, so a second open in the same process is refused as well, and
+    closing that one does not drop the first one's lock (which happens to LevelDB's own lock).
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.pread(self._handle, 20, 0).strip()
+            os.close(self._handle)
+            raise DirectoryInUse(str(path.parent), int(owner) if owner.isdigit() else None) from None
+        except BaseException:
+            os.close(self._handle)
+            raise
+        os.ftruncate(self._handle, 0)
+        os.pwrite(self._handle, b"%d\n" % os.getpid(), 0)
+
+    def close(self) -> None:
+        """Give the lock back; again is no error. The file stays, for removing it would race with the next owner."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1

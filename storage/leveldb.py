@@ -1,0 +1,243 @@
+"""LevelDB through plyvel: reads on the loop's thread, one thread for writes.
+
+What LevelDB needs to be told (each is a test):
+
+* checksums are verified at opening and at every read: without it one flipped bit came back as a wrong value;
+* a database is created only where the folder's marker says that there never was one;
+* our own lock, because LevelDB's is lost when the same process opens the path twice;
+* after a failed write nothing is written until it was closed and opened: half a record may stand at the end of its log,
+  and behind it a new one would be taken for damage. With a full disk that is done when there is room for it, so that
+  reads go on meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import plyvel
+
+from .engine import Batch, DiskFull, Done, Durability, StorageError
+from .leveldb_damage import explain, tables_of
+from .leveldb_folder import Folder
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LevelDBOptions:
+    """Sizes in bytes. A larger `write_buffer_size` means fewer compactions, more memory (twice that) and a longer start
+    (about 10 ms per MiB)."""
+
+    write_buffer_size: int = 16 * MIB
+    block_size: int = 4096
+    compression: bool = True
+    bloom_filter_bits: int = 10
+    max_open_files: int = 500
+    lru_cache_size: int = 32 * MIB
+
+    def arguments(self) -> dict[str, Any]:
+        """As plyvel wants them, for opening and for repair; checksums are always verified."""
+        return {
+            "paranoid_checks": True,
+            "write_buffer_size": self.write_buffer_size,
+            "block_size": self.block_size,
+            "compression": "snappy" if self.compression else None,
+            "bloom_filter_bits": self.bloom_filter_bits,
+            "max_open_files": self.max_open_files,
+            "lru_cache_size": self.lru_cache_size,
+        }
+
+
+class LevelDBEngine:
+    """The engine on LevelDB. `call_threadsafe` is `loop.call_soon_threadsafe`; completions come through it.
+
+    Opening raises `DirectoryInUse`, `WrongDirectory`, `Corrupted`, `DiskFull` or `StorageError`.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        call_threadsafe: Callable[[Callable[[], None]], object],
+        durability: Durability = "sync",
+        options: LevelDBOptions | None = None,
+    ) -> None:
+        assert durability in ("sync", "os"), durability
+        self.path = Path(path).absolute()
+        self.durability: Durability = durability
+        self.options = options or LevelDBOptions()
+        self._call_threadsafe = call_threadsafe
+        self._folder = Folder(self.path)
+        self._db: Any = None
+        try:
+            self._open(create=self._folder.is_new)
+            self._folder.made()
+        except BaseException:
+            self._shut()
+            self._folder.close()
+            raise
+        self._lock = threading.Lock()  # of the handle: reads on the loop's thread against opening anew on the writer's
+        self._gone: StorageError | None = None  # why there is no handle
+        self._broken = False  # a write failed: open anew before the next
+        self._busy = False
+        self._closed = False
+        self._jobs: SimpleQueue[tuple[Batch, Done] | None] = SimpleQueue()
+        self._writer = threading.Thread(target=self._run, name=f"leveldb {self.path.name}", daemon=True)
+        self._writer.start()
+
+    # Reading
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key, None when there is none. Raises `Corrupted`."""
+        with self._lock:
+            try:
+                value: bytes | None = self._handle().get(key, verify_checksums=True)
+            except (plyvel.Error, OSError) as error:
+                raise self._explain_read(error, key) from error
+        return value
+
+    def scan(self, start: bytes, stop: bytes, limit: int = 0, reverse: bool = False) -> list[tuple[bytes, bytes]]:
+        """As `Engine.scan`. Raises `Corrupted`: never a part of the range as if it were all."""
+        return self._range(start, stop, limit, reverse, include_value=True)
+
+    def keys(self, start: bytes, stop: bytes, limit: int = 0) -> list[bytes]:
+        """As `Engine.keys`. Raises `Corrupted`."""
+        return self._range(start, stop, limit, reverse=False, include_value=False)
+
+    def _range(self, start: bytes, stop: bytes, limit: int, reverse: bool, include_value: bool) -> list[Any]:
+        rows: list[Any] = []
+        if start >= stop:
+            return rows
+        with self._lock:
+            try:
+                with self._handle().iterator(
+                    start=start, stop=stop, reverse=reverse, include_value=include_value, verify_checksums=True
+                ) as found:
+                    # extend, not list(): rows in front of a damaged block tell which one it is
+                    rows.extend(islice(found, limit) if limit else found)
+            except (plyvel.Error, OSError) as error:
+                last = rows[-1] if rows else start
+                raise self._explain_read(error, last[0] if isinstance(last, tuple) else last) from error
+        return rows
+
+    def _explain_read(self, error: Exception, key: bytes) -> StorageError:
+        listing = self._db.get_property(b"leveldb.sstables") if self._db is not None else None
+        return explain(self.path, error, suspects=tables_of((listing or b"").decode("latin-1"), key))
+
+    # Writing
+
+    def write(self, batch: Batch, done: Done) -> None:
+        """Hand the batch to the writer's thread."""
+        assert not self._busy, "a write is under way"
+        assert not self._closed, "written after close"
+        self._busy = True
+        self._jobs.put((batch, done))
+
+    def write_now(self, batch: Batch) -> None:
+        """Write and wait for it; for start-up, before anybody else writes. Raises what `done` would be given."""
+        assert not self._busy, "a write is under way"
+        error = self._attempt(batch)
+        if error is not None:
+            raise error
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            batch, done = job
+            error = self._attempt(batch)
+            try:
+                self._call_threadsafe(partial(self._finished, done, error))
+            except RuntimeError:
+                # The owner's loop is closed: nobody is left to be told, and nothing was acknowledged.
+                return
+
+    def _finished(self, done: Done, error: Exception | None) -> None:
+        self._busy = False
+        if not self._closed:
+            done(error)
+
+    def _attempt(self, batch: Batch) -> Exception | None:
+        """Write a batch; what went wrong is a result, for it is the owner's thread that must hear of it."""
+        try:
+            if self._broken:
+                self._open_anew()
+            # Not `with`: it would write the half that it has when the other half raises.
+            writes = self._handle().write_batch(sync=self.durability == "sync")
+            for key, value in batch.items():
+                if value is None:
+                    writes.delete(key)
+                else:
+                    writes.put(key, value)
+            writes.write()
+        except StorageError as error:
+            return error
+        except (plyvel.Error, OSError) as error:
+            self._broken = True
+            return explain(self.path, error)
+        except Exception as error:  # our bug; the thread must live to say so, and the store fails with it
+            self._broken = True
+            return error
+        return None
+
+    # The handle
+
+    def _handle(self) -> Any:
+        if self._db is None:
+            raise self._gone or StorageError(f"{self.path} is closed")
+        return self._db
+
+    def _open(self, create: bool) -> None:
+        try:
+            self._db = plyvel.DB(str(self.path), create_if_missing=create, **self.options.arguments())
+        except (plyvel.Error, OSError) as error:
+            raise explain(self.path, error, opening=True) from error
+
+    def _open_anew(self) -> None:
+        """Close and open; LevelDB takes no write before that. Raises `DiskFull` and stays readable while it is full."""
+        self._check_space()
+        with self._lock:
+            self._shut()
+            try:
+                self._open(create=False)
+            except StorageError as error:
+                self._gone = error  # for the readers, until the next write tries again
+                raise
+            self._gone = None
+        self._broken = False
+
+    def _check_space(self) -> None:
+        """Opening turns up to two logs into tables: closing before there is room would end the reads as well."""
+        needed = 2 * self.options.write_buffer_size + MIB
+        probe = self.path / "strogoff.probe"
+        try:
+            handle = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            try:
+                os.posix_fallocate(handle, 0, needed)
+            finally:
+                os.close(handle)
+                probe.unlink()
+        except OSError as error:
+            full = explain(self.path, error)
+            if isinstance(full, DiskFull):
+                raise DiskFull(f"{self.path}: no space left, writes go on when {needed // MIB} MiB are free") from error
+            raise full from error
+
+    def _shut(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    def close(self) -> None:
+        """Wait for the write that is under way, close, give the directory back; again is no error."""
+        if not self._closed:
+            self._closed = True
+            self._jobs.put(None)
+            self._writer.join()
+            self._shut()
+            self._folder.close()

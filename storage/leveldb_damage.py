@@ -1,0 +1,110 @@
+"""From LevelDB's terse errors to ours: which file, what is lost, what to do.
+
+| LevelDB says (1.22) | what happened |
+|---|---|
+| Invalid argument: PATH: does not exist (create_if_missing is false) | CURRENT is gone: nothing lost yet |
+| Corruption: CURRENT ... | CURRENT damaged, or the manifest that it names is gone |
+| Corruption: N missing files; e.g.: FILE | tables were removed |
+| Corruption: bad record length, checksum mismatch (LOG says which log and how many bytes) | recent writes damaged |
+| Corruption: anything else at open, no file named | the manifest is damaged |
+| Corruption: block checksum mismatch, at a read | a table is damaged; which ones cover the key is asked of LevelDB |
+| IO error: FILE.ldb: Invalid argument, No such file | a table is cut short or gone |
+| IO error: ...: No space left on device | disk full |
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from pathlib import Path
+
+from .engine import Corrupted, DiskFull, StorageError
+
+REMEDY = (
+    "Put the directory back from a backup, or repair it, which keeps what can be read and never happens unasked; "
+    "a node that has replicas should then be emptied and refilled from them"
+)
+_FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT))
+_BROKEN_TABLE = tuple(os.strerror(number) for number in (errno.EINVAL, errno.ENOENT))
+
+
+def explain(path: Path, error: Exception, opening: bool = False, suspects: tuple[str, ...] = ()) -> StorageError:
+    """The error to show for one of LevelDB's (or the operating system's) at the database in `path`.
+
+    `suspects` are the tables that may hold the key that was read.
+    """
+    text = _text(error)
+    if any(words in text for words in _FULL):
+        return DiskFull(f"{path}: no space left ({text}); reads go on, writes are tried again")
+    named = re.search(re.escape(str(path)) + r"/([\w.-]+)", text)
+    table = named is not None and named[1].endswith((".ldb", ".sst"))
+    if "does not exist (create_if_missing is false)" in text:
+        return Corrupted(
+            f"{path}/CURRENT", "the file that names the list of tables is gone; the data itself may be complete", REMEDY
+        )
+    if text.startswith("Corruption: CURRENT"):
+        loss = f"the list of tables cannot be found ({text}); the data itself may be complete"
+        return Corrupted(f"{path}/CURRENT", loss, REMEDY)
+    missing = re.match(r"Corruption: (\d+) missing files", text)
+    if missing:
+        file = named[1] if named else "*.ldb"
+        return Corrupted(f"{path}/{file}", f"{missing[1]} table(s) are gone with all keys that were in them", REMEDY)
+    if text.startswith("Corruption:"):
+        return _corruption(path, text, opening, suspects)
+    if table and named and any(words in text for words in _BROKEN_TABLE):
+        loss = f"the table is cut short or gone ({text}): keys that were in it cannot be read"
+        return Corrupted(f"{path}/{named[1]}", loss, REMEDY)
+    return StorageError(f"{path}: {text}")
+
+
+def tables_of(listing: str, key: bytes) -> tuple[str, ...]:
+    """The tables whose range of keys covers `key`, from LevelDB's property `leveldb.sstables`."""
+    found = []
+    for number, low, high in re.findall(r"^ (\d+):\d+\['(.*)' @ \d+ : \d \.\. '(.*)' @ \d+ : \d\]$", listing, re.M):
+        if _unescape(low) <= key <= _unescape(high):
+            found.append(f"{int(number):06}.ldb")
+    return tuple(found)
+
+
+def _corruption(path: Path, text: str, opening: bool, suspects: tuple[str, ...]) -> Corrupted:
+    if opening:
+        dropped = _dropped(path)
+        if dropped:
+            file, count, why = dropped
+            loss = f"{count} bytes of the most recent writes are damaged ({why})"
+            return Corrupted(f"{path}/{file}", loss, REMEDY)
+        loss = f"the list of tables is damaged ({text}); the data itself may be complete"
+        return Corrupted(f"{path}/{_manifest(path)}", loss, REMEDY)
+    file = " or ".join(suspects) or "*.ldb"
+    return Corrupted(f"{path}/{file}", f"a block of the table is damaged ({text}): its keys cannot be read", REMEDY)
+
+
+def _dropped(path: Path) -> tuple[str, int, str] | None:
+    """What LevelDB wrote into its own LOG about a damaged write-ahead log at this opening."""
+    try:
+        said = (path / "LOG").read_text(errors="replace")
+    except OSError:
+        return None
+    lines = re.findall(re.escape(str(path)) + r"/([\w.-]+): dropping (\d+) bytes; (.*)", said)
+    if not lines:
+        return None
+    file, _, why = lines[0]
+    return file, sum(int(count) for _, count, _ in lines), why
+
+
+def _manifest(path: Path) -> str:
+    try:
+        return (path / "CURRENT").read_text(errors="replace").strip() or "CURRENT"
+    except OSError:
+        return "CURRENT"
+
+
+def _unescape(key: str) -> bytes:
+    r"""LevelDB shows bytes outside of printable ASCII as \xNN."""
+    return re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes((int(found[1], 16),)), key.encode())
+
+
+def _text(error: Exception) -> str:
+    said = error.args[0] if len(error.args) == 1 else str(error)
+    return said.decode(errors="replace") if isinstance(said, bytes) else str(said)

@@ -1,0 +1,88 @@
+"""One LevelDB's folder: our own lock, and a marker that says whether the database was ever made.
+
+LevelDB would silently begin a new, empty database when its CURRENT file is gone (1,680 of 20,000 keys were left when it
+was tried). So it may create one only where the marker says `new`, which it ceases to do before the first write.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from .engine import Corrupted, WrongDirectory
+from .files import PathLock, make_directory, write_durably
+
+MARKER = "strogoff.db.json"
+LOCK = "strogoff.lock"
+FORMAT = 1
+
+
+def prepare(path: Path) -> None:
+    """Make a folder in which a database may be created at its first opening. An error when something is in it."""
+    make_directory(path)
+    strangers = sorted(place.name for place in path.iterdir() if place.name not in (LOCK, MARKER, MARKER + ".new"))
+    if strangers:
+        raise WrongDirectory(f"{path} has files but no {MARKER}, so they are not ours: {', '.join(strangers[:3])}")
+    _mark(path, "new")
+
+
+def is_fresh(path: Path) -> bool:
+    """Whether nothing is in the folder but what `prepare` leaves: no database was ever made there."""
+    if was_prepared(path):
+        return _state(path) == "new"
+    return all(place.name in (LOCK, MARKER + ".new") for place in path.iterdir())
+
+
+def was_prepared(path: Path) -> bool:
+    """Whether the folder has its marker."""
+    return (path / MARKER).exists()
+
+
+class Folder:
+    """The folder of a database, locked. Raises `DirectoryInUse`, `WrongDirectory` or `Corrupted`."""
+
+    def __init__(self, path: Path) -> None:
+        make_directory(path)
+        self.path = path
+        self._lock = PathLock(path / LOCK)
+        try:
+            if not was_prepared(path):
+                prepare(path)
+            self.is_new = _state(path) == "new"
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def made(self) -> None:
+        """The database exists now: from here on it is opened, never created."""
+        if self.is_new:
+            _mark(self.path, "made")
+            self.is_new = False
+
+    def close(self) -> None:
+        """Give the lock back."""
+        self._lock.close()
+
+
+def _mark(path: Path, state: str) -> None:
+    write_durably(path / MARKER, json.dumps({"format": FORMAT, "state": state}).encode() + b"\n")
+
+
+def _state(path: Path) -> str:
+    marker = path / MARKER
+    try:
+        said = json.loads(marker.read_bytes())
+        version, state = said["format"], said["state"]
+    except (ValueError, KeyError, TypeError):
+        raise Corrupted(
+            str(marker),
+            "unreadable, so it is unknown whether a database should be here; no data is lost by that alone",
+            f'If there is one, write {{"format": {FORMAT}, "state": "made"}} into it',
+        ) from None
+    if version != FORMAT:
+        raise WrongDirectory(
+            f"{marker} says format {version!r}, this version knows {FORMAT}: use the version that wrote it"
+        )
+    if state not in ("new", "made"):
+        raise WrongDirectory(f"{marker} says state {state!r}, which this version does not know")
+    return str(state)

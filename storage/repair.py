@@ -1,0 +1,117 @@
+"""Repair of a damaged database: keep what can be read, say what could not. Done when an operator asks, never by itself.
+
+A node that has replicas must afterwards be emptied and refilled from them whenever the report is not `lossless`, for it
+acknowledged what it no longer has (architecture 7). LevelDB moves the damaged files into `lost/` beside the others. A
+repair may bring back keys that were deleted in the seconds before the damage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import plyvel
+
+from .engine import Corrupted, StorageError
+from .files import sync_directory, write_durably
+from .leveldb import LevelDBOptions
+from .leveldb_damage import REMEDY, explain
+from .leveldb_folder import Folder
+from .leveldb_log import frame, sift
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """What a repair found and did."""
+
+    found: str
+    """What was wrong before, empty when nothing was (then nothing was done)."""
+    kept: int
+    """Keys that can be read now, all of them verified."""
+    dropped_writes: int
+    """Damaged writes in the logs, at least: a write is one batch of changes, all of one instant."""
+    dropped_bytes: int
+    """Bytes of logs and tables that were not carried over, about."""
+    files: tuple[str, ...]
+    """The damaged files, now in `lost/`."""
+    lossless: bool
+    """Nothing was dropped: only the lists of files were damaged."""
+
+
+def repair(path: Path, options: LevelDBOptions | None = None) -> RepairReport:
+    """Repair the database in `path`, which nobody may have open. Errors as of opening, `Corrupted` if beyond repair.
+
+    `options` should be those that the database is used with. Takes seconds per GB: all is read and verified twice.
+    """
+    folder = Folder(Path(path).absolute())
+    try:
+        if folder.is_new:
+            return RepairReport("", 0, 0, 0, (), lossless=True)
+        arguments = (options or LevelDBOptions()).arguments()
+        try:
+            return RepairReport("", _verify(folder.path, arguments), 0, 0, (), lossless=True)
+        except Corrupted as damage:
+            return _repair(folder.path, arguments, damage)
+    finally:
+        folder.close()
+
+
+def _repair(path: Path, arguments: dict[str, Any], damage: Corrupted) -> RepairReport:
+    lost = path / "lost"
+    before = {place.name for place in lost.iterdir()} if lost.exists() else set()
+    writes, size, files = _sift_logs(path)
+    try:
+        plyvel.repair_db(str(path), **arguments)
+    except (plyvel.Error, OSError) as error:
+        raise explain(path, error) from error
+    for place in sorted(lost.iterdir()) if lost.exists() else ():
+        if place.name not in before and place.suffix in (".ldb", ".sst"):
+            rest = path / place.name
+            size += max(0, place.stat().st_size - (rest.stat().st_size if rest.exists() else 0))
+            files.append(place.name)
+    gone = "are gone" in damage.loss
+    try:
+        kept = _verify(path, arguments)
+    except StorageError as error:
+        raise Corrupted(
+            str(path), f"repair was not enough ({error})", "Put the directory back from a backup"
+        ) from error
+    return RepairReport(str(damage), kept, writes, size, tuple(files), lossless=not (files or gone))
+
+
+def _sift_logs(path: Path) -> tuple[int, int, list[str]]:
+    """Take damaged writes out of the logs, for LevelDB would not; the logs as they were go to `lost/`."""
+    writes = size = 0
+    files = []
+    for log in sorted(path.glob("*.log")):
+        content = log.read_bytes()
+        sifted = sift(content)
+        if sifted.dropped_records:
+            (path / "lost").mkdir(exist_ok=True)
+            write_durably(path / "lost" / f"{log.name}.damaged", content)
+            write_durably(log, frame(sifted.records))
+            sync_directory(path)
+            writes += sifted.dropped_records
+            size += sifted.dropped_bytes
+            files.append(log.name)
+    return writes, size, files
+
+
+def _verify(path: Path, arguments: dict[str, Any]) -> int:
+    """Read every key with checksums; how many there are. Raises `Corrupted` or another `StorageError`."""
+    opening = True
+    database = None
+    try:
+        database = plyvel.DB(str(path), create_if_missing=False, **arguments)
+        opening = False
+        with database.iterator(include_value=False, verify_checksums=True, fill_cache=False) as keys:
+            return sum(1 for _ in keys)
+    except (plyvel.Error, OSError) as error:
+        raise explain(path, error, opening=opening) from error
+    finally:
+        if database is not None:
+            database.close()
+
+
+__all__ = ["REMEDY", "RepairReport", "repair"]
