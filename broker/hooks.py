@@ -22,6 +22,7 @@ from .verdicts import NEXT, Allow, Answer, Refuse, Subscriber, Verdict, answer_o
 __all__ = [
     "NEXT",
     "Allow",
+    "Answer",
     "Hooks",
     "NotificationsDropped",
     "PluginError",
