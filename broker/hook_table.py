@@ -10,8 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from ..mqtt.reasons import ReasonCode
+
 ALL: Final = "all"
 TILL_OK: Final = "till_ok"
+
+CODES: Final = frozenset(int(code) for code in ReasonCode)
+FAILURES: Final = frozenset(code for code in CODES if code >= 0x80)
 
 NOT_ALLOWED: Final = 0x80
 """The QoS that refuses one filter of a SUBSCRIBE; the word `not_allowed` means the same."""
@@ -53,7 +58,7 @@ COUNT = Kind("an integer, 0 or more", lambda v: _is_int(v) and v >= 0)
 TEXT = Kind("text (str)", lambda v: isinstance(v, str))
 BYTES = Kind("bytes", lambda v: isinstance(v, bytes))
 QOS = Kind("0, 1 or 2", lambda v: _is_int(v) and 0 <= v <= 2)
-CODE = Kind("a reason code, 0 to 255", lambda v: _is_int(v) and 0 <= v <= 255)
+CODE = Kind("a reason code of MQTT 5", lambda v: isinstance(v, int) and v in CODES)
 TOPIC = Kind("a topic without wildcards (str)", _is_topic)
 SUBSCRIBER = Kind("a pair (mountpoint, client id)", _is_pair)
 PROPERTIES = Kind("a dict of properties", lambda v: isinstance(v, Mapping))
@@ -219,6 +224,6 @@ def _checked_subscription(spec: HookSpec, entry: Any) -> tuple[str, Any]:
         if wanted == "not_allowed":
             wanted = NOT_ALLOWED
         qos: Any = wanted.get("qos") if isinstance(wanted, Mapping) else wanted
-        if isinstance(topic, str) and topic and _is_int(qos) and (0 <= qos <= 2 or 0x80 <= qos <= 0xFF):
+        if isinstance(topic, str) and topic and isinstance(qos, int) and (0 <= qos <= 2 or qos in FAILURES):
             return topic, wanted
     raise ValueError(f"{spec.name}: {entry!r} is no pair of a topic filter and a QoS, a refusal code or options")

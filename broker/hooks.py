@@ -164,7 +164,8 @@ class Hooks:
                 self._on_error(it.plugin, hook, error)
                 continue
             if work is not None and isawaitable(work):
-                client = next((arg for arg in args[:2] if isinstance(arg, Subscriber)), None)
+                told = it.spec.arguments
+                client = args[told.index("subscriber")] if "subscriber" in told else None
                 self._lanes.add(it.plugin, hook, client, work)
 
     def _ask(

@@ -69,6 +69,7 @@ def test_modifiers_that_do_not_fit(hook: str, name: str, value: Any, text: str) 
         ([("a", 0), "b"], "no pair"),
         ([("a", 0), ("", 1)], "no pair"),
         ([("a", 0), ("b", 3)], "no pair"),
+        ([("a", 0), ("b", 0xFF)], "no pair"),
         ([("a", 0), ("b", {"no_local": True})], "no pair"),
         ([("a", 0), ("b", "never")], "no pair"),
     ],
