@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from .listeners import ListenerSettings, resolve_listeners
@@ -77,6 +78,8 @@ def _tls(settings: Lookup, listener: ListenerSettings) -> Iterator[Problem]:
 def _file_problem(path: str, marks: tuple[str, ...]) -> str:
     """Why a file cannot be used as PEM with one of these marks in it; empty if it can."""
     try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            return "this is no file"  # reading a pipe or a device could take for ever
         with open(path, encoding="ascii", errors="replace") as file:
             content = file.read(1 << 24)
     except OSError as error:

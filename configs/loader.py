@@ -11,7 +11,7 @@ from .environment import from_environment
 from .listeners import unopened
 from .lookup import Setting
 from .problems import ConfigError, Problem
-from .schema import LISTENER_TYPES, Key, Schema, schema
+from .schema import Key, Schema, schema
 from .settings import REFERENCE, Settings
 from .syntax import Line, read_lines
 from .values import WrongValueError
@@ -158,13 +158,11 @@ class _Values:
 
     def _meant_option(self, key: Key, name: str) -> str:
         """`listener.tcp.max_conections = 5` looks like the address of a listener, and is a misspelt option."""
-        if key.type != "address" or name.split(".")[1] not in LISTENER_TYPES:
-            return ""
-        return self._nearest(name, literal=True)
+        return self._schema.nearest_option(name) if key.type == "address" else ""
 
-    def _nearest(self, name: str, *, literal: bool = False) -> str:
+    def _nearest(self, name: str) -> str:
         self._suggestions += 1
-        return self._schema.nearest(name, literal=literal) if self._suggestions <= _MOST_SUGGESTIONS else ""
+        return self._schema.nearest(name) if self._suggestions <= _MOST_SUGGESTIONS else ""
 
     def _problem(self, line: Line, message: str, expected: str = "", found: str = "", suggestion: str = "") -> None:
         self._problems.append(Problem(line.file, line.line, line.key, message, expected, found, suggestion))

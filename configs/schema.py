@@ -93,23 +93,26 @@ class Schema:
         """The key to which a name from a file belongs, or None."""
         return self.keys.get(name) or _walk(self._tree, name.split("."), 0)
 
-    def nearest(self, name: str, *, literal: bool = False) -> str:
-        """The known key most like this name, with the user's own segments in it; empty if none is like it.
-
-        `literal` looks only among keys that have no segments of the user's choice.
-        """
+    def nearest(self, name: str) -> str:
+        """The known key most like this name, with the user's own segments in it; empty if none is like it."""
         parts = name.split(".")
         candidates = []
         for key in self.keys:
+            segments = key.split(".")
             if "$" not in key:
                 candidates.append(key)
-                continue
-            segments = key.split(".")
-            if len(segments) == len(parts) and not literal:
+            elif len(segments) == len(parts):
                 pairs = zip(segments, parts, strict=True)
                 candidates.append(".".join(own if known.startswith("$") else known for known, own in pairs))
         near = get_close_matches(name[:200].lower(), candidates, 1, 0.75)
         return near[0] if near and near[0] != name else ""
+
+    def nearest_option(self, name: str) -> str:
+        """The key `listener.TYPE.OPTION` whose option is most like the name that stands there; empty if none is."""
+        prefix, _, option = name.rpartition(".")
+        options = [key.rpartition(".")[2] for key in self.keys if key.rpartition(".")[0] == prefix and "$" not in key]
+        near = get_close_matches(option[:200].lower(), options, 1, 0.75)
+        return f"{prefix}.{near[0]}" if near else ""
 
 
 def _walk(node: dict[str, Any], parts: list[str], at: int) -> Key | None:

@@ -102,7 +102,7 @@ def _near(kind: str, allowed: Allowed, text: str) -> str:
         plain = {"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}.get(lowered)
         if plain is not None:
             return plain
-    near = get_close_matches(lowered, words, 1, 0.6)
+    near = get_close_matches(lowered[:200], words, 1, 0.6) if "," not in text else []
     return near[0] if near else ""
 
 

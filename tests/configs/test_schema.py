@@ -65,5 +65,9 @@ def test_the_nearest_key_keeps_the_users_own_segments() -> None:
     assert nearest("allow_anonymouss") == "allow_anonymous"
     assert nearest("Allow_Anonymous") == "allow_anonymous"
     assert nearest("listener.tcp.mine.max_conections") == "listener.tcp.mine.max_connections"
-    assert nearest("listener.tcp.max_conections", literal=True) == "listener.tcp.max_connections"
     assert nearest("zzz") == ""
+
+
+def test_a_misspelt_option_is_told_from_the_name_of_a_listener() -> None:
+    assert schema().nearest_option("listener.tcp.max_conections") == "listener.tcp.max_connections"
+    assert schema().nearest_option("listener.tcp.default") == ""

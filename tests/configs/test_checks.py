@@ -1,0 +1,53 @@
+"""What holds between settings. The messages are in test_wrong_lines.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from strogoff import configs
+from strogoff.configs.checks import check
+
+Conf = Callable[[str], configs.Settings]
+TLS = "listener.{0}.a = 127.0.0.1:1\nlistener.{0}.certfile = {1}/cert.pem\nlistener.{0}.keyfile = {1}/key.pem\n"
+
+
+@pytest.mark.parametrize("type_", ["ssl", "wss", "vmqs", "https"])
+def test_tls_listeners_with_certificate_and_key_are_fine(conf: Conf, pem: Path, type_: str) -> None:
+    assert check(conf(TLS.format(type_, pem))) == []
+
+
+def test_client_certificates_need_an_authority(conf: Conf, complaint: Callable[[str], str], pem: Path) -> None:
+    text = TLS.format("ssl", pem) + "listener.ssl.require_certificate = on\n"
+    assert "listener.ssl.a.cafile: require_certificate = on needs CA certificates" in complaint(text)
+    assert conf(text + f"listener.ssl.cafile = {pem}/ca.pem").listeners()[0].require_certificate
+
+
+def test_files_are_looked_at_only_if_a_listener_uses_them(conf: Conf) -> None:
+    assert conf("listener.ssl.certfile = /none/cert.pem\nlistener.ssl.a.cafile = /none/ca.pem").listeners() == []
+
+
+def test_a_file_that_may_not_be_read_is_a_problem(complaint: Callable[[str], str], pem: Path, tmp_path: Path) -> None:
+    text = TLS.format("ssl", pem) + f"listener.ssl.a.crlfile = {pem}/cert.pem\nlistener.ssl.a.cafile = {tmp_path}"
+    message = complaint(text)
+    assert "listener.ssl.a.crlfile: the file holds no revocation list in PEM form" in message
+    assert "listener.ssl.a.cafile: this is no file" in message
+
+
+def test_a_problem_of_a_type_is_reported_once_for_all_of_its_listeners(
+    complaint: Callable[[str], str], pem: Path
+) -> None:
+    text = TLS.format("ssl", pem) + "listener.ssl.b = 127.0.0.1:2\nlistener.ssl.crlfile = /none.pem"
+    assert complaint(text).startswith("1 problem in the configuration:")
+
+
+def test_several_listeners_may_ask_for_any_free_port(conf: Conf) -> None:
+    assert len(conf("listener.tcp.a = 127.0.0.1:0\nlistener.tcp.b = 127.0.0.1:0").listeners()) == 2
+
+
+def test_a_plugin_that_is_off_cannot_be_named(complaint: Callable[[str], str]) -> None:
+    text = "plugins.vmq_acl = off\nplugins.vmq_passwd = off\nlistener.tcp.a = 127.0.0.1:1\n"
+    message = complaint(text + "listener.tcp.a.auth_plugins = vmq_acl")
+    assert "expected a plugin that is on, and none is" in message

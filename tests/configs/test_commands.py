@@ -1,0 +1,49 @@
+"""`config check` and `config reference`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from strogoff.configs.commands import check, check_main, reference_main
+from strogoff.configs.reference import reference
+from strogoff.configs.shipped import shipped_conf
+
+
+def test_check_says_what_a_file_comes_to_without_its_secrets(tmp_path: Path) -> None:
+    path = tmp_path / "a.conf"
+    path.write_text(
+        "listener.tcp.a = 127.0.0.1:1\nqueue_type = lifo\ngraphite_enabled = on\ndistributed_cookie = hush\n"
+    )
+    code, text = check(path)
+    assert code == 0
+    assert text.splitlines() == [
+        f"{path}: no errors",
+        "listener tcp a at 127.0.0.1:1",
+        f"warning: {path}:3: graphite_enabled is not implemented in this version and does nothing",
+        f"warning: {path}:4: distributed_cookie is not implemented in this version and does nothing",
+        f"queue_type = lifo from {path}:2",
+        f"graphite_enabled = True from {path}:3",
+        f"distributed_cookie = (hidden) from {path}:4",
+    ]
+
+
+def test_check_gives_all_problems_and_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.conf"
+    path.write_text("queue_typ = lifo\n")
+    assert check_main([str(path)]) == 1
+    assert capsys.readouterr().out == (
+        f"1 problem in the configuration:\n  {path}:1: queue_typ: unknown key\n      did you mean queue_type?\n"
+    )
+
+
+def test_reference_prints_the_page_the_text_or_the_conf(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, text in (
+        ([], reference(markdown=True)),
+        (["--text", "eventlog"], reference(markdown=False, word="eventlog")),
+        (["--conf"], shipped_conf()),
+    ):
+        assert reference_main(arguments) == 0
+        assert capsys.readouterr().out == text
+    assert reference_main(["no_such_key"]) == 1

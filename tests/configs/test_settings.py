@@ -1,0 +1,118 @@
+"""Reading settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from strogoff import configs
+from strogoff.configs.settings import is_secret
+
+Conf = Callable[[str], configs.Settings]
+
+
+def test_our_own_keys_have_their_defaults() -> None:
+    loaded = configs.load(None)
+    expected = {
+        "message_store.durability": "os",
+        "message_store.engine": "leveldb",
+        "eventlog.level": "session",
+        "eventlog.dir": "./data/eventlog",
+        "eventlog.rotation.size": 64 << 20,
+        "eventlog.rotation.age": 3600,
+        "eventlog.keep_days": 7,
+        "queue.memory_window": 256,
+        "node.admin_socket": "./data/admin.sock",
+        "session.max_parked_publishes": 20,
+        "retained.max_messages": 0,
+        "retained.max_bytes": 0,
+        "flow.pause_reading_bytes": 16 << 20,
+        "flow.out_buffer_bytes": 1 << 20,
+        "log.console": "file",
+    }
+    assert {key: loaded[key] for key in expected} == expected
+
+
+def test_values_have_the_types_of_their_keys(conf: Conf) -> None:
+    loaded = conf("persistent_client_expiration = 1d\nmax_ws_frame_size = infinity\nallow_anonymous = on")
+    assert loaded["persistent_client_expiration"] == 86400
+    assert loaded["max_last_will_delay"] is None
+    assert loaded["max_ws_frame_size"] is None
+    assert loaded["allow_anonymous"] is True
+    assert loaded["max_apikey_expiry_days"] is None
+    assert loaded["plugins.other"] is None
+
+
+def test_a_key_that_does_not_exist_is_a_key_error() -> None:
+    loaded = configs.load(None)
+    assert "nothing" not in loaded and "queue_type" in loaded and 5 not in loaded
+    with pytest.raises(KeyError):
+        loaded["nothing"]
+    with pytest.raises(KeyError):
+        loaded.source("nothing")
+
+
+def test_only_what_differs_is_changed(conf: Conf) -> None:
+    loaded = conf("retry_interval = 20\nqueue_type = lifo\nplatform_data_dir = /d\neventlog.dir = /d/eventlog")
+    assert loaded.changed() == {"queue_type": "lifo", "platform_data_dir": "/d"}
+    assert list(loaded) == ["retry_interval", "queue_type", "platform_data_dir", "eventlog.dir"]
+
+
+def test_what_has_no_effect_is_named_once_in_one_list(conf: Conf) -> None:
+    loaded = conf("erlang.async_threads = 64\nplumtree.outstanding_limit = 5\nleveldb.threads = 3")
+    (notice,) = loaded.notices
+    assert notice.startswith("accepted, but without effect in this broker: erlang.async_threads (")
+    assert ":1), plumtree.outstanding_limit (" in notice and ":2), leveldb.threads (" in notice
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "vmq_webhooks.mine.hook = auth_on_register",
+        "plugins.vmq_webhooks = on",
+        "plugins.vmq_diversity = on",
+        "plugins.my_erlang_plugin = on",
+        "vmq_diversity.auth_redis.enabled = on",
+        "vmq_bridge.tcp.br0 = 10.0.0.1:1883",
+        "vmq_http_pub.mqtt_auth.mode = predefined",
+        "graphite_enabled = on",
+        "log.syslog = on",
+        "vmq_web_ui.admin.user_name = me",
+        "vmq_swc.sync_interval = 1",
+        "http_module.vmq_metrics_http.auth.mode = apikey",
+        "distributed_cookie = other",
+        "listener.ssl.psk_support = on",
+    ],
+)
+def test_what_is_not_implemented_is_a_warning_of_its_own(conf: Conf, line: str) -> None:
+    (notice,) = conf(line).notices
+    key = line.split(" = ")[0]
+    assert notice.endswith(f"vernemq.conf:1: {key} is not implemented in this version and does nothing")
+
+
+def test_what_is_not_implemented_is_silent_at_its_default(conf: Conf) -> None:
+    assert conf("plugins.vmq_webhooks = off\ngraphite_port = 2003\nvmq_swc.swc_groups = 10").notices == []
+
+
+def test_plugins_in_python_come_by_priority(conf: Conf) -> None:
+    plugins = conf(
+        "plugins.python.last = a.b:C\nplugins.python.second = m:S\nplugins.python.second.priority = 5\n"
+        "plugins.python.first = m:F\nplugins.python.first.priority = -1"
+    ).python_plugins()
+    assert plugins == [
+        configs.PythonPlugin("first", "m", "F", -1),
+        configs.PythonPlugin("second", "m", "S", 5),
+        configs.PythonPlugin("last", "a.b", "C", None),
+    ]
+
+
+def test_secrets_are_known() -> None:
+    secret = (
+        "vmq_diversity.redis.password",
+        "listener.ssl.keypasswd",
+        "distributed_cookie",
+        "vmq_web_ui.admin.user_pwd",
+    )
+    assert all(map(is_secret, secret))
+    assert not is_secret("queue_type")
