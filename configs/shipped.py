@@ -13,9 +13,9 @@ _HEAD = """\
 ## conf.d/*.conf beside this one are read after it. `strogoff config check FILE` looks for mistakes, `strogoff config
 ## reference` explains every key, also those that are not listed here.
 ##
-## What is not commented out has its default here and works; what is commented out is an example, or says why it does
-## nothing. VerneMQ opens no MQTT listener by default. This file opens one, for clients on this machine only:
-## listener.tcp.default below.
+## What is not commented out has its default here and works; what is commented out is a path at its default, an
+## example, or says why it does nothing. VerneMQ opens no MQTT listener by default. This file opens one, for clients on
+## this machine only: listener.tcp.default below.
 """
 _OPEN = {"listener.tcp.$name": "listener.tcp.default = 127.0.0.1:1883"}
 _OPEN["listener.http.$name"] = "listener.http.default = 127.0.0.1:8888"
@@ -42,11 +42,15 @@ def _entry(key: Key) -> str:
 
 
 def _assignment(key: Key) -> str:
-    """The line itself: in force if it works and belongs to no name of the user's choice."""
+    """The line itself: in force if it works and belongs to no name of the user's choice.
+
+    Paths are left at their defaults: a file that somebody names must exist, one that nobody names need not.
+    """
     opened = _OPEN.get(key.name)
     if opened is not None:
         return opened
     name = ".".join("name" if segment.startswith("$") else segment for segment in key.name.split("."))
-    if key.effect == ACTIVE and key.default and "$" not in key.name and key.group != LISTENER_GROUP:
+    works = key.effect == ACTIVE and key.default and key.type not in ("file", "directory")
+    if works and "$" not in key.name and key.group != LISTENER_GROUP:
         return f"{name} = {key.default}"
     return f"# {name} = {key.example or key.default or ''}".rstrip()

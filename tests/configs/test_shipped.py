@@ -31,6 +31,8 @@ def test_vernemq_conf_changes_nothing_but_opens_listeners_on_this_machine() -> N
     assert loaded.notices == []
     assert [listener.address for listener in loaded.listeners()] == ["127.0.0.1:1883", "127.0.0.1:8888"]
     assert set(loaded.changed()) == {"listener.tcp.default"}
+    paths = [key for key in loaded if (found := schema().find(key)) and found.type in ("file", "directory")]
+    assert paths == []
 
 
 def test_every_line_that_is_commented_out_is_a_setting_of_a_known_key() -> None:
