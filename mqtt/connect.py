@@ -59,18 +59,18 @@ def parse_connect(data: bytes, pos: int, end: int, version: int, bridge: bool) -
 
 
 def _check_flags(flags: int, version: int) -> None:
-    if version == 3:
-        if flags & 0x04 and flags & 0x18 == 0x18:
-            raise MalformedPacket("will QoS 3")
-        return
-    if flags & 0x01:
-        raise MalformedPacket("the reserved connect flag is set")  # [MQTT-3.1.2-3] [MQTT5-3.1.2-3]
+    if version < 5 and flags & 0xC0 == 0x40:
+        raise MalformedPacket("a password without a user name")  # [MQTT-3.1.2-22]
+    if version == 3 and not flags & 0x04:
+        return  # in 3.1 the other bits mean nothing then
     if flags & 0x18 == 0x18:
         raise MalformedPacket("will QoS 3")  # [MQTT-3.1.2-14] [MQTT5-3.1.2-12]
+    if version == 3:
+        return  # the reserved bit of 3.1 is only unused
+    if flags & 0x01:
+        raise MalformedPacket("the reserved connect flag is set")  # [MQTT-3.1.2-3] [MQTT5-3.1.2-3]
     if not flags & 0x04 and flags & 0x38:  # [MQTT-3.1.2-11] [MQTT-3.1.2-13] [MQTT-3.1.2-15]
-        raise MalformedPacket("will QoS or will retain without a will")
-    if version == 4 and flags & 0xC0 == 0x40:
-        raise MalformedPacket("a password without a user name")  # [MQTT-3.1.2-22]
+        raise MalformedPacket("will QoS or will retain without a will")  # [MQTT5-3.1.2-11] [MQTT5-3.1.2-13]
 
 
 def _parse_will(data: bytes, pos: int, end: int, version: int, flags: int) -> tuple[Will, int]:
