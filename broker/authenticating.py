@@ -58,8 +58,11 @@ def _answered(front: Front, verdict: Verdict) -> None:
         return
     modifiers = dict(verdict.modifiers)
     properties = dict(modifiers.get("properties", {}))
+    if not front.problem_information:  # [MQTT5-3.1.2-29]
+        for name in ("reason_string", "user_property"):
+            properties.pop(name, None)
     properties["authentication_method"] = front.auth_method  # [MQTT5-4.12.0-5]
-    if modifiers.get("reason_code") in (ReasonCode.CONTINUE_AUTHENTICATION, "continue_authentication"):
+    if modifiers.get("reason_code") == ReasonCode.CONTINUE_AUTHENTICATION:
         front.send_packet(packets.Auth(ReasonCode.CONTINUE_AUTHENTICATION, properties))
         front.node.counters.auth_sent(ReasonCode.CONTINUE_AUTHENTICATION)
         return

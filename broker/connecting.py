@@ -17,7 +17,7 @@ from .slots import Registration
 if TYPE_CHECKING:
     from .front import Front
 
-V3_PING = b"\xd0\x00"
+PINGRESP = b"\xd0\x00"
 
 
 def connect(front: Front, packet: packets.Connect) -> None:
@@ -93,8 +93,6 @@ def _authenticated(front: Front, verdict: Verdict) -> None:
     front.username = modifiers.get("username", front.username)
     if "subscriber_id" in modifiers:
         front.mountpoint, front.client_id = modifiers["subscriber_id"]
-    front.mountpoint = modifiers.get("mountpoint", front.mountpoint)
-    front.client_id = modifiers.get("client_id", front.client_id)
     front.subscriber = Subscriber(front.mountpoint, front.client_id)
     packet.clean_start = modifiers.get("clean_session", modifiers.get("clean_start", packet.clean_start))
     if "max_message_size" in modifiers:
@@ -304,7 +302,7 @@ def refuse_malformed(front: Front, error: WireError) -> None:
 def pingreq(front: Front, packet: packets.Pingreq) -> None:
     """PINGREQ is always answered [MQTT-3.12.4-1] [MQTT5-3.12.4-1]."""
     front.node.counters.pingreq_received[front.version == 5] += 1
-    front.write(V3_PING)
+    front.reply(PINGRESP, False)
 
 
 def disconnect(front: Front, packet: packets.Disconnect) -> None:
@@ -314,7 +312,7 @@ def disconnect(front: Front, packet: packets.Disconnect) -> None:
     if session is not None and packet.properties and "session_expiry_interval" in packet.properties:
         expiry = packet.properties["session_expiry_interval"]
         if session.expiry_s == 0 and expiry:
-            # [MQTT5-3.14.2-2]
+            # section 3.14.2.2.2
             front.disconnect(ReasonCode.PROTOCOL_ERROR, "a session expiry interval of 0 cannot be raised")
             return
         session.expiry_s = expiry

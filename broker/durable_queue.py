@@ -40,9 +40,9 @@ class DurableQueue(Queue):
     def __init__(self, node: Node, session: Session, client: bytes) -> None:
         super().__init__(node, session)
         self.prefix = queue_prefix(client, session.incarnation)
-        self.low = self.high = 1
-        self.reserved = 1
-        self.sent_below = 1
+        self.low = self.high = 0
+        self.reserved = 0
+        self.sent_below = 0
         self.backlog = 0
 
     def restore(self, first_seq: int, next_seq: int, sent_below: int) -> None:

@@ -119,12 +119,19 @@ class Front(Outlet):
         if self.session is None:
             packets_in = self._process_unconnected(packets_in)
         publishes = 0
+        permitted = self.permitted
+        epoch = self.node.hooks.epoch
         todo = iter(packets_in)
         for packet in todo:
             kind = type(packet)
             if kind is Publish:
                 publishes += 1
-                self._publish(packet)
+                topic = packet.topic
+                if packet.properties is None and permitted.get(topic) == epoch:
+                    self.accept(topic, packet.payload, packet.qos, packet.retain, None, 0, packet.packet_id)
+                else:
+                    inbound.publish(self, packet)
+                    epoch = self.node.hooks.epoch
             elif kind is Puback:
                 self._puback(packet)
             else:
@@ -155,13 +162,6 @@ class Front(Outlet):
             if self.closed:
                 return []
         return []
-
-    def _publish(self, packet: Publish) -> None:
-        topic = packet.topic
-        if packet.properties is not None or self.permitted.get(topic) != self.node.hooks.epoch:
-            inbound.publish(self, packet)
-        else:
-            self.accept(topic, packet.payload, packet.qos, packet.retain, None, 0, packet.packet_id)
 
     def accept(
         self,
@@ -344,7 +344,7 @@ class Front(Outlet):
         """Close the connection, v5 clients are told why [MQTT5-3.14.4-1]; the will is sent."""
         if self.closed:
             return
-        if self.version == 5 and self.session is not None:
+        if self.version == 5 and self.connected:  # [MQTT5-3.14.0-1]
             properties = {"reason_string": detail} if detail and self.problem_information else None
             self.send_packet(packets.Disconnect(reason, properties))
             self.node.counters.disconnect_sent(reason)
@@ -353,7 +353,7 @@ class Front(Outlet):
     def taken_over(self) -> None:
         """Another connection has this client id now; the session is no longer ours [MQTT-3.1.4-2] [MQTT5-3.1.4-3]."""
         session = self.session
-        if self.version == 5:
+        if self.version == 5 and self.connected:
             self.send_packet(packets.Disconnect(ReasonCode.SESSION_TAKEN_OVER))
             self.node.counters.disconnect_sent(ReasonCode.SESSION_TAKEN_OVER)
         self.session = None

@@ -47,14 +47,12 @@ def publish(front: Front, packet: packets.Publish) -> None:
         return
     depth = front.node.options.topic_max_depth
     if topic.startswith("$") or (depth and levels(topic) > depth):
-        # clients do not publish to the broker's own topics [MQTT-4.7.2-1]
+        # clients do not publish to the broker's own topics (section 4.7.2)
         front.node.counters.publish_error[front.version == 5] += 1
         refuse(front, packet.qos, packet.packet_id, ReasonCode.TOPIC_NAME_INVALID)
         return
-    front.decide(
-        _ask(front, packet),
-        lambda verdict: _authorised(front, packet, verdict),
-    )
+    epoch = front.node.hooks.epoch
+    front.decide(_ask(front, packet), lambda verdict: _authorised(front, packet, verdict, epoch))
 
 
 def _resolve_alias(front: Front, topic: str, alias: int) -> str | None:
@@ -79,7 +77,7 @@ def _ask(front: Front, packet: packets.Publish) -> Any:
     return front.node.hooks.ask("auth_on_publish", *arguments, chain=chain)
 
 
-def _authorised(front: Front, packet: packets.Publish, verdict: Verdict) -> None:
+def _authorised(front: Front, packet: packets.Publish, verdict: Verdict, epoch: int) -> None:
     if isinstance(verdict, Refuse):
         _refused(front, packet, verdict)
         return
@@ -87,7 +85,7 @@ def _authorised(front: Front, packet: packets.Publish, verdict: Verdict) -> None
     if verdict.cacheable and not modifiers:
         if len(front.permitted) >= _PERMITTED_LIMIT:
             front.permitted.clear()
-        front.permitted[packet.topic] = front.node.hooks.epoch
+        front.permitted[packet.topic] = epoch
     _accept_packet(front, packet, modifiers)
     if "throttle" in modifiers and not front.closed:
         front.throttle(int(modifiers["throttle"]))
@@ -147,7 +145,8 @@ def refuse(
         return
     kind = packets.Puback if qos == 1 else packets.Pubrec
     code = reason if front.version == 5 else 0
-    answer = kind(packet_id, code, (properties or None) if front.version == 5 else None)
+    shown = properties if front.version == 5 and front.problem_information else None  # [MQTT5-3.1.2-29]
+    answer = kind(packet_id, code, shown or None)
     front.reply(lambda: front.send_packet(answer), False)
 
 
@@ -246,7 +245,8 @@ def pubrec(front: Front, packet: packets.Pubrec) -> None:
         return
     if not session.queue.received(packet.packet_id):
         counters.pubrec_invalid += 1
-        front.send_packet(packets.Pubrel(packet.packet_id, _not_found(front)))
+        answer = packets.Pubrel(packet.packet_id, _not_found(front))
+        front.reply(lambda: front.send_packet(answer), False)
 
 
 def pubrel(front: Front, packet: packets.Pubrel) -> None:

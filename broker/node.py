@@ -20,7 +20,7 @@ from ..storage.store import Store
 from .events import Events
 from .front import Front
 from .garbage import Garbage
-from .hooks import Hooks, Verdict
+from .hooks import Hooks, Subscriber, Verdict
 from .link import ConnectionOrigin, Link
 from .message import Message, Origin
 from .metrics import Counters
@@ -95,7 +95,6 @@ class Node:
         self._retained: dict[str, RetainedMessages] = {}
         self._dirty: list[Outlet] = []
         self._when_accepting: list[Callable[[], None]] = []
-        self.deliver_hooked = False
         self.store.on_state = self._store_state
 
     # -- life
@@ -106,7 +105,6 @@ class Node:
         restored = self.slots.load()
         self.counters.queue_initialized_from_storage = restored
         self.garbage.load()
-        self.deliver_hooked = self.hooks.has("on_deliver") or self.hooks.has("on_deliver_m5")
         if self.options.expire_retain_cache_s:
             self._sweep_retained()
         self.event("node.start", sessions=restored, retained=self.retained_count)
@@ -126,6 +124,7 @@ class Node:
         for front in list(self.fronts.values()):
             front.disconnect(ReasonCode.SERVER_SHUTTING_DOWN)
         self.flush()
+        self.emit_stats()
         self.event("node.stop")
 
     def wake(self) -> None:
@@ -147,6 +146,11 @@ class Node:
         dirty, self._dirty = self._dirty, []
         for front in dirty:
             front.flush()
+
+    @property
+    def deliver_hooked(self) -> bool:
+        """A plugin wants to see deliveries; asked when a connection begins."""
+        return self.hooks.has("on_deliver") or self.hooks.has("on_deliver_m5")
 
     # -- what may be taken
 
@@ -266,6 +270,17 @@ class Node:
         if self.events.level:
             self.events.emit(type_, **fields)
 
+    def emit_stats(self) -> None:
+        """A snapshot of the totals since the start."""
+        counters = self.counters
+        self.event(
+            "node.stats",
+            connects=sum(counters.connect_received),
+            publishes=sum(counters.publish_received),
+            deliveries=sum(counters.publish_sent),
+            drops=dict(counters.drops_by_reason),
+        )
+
     def front_opened(self, front: Front, session: Session, present: bool) -> None:
         """A connection has its session."""
         if not present:
@@ -298,21 +313,21 @@ class Node:
 
     def client_offline(self, session: Session) -> None:
         """A persistent session lost its connection."""
-        self.hooks.notify("on_client_offline", (session.mountpoint, session.client_id))
+        self.hooks.notify("on_client_offline", Subscriber(session.mountpoint, session.client_id))
 
     def session_ended(self, session: Session, reason: str) -> None:
         """A session is over."""
         self.counters.queue_teardown += 1
         self.event("sess.end", client=session.client_id, mountpoint=session.mountpoint, reason=reason)
         hook = "on_session_expired" if reason == "expired" else "on_client_gone"
-        self.hooks.notify(hook, (session.mountpoint, session.client_id))
+        self.hooks.notify(hook, Subscriber(session.mountpoint, session.client_id))
 
     def dropped(self, session: Session, message: Message, reason: str) -> None:
         """A message did not find room, or cannot be sent to this client (P8)."""
         self.counters.drop(reason)
         self.event("q.drop", client=session.client_id, topic=message.topic, reason=reason, mid=message.mid)
         if self.hooks.has("on_message_drop"):
-            self.hooks.notify("on_message_drop", (session.mountpoint, session.client_id), message, reason)
+            self.hooks.notify("on_message_drop", Subscriber(session.mountpoint, session.client_id), message, reason)
 
     def dropped_for_group(self, group: SharedGroup, message: Message) -> None:
         """No member of a shared subscription could take a message."""
@@ -324,7 +339,7 @@ class Node:
         self.counters.queue_message_expired += 1
         self.event("q.expire", client=session.client_id, topic=message.topic, mid=message.mid)
         if self.hooks.has("on_message_drop"):
-            self.hooks.notify("on_message_drop", (session.mountpoint, session.client_id), message, "expired")
+            self.hooks.notify("on_message_drop", Subscriber(session.mountpoint, session.client_id), message, "expired")
 
     def unhandled(self, session: Session, message: Message) -> None:
         """A QoS 0 message for a session without a connection: nobody keeps those (INV 6.1)."""
@@ -361,6 +376,9 @@ class Node:
         """A QoS 1 or 2 message went to a subscriber."""
         assert entry.message is not None
         self.events.emit(
-            "dlv.send", mid=entry.message.mid, client=front.session.client_id if front.session else "", packet_id=entry.packet_id, dup=entry.dup
+            "dlv.send",
+            mid=entry.message.mid,
+            client=front.session.client_id if front.session else "",
+            packet_id=entry.packet_id,
+            dup=entry.dup,
         )
-

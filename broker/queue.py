@@ -75,7 +75,7 @@ class Queue:
         self.front: Front | None = None
         self.inflight: dict[int, Entry] = {}
         self.waiting: deque[Entry] = deque()
-        self.next_seq = 1
+        self.next_seq = 0
         self.window = 0
         self.upgrade = False
         self.lifo = False
@@ -170,7 +170,8 @@ class Queue:
             return
         message = entry.message
         assert message is not None
-        if 0 < message.expires_at <= self.node.now:
+        if 0 < message.expires_at <= self.node.now and not entry.dup:
+            # one that was sent before is completed [MQTT5-4.3.3-7]
             self.node.expired(self.session, message)
             self._forget(entry)
         elif entry.qos == 0:

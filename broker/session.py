@@ -137,7 +137,7 @@ class Session:
         return new
 
     def unsubscribe(self, text: str) -> bool:
-        """Remove a subscription; False if there was none [MQTT5-3.11.3-1]."""
+        """Remove a subscription; False if there was none."""
         subscription = self.subscriptions.pop(text, None)
         if subscription is None:
             return False

@@ -163,7 +163,7 @@ def _send_retained(front: Front, fresh: list[tuple[Subscription, bool]]) -> None
 
 
 def unsubscribe(front: Front, packet: packets.Unsubscribe) -> None:
-    """UNSUBSCRIBE: v5 learns for each filter whether it was there [MQTT5-3.11.3-1]."""
+    """UNSUBSCRIBE: v5 learns for each filter whether it was there [MQTT5-3.11.3-2]."""
     node, session = front.node, front.session
     assert session is not None
     node.counters.unsubscribe_received[front.version == 5] += 1

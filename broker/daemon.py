@@ -1,0 +1,94 @@
+"""`strogoff start`: the broker as a process."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvloop
+
+from ..configs import ConfigError, Settings, load
+from ..storage.engine import StorageError
+from .builtin_plugins import PluginFileError
+from .hooks import PluginError
+from .listeners import ListenError
+from .logs import log_line, set_up
+from .server import Server, tune_gc
+
+SWITCH_INTERVAL_S = 0.0005
+"""How soon the thread that writes to the disk gets the interpreter back to say that it is done (docs/performance.md)."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="strogoff start", description="Run a broker node until Ctrl-C or SIGTERM.")
+    parser.add_argument("-c", "--conf", type=Path, help="vernemq.conf (default: ./etc/vernemq.conf if it is there)")
+    parser.add_argument("--data-dir", help="directory of the node's data; stands for platform_data_dir")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key; may be repeated")
+    return parser
+
+
+def read_settings(argv: Sequence[str]) -> Settings:
+    """The settings that the command line, the file and the environment ask for. Raises ConfigError."""
+    arguments = _parser().parse_args(argv)
+    overrides: dict[str, str] = {}
+    for text in arguments.set:
+        key, equals, value = text.partition("=")
+        if not equals:
+            _parser().error(f"--set {text}: KEY=VALUE is expected")
+        overrides[key.strip()] = value.strip()
+    if arguments.data_dir is not None:
+        overrides["platform_data_dir"] = arguments.data_dir
+    path: Path | None = arguments.conf
+    if path is None:
+        usual = Path("etc/vernemq.conf")
+        path = usual if usual.exists() else None
+    return load(path, os.environ, overrides)
+
+
+async def serve(settings: Settings) -> int:
+    """Run until SIGTERM or SIGINT; the exit status."""
+    logger = set_up(settings)
+
+    def log(level: str, text: str) -> None:
+        log_line(logger, level, text)
+
+    for notice in settings.notices:
+        log("warning", notice)
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    server = Server(settings, log)
+    try:
+        await server.start()
+    except (StorageError, ListenError, PluginError, PluginFileError, OSError) as error:
+        log("error", f"the node cannot start: {error}")
+        print(f"strogoff: the node cannot start: {error}", file=sys.stderr)
+        return 1
+    tune_gc()
+    node = server.node
+    log("notice", f"node {node.name}, boot {node.epoch}, data in {server.data_dir.absolute()}")
+    for row in server.listeners.show():
+        log("notice", f"listening: {row.type} {row.address}:{row.port}")
+    print(f"strogoff: node {node.name} is ready", flush=True)
+    await stopping.wait()
+    log("notice", "stopping")
+    await server.stop()
+    log("notice", "stopped")
+    return 0
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; 1 if the node cannot start, 2 for a wrong command line."""
+    try:
+        settings = read_settings(argv)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 1
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    return uvloop.run(serve(settings))

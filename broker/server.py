@@ -1,0 +1,221 @@
+"""The shell of a node: asyncio, the disk, the listeners, the clocks. Everything that the core asks for as a port.
+
+`Server` runs inside a running loop; `daemon` makes a process of it, tests and embedders use it directly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from ..cluster.clock import ClusterClock
+from ..configs import Settings
+from ..storage.directory import DataDirectory
+from ..storage.engine import Engine
+from ..storage.leveldb import LevelDBEngine, LevelDBOptions
+from ..storage.memory import MemoryEngine
+from ..storage.store import Store
+from .builtin_plugins import BuiltinPlugins
+from .eventlog import EventLog
+from .events import Events
+from .hooks import Hooks, Refuse, Verdict
+from .listeners import Listeners
+from .node import Node, Ports
+from .options import from_settings
+from .stats import StatsReporter
+from .systree import Systree
+
+STOP_S = 10.0
+"""How long a stop waits for the disk."""
+_CLOCK_KEY = b"nclock"
+_CLOCK_EVERY_S = 60.0
+
+Log = Callable[[str, str], None]
+
+
+class Server:
+    """One node with its listeners. `start`, then `stop`; both once.
+
+    `start` raises what is wrong with the data directory (`StorageError`), a listener (`ListenError`) or a plugin; then
+    nothing is left running.
+    """
+
+    def __init__(self, settings: Settings, log: Log) -> None:
+        self.settings = settings
+        self.log = log
+        self.hooks = Hooks(on_error=self._plugin_failed, spawn=self._spawn_task, within=_within)
+        self.listeners = Listeners(log)
+        self.node: Node
+        self.store: Store
+        self._loop: asyncio.AbstractEventLoop
+        self._directory: DataDirectory | None = None
+        self._engine: Engine | None = None
+        self._plugins: BuiltinPlugins | None = None
+        self._eventlog: EventLog | None = None
+        self._wake: asyncio.TimerHandle | None = None
+        self._wake_at = 0
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.started_s = time.time()
+
+    @property
+    def data_dir(self) -> Path:
+        """Where the node keeps its data."""
+        return Path(str(self.settings["platform_data_dir"]))
+
+    async def start(self) -> None:
+        """Open the data, bring the sessions back, open the listeners."""
+        self._loop = asyncio.get_running_loop()
+        try:
+            self._open()
+            assert self._plugins is not None
+            self._plugins.start()
+            await self.listeners.start(self.mqtt_listeners(), self.node.accept)
+        except BaseException:
+            await self.stop()
+            raise
+        self._keep_clock()
+
+    def mqtt_listeners(self) -> list[Any]:
+        """The configured listeners that speak MQTT."""
+        return [each for each in self.settings.listeners() if each.type in ("tcp", "ssl", "ws", "wss")]
+
+    def _open(self) -> None:
+        settings = self.settings
+        name = str(settings["nodename"])
+        self._directory = directory = DataDirectory(self.data_dir, name, lambda: str(uuid.uuid4()))
+        self._engine = self._make_engine(directory)
+        self.store = Store(self._engine, self._loop.call_soon, self._loop.call_later)
+        floor = self.store.get(_CLOCK_KEY)
+        clock = ClusterClock(_wall_ms, _mono_ms, int.from_bytes(floor, "big") if floor else 0)
+        self._plugins = BuiltinPlugins(settings, self.hooks, self.log)
+        level = {"off": 0, "session": 1, "message": 2}[str(settings["eventlog.level"])]
+        run_id = directory.cluster_id
+        events = Events(name, directory.boot, run_id, clock.now_ms, time.monotonic_ns, level)
+        if level:
+            self._eventlog = EventLog.from_settings(settings, name, directory.boot, self.log)
+            events.add(self._eventlog)
+        ports = Ports(clock, self.store, self._soon, self._wake_port, self._spawn, random.SystemRandom(), self.log)
+        self.node = Node(name, directory.boot, from_settings(settings), self.hooks, events, ports)
+        self.node.open()
+        Systree(self.node).start()
+        StatsReporter(self.node).start()
+
+    def _make_engine(self, directory: DataDirectory) -> Engine:
+        settings = self.settings
+        if settings["message_store.engine"] == "memory":
+            self.log("warning", "message_store.engine = memory: nothing survives the end of this process")
+            return MemoryEngine(self._loop.call_soon)
+        options = LevelDBOptions(
+            block_size=int(settings["leveldb.block.size"]),
+            compression=bool(settings["leveldb.compression"]),
+            bloom_filter_bits=10 if settings["leveldb.bloomfilter"] else 0,
+        )
+        durability = str(settings["message_store.durability"])
+        return LevelDBEngine(directory.messages, self._loop.call_soon_threadsafe, durability, options)
+
+    async def stop(self) -> None:
+        """Close the connections, commit everything, let go of the directory."""
+        await self.listeners.close(0)
+        if hasattr(self, "node"):
+            self.node.close()
+            self.store.put(_CLOCK_KEY, self.node.clock.now_ms().to_bytes(8, "big"))
+            await self._flush()
+        if self._plugins is not None:
+            await self._plugins.close()
+        if self._wake is not None:
+            self._wake.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        if hasattr(self, "store"):
+            self.store.close()
+        elif self._engine is not None:
+            self._engine.close()
+        if self._eventlog is not None:
+            await self._loop.run_in_executor(None, self._eventlog.close)
+        if self._directory is not None:
+            self._directory.close()
+
+    async def _flush(self) -> None:
+        done = asyncio.Event()
+        self.store.flush(done.set)
+        try:
+            await asyncio.wait_for(done.wait(), STOP_S)
+        except TimeoutError:
+            self.log(
+                "error", f"message store: not everything could be written within {STOP_S:.0f} s: {self.store.detail}"
+            )
+
+    # -- ports
+
+    def _soon(self, function: Callable[[], None]) -> None:
+        self._loop.call_soon(function)
+
+    def _wake_port(self, when_ms: int) -> None:
+        if self._wake is not None:
+            if self._wake_at <= when_ms:
+                return
+            self._wake.cancel()
+        self._wake_at = when_ms
+        now = self.node.now if hasattr(self, "node") else int(_wall_ms())
+        self._wake = self._loop.call_later(max(0, when_ms - now) / 1000, self._woken)
+
+    def _woken(self) -> None:
+        self._wake = None
+        self.node.wake()
+
+    def _spawn(self, work: Awaitable[Verdict], then: Callable[[Verdict], None]) -> None:
+        async def run() -> None:
+            try:
+                verdict = await work
+            except Exception as error:
+                self.log("error", f"a plugin's answer failed: {error!r}")
+                verdict = Refuse("plugin_error")
+            then(verdict)
+
+        self._spawn_task(run())
+
+    def _spawn_task(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _plugin_failed(self, plugin: str, hook: str, error: BaseException) -> None:
+        self.log("error", f"plugin {plugin}, hook {hook}: {type(error).__name__}: {error}")
+
+    def _keep_clock(self) -> None:
+        """Remember cluster time, so that a restart with a clock set back does not turn time back."""
+        if self.node.closing:
+            return
+        self.store.put(_CLOCK_KEY, self.node.clock.now_ms().to_bytes(8, "big"))
+        if self.node.clock.alarmed:
+            self.log("warning", f"the wall clock is {self.node.clock.off_ms / 1000:.1f} s off cluster time; slewing")
+        self._loop.call_later(_CLOCK_EVERY_S, self._keep_clock)
+
+
+def _wall_ms() -> float:
+    return time.time() * 1000
+
+
+def _mono_ms() -> float:
+    return time.monotonic() * 1000
+
+
+PLUGIN_ANSWER_S = 60.0
+"""How long an asynchronous plugin may think about one answer."""
+
+
+async def _within(work: Awaitable[object]) -> object:
+    return await asyncio.wait_for(work, PLUGIN_ANSWER_S)
+
+
+def tune_gc() -> None:
+    """Keep the collector from stopping the loop: a full collection took 1.5-3 s at a million subscriptions."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)

@@ -1,0 +1,54 @@
+"""The `strogoff` command: the root of the package, where all rooms meet. Each word loads only the room that it needs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from . import __version__
+
+USAGE = """usage: strogoff COMMAND ...
+
+  start      [-c|--conf FILE] [--data-dir DIR]   run a broker node until Ctrl-C or SIGTERM
+  config     check FILE | reference              check a vernemq.conf; list every key
+  sim        [--seeds N] [...]                   simulate a node under faults and check its promises
+  analytics  summary LOGDIR [...]                PySpark jobs on event logs
+  repair     DIR                                 repair a damaged message database, and say what it cost
+  version
+
+`strogoff COMMAND --help` tells more. `vmq-admin` talks to a running node, `vmq-passwd` keeps password files.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit status."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(USAGE, end="")
+        return 0 if words else 2
+    command, rest = words[0], words[1:]
+    if command in ("version", "--version"):
+        print(f"strogoff {__version__}")
+        return 0
+    if command == "start":
+        from .broker.daemon import main as start
+
+        return start(rest)
+    if command == "config":
+        from .configs.commands import main as config
+
+        return config(rest)
+    if command == "sim":
+        from .sim.commands import main as sim
+
+        return sim(rest)
+    if command == "analytics":
+        from .analytics.commands import main as analytics
+
+        return analytics(rest)
+    if command == "repair":
+        from .storage.repair_cli import main as repair
+
+        return repair(rest)
+    print(f"strogoff: unknown command {command!r}\n\n{USAGE}", end="", file=sys.stderr)
+    return 2
