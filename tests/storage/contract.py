@@ -1,0 +1,260 @@
+"""What every engine must do, as tests to be inherited, and the loop that drives the storage tests."""
+
+from __future__ import annotations
+
+import heapq
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from random import Random
+from typing import Any
+
+import pytest
+
+from strogoff.sim.disk import SimDisk
+from strogoff.storage.engine import Batch, Durability, StorageError
+from strogoff.storage.leveldb import LevelDBEngine, LevelDBOptions
+from strogoff.storage.memory import VolatileMemoryEngine
+
+END = b"\xff" * 8
+"""Behind all keys of these tests."""
+
+WAIT_S = 20.0
+"""How long a real thread may take before a test gives up."""
+
+
+class Loop:
+    """A loop that runs only when told: calls in order, timers on virtual time, calls from threads by a queue."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+        self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = 0
+
+    def now(self) -> float:
+        return self.time
+
+    def call_soon(self, function: Callable[[], None]) -> None:
+        self._calls.put(function)
+
+    call_threadsafe = call_soon
+
+    def call_later(self, delay_s: float, function: Callable[[], None]) -> None:
+        self._count += 1
+        heapq.heappush(self._timers, (self.time + delay_s, self._count, function))
+
+    def step(self) -> bool:
+        """Run one call that is ready, or else the next timer. False when there is neither."""
+        try:
+            function = self._calls.get_nowait()
+        except Empty:
+            if not self._timers:
+                return False
+            at, _, function = heapq.heappop(self._timers)
+            self.time = max(self.time, at)
+        function()
+        return True
+
+    def turn(self) -> None:
+        """Run what is ready now; what that schedules waits for the next turn. No timers."""
+        for _ in range(self._calls.qsize()):
+            self._calls.get()()
+
+    def advance(self, seconds: float) -> None:
+        """Let virtual time go by."""
+        until = self.time + seconds
+        self.turn()
+        while self._timers and self._timers[0][0] <= until:
+            at, _, function = heapq.heappop(self._timers)
+            self.time = at
+            function()
+            self.turn()
+        self.time = until
+
+    def run_until(self, reached: Callable[[], bool]) -> None:
+        """Run calls and timers, and wait for other threads, until it is so."""
+        while not reached():
+            if not self.step():
+                self._calls.get(timeout=WAIT_S)()
+
+
+class Harness(ABC):
+    """An engine of one kind, and what it takes to close and open it again on the same content."""
+
+    volatile = False
+
+    def __init__(self) -> None:
+        self.loop = Loop()
+        self.engine: Any = None
+
+    @abstractmethod
+    def open(self) -> None:
+        """Make `engine`, with the content that is there."""
+
+    def write(self, batch: Batch) -> Exception | None:
+        """Write a batch and wait for its end."""
+        ends: list[Exception | None] = []
+        self.engine.write(batch, ends.append)
+        self.loop.run_until(lambda: bool(ends))
+        return ends[0]
+
+    def all(self) -> dict[bytes, bytes]:
+        """Everything in the engine."""
+        return dict(self.engine.scan(b"", END))
+
+
+class MemoryHarness(Harness):
+    volatile = True
+
+    def open(self) -> None:
+        self.engine = VolatileMemoryEngine(self.loop.call_soon)
+
+
+class LevelDBHarness(Harness):
+    def __init__(self, path: Path, durability: Durability) -> None:
+        super().__init__()
+        self.path = path
+        self.durability: Durability = durability
+        self.options = LevelDBOptions(write_buffer_size=1 << 20)
+
+    def open(self) -> None:
+        self.engine = LevelDBEngine(self.path, self.loop.call_threadsafe, self.durability, self.options)
+
+
+class SimHarness(Harness):
+    def __init__(self, durability: Durability, seed: int = 1) -> None:
+        super().__init__()
+        self.rng = Random(seed)
+        self.durability: Durability = durability
+
+    def open(self) -> None:
+        if self.engine is None:
+            self.engine = SimDisk(self.rng, self.loop.call_later, self.loop.now, self.durability)
+        else:
+            self.engine = self.engine.reopen()
+
+
+def make_harness(kind: str, path: Path, seed: int = 1) -> Harness:
+    """A harness by name, opened: memory, leveldb-sync, leveldb-os, sim-sync or sim-os."""
+    name, _, durability = kind.partition("-")
+    level: Durability = "os" if durability == "os" else "sync"
+    harness: Harness
+    if name == "memory":
+        harness = MemoryHarness()
+    elif name == "leveldb":
+        harness = LevelDBHarness(path, level)
+    else:
+        harness = SimHarness(level, seed)
+    harness.open()
+    return harness
+
+
+KINDS = ("memory", "leveldb-sync", "leveldb-os", "sim-sync", "sim-os")
+
+
+class EngineContract:
+    """Inherit it, parametrize `kind`, and the engine is tested."""
+
+    @pytest.fixture
+    def harness(self, kind: str, tmp_path: Path) -> Iterator[Harness]:
+        harness = make_harness(kind, tmp_path / "db")
+        yield harness
+        harness.engine.close()
+
+    def test_what_is_written_can_be_read(self, harness: Harness) -> None:
+        assert harness.write({b"a": b"1", b"b": b"", b"\x00": b"\x00" * 100, b"\xfe": b"x"}) is None
+        assert harness.engine.get(b"a") == b"1"
+        assert harness.engine.get(b"b") == b""
+        assert harness.engine.get(b"\x00") == b"\x00" * 100
+        assert harness.engine.get(b"none") is None
+        assert harness.write({b"a": None, b"b": b"2", b"none": None}) is None
+        assert harness.engine.get(b"a") is None
+        assert harness.engine.get(b"b") == b"2"
+        assert harness.engine.keys(b"", END) == [b"\x00", b"b", b"\xfe"]
+
+    def test_ranges_end_before_stop_and_honour_limit_and_direction(self, harness: Harness) -> None:
+        rows = [(b"k%02d" % n, b"v%d" % n) for n in range(20)]
+        assert harness.write(dict(rows)) is None
+        engine = harness.engine
+        assert engine.scan(b"k05", b"k10") == rows[5:10]
+        assert engine.scan(b"k05", b"k10", limit=2) == rows[5:7]
+        assert engine.scan(b"k05", b"k10", reverse=True) == rows[5:10][::-1]
+        assert engine.scan(b"k05", b"k10", limit=2, reverse=True) == [rows[9], rows[8]]
+        assert engine.scan(b"k10", b"k05") == engine.scan(b"k05", b"k05") == []
+        assert engine.scan(b"", b"k00") == engine.scan(b"l", END) == []
+        assert engine.keys(b"k05x", b"k10x", limit=3) == [b"k06", b"k07", b"k08"]
+        assert engine.keys(b"", END) == [key for key, _ in rows]
+
+    def test_done_comes_later_once_and_on_the_loop(self, harness: Harness) -> None:
+        ends: list[Exception | None] = []
+        harness.engine.write({b"a": b"1"}, ends.append)
+        assert ends == []
+        harness.loop.run_until(lambda: bool(ends))
+        harness.engine.write({b"b": b"2"}, ends.append)
+        harness.loop.run_until(lambda: len(ends) > 1)
+        assert ends == [None, None]
+
+    def test_one_write_at_a_time(self, harness: Harness) -> None:
+        ends: list[Exception | None] = []
+        harness.engine.write({b"a": b"1"}, ends.append)
+        with pytest.raises(AssertionError):
+            harness.engine.write({b"a": b"2"}, ends.append)
+        harness.loop.run_until(lambda: bool(ends))
+        assert harness.engine.get(b"a") == b"1"
+
+    def test_write_now_is_there_at_once(self, harness: Harness) -> None:
+        harness.engine.write_now({b"a": b"1", b"b": b"2"})
+        harness.engine.write_now({b"a": None})
+        assert harness.all() == {b"b": b"2"}
+        assert harness.write({b"c": b"3"}) is None
+        assert harness.all() == {b"b": b"2", b"c": b"3"}
+
+    def test_nobody_is_told_after_close(self, harness: Harness) -> None:
+        ends: list[Exception | None] = []
+        harness.engine.write({b"a": b"1"}, ends.append)
+        harness.engine.close()
+        harness.engine.close()
+        while harness.loop.step():
+            pass
+        assert ends == []
+        if not harness.volatile:
+            with pytest.raises(StorageError):
+                harness.engine.get(b"a")
+            harness.open()
+            assert harness.all() in ({}, {b"a": b"1"})
+
+    def test_content_outlives_a_close(self, harness: Harness) -> None:
+        if harness.volatile:
+            pytest.skip("a volatile engine keeps nothing, and says so")
+        assert harness.write({b"k%03d" % n: b"%d" % n for n in range(300)}) is None
+        assert harness.write({b"k%03d" % n: None for n in range(0, 300, 2)}) is None
+        harness.engine.close()
+        harness.open()
+        assert harness.all() == {b"k%03d" % n: b"%d" % n for n in range(1, 300, 2)}
+
+    def test_it_equals_a_dict(self, harness: Harness) -> None:
+        rng = Random(7)
+        model: dict[bytes, bytes] = {}
+        for _ in range(60):
+            batch: Batch = {}
+            for _ in range(rng.randint(1, 80)):
+                key = bytes(rng.choices(b"\x00ab\xff", k=rng.randint(1, 5)))
+                batch[key] = rng.randbytes(rng.randint(0, 20)) if rng.random() < 0.7 else None
+            assert harness.write(batch) is None
+            for key, value in batch.items():
+                if value is None:
+                    model.pop(key, None)
+                else:
+                    model[key] = value
+            start, stop = (bytes(rng.choices(b"\x00ab\xff", k=rng.randint(0, 3))) for _ in range(2))
+            limit, reverse = rng.choice((0, 1, 3, 50)), rng.random() < 0.5
+            want = sorted(((k, v) for k, v in model.items() if start <= k < stop), reverse=reverse)
+            assert harness.engine.scan(start, stop, limit, reverse) == (want[:limit] if limit else want)
+            ascending = sorted(key for key, _ in want)
+            assert harness.engine.keys(start, stop, limit) == (ascending[:limit] if limit else ascending)
+        if not harness.volatile:
+            harness.engine.close()
+            harness.open()
+        assert harness.all() == model

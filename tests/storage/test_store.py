@@ -1,0 +1,368 @@
+"""Group commit: what goes together, when it is acknowledged, what is seen meanwhile, and what a full disk does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from strogoff.storage.engine import Batch, Corrupted, DiskFull, Done
+from strogoff.storage.memory import Table
+from strogoff.storage.store import DELETE_STEP, Store
+
+from .contract import END, Loop
+
+
+class Disk(Table):
+    """An engine whose writes end when and how the test says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[Batch] = []
+        self.under_way: tuple[Batch, Done] | None = None
+        self.closed = False
+
+    def get(self, key: bytes) -> bytes | None:
+        return self.values.get(key)
+
+    def write(self, batch: Batch, done: Done) -> None:
+        assert self.under_way is None
+        assert batch
+        self.batches.append(dict(batch))
+        self.under_way = batch, done
+
+    def end(self, error: Exception | None = None) -> None:
+        assert self.under_way is not None
+        (batch, done), self.under_way = self.under_way, None
+        if error is None:
+            self.put_all(batch.items())
+        done(error)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Rig:
+    def __init__(self) -> None:
+        self.loop = Loop()
+        self.disk = Disk()
+        self.store = Store(self.disk, self.loop.call_soon, self.loop.call_later)
+        self.seen: list[str] = []
+        self.store.on_state = lambda state, detail: self.seen.append(f"{state} {detail}".strip())
+
+    def note(self, text: str) -> Callable[[], None]:
+        return partial(self.seen.append, text)
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+def test_a_turn_is_one_batch_and_what_comes_meanwhile_is_the_next(rig: Rig) -> None:
+    store, disk = rig.store, rig.disk
+    store.put(b"a", b"1")
+    store.put(b"b", b"1")
+    store.delete(b"b")
+    assert (store.open_commit, store.committed, disk.batches) == (1, 0, [])
+    rig.loop.turn()
+    assert disk.batches == [{b"a": b"1", b"b": None}]
+    assert (store.open_commit, store.committed) == (2, 0)
+    store.put(b"c", b"1")
+    rig.loop.turn()
+    store.put(b"d", b"1")
+    rig.loop.turn()
+    assert len(disk.batches) == 1, "one at a time"
+    disk.end()
+    assert disk.batches[1:] == [{b"c": b"1", b"d": b"1"}], "no turn is wasted"
+    assert (store.open_commit, store.committed) == (3, 1)
+    disk.end()
+    assert (store.open_commit, store.committed, disk.under_way) == (3, 2, None)
+    store.put(b"e", b"1")
+    rig.loop.turn()
+    assert disk.batches[2:] == [{b"e": b"1"}]
+
+
+def test_callbacks_come_in_order_of_registration_and_never_early(rig: Rig) -> None:
+    store, disk = rig.store, rig.disk
+    store.put(b"a", b"1")
+    store.when_committed(1, rig.note("1a"))
+    store.when_committed(1, rig.note("1b"))
+    rig.loop.turn()
+    store.put(b"b", b"1")
+    store.when_committed(2, rig.note("2a"))
+    store.when_committed(1, rig.note("1c"))
+    store.when_committed(0, rig.note("at once"))
+    assert rig.seen == ["at once"]
+    disk.end()
+    assert rig.seen == ["at once", "1a", "1b", "1c"]
+    store.when_committed(1, rig.note("at once"))
+    disk.end()
+    assert rig.seen[4:] == ["at once", "2a"]
+
+
+def test_the_disk_is_busy_while_callbacks_run(rig: Rig) -> None:
+    """[performance.md 5] The next batch is given away first; what callbacks write is in the one after."""
+    store, disk = rig.store, rig.disk
+    store.put(b"a", b"1")
+    store.when_committed(1, lambda: store.put(b"late", b"1"))
+    rig.loop.turn()
+    store.put(b"b", b"1")
+    disk.end()
+    assert disk.batches[1:] == [{b"b": b"1"}]
+    disk.end()
+    assert disk.batches[2:] == [{b"late": b"1"}]
+
+
+def test_a_callback_registered_by_a_callback_waits_for_those_before_it(rig: Rig) -> None:
+    store = rig.store
+
+    def first() -> None:
+        rig.seen.append("first")
+        store.when_committed(1, rig.note("third"))
+
+    store.put(b"a", b"1")
+    store.when_committed(1, first)
+    store.when_committed(1, rig.note("second"))
+    rig.loop.turn()
+    rig.disk.end()
+    assert rig.seen == ["first", "second", "third"]
+
+
+def test_a_callback_that_raises_costs_nobody_else_his(rig: Rig) -> None:
+    def broken() -> None:
+        raise ZeroDivisionError
+
+    store = rig.store
+    store.put(b"a", b"1")
+    store.when_committed(1, rig.note("before"))
+    store.when_committed(1, broken)
+    store.when_committed(1, rig.note("after"))
+    rig.loop.turn()
+    with pytest.raises(ZeroDivisionError):
+        rig.disk.end()
+    assert rig.seen == ["before"]
+    store.when_committed(1, rig.note("later"))
+    rig.loop.turn()
+    assert rig.seen == ["before", "after", "later"]
+    store.put(b"b", b"1")
+    rig.loop.turn()
+    rig.disk.end()
+    assert store.committed == 2
+
+
+def test_waiting_for_a_commit_without_writes_ends(rig: Rig) -> None:
+    store, disk = rig.store, rig.disk
+    store.when_committed(1, rig.note("nothing"))
+    rig.loop.turn()
+    assert rig.seen == ["nothing"]
+    assert disk.batches == []
+    assert (store.open_commit, store.committed) == (2, 1)
+    store.put(b"a", b"1")
+    store.when_committed(2, rig.note("a"))
+    rig.loop.turn()
+    store.when_committed(3, rig.note("behind a"))
+    assert rig.seen == ["nothing"]
+    disk.end()
+    assert rig.seen == ["nothing", "a", "behind a"]
+
+
+def test_flush_waits_for_all_that_was_written(rig: Rig) -> None:
+    store, disk = rig.store, rig.disk
+    store.flush(rig.note("empty"))
+    assert rig.seen == ["empty"]
+    store.put(b"a", b"1")
+    store.flush(rig.note("a"))
+    rig.loop.turn()
+    store.flush(rig.note("still a"))
+    store.put(b"b", b"1")
+    store.flush(rig.note("b"))
+    disk.end()
+    assert rig.seen == ["empty", "a", "still a"]
+    disk.end()
+    assert rig.seen[3:] == ["b"]
+
+
+def test_reads_see_own_writes_in_every_stage(rig: Rig) -> None:
+    store, disk = rig.store, rig.disk
+    disk.put_all((b"k%d" % n, b"disk") for n in range(6))
+    store.put(b"k1", b"committing")
+    store.delete(b"k2")
+    store.put(b"k3", b"committing")
+    rig.loop.turn()
+    store.put(b"k3", b"open")
+    store.put(b"k2", b"open")
+    store.delete(b"k4")
+    store.put(b"k9", b"open")
+    want = {b"k0": b"disk", b"k1": b"committing", b"k2": b"open", b"k3": b"open", b"k5": b"disk", b"k9": b"open"}
+    for _ in range(3):
+        assert dict(store.scan(b"", END)) == want
+        assert store.keys(b"", END) == sorted(want)
+        assert store.scan(b"k1", b"k9", limit=2) == [(b"k1", want[b"k1"]), (b"k2", want[b"k2"])]
+        assert store.scan(b"", END, limit=2, reverse=True) == [(b"k9", want[b"k9"]), (b"k5", want[b"k5"])]
+        assert [store.get(b"k%d" % n) for n in range(10)] == [want.get(b"k%d" % n) for n in range(10)]
+        if disk.under_way:
+            disk.end()
+
+
+def test_a_limited_scan_looks_past_what_was_deleted(rig: Rig) -> None:
+    rig.disk.put_all((b"%04d" % n, b"x") for n in range(100))
+    for number in range(50):
+        rig.store.delete(b"%04d" % number)
+    assert rig.store.keys(b"", END, limit=3) == [b"0050", b"0051", b"0052"]
+    assert [key for key, _ in rig.store.scan(b"", END, limit=1)] == [b"0050"]
+
+
+def test_bytes_waiting_count_both_batches(rig: Rig) -> None:
+    store = rig.store
+    store.put(b"ab", b"cde")
+    assert store.bytes_waiting == 5
+    rig.loop.turn()
+    store.delete(b"xyz")
+    assert store.bytes_waiting == 8
+    rig.disk.end()
+    assert store.bytes_waiting == 3
+    rig.disk.end()
+    assert store.bytes_waiting == 0
+
+
+def test_a_full_disk_keeps_everything_and_acknowledges_nothing(rig: Rig) -> None:
+    store, disk = rig.store, rig.disk
+    store.put(b"a", b"1")
+    store.when_committed(1, rig.note("a"))
+    rig.loop.turn()
+    disk.end(DiskFull("/data: no space"))
+    assert (store.state, store.accepting, rig.seen) == ("full", False, ["full /data: no space"])
+    store.put(b"b", b"1")
+    assert (store.get(b"a"), store.get(b"b")) == (b"1", b"1")
+    times = []
+    for _ in range(6):
+        rig.loop.run_until(lambda: disk.under_way is not None)
+        times.append(rig.loop.time)
+        disk.end(DiskFull("/data: no space"))
+    assert times == [0.5, 1.5, 3.5, 7.5, 12.5, 17.5], "back-off 0.5, 1, 2, 4, then 5 s"
+    assert rig.seen == ["full /data: no space"]
+    rig.loop.run_until(lambda: disk.under_way is not None)
+    assert all(batch == {b"a": b"1"} for batch in disk.batches), "the same batch again"
+    disk.end()
+    assert (store.state, store.detail, rig.seen[1:]) == ("serving", "", ["serving", "a"])
+    assert disk.batches[-1] == {b"b": b"1"}
+    disk.end(DiskFull("again"))
+    at = rig.loop.time
+    rig.loop.run_until(lambda: disk.under_way is not None)
+    assert rig.loop.time == at + 0.5, "back-off begins anew"
+
+
+@pytest.mark.parametrize("full_before", [False, True])
+def test_any_other_error_is_the_end_of_acknowledging(rig: Rig, full_before: bool) -> None:
+    store, disk = rig.store, rig.disk
+    store.put(b"a", b"1")
+    store.when_committed(1, rig.note("a"))
+    rig.loop.turn()
+    if full_before:
+        disk.end(DiskFull("full"))
+        rig.loop.run_until(lambda: disk.under_way is not None)
+    disk.end(Corrupted("/data/000007.ldb", "a block is damaged", "Restore it"))
+    assert (store.state, store.accepting) == ("failed", False)
+    assert store.detail == "Corrupted: /data/000007.ldb: a block is damaged. Restore it"
+    assert rig.seen[-1] == f"failed {store.detail}"
+    store.put(b"b", b"1")
+    store.flush(rig.note("b"))
+    while rig.loop.step():
+        pass
+    assert (disk.under_way, store.committed) == (None, 0)
+    assert not {"a", "b"} & set(rig.seen)
+    assert store.get(b"a") == b"1", "reads go on"
+
+
+def test_delete_range_goes_in_steps_each_durable_before_the_next(rig: Rig) -> None:
+    store, disk = rig.store, rig.disk
+    count = 2 * DELETE_STEP + 10
+    disk.put_all((b"q%06d" % n, b"x") for n in range(count))
+    disk.put_all([(b"p", b"x"), (b"r", b"x")])
+    store.delete_range(b"q", b"r", rig.note("empty"))
+    sizes = []
+    rig.loop.turn()
+    while disk.under_way:
+        sizes.append(len(disk.batches[-1]))
+        assert rig.seen == []
+        disk.end()
+        rig.loop.turn()
+    assert sizes == [DELETE_STEP, DELETE_STEP, 10]
+    assert rig.seen == ["empty"]
+    assert disk.keys(b"", END) == [b"p", b"r"]
+
+
+def test_delete_range_of_little_is_part_of_the_turn(rig: Rig) -> None:
+    rig.disk.put(b"q1", b"x")
+    rig.store.put(b"q2", b"x")
+    rig.store.delete_range(b"q", b"r", rig.note("empty"))
+    assert rig.store.keys(b"", END) == []
+    rig.loop.turn()
+    assert rig.disk.batches == [{b"q1": None, b"q2": None}]
+    assert rig.seen == []
+    rig.disk.end()
+    assert rig.seen == ["empty"]
+
+
+def test_delete_range_of_nothing_still_waits_for_what_was_written(rig: Rig) -> None:
+    """`then` promises that the range is durably empty: also when it is empty only since this turn."""
+    rig.store.delete_range(b"q", b"r", rig.note("nothing"))
+    assert rig.seen == ["nothing"]
+    rig.disk.put(b"q1", b"x")
+    rig.store.delete(b"q1")
+    rig.store.delete_range(b"q", b"r", rig.note("empty"))
+    assert rig.seen == ["nothing"]
+    rig.loop.turn()
+    rig.disk.end()
+    assert rig.seen == ["nothing", "empty"]
+
+
+def test_a_range_left_by_a_crash_is_finished_by_asking_again(rig: Rig) -> None:
+    disk = rig.disk
+    disk.put_all((b"q%06d" % n, b"x") for n in range(3 * DELETE_STEP))
+    rig.store.delete_range(b"q", b"r")
+    rig.loop.turn()
+    disk.end()
+    after = Disk()
+    after.put_all(disk.values.items())
+    left = len(after.values)
+    assert 0 < left < 3 * DELETE_STEP
+    again = Store(after, rig.loop.call_soon, rig.loop.call_later)
+    again.delete_range(b"q", b"r", rig.note("empty"))
+    rig.loop.turn()
+    while after.under_way:
+        after.end()
+        rig.loop.turn()
+    assert (after.values, rig.seen) == ({}, ["empty"])
+
+
+def test_close_calls_nobody_back(rig: Rig) -> None:
+    store, disk = rig.store, rig.disk
+    store.put(b"a", b"1")
+    store.when_committed(1, rig.note("a"))
+    rig.loop.turn()
+    store.put(b"b", b"1")
+    store.close()
+    store.close()
+    assert disk.closed
+    assert (store.state, store.accepting) == ("closed", False)
+    disk.end()
+    while rig.loop.step():
+        pass
+    assert (rig.seen, len(disk.batches)) == ([], 1)
+
+
+def test_close_before_the_first_commit_or_during_a_retry_writes_nothing(rig: Rig) -> None:
+    rig.store.put(b"a", b"1")
+    rig.store.close()
+    other = Rig()
+    other.store.put(b"a", b"1")
+    other.loop.turn()
+    other.disk.end(DiskFull("full"))
+    other.store.close()
+    for each in (rig, other):
+        while each.loop.step():
+            pass
+        assert each.disk.under_way is None
