@@ -35,9 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return start(rest)
     if command == "config":
-        from .configs.commands import main as config
-
-        return config(rest)
+        return _config(rest)
     if command == "sim":
         from .sim.commands import main as sim
 
@@ -51,4 +49,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return repair(rest)
     print(f"strogoff: unknown command {command!r}\n\n{USAGE}", end="", file=sys.stderr)
+    return 2
+
+
+def _config(words: list[str]) -> int:
+    from .configs import commands
+
+    if words[:1] == ["check"]:
+        return commands.check_main(words[1:])
+    if words[:1] == ["reference"]:
+        return commands.reference_main(words[1:])
+    print("usage: strogoff config check FILE | strogoff config reference [--text | --conf] [WORD]", file=sys.stderr)
     return 2

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..mqtt import packets
 from ..mqtt.reasons import ReasonCode
-from . import connecting
 from .hooks import Refuse, Verdict
+from .refusing import refuse
 
 if TYPE_CHECKING:
     from .front import Front
 
 
-def begin(front: Front, properties: dict[str, Any]) -> None:
+def begin(front: Front, properties: dict[str, Any], then: Callable[[Front], None]) -> None:
     """CONNECT named a method: some plugin must know it, or the answer is 0x8C (MQTT 5.0 section 4.12)."""
     if not front.node.hooks.has("on_auth_m5"):
-        connecting.refuse(front, ReasonCode.BAD_AUTHENTICATION_METHOD, "no plugin knows this authentication method")
+        refuse(front, ReasonCode.BAD_AUTHENTICATION_METHOD, "no plugin knows this authentication method")
         return
     front.auth_method = properties["authentication_method"]
     front.authenticating = True
+    front.when_authenticated = then
     _ask(front, properties)
 
 
@@ -47,7 +49,7 @@ def auth(front: Front, packet: packets.Auth) -> None:
 
 def _fail(front: Front, reason: ReasonCode, detail: str) -> None:
     if front.session is None:
-        connecting.refuse(front, reason, detail)
+        refuse(front, reason, detail)
     else:
         front.disconnect(reason, detail)
 
@@ -73,4 +75,5 @@ def _answered(front: Front, verdict: Verdict) -> None:
         front.node.counters.auth_sent(ReasonCode.SUCCESS)
         return
     front.modifiers["properties"] = properties
-    connecting.authorise_will(front)
+    assert front.when_authenticated is not None
+    front.when_authenticated(front)

@@ -39,7 +39,7 @@ class BuiltinPlugins:
             self._watch(settings, "vmq_acl.acl_file", "vmq_acl.acl_reload_interval", acl.reloader)
         for number, plugin in enumerate(settings.python_plugins()):
             priority = plugin.priority if plugin.priority is not None else 1000 + number
-            hooks.add(plugin.name, load_plugin(f"{plugin.module}:{plugin.class_name}", settings), priority)
+            hooks.add(plugin.name, load_plugin(f"{plugin.module}:{plugin.class_name}", {}), priority)
         for listener in settings.listeners():
             for chain in (listener.auth_plugins, listener.authz_plugins):
                 hooks.check_chain(chain or ())

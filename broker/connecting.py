@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..mqtt import packets
-from ..mqtt.errors import WireError
-from ..mqtt.reasons import ReasonCode, connect_return_for
+from ..mqtt.reasons import ReasonCode
 from ..mqtt.topics import levels
 from . import authenticating
 from .hooks import Refuse, Subscriber, Verdict
 from .records import WillRecord
+from .refusing import refuse, refuse_verdict
 from .session import NEVER, Session
 from .slots import Registration
 
@@ -41,7 +41,7 @@ def connect(front: Front, packet: packets.Connect) -> None:
     front.problem_information = properties.get("request_problem_information", 1) != 0
     front.client_packet_limit = properties.get("maximum_packet_size", 0)
     if "authentication_method" in properties:
-        authenticating.begin(front, properties)
+        authenticating.begin(front, properties, authorise_will)
     else:
         authenticate(front)
 
@@ -140,13 +140,14 @@ def register(front: Front) -> None:
         return
     options, modifiers, properties = node.options, front.modifiers, packet.properties or {}
     if packet.version == 5:
-        expiry: int = modifiers.get("session_expiry_interval", properties.get("session_expiry_interval", 0))
+        asked: int = properties.get("session_expiry_interval", 0)
+        expiry: int = modifiers.get("session_expiry_interval", asked)
         client_max = min(properties.get("receive_maximum", 65535), options.receive_max_client)
         front.window = modifiers.get("fc_receive_max_client", client_max)
         front.receive_maximum = modifiers.get("fc_receive_max_broker", options.receive_max_broker)
         front.topic_alias_limit = min(properties.get("topic_alias_maximum", 0), options.topic_alias_max_broker)
     else:
-        expiry = 0 if packet.clean_start else options.persistent_client_expiration_s or NEVER
+        expiry = 0 if packet.clean_start else (options.persistent_client_expiration_s or NEVER)
         front.window = modifiers.get("max_inflight_messages", options.max_inflight_messages) or 65535
     front.slow_send = bool(front.client_packet_limit or front.topic_alias_limit or node.deliver_hooked)
     kept = ("max_online_messages", "max_offline_messages", "queue_type", "upgrade_qos", "shared_subscription_policy")
@@ -260,43 +261,6 @@ def _retry(front: Front, interval_ms: int) -> None:
     if front.session is not None:
         front.session.queue.retry(front.node.now - interval_ms)
         front.set_timer("retry", interval_ms // 2 or 1, lambda: _retry(front, interval_ms))
-
-
-def refuse(front: Front, reason: ReasonCode, detail: str, properties: dict[str, Any] | None = None) -> None:
-    """Answer CONNACK with this reason and close [MQTT-3.2.2-5] [MQTT5-3.2.2-7]."""
-    if front.closed:
-        return
-    code = int(reason) if front.version == 5 else int(connect_return_for(reason))
-    extra = dict(properties or {})
-    if detail and front.problem_information and front.version == 5:
-        extra.setdefault("reason_string", detail)
-    front.send_packet(packets.Connack(False, code, (extra or None) if front.version == 5 else None))
-    front.node.counters.connack_sent(front.version, code)
-    front.node.log("info", f"{front.client_id or front.peer}: CONNECT refused: {detail}")
-    front.drop("connect_refused")
-
-
-def refuse_verdict(front: Front, verdict: Refuse) -> None:
-    """A plugin said no: 4 for wrong credentials, 5 for all else; v5 0x86 unless the plugin names a code (INV 6.2)."""
-    if front.version == 5:
-        code = verdict.reason_code or ReasonCode.BAD_USER_NAME_OR_PASSWORD
-        refuse(front, ReasonCode(code), "", dict(verdict.properties))
-    elif verdict.reason == "invalid_credentials":
-        refuse(front, ReasonCode.BAD_USER_NAME_OR_PASSWORD, verdict.reason)
-    else:
-        refuse(front, ReasonCode.NOT_AUTHORIZED, verdict.reason)
-
-
-def refuse_malformed(front: Front, error: WireError) -> None:
-    """The first packets broke the rules. A version nobody speaks gets CONNACK 1 [MQTT-3.1.2-2]; else v5 is told why."""
-    if error.reason == ReasonCode.UNSUPPORTED_PROTOCOL_VERSION:
-        front.version = 4
-        refuse(front, error.reason, error.detail)
-    elif front.decoder.version == 5:
-        front.version = 5
-        refuse(front, error.reason, error.detail)
-    else:
-        front.drop(error.reason.name.lower())
 
 
 def pingreq(front: Front, packet: packets.Pingreq) -> None:

@@ -11,7 +11,7 @@ commit; one that needs none goes at once, unless others wait before it. While a 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..mqtt import packets
@@ -20,23 +20,22 @@ from ..mqtt.encoder import PACKET_IDS
 from ..mqtt.errors import ProtocolError, WireError
 from ..mqtt.packets import Puback, Publish
 from ..mqtt.reasons import ReasonCode
-from . import authenticating, connecting, inbound, subscribing
-from .hooks import Subscriber, Verdict
+from . import authenticating, connecting, inbound, refusing, subscribing
+from .hooks import Subscriber
 from .link import ConnectionOrigin, Link
 from .message import Message
-from .outlet import Outlet
+from .pacing import Pacing
 
 if TYPE_CHECKING:
     from .node import Node
     from .session import Session
-    from .timers import Timer
 
 _PUBACK = b"\x40\x02"
 
 Item = bytes | Callable[[], None]
 
 
-class Front(Outlet):
+class Front(Pacing):
     """One connection. `session` is None before CONNECT was accepted and after the connection was given up."""
 
     __slots__ = (
@@ -47,13 +46,10 @@ class Front(Outlet):
         "connect_packet",
         "decoder",
         "feed",
-        "held",
         "keepalive_ms",
-        "last_seen",
         "modifiers",
         "mountpoint",
         "origin",
-        "paused_for",
         "peer",
         "pending",
         "permitted",
@@ -64,9 +60,9 @@ class Front(Outlet):
         "receive_maximum",
         "registered_commit",
         "subscriber",
-        "timers",
         "unacked",
         "username",
+        "when_authenticated",
         "window",
     )
 
@@ -82,8 +78,6 @@ class Front(Outlet):
         self.username: str | None = origin.username
         self.subscriber = Subscriber("", "")
         self.plans: Any = None
-        self.held: list[Any] | None = None
-        self.paused_for: set[str] = set()
         self.pending: deque[tuple[int, Item, int]] = deque()
         self.registered_commit = 0
         self.unacked = 0
@@ -95,12 +89,11 @@ class Front(Outlet):
         self.modifiers: dict[str, Any] = {}
         self.auth_method: str | None = None
         self.authenticating = False
+        self.when_authenticated: Callable[[Front], None] | None = None
         self.connect_packet: packets.Connect | None = None
         self.keepalive_ms = 0
-        self.last_seen = node.now
         self.publishes_this_second = 0
         self.rate_second = 0
-        self.timers: dict[str, Timer] = {}
         self.set_timer("connect", node.options.mqtt_connect_timeout_ms, self._connect_timeout)
 
     # -- in
@@ -113,9 +106,10 @@ class Front(Outlet):
         if self.held is not None:
             self.held.extend(packets_in)
         else:
-            self._process(packets_in)
+            self.process(packets_in)
 
-    def _process(self, packets_in: list[Any]) -> None:
+    def process(self, packets_in: list[Any]) -> None:
+        """Handle decoded packets in order, until one has to wait."""
         if self.session is None:
             packets_in = self._process_unconnected(packets_in)
         publishes = 0
@@ -148,7 +142,7 @@ class Front(Outlet):
             self.wire_error(self.decoder.error)
 
     def _process_unconnected(self, packets_in: list[Any]) -> list[Any]:
-        """Before CONNECT was accepted: CONNECT, AUTH or DISCONNECT (MQTT 5.0 section 4.12). Returns what comes after."""
+        """Before CONNECT was accepted: CONNECT, AUTH, DISCONNECT (MQTT 5.0 section 4.12). Returns what comes after."""
         for number, packet in enumerate(packets_in, 1):
             if type(packet) not in FIRST_PACKETS:
                 self.wire_error(ProtocolError("the connection is not accepted yet"))
@@ -247,49 +241,6 @@ class Front(Outlet):
         else:
             item()
 
-    # -- holding and pausing
-
-    def hold(self) -> None:
-        """Stop processing packets until `release`: somebody's answer is awaited."""
-        if self.held is None:
-            self.held = []
-            self.pause("held")
-
-    def release(self) -> None:
-        """Go on with what was held."""
-        held, self.held = self.held, None
-        self.unpause("held")
-        if held is not None and not self.closed:
-            self._process(held)
-
-    def pause(self, reason: str) -> None:
-        """Stop reading from the socket for this reason too."""
-        if not self.paused_for:
-            self.link.pause_reading()
-        self.paused_for.add(reason)
-
-    def unpause(self, reason: str) -> None:
-        """This reason is gone; reading goes on when it was the last. The peer's silence meanwhile was ours."""
-        self.paused_for.discard(reason)
-        if not self.paused_for:
-            self.last_seen = self.node.now
-            self.link.resume_reading()
-
-    def decide(self, question: Verdict | Awaitable[Verdict], then: Callable[[Verdict], None]) -> None:
-        """Go on with a hook's answer: at once, or held until an asynchronous plugin has it."""
-        if not isinstance(question, Awaitable):
-            then(question)
-            return
-        self.hold()
-
-        def answered(verdict: Verdict) -> None:
-            self.node.now = self.node.clock.now_ms()
-            if not self.closed:
-                then(verdict)
-                self.release()
-
-        self.node.spawn(question, answered)
-
     def _check_flow(self, publishes: int) -> None:
         node = self.node
         if node.store.bytes_waiting > node.options.pause_reading_bytes:
@@ -305,23 +256,6 @@ class Front(Outlet):
             if self.publishes_this_second > rate:
                 self.throttle(1000 - node.now % 1000)
 
-    def throttle(self, delay_ms: int) -> None:
-        """Do not read from this client for so long (INV 6.2, `max_message_rate` and the hook's `throttle`)."""
-        self.pause("throttle")
-        self.set_timer("throttle", delay_ms, lambda: self.unpause("throttle"))
-
-    # -- time
-
-    def set_timer(self, name: str, delay_ms: int, callback: Callable[[], None]) -> None:
-        """Set or replace one of the connection's timers."""
-        timers = self.node.timers
-        timers.cancel(self.timers.get(name))
-        self.timers[name] = timers.at(self.node.now + delay_ms, callback)
-
-    def cancel_timer(self, name: str) -> None:
-        """Forget one of the connection's timers."""
-        self.node.timers.cancel(self.timers.pop(name, None))
-
     def _connect_timeout(self) -> None:
         if self.session is None:
             self.drop("connect_timeout")
@@ -336,7 +270,7 @@ class Front(Outlet):
             self.node.counters.invalid_msg_size[self.version == 5] += 1
         self.node.log("debug", f"{self.client_id or self.peer}: {error.detail}")
         if self.session is None:
-            connecting.refuse_malformed(self, error)
+            refusing.refuse_malformed(self, error)
         else:
             self.disconnect(error.reason, error.detail)
 

@@ -17,9 +17,9 @@ from typing import Any
 from ..cluster.clock import ClusterClock
 from ..configs import Settings
 from ..storage.directory import DataDirectory
-from ..storage.engine import Engine
+from ..storage.engine import Durability, Engine
 from ..storage.leveldb import LevelDBEngine, LevelDBOptions
-from ..storage.memory import MemoryEngine
+from ..storage.memory import VolatileMemoryEngine
 from ..storage.store import Store
 from .builtin_plugins import BuiltinPlugins
 from .eventlog import EventLog
@@ -110,13 +110,13 @@ class Server:
         settings = self.settings
         if settings["message_store.engine"] == "memory":
             self.log("warning", "message_store.engine = memory: nothing survives the end of this process")
-            return MemoryEngine(self._loop.call_soon)
+            return VolatileMemoryEngine(self._loop.call_soon)
         options = LevelDBOptions(
             block_size=int(settings["leveldb.block.size"]),
             compression=bool(settings["leveldb.compression"]),
             bloom_filter_bits=10 if settings["leveldb.bloomfilter"] else 0,
         )
-        durability = str(settings["message_store.durability"])
+        durability: Durability = "sync" if settings["message_store.durability"] == "sync" else "os"
         return LevelDBEngine(directory.messages, self._loop.call_soon_threadsafe, durability, options)
 
     async def stop(self) -> None:

@@ -1,0 +1,91 @@
+"""When a connection is read and when not: holding for an answer, pausing for the disk or a rate, and its timers.
+
+*Held* means that somebody's answer is awaited: packets already decoded wait in `held`, in order. *Paused* means that
+the socket is not read, for one or more reasons; the peer's silence meanwhile is ours and does not count against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from .hooks import Verdict
+from .link import Link
+from .outlet import Outlet
+
+if TYPE_CHECKING:
+    from .node import Node
+    from .timers import Timer
+
+
+class Pacing(Outlet):
+    """The part of a front that decides when its socket is read. `last_seen` is cluster time in ms."""
+
+    __slots__ = ("held", "last_seen", "paused_for", "timers")
+
+    def __init__(self, node: Node, link: Link) -> None:
+        super().__init__(node, link)
+        self.held: list[Any] | None = None
+        self.paused_for: set[str] = set()
+        self.last_seen = node.now
+        self.timers: dict[str, Timer] = {}
+
+    def process(self, packets_in: list[Any]) -> None:
+        """Handle decoded packets; the front's part."""
+        raise AssertionError("a front handles packets")
+
+    def hold(self) -> None:
+        """Stop processing packets until `release`: somebody's answer is awaited."""
+        if self.held is None:
+            self.held = []
+            self.pause("held")
+
+    def release(self) -> None:
+        """Go on with what was held."""
+        held, self.held = self.held, None
+        self.unpause("held")
+        if held is not None and not self.closed:
+            self.process(held)
+
+    def pause(self, reason: str) -> None:
+        """Stop reading from the socket for this reason too."""
+        if not self.paused_for:
+            self.link.pause_reading()
+        self.paused_for.add(reason)
+
+    def unpause(self, reason: str) -> None:
+        """This reason is gone; reading goes on when it was the last. The peer's silence meanwhile was ours."""
+        self.paused_for.discard(reason)
+        if not self.paused_for:
+            self.last_seen = self.node.now
+            self.link.resume_reading()
+
+    def decide(self, question: Verdict | Awaitable[Verdict], then: Callable[[Verdict], None]) -> None:
+        """Go on with a hook's answer: at once, or held until an asynchronous plugin has it."""
+        if not isinstance(question, Awaitable):
+            then(question)
+            return
+        self.hold()
+
+        def answered(verdict: Verdict) -> None:
+            self.node.now = self.node.clock.now_ms()
+            if not self.closed:
+                then(verdict)
+                self.release()
+
+        self.node.spawn(question, answered)
+
+    def throttle(self, delay_ms: int) -> None:
+        """Do not read from this client for so long (INV 6.2, `max_message_rate` and the hook's `throttle`)."""
+        self.pause("throttle")
+        self.set_timer("throttle", delay_ms, lambda: self.unpause("throttle"))
+
+    def set_timer(self, name: str, delay_ms: int, callback: Callable[[], None]) -> None:
+        """Set or replace one of the connection's timers."""
+        timers = self.node.timers
+        timers.cancel(self.timers.get(name))
+        self.timers[name] = timers.at(self.node.now + delay_ms, callback)
+
+    def cancel_timer(self, name: str) -> None:
+        """Forget one of the connection's timers."""
+        self.node.timers.cancel(self.timers.pop(name, None))
