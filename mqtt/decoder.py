@@ -153,7 +153,7 @@ class Decoder:
                 if cut > stop:
                     raise MalformedPacket("the packet ends inside the topic")
                 topic = topic_of(data[start:cut])
-                if topic is None or depth:
+                if topic is None or (depth and topic.count("/") >= depth):
                     topic = self._check_topic(data[start:cut])
                 packet_id = 0
                 if qos:
@@ -181,7 +181,7 @@ class Decoder:
         return pos
 
     def _check_topic(self, raw: bytes) -> str:
-        """The text of a topic that is not known yet, or whose depth is limited."""
+        """The text of a topic that is not known yet, or that may be too deep."""
         if not raw and self.version == 5:
             return ""  # legal with a topic alias, which is checked with the properties
         topic = _topics.get(raw) or learn_topic(raw)

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from strogoff.mqtt import encoder
+from strogoff.mqtt import encoder, wire
 from strogoff.mqtt import packets as p
 from strogoff.mqtt.decoder import Decoder
 from strogoff.mqtt.encoder import encode
 
 A = p.SubscribeOptions("a")
 
-BAD = [
+BAD: list[tuple[Any, int, str]] = [
     (p.Publish("a", b"", 3, packet_id=1), 4, "[MQTT-3.3.1-4] [MQTT5-3.3.1-4]"),
     (p.Publish("a", b"", dup=True), 4, "[MQTT-3.3.1-2] [MQTT5-3.3.1-2]"),
     (p.Publish("a", b"", 1), 4, "[MQTT-2.3.1-1] [MQTT5-2.2.1-4] packet identifier 0"),
@@ -133,6 +133,14 @@ def test_remaining_length_boundaries() -> None:
     """[MQTT5-1.5.5-1] Table 2-4 of 3.1.1: one byte up to 127, two up to 16,383."""
     for size, header in ((124, 2), (125, 3), (16_380, 3), (16_381, 4)):
         assert len(encode(p.Publish("a", b"x" * size), 4)) == header + 3 + size
+
+
+def test_larger_than_mqtt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Section 2.1.4: a remaining length has an upper bound, lowered here to 100 bytes."""
+    monkeypatch.setattr(wire, "MAX_VARINT", 100)
+    assert len(encode(p.Publish("a", b"x" * 97), 4)) == 102
+    with pytest.raises(ValueError, match="larger than MQTT"):
+        encode(p.Publish("a", b"x" * 98), 4)
 
 
 def test_exports() -> None:
