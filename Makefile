@@ -4,7 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 DATA ?= ./data
 
-.PHONY: run test test-all check kill-test format conformance clean
+.PHONY: run test test-all check kill-test fuzz sim format conformance clean
+KILLS ?= 200
+SECONDS_EACH ?= 600
+SEEDS ?= 5000
 
 $(VENV)/.run: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -35,7 +38,13 @@ format: $(VENV)/.test
 	$(BIN)/ruff check --fix .
 
 kill-test: $(VENV)/.test          ## kill -9 the broker 200 times under load and audit what it acknowledged
-	$(BIN)/python -m bench.kill_test --kills 200
+	$(BIN)/python -m bench.kill_test --kills $(KILLS)
+
+fuzz: $(VENV)/.test               ## ten minutes of wrong bytes for the decoder
+	$(BIN)/python -m bench.fuzz_decoder --seconds $(SECONDS_EACH)
+
+sim: $(VENV)/.test                ## 5,000 seeds of the simulator
+	$(BIN)/strogoff sim --seeds $(SEEDS) --jobs 2
 
 conformance: $(VENV)/.test        ## rewrite docs/conformance.md from the statements and the tests
 	$(BIN)/python docs/conformance.py

@@ -1,0 +1,178 @@
+"""What a PUBLISH on one topic has to do, resolved once and remembered (performance.md, item 3).
+
+A plan is dropped when a subscription that could change it changes, so the router never tests whether it is stale. The
+gain: 2 us per message for matching and merging, against 0.07 us for finding the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from .shared import SharedGroup
+from .subscriptions import Subscription, SubscriptionTable
+
+
+class Target(msgspec.Struct):
+    """One copy of the message, for one local session.
+
+    `local_alternatives` is None in the ordinary case. Otherwise the session asked for No Local with some of its
+    matching subscriptions, and what it gets of its *own* messages stands there: one copy from its other subscriptions,
+    or none. See `for_publisher`.
+    """
+
+    queue: Any
+    session: Any
+    qos: int
+    retain_as_published: bool
+    identifiers: tuple[int, ...]
+    local_alternatives: tuple[Target, ...] | None = None
+
+    def for_publisher(self, client_id: str) -> tuple[Target, ...]:
+        """The copies of a message of this publisher. To be asked only where `local_alternatives` is not None."""
+        if self.local_alternatives is not None and self.session.client_id == client_id:
+            return self.local_alternatives
+        return (self,)
+
+
+class Plan(msgspec.Struct):
+    """All that a PUBLISH on one topic has to do: copies for local sessions, one member of each group, other nodes."""
+
+    targets: tuple[Target, ...]
+    groups: tuple[SharedGroup, ...] = ()
+    remote: tuple[str, ...] = ()
+
+    @property
+    def weight(self) -> int:
+        """How much it holds on to, in targets."""
+        return len(self.targets) + len(self.remote) + sum([len(group.members) for group in self.groups])
+
+
+def merge(subscriptions: list[Subscription]) -> Target:
+    """One copy for the overlapping subscriptions of one session, at their highest QoS [MQTT-3.3.5-1] [MQTT5-3.3.4-2].
+
+    It carries every identifier, one twice if two subscriptions have it [MQTT5-3.3.4-3] [MQTT5-3.3.4-4]. RETAIN is kept
+    if any of them asked for it.
+    """
+    first = subscriptions[0]
+    target = Target(
+        first.session.queue,
+        first.session,
+        max([each.qos for each in subscriptions]),
+        any(each.retain_as_published for each in subscriptions),
+        tuple([each.identifier for each in subscriptions if each.identifier]),
+    )
+    others = [each for each in subscriptions if not each.no_local]
+    if len(others) < len(subscriptions):
+        # its own messages are not for a subscription with No Local [MQTT5-3.8.3-3], but for its others they are
+        target.local_alternatives = (merge(others),) if others else ()
+    return target
+
+
+def make_plan(matched: list[Subscription], remote: tuple[str, ...] = ()) -> Plan:
+    """The plan for a topic that these subscriptions match, in their order."""
+    alone: dict[Any, Subscription] = {}
+    overlapping: dict[Any, list[Subscription]] = {}
+    groups: dict[tuple[str, str], list[Subscription]] = {}
+    for each in matched:
+        if each.group is not None:
+            groups.setdefault((each.group, each.filter), []).append(each)
+        elif (first := alone.setdefault(each.session, each)) is not each:
+            overlapping.setdefault(each.session, [first]).append(each)
+    if overlapping:
+        targets = tuple([merge(overlapping.get(session) or [first]) for session, first in alone.items()])
+    else:
+        targets = tuple([_single(each) for each in alone.values()])
+    shared = tuple([SharedGroup(group, text, tuple(members)) for (group, text), members in groups.items()])
+    return Plan(targets, shared, remote)
+
+
+def _single(each: Subscription) -> Target:
+    """`merge` of one subscription, four times as fast: a fan-out has thousands of them."""
+    session, identifier = each.session, each.identifier
+    return Target(
+        session.queue,
+        session,
+        each.qos,
+        each.retain_as_published,
+        (identifier,) if identifier else (),
+        () if each.no_local else None,
+    )
+
+
+def _no_nodes(topic: str) -> tuple[str, ...]:
+    return ()
+
+
+class PlanCache:
+    """The plans of one mountpoint by topic, never stale, bounded.
+
+    `plans` is the same dict for good, so the router may hold it: `plans.get(topic) or cache.build(topic)`. At most
+    `limit` plans are kept, with at most `max_targets` targets in all unless a single plan has more; the oldest go
+    first. `remote` is the port for the nodes that have subscribers for a topic; who changes its answer calls
+    `invalidate` with the filter. A session's `queue` stays the same object as long as the session subscribes.
+    """
+
+    def __init__(
+        self,
+        table: SubscriptionTable,
+        limit: int = 100_000,
+        max_targets: int = 1_000_000,
+        remote: Callable[[str], tuple[str, ...]] = _no_nodes,
+    ) -> None:
+        self.plans: dict[str, Plan] = {}
+        self._table = table
+        self._limit = limit
+        self._max_targets = max_targets
+        self._remote = remote
+        self._targets = 0
+        self._topics: dict[str, dict[str, int]] = {}  # first level -> topic -> weight of its plan
+        table.changed.append(self.invalidate)
+
+    @property
+    def targets(self) -> int:
+        """Targets that the remembered plans hold, for metrics."""
+        return self._targets
+
+    def build(self, topic: str) -> Plan:
+        """Make and remember the plan for a valid topic name."""
+        self._drop(topic)
+        plan = make_plan(self._table.match(topic), self._remote(topic))
+        weight = plan.weight
+        plans = self.plans
+        while plans and (len(plans) >= self._limit or self._targets + weight > self._max_targets):
+            # in blocks: the front of a dict is slow to find after single deletions there
+            for oldest in list(islice(plans, len(plans) // 16 + 1)):
+                self._drop(oldest)
+        plans[topic] = plan
+        self._targets += weight
+        self._topics.setdefault(topic.partition("/")[0], {})[topic] = weight
+        return plan
+
+    def invalidate(self, text: str) -> None:
+        """Forget the plans that a change of this filter's subscribers may concern."""
+        first = text.partition("/")[0]
+        if first in ("+", "#"):
+            self.plans.clear()
+            self._topics.clear()
+            self._targets = 0
+        elif "+" not in text and "#" not in text:
+            self._drop(text)
+        else:
+            plans = self.plans
+            topics = self._topics.pop(first, {})
+            self._targets -= sum(topics.values())
+            for topic in topics:
+                del plans[topic]
+
+    def _drop(self, topic: str) -> None:
+        if self.plans.pop(topic, None) is None:
+            return
+        first = topic.partition("/")[0]
+        topics = self._topics[first]
+        self._targets -= topics.pop(topic)
+        if not topics:
+            del self._topics[first]
