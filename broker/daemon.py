@@ -15,6 +15,7 @@ import uvloop
 from ..configs import ConfigError, Settings, load
 from ..storage.engine import StorageError
 from .builtin_plugins import PluginFileError
+from .container import prepare
 from .hooks import PluginError
 from .listeners import ListenError
 from .logs import log_line, set_up
@@ -29,6 +30,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-c", "--conf", type=Path, help="vernemq.conf (default: ./etc/vernemq.conf if it is there)")
     parser.add_argument("--data-dir", help="directory of the node's data; stands for platform_data_dir")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key; may be repeated")
+    parser.add_argument(
+        "--container", action="store_true", help="begin as the container image does (docs/operations.md)"
+    )
     return parser
 
 
@@ -43,6 +47,9 @@ def read_settings(argv: Sequence[str]) -> Settings:
         overrides[key.strip()] = value.strip()
     if arguments.data_dir is not None:
         overrides["platform_data_dir"] = arguments.data_dir
+    if arguments.container:
+        conf, environ, more = prepare(os.environ, Path.cwd())
+        return load(arguments.conf or conf, environ, {**more, **overrides})
     path: Path | None = arguments.conf
     if path is None:
         usual = Path("etc/vernemq.conf")

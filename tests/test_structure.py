@@ -35,6 +35,7 @@ SHELLS = {
     "broker": {
         "builtin_plugins",
         "connection",
+        "container",
         "daemon",
         "eventlog",
         "eventlog_files",

@@ -1,0 +1,68 @@
+"""What a container adds to a start: the files and defaults of VerneMQ's image (INV 10).
+
+`vernemq.conf.local` in the `etc` folder replaces configuration and variables; `DOCKER_VERNEMQ_USER_NAME=password`
+becomes a line of `etc/vmq.passwd`; the log goes to the console; listeners are open on all addresses of the container
+unless DOCKER_IP_ADDRESS names one. The node keeps the name that its data has, so that a container which comes back with
+another address is still the same node.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..configs.environment import conf_text, from_environment
+from ..storage.directory import MARKER
+from .passwords import SALT_BYTES, check_name, hashed, with_user
+
+ALL_ADDRESSES = "0.0.0.0"
+
+
+def prepare(environ: Mapping[str, str], home: Path) -> tuple[Path | None, dict[str, str], dict[str, str]]:
+    """The configuration file, the environment and the overrides with which to load the settings.
+
+    Writes `etc/vmq.passwd` and, for a `vernemq.conf.local`, `etc/vernemq.conf`. OSError where that is not allowed.
+    """
+    etc = home / "etc"
+    environ = {"DOCKER_IP_ADDRESS": ALL_ADDRESSES, **environ}
+    overrides = {"platform_data_dir": environ.get("STROGOFF_DATA_DIR", str(home / "data"))}
+    conf: Path | None = etc / "vernemq.conf"
+    local = etc / "vernemq.conf.local"
+    if local.exists():
+        assert conf is not None
+        conf.write_text(conf_text("", local.read_text(), environ))
+        environ = {}
+    elif not (conf is not None and conf.exists()):
+        conf = None
+    wanted = from_environment(environ)
+    if wanted.users:
+        overrides["vmq_passwd.password_file"] = str(_write_users(etc / "vmq.passwd", wanted.users))
+    if "log.console" not in wanted.values and not local.exists():
+        overrides["log.console"] = "console"
+        overrides["log.error"] = "off"
+    if "nodename" not in wanted.values:
+        name = _name_of_data(Path(overrides["platform_data_dir"]))
+        if name is not None:
+            overrides["nodename"] = name
+    return conf, dict(environ), overrides
+
+
+def _write_users(path: Path, users: Mapping[str, str]) -> Path:
+    text = path.read_text() if path.exists() else ""
+    for name, password in users.items():
+        check_name(name)
+        text = with_user(text, name, hashed(password.encode(), os.urandom(SALT_BYTES)))
+    path.touch(mode=0o600)
+    path.write_text(text)
+    return path
+
+
+def _name_of_data(directory: Path) -> str | None:
+    """The name of the node whose data is there; the start checks the rest of the marker."""
+    try:
+        name = json.loads((directory / MARKER).read_text()).get("node_name")
+    except (OSError, ValueError):
+        return None
+    return name if isinstance(name, str) else None
