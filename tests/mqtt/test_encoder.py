@@ -68,7 +68,14 @@ def test_illegal_packets(packet: Any, version: int, rule: str) -> None:
 
 def test_reserved_flags() -> None:
     """[MQTT-2.2.2-1] [MQTT5-2.1.3-1] [MQTT-3.8.1-1] [MQTT5-3.8.1-1] [MQTT-3.10.1-1] [MQTT5-3.10.1-1] First bytes."""
-    packets = [p.Pubrel(1), p.Subscribe(1, [A]), p.Unsubscribe(1, ["a"]), p.Puback(1), p.Disconnect(), p.Pingreq()]
+    packets: list[p.Packet] = [
+        p.Pubrel(1),
+        p.Subscribe(1, [A]),
+        p.Unsubscribe(1, ["a"]),
+        p.Puback(1),
+        p.Disconnect(),
+        p.Pingreq(),
+    ]
     assert [encode(packet, 4)[0] for packet in packets] == [0x62, 0x82, 0xA2, 0x40, 0xE0, 0xC0]
 
 
