@@ -101,7 +101,7 @@ class LevelTree:
             if not nodes:
                 return found
         for node in nodes:
-            # `#` also stands for the level above it [MQTT-4.7.1-2]
+            # `#` also stands for the level above it (MQTT 5.0 section 4.7.1.2)
             found += [child for key in (_END, "#") if isinstance(child := node.get(key), str)]
         return found
 
