@@ -9,7 +9,8 @@ def test_equality_and_defaults() -> None:
     """Two packets with the same content are equal; what is left out means success, QoS 0, no properties."""
     assert p.Publish("a", b"x") == p.Publish("a", b"x", 0, False, False, 0, None)
     assert p.Puback(1) == p.Puback(1, 0, None)
-    assert p.Puback(1) != p.Pubrec(1)
+    unlike: p.Packet = p.Pubrec(1)
+    assert unlike != p.Puback(1)
     assert p.SubscribeOptions("a", 1) == p.SubscribeOptions("a", 1, False, False, 0)
     assert (p.Disconnect().reason, p.Auth().reason) == (0, 0)
 
