@@ -60,9 +60,15 @@ __all__ = [
 
 
 @overload
-def encode(packet: Packet, version: int) -> bytes: ...
+def encode(packet: Packet, version: int) -> bytes:
+    """Without a limit there is always a frame."""
+
+
 @overload
-def encode(packet: Packet, version: int, max_packet_size: int | None) -> bytes | None: ...
+def encode(packet: Packet, version: int, max_packet_size: int | None) -> bytes | None:
+    """With a limit there may be none."""
+
+
 def encode(packet: Packet, version: int, max_packet_size: int | None = None) -> bytes | None:
     """The bytes of a packet for a connection of version 3, 4 or 5; a CONNECT is encoded in its own version.
 
