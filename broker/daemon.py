@@ -22,7 +22,7 @@ from .logs import log_line, set_up
 from .server import Server, tune_gc
 
 SWITCH_INTERVAL_S = 0.0005
-"""How soon the thread that writes to the disk gets the interpreter back to say that it is done (docs/performance.md)."""
+"""How soon the thread that writes to the disk gets the interpreter back to say that it is done."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -30,9 +30,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-c", "--conf", type=Path, help="vernemq.conf (default: ./etc/vernemq.conf if it is there)")
     parser.add_argument("--data-dir", help="directory of the node's data; stands for platform_data_dir")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key; may be repeated")
-    parser.add_argument(
-        "--container", action="store_true", help="begin as the container image does (docs/operations.md)"
-    )
+    parser.add_argument("--container", action="store_true", help="begin as the container image does")
     return parser
 
 
