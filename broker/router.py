@@ -61,6 +61,9 @@ class Router:
         qos = message.qos
         if qos and len(targets) > 1 and len(message.payload) >= bodies.WORTH_SHARING:
             message.shared = sum(target.queue.durable for target in targets) > 1
+        messages = self._node.events.messages
+        if messages:
+            self._node.message_routed(message, plan)
         wait = False
         for target in targets:
             if target.local_alternatives is not None:
@@ -70,14 +73,14 @@ class Router:
             granted = target.qos if target.qos < qos or queue.upgrade else qos
             if queue.push(message, granted, message.retain and target.retain_as_published, target.identifiers):
                 wait = True
+            if messages:
+                self._node.message_queued(message, target.session)
         counters = self._node.counters
         counters.router_matches_local += len(targets)
         if plan.groups:
             wait = self._push_groups(message, plan) or wait
         elif not targets:
             return NOBODY
-        if self._node.events.messages:
-            self._node.message_routed(message, plan)
         return WAIT if wait else DONE
 
     def _push_alternatives(self, message: Message, target: Target) -> bool:
@@ -107,6 +110,8 @@ class Router:
         pushed: bool = queue.push(
             message, granted, message.retain and member.retain_as_published, identifiers, group.text
         )
+        if self._node.events.messages:
+            self._node.message_queued(message, member.session)
         return pushed
 
     def _policy(self, message: Message) -> str:

@@ -186,6 +186,8 @@ class Session:
         timers = self.node.timers
         timers.cancel(self.expiry_timer)
         timers.cancel(self.will_timer)
+        if self.will_at:
+            self.node.event("will.cancel", client=self.client_id, reason="resumed")
         self.expires_at = self.will_at = 0
         self.front = front
         self.queue.attach(front, window)
@@ -197,7 +199,8 @@ class Session:
             return
         self.front = None
         self.queue.detach()
-        if not fire_will:
+        if not fire_will and self.will is not None:
+            self.node.event("will.cancel", client=self.client_id, topic=self.will.topic, reason="disconnected")
             self.will = None
         if self.expiry_s == 0:
             self.end("disconnected")
@@ -227,6 +230,7 @@ class Session:
         self.save()
 
     def _expire(self) -> None:
+        self.node.event("sess.expire", client=self.client_id, mountpoint=self.mountpoint)
         self.end("expired")
 
     def resume_absence(self, was_attached: bool) -> None:
