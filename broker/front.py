@@ -200,10 +200,12 @@ class Front(Pacing):
 
     def _puback(self, packet: Puback) -> None:
         session = self.session
-        if session is None or not session.queue.ack(packet.packet_id):
+        assert session is not None
+        self.node.counters.puback_received += 1
+        if self.node.events.messages:
+            self.node.message_answered(session, packet.packet_id)
+        if not session.queue.ack(packet.packet_id):
             self.node.counters.puback_invalid += 1
-        elif self.node.events.messages:
-            self.node.event("dlv.ack", client=self.client_id, packet_id=packet.packet_id)
 
     # -- answers in order
 

@@ -239,6 +239,8 @@ def pubrec(front: Front, packet: packets.Pubrec) -> None:
     assert session is not None
     counters = front.node.counters
     counters.pubrec_received += 1
+    if front.node.events.messages:
+        front.node.message_answered(session, packet.packet_id)
     if packet.reason >= 0x80:
         if not session.queue.ack(packet.packet_id, 2):
             counters.pubrec_invalid += 1

@@ -94,6 +94,7 @@ class Node:
         self.closing = False
         self._retained: dict[str, RetainedMessages] = {}
         self._dirty: list[Outlet] = []
+        self._announced = 0
         self._when_accepting: list[Callable[[], None]] = []
         self.store.on_state = self._store_state
 
@@ -208,7 +209,7 @@ class Node:
         problem = self.retained(message.mountpoint).set(message)
         if isinstance(problem, Refusal):
             self.counters.drop(problem.value)
-            self.event("q.drop", client=message.publisher, topic=message.topic, reason=problem.value, mid=message.mid)
+            self.event("ret.refuse", topic=message.topic, client=message.publisher, reason=problem.value)
             return 0
         # the last encoding would be kept as long as the message
         message.frame_key, message.head, message.tail = -1, b"", b""
@@ -356,12 +357,32 @@ class Node:
             topic=message.topic,
             qos=message.qos,
             packet_id=packet_id,
+            retain=message.retain,
+            bytes=len(message.payload),
         )
 
     def message_routed(self, message: Message, plan: Plan) -> None:
         """The sessions that a message goes to are known."""
         targets = [target.session.client_id for target in plan.targets]
         self.events.emit("pub.route", mid=message.mid, targets=targets)
+
+    def message_queued(self, message: Message, session: Session) -> None:
+        """A session's queue was given a message; what of it is on disk is safe with the open batch."""
+        self.events.emit("q.enq", mid=message.mid, client=session.client_id, topic=message.topic, qos=message.qos)
+        if not session.durable or not message.qos:
+            return
+        commit = self.store.open_commit
+        fields = {"mid": message.mid, "client": session.client_id, "lsn": commit}
+        self.store.when_committed(commit, lambda: self.events.emit("q.durable", **fields))
+        if self._announced < commit:
+            self._announced = commit
+            self.store.when_committed(commit, lambda: self.events.emit("store.sync", lsn=commit))
+
+    def message_answered(self, session: Session, packet_id: int) -> None:
+        """PUBACK or PUBREC of a message in flight: the subscriber has it."""
+        entry = session.queue.inflight.get(packet_id)
+        if entry is not None and entry.message is not None:
+            self.events.emit("dlv.ack", client=session.client_id, packet_id=packet_id, mid=entry.message.mid)
 
     def message_acked(self, front: Front, message: Message, frame: bytes) -> Callable[[], None]:
         """Sends the acknowledgement and says so."""

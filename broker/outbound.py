@@ -84,7 +84,7 @@ def _encode(
         if front.topic_alias_limit:
             wire_topic = _alias(front, topic, extra)
         if properties or extra:
-            properties_wire = encode_properties({**(properties or {}), **extra}, "publish")
+            properties_wire = encode_properties({**(properties or {}), **extra}, "Publish")
         else:
             properties_wire = _NO_PROPERTIES
     head = publish_head(front.version, wire_topic.encode(), len(payload), qos, retain, dup, properties_wire)
