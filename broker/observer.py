@@ -1,0 +1,170 @@
+"""What happened on a node: one place turns it into counters, events and hooks (P8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..storage.store import Store
+from .events import Events
+from .hooks import Hooks, Subscriber
+from .message import Message
+from .metrics import Counters
+from .outlet import Outlet
+from .plans import Plan
+from .queue import Entry
+from .shared import SharedGroup
+
+if TYPE_CHECKING:
+    from .front import Front
+    from .session import Session
+
+
+class Observer:
+    """The part of a node that tells what happens. Methods named `message_...` are called at level `message` only."""
+
+    def __init__(self, hooks: Hooks, events: Events, store: Store) -> None:
+        self.hooks = hooks
+        self.events = events
+        self.store = store
+        self.counters = Counters()
+        self.fronts: dict[int, Front] = {}
+        self._announced = 0
+
+    def event(self, type_: str, **fields: Any) -> None:
+        """A domain event at level `session` or `message`; the caller tests `events.messages` for the latter."""
+        if self.events.level:
+            self.events.emit(type_, **fields)
+
+    def emit_stats(self) -> None:
+        """A snapshot of the totals since the start."""
+        counters = self.counters
+        self.event(
+            "node.stats",
+            connects=sum(counters.connect_received),
+            publishes=sum(counters.publish_received),
+            deliveries=sum(counters.publish_sent),
+            drops=dict(counters.drops_by_reason),
+        )
+
+    def front_opened(self, front: Front, session: Session, present: bool) -> None:
+        """A connection has its session."""
+        if not present:
+            self.counters.queue_setup += 1
+        self.event(
+            "conn.open",
+            client=front.client_id,
+            mountpoint=front.mountpoint,
+            peer=f"{front.peer[0]}:{front.peer[1]}",
+            version=front.version,
+            username=front.username,
+        )
+        self.event("sess.resume" if present else "sess.create", client=front.client_id, mountpoint=front.mountpoint)
+        if session.will is not None:
+            self.event("will.arm", client=front.client_id, topic=session.will.topic)
+        if front.version == 5:
+            self.hooks.notify("on_register_m5", front.peer, front.subscriber, front.username, {})
+        else:
+            self.hooks.notify("on_register", front.peer, front.subscriber, front.username)
+        if session.durable:
+            self.hooks.notify("on_client_wakeup", front.subscriber)
+
+    def front_closed(self, front: Front, reason: str, session: Session | None) -> None:
+        """A connection is given up."""
+        if self.fronts.pop(id(front), None) is None:
+            return
+        self.counters.socket_close += 1
+        if session is not None:
+            self.event("conn.close", client=front.client_id, mountpoint=front.mountpoint, reason=reason)
+
+    def client_offline(self, session: Session) -> None:
+        """A persistent session lost its connection."""
+        self.hooks.notify("on_client_offline", Subscriber(session.mountpoint, session.client_id))
+
+    def session_ended(self, session: Session, reason: str) -> None:
+        """A session is over."""
+        self.counters.queue_teardown += 1
+        self.event("sess.end", client=session.client_id, mountpoint=session.mountpoint, reason=reason)
+        hook = "on_session_expired" if reason == "expired" else "on_client_gone"
+        self.hooks.notify(hook, Subscriber(session.mountpoint, session.client_id))
+
+    def dropped(self, session: Session, message: Message, reason: str) -> None:
+        """A message did not find room, or cannot be sent to this client (P8)."""
+        self.counters.drop(reason)
+        self.event("q.drop", client=session.client_id, topic=message.topic, reason=reason, mid=message.mid)
+        if self.hooks.has("on_message_drop"):
+            self.hooks.notify("on_message_drop", Subscriber(session.mountpoint, session.client_id), message, reason)
+
+    def dropped_for_group(self, group: SharedGroup, message: Message) -> None:
+        """No member of a shared subscription could take a message."""
+        self.counters.drop("no_member")
+        self.event("q.drop", client=group.text, topic=message.topic, reason="no_member", mid=message.mid)
+
+    def expired(self, session: Session, message: Message) -> None:
+        """A message's expiry interval was over before it could be sent [MQTT5-3.3.2-5]."""
+        self.counters.queue_message_expired += 1
+        self.event("q.expire", client=session.client_id, topic=message.topic, mid=message.mid)
+        if self.hooks.has("on_message_drop"):
+            self.hooks.notify("on_message_drop", Subscriber(session.mountpoint, session.client_id), message, "expired")
+
+    def unhandled(self, session: Session, message: Message) -> None:
+        """A QoS 0 message for a session without a connection: nobody keeps those (INV 6.1)."""
+        self.counters.queue_message_unhandled += 1
+
+    # -- events of messages, only at level `message`
+
+    def message_received(self, front: Front, message: Message, packet_id: int) -> None:
+        """A PUBLISH was accepted."""
+        self.events.emit(
+            "pub.recv",
+            mid=message.mid,
+            client=front.client_id,
+            topic=message.topic,
+            qos=message.qos,
+            packet_id=packet_id,
+            retain=message.retain,
+            bytes=len(message.payload),
+        )
+
+    def message_routed(self, message: Message, plan: Plan) -> None:
+        """The sessions that a message goes to are known."""
+        targets = [target.session.client_id for target in plan.targets]
+        self.events.emit("pub.route", mid=message.mid, targets=targets)
+
+    def message_queued(self, message: Message, session: Session) -> None:
+        """A session's queue was given a message; what of it is on disk is safe with the open batch."""
+        self.events.emit("q.enq", mid=message.mid, client=session.client_id, topic=message.topic, qos=message.qos)
+        if not session.durable or not message.qos:
+            return
+        commit = self.store.open_commit
+        fields = {"mid": message.mid, "client": session.client_id, "lsn": commit}
+        self.store.when_committed(commit, lambda: self.events.emit("q.durable", **fields))
+        if self._announced < commit:
+            self._announced = commit
+            self.store.when_committed(commit, lambda: self.events.emit("store.sync", lsn=commit))
+
+    def message_answered(self, session: Session, packet_id: int) -> None:
+        """PUBACK or PUBREC of a message in flight: the subscriber has it."""
+        entry = session.queue.inflight.get(packet_id)
+        if entry is not None and entry.message is not None:
+            self.events.emit("dlv.ack", client=session.client_id, packet_id=packet_id, mid=entry.message.mid)
+
+    def message_acked(self, front: Front, message: Message, frame: bytes) -> Callable[[], None]:
+        """Sends the acknowledgement and says so."""
+
+        def send() -> None:
+            front.write(frame)
+            self.events.emit("pub.ack", mid=message.mid, client=front.client_id)
+
+        return send
+
+    def message_sent(self, front: Outlet, entry: Entry) -> None:
+        """A QoS 1 or 2 message went to a subscriber."""
+        assert entry.message is not None
+        self.events.emit(
+            "dlv.send",
+            mid=entry.message.mid,
+            client=front.session.client_id if front.session else "",
+            packet_id=entry.packet_id,
+            dup=entry.dup,
+        )
