@@ -1,0 +1,309 @@
+"""The event log's schema, as plain data: every event type with its fields, types, units and level.
+
+Broker, simulator, tests and Spark jobs share these definitions. A row is one JSON object: the header of `HEADER`, then
+the fields of its type, all in one flat object. A field means the same, in the same type, wherever it appears.
+
+Order: `hlc` is a hybrid logical clock in one integer, `physical ms since 1970 << 16 | logical`. It rises strictly with
+`seq`, and a node that hears of another's event never stamps a smaller value afterwards.
+
+Completeness: `seq` counts from 1 without gaps for each (run_id, node, boot). Rows that the writer had to give up are
+named by a `log.gap` row that stands in their place (`first` to `last`, its own `seq` is `last`), so a number that is
+missing without such a row was lost outside the broker's knowledge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+VERSION: Final = 1
+"""Version of the schema. Readers accept rows up to their own version; a type or a required field more raises it."""
+
+OFF: Final = 0
+SESSION: Final = 1
+MESSAGE: Final = 2
+LEVELS: Final = {"off": OFF, "session": SESSION, "message": MESSAGE}
+"""The values of `eventlog.level`."""
+
+LOGICAL_BITS: Final = 16
+"""Bits of the logical part of an `hlc`."""
+
+# Types of fields. In JSON: string, integer (64 bits, signed), true/false, [node, boot, counter], array of strings,
+# object of integers.
+STRING, INT, BOOL, MID, STRINGS, COUNTS = "string", "int", "bool", "mid", "strings", "counts"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a row: its type, unit ("" where it has none) and meaning."""
+
+    name: str
+    kind: str
+    unit: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class EventType:
+    """A type of event: the level from which it is logged, and which fields it must and may have (null = absent)."""
+
+    name: str
+    level: int
+    required: tuple[str, ...]
+    optional: tuple[str, ...]
+    meaning: str
+
+
+HEADER: Final = (
+    Field("v", INT, "", "version of this schema"),
+    Field("run_id", STRING, "", "the cluster, or the test run, that the row belongs to"),
+    Field("node", STRING, "", "name of the node that wrote the row"),
+    Field("boot", INT, "", "how often that node had been started, this start included"),
+    Field("seq", INT, "", "number of the row in (run_id, node, boot), from 1, without gaps"),
+    Field("hlc", INT, "ms << 16", "hybrid logical clock: milliseconds since 1970, then 16 bits of logical counter"),
+    Field("mono_ns", INT, "ns", "monotonic clock of the process; comparable within one boot only"),
+    Field("type", STRING, "", "event type"),
+)
+"""What every row has."""
+
+_FIELDS: Final = """
+    acked           int      messages   acknowledged by the slot's followers or links
+    bytes           int      bytes      size of the payload
+    client          string   -          client id; for a shared subscription without a member its group
+    client_key      string   -          the load generator's own name for the message: writer-counter
+    code            int      -          reason code that the peer got, as in the standard
+    connects        int      total      connections that got a session, since the start
+    count           int      -          how many
+    deliveries      int      total      PUBLISH packets sent to subscribers, since the start
+    detail          string   -          further facts, for people
+    drops           counts   total      messages dropped from queues by reason, since the start
+    dup             bool     -          sent again after it may have been received
+    epoch           int      -          incarnation of the session
+    filter          string   -          topic filter as subscribed
+    first           int      seq        first missing row
+    key             string   -          configuration key
+    last            int      seq        last missing row
+    level           string   -          eventlog.level: session or message
+    lsn             int      -          number of the commit that holds it
+    mid             mid      -          identity of the message: node and boot that accepted it, counter
+    mountpoint      string   -          mountpoint of the client
+    new             string   -          value after the change
+    nodes           strings  -          nodes concerned
+    old             string   -          value before the change
+    operation       string   -          register, publish, subscribe or unsubscribe
+    outcome         string   -          how it ended
+    packet_id       int      -          packet id on the connection
+    peer            string   -          address of the peer
+    policy          string   -          the rule that decided
+    pub_client      string   -          client id of the publisher
+    pub_conn        int      -          the publisher's connection, a number unique in (node, boot)
+    publishes       int      total      PUBLISH packets accepted, since the start
+    qos             int      -          0, 1 or 2
+    reason          string   -          why, one word of a closed list
+    retain          bool     -          the RETAIN flag
+    retained        int      messages   retained messages in the store
+    rows            int      rows       rows that are missing
+    sessions        int      sessions   sessions in the store
+    slot            int      -          slot of the client id, 0 to 255
+    source          string   -          node that it comes from
+    state           string   -          state entered
+    target          string   -          node that it goes to
+    targets         strings  -          client ids (and nodes, as @node) that the message goes to
+    topic           string   -          topic name
+    username        string   -          user name of the client
+    version         int      -          MQTT version: 3, 4 (3.1.1) or 5
+    view            int      -          number of the cluster view
+"""
+
+# Type, level (s = session, m = message), required and ?optional fields : meaning.
+_TYPES: Final = """
+    conn.open s client peer version ?mountpoint ?username ?pub_conn : a connection got its session
+    conn.close s client reason ?mountpoint ?code ?pub_conn : a connection with a session ended
+    sess.create s client ?mountpoint ?epoch ?slot : a session began
+    sess.resume s client ?mountpoint ?epoch ?slot : a session was found again
+    sess.expire s client ?mountpoint ?epoch : a session's expiry interval was over
+    sess.takeover.start s client ?mountpoint ?epoch ?source : another connection of the client id is being closed
+    sess.takeover.end s client ?mountpoint ?epoch ?outcome : the other connection is fenced
+    sess.end s client reason ?mountpoint ?epoch : a session is over, its queue with it
+    sub.add s client filter qos ?mountpoint ?epoch : a subscription was added or replaced
+    sub.del s client filter ?mountpoint ?epoch : a subscription was removed
+    sub.visible s filter source ?client ?mountpoint : this node routes by a subscription of another node
+    pub.recv m mid client topic qos ?mountpoint ?packet_id ?retain ?bytes ?pub_conn ?client_key
+        : a PUBLISH was accepted
+    pub.route m mid targets ?topic : the sessions and nodes that a message goes to are known
+    pub.ack m mid ?client ?code ?packet_id : PUBACK or PUBREC was sent to the publisher
+    q.enq m mid client ?epoch ?topic ?qos ?pub_client ?pub_conn : a message entered a session's queue
+    q.durable m mid client ?epoch ?lsn : a queue's entry is safe as configured
+    q.drop s client topic reason mid ?mountpoint ?epoch ?qos : a message was dropped
+    q.expire s client topic mid ?mountpoint ?epoch : a message's expiry interval was over
+    dlv.send m mid client ?dup ?packet_id ?epoch ?topic ?qos ?pub_client ?pub_conn
+        : a PUBLISH was sent to a subscriber
+    dlv.ack m client packet_id ?mid ?epoch : a subscriber finished a message (PUBACK or PUBCOMP)
+    will.arm s client topic ?mountpoint ?epoch ?qos : a connection brought a will
+    will.fire s client topic mid ?mountpoint ?epoch : a will was published
+    will.cancel s client reason ?topic ?mountpoint ?epoch : a will will not be published
+    ret.set m topic mid ?bytes : a retained message was set or, without payload, removed
+    ret.deliver m client topic ?mid : a retained message went to a new subscription
+    ret.refuse s topic client reason : a retained message was refused
+    policy.deny s client operation topic ?reason ?policy ?mountpoint ?code : an operation was refused
+    store.sync m lsn ?count ?bytes : everything up to lsn is on the disk
+    store.state s state ?detail : the message store changed its state
+    node.start s sessions retained ?level ?detail : first row of a boot
+    node.stop s ?reason : last row of a boot that was ended in order
+    node.stats s connects publishes deliveries drops : counters, each minute and before node.stop
+    config.change s key ?old ?new ?detail : a setting was changed while running
+    log.gap s first last rows reason : rows that the writer gave up: overflow, disk or unencodable
+    fwd.send m mid target ?topic ?count : a message went onto the link to a node
+    fwd.recv m mid source ?topic : a message came from a node
+    fwd.ack m mid target ?acked : the other node has what was sent
+    fwd.timeout s target ?mid ?detail : a link's answer is overdue
+    fwd.drop s target reason ?mid ?topic : a message was not forwarded
+    mem.suspect s target ?detail ?view : a member did not answer in time
+    mem.down s target ?reason ?view : a member left the view
+    mem.up s target ?view : a member entered the view
+    split.detect s nodes ?state ?view ?detail : members are missing: who, and what this side is
+    split.heal s nodes ?view ?detail : all members are back
+    mig.start s target ?client ?slot ?count : a session or slot begins to move
+    mig.commit s target ?client ?slot ?count : it has moved
+    mig.abort s target reason ?client ?slot : it stays where it was
+    swc.round s target ?count ?outcome : a round of metadata repair with a peer ended
+    fault.cut s nodes ?detail : injected: these nodes hear nobody else
+    fault.pair_cut s nodes ?detail : injected: two nodes do not hear each other
+    fault.one_way_cut s nodes ?detail : injected: the second does not hear the first
+    fault.delay s nodes ?detail : injected: links are slow
+    fault.loss s nodes ?detail : injected: links lose packets
+    fault.kill s nodes ?detail : injected: kill -9
+    fault.power_loss s nodes ?detail : injected: everything not on the disk is gone
+    fault.fast_restart s nodes ?detail : injected: killed and started within the lease
+    fault.pause s nodes ?detail : injected: SIGSTOP
+    fault.vm_freeze s nodes ?detail : injected: clocks stand still too
+    fault.disk_stall s nodes ?detail : injected: writes hang
+    fault.disk_full s nodes ?detail : injected: no space left
+    fault.disk_lost s nodes ?detail : injected: the data directory is gone
+    fault.backup_restored s nodes ?detail : injected: an old copy of the data directory
+    fault.clock_jump s nodes ?detail : injected: the wall clock was set
+    fault.end s nodes ?detail : the injected fault is over
+"""
+
+
+def _parse_fields(text: str) -> dict[str, Field]:
+    fields = {}
+    for line in text.strip().splitlines():
+        name, kind, unit, meaning = line.split(maxsplit=3)
+        fields[name] = Field(name, kind, "" if unit == "-" else unit, meaning)
+    return fields
+
+
+def _parse_types(text: str, fields: Mapping[str, Field]) -> dict[str, EventType]:
+    types = {}
+    for line in text.strip().replace("\n        :", " :").splitlines():
+        head, _, meaning = line.partition(" : ")
+        name, level, *names = head.split()
+        required = tuple(each for each in names if not each.startswith("?"))
+        optional = tuple(each[1:] for each in names if each.startswith("?"))
+        unknown = [each for each in required + optional if each not in fields]
+        assert not unknown, (name, unknown)
+        types[name] = EventType(name, MESSAGE if level == "m" else SESSION, required, optional, meaning)
+    return types
+
+
+FIELDS: Final = _parse_fields(_FIELDS)
+"""All fields beside the header, by name."""
+
+TYPES: Final = _parse_types(_TYPES, FIELDS)
+"""All event types, by name."""
+
+MESSAGE_TYPES: Final = frozenset(each.name for each in TYPES.values() if each.level == MESSAGE)
+"""The types that are logged only at level `message`; under pressure the writer gives these up first."""
+
+COLUMNS: Final = {each.name: each for each in (*HEADER, *FIELDS.values())}
+"""Every field that a row can have, header first: the columns of the log as a table."""
+
+
+def hlc_encode(physical_ms: int, logical: int = 0) -> int:
+    """One integer that sorts as (physical_ms, logical)."""
+    return (physical_ms << LOGICAL_BITS) + logical
+
+
+def hlc_decode(hlc: int) -> tuple[int, int]:
+    """(milliseconds since 1970, logical)."""
+    return hlc >> LOGICAL_BITS, hlc & ((1 << LOGICAL_BITS) - 1)
+
+
+def hlc_next(last: int, now_ms: int) -> int:
+    """The stamp after `last` at wall time `now_ms`: never smaller, also when the wall clock went back."""
+    return max(last + 1, now_ms << LOGICAL_BITS)
+
+
+def hlc_compare(left: int, right: int) -> int:
+    """-1, 0 or 1 as `left` is before, the same as or after `right`."""
+    return (left > right) - (left < right)
+
+
+def validate(row: Mapping[str, Any]) -> list[str]:
+    """What is wrong with a row, in words; empty when it is as this schema says. Never raises."""
+    problems = [f"{each.name}: missing" for each in HEADER if each.name not in row]
+    if _is_int(row.get("v")) and not 1 <= row["v"] <= VERSION:
+        problems.append(f"v: {row['v']} is not a version that this schema knows (1 to {VERSION})")
+    problems += [
+        f"{name}: must be at least {least}, is {row[name]}" for name, least in _LEAST.items() if _below(row, name)
+    ]
+    name = row.get("type")
+    definition = TYPES.get(name) if isinstance(name, str) else None
+    if definition is None:
+        if name is not None:
+            problems.append(f"type: {name!r} is unknown")
+        return problems + [text for key in row if (text := _wrong_kind(key, row[key]))]
+    problems += [f"{each}: missing in {name}" for each in definition.required if each not in row]
+    allowed = {*(each.name for each in HEADER), *definition.required, *definition.optional}
+    for key, value in row.items():
+        if key not in allowed:
+            problems.append(f"{key}: not a field of {name}")
+        elif (value is not None or key not in definition.optional) and (text := _wrong_kind(key, value)):
+            problems.append(text)
+    return problems
+
+
+_LEAST: Final = {"boot": 1, "seq": 1, "hlc": 0}
+
+
+def _below(row: Mapping[str, Any], name: str) -> bool:
+    return _is_int(row.get(name)) and row[name] < _LEAST[name]
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63
+
+
+def _is_mid(value: Any) -> bool:
+    if not isinstance(value, (list, tuple)) or len(value) != 3:
+        return False
+    node, boot, counter = value
+    return isinstance(node, str) and _is_int(boot) and _is_int(counter)
+
+
+_CHECKS: Final[dict[str, Callable[[Any], bool]]] = {
+    STRING: lambda value: isinstance(value, str),
+    INT: _is_int,
+    BOOL: lambda value: isinstance(value, bool),
+    MID: _is_mid,
+    STRINGS: lambda value: isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value),
+    COUNTS: lambda value: isinstance(value, dict) and all(isinstance(k, str) and _is_int(n) for k, n in value.items()),
+}
+
+_WORDS: Final = {
+    STRING: "a string",
+    INT: "a whole number of 64 bits",
+    BOOL: "true or false",
+    MID: "[node, boot, counter]",
+    STRINGS: "an array of strings",
+    COUNTS: "an object of whole numbers",
+}
+
+
+def _wrong_kind(key: str, value: Any) -> str:
+    column = COLUMNS.get(key)
+    if column is None or _CHECKS[column.kind](value):
+        return ""
+    return f"{key}: must be {_WORDS[column.kind]}, is {value!r:.60}"
