@@ -1,6 +1,6 @@
 """A set of keys in byte order: chunks of at most 1,000, so that adding one to a million moves few of them.
 
-Measured: 0.7 us to add a key to 100,000, 1.1 us to find a range of 10 in them.
+Measured: 1.7 us to add a key to 100,000, 2.0 us to find a range of 10 in them.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ batch follows from the speed of the disk.
     either   -- any other error -->          failed  (for good: never acknowledges again, reads go on)
     any      -- close() -->                  closed
 
-Measured (CPython 3.11): put 0.13 us, get of an own write 0.10 us; see docs/storage.md for whole commits.
+Measured (CPython 3.11): put 0.15 us (a plain dict behind a call: 0.09), get of an own write 0.10 us; whole commits are
+in docs/storage.md.
 """
 
 from __future__ import annotations

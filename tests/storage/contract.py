@@ -187,6 +187,20 @@ class EngineContract:
         assert engine.keys(b"k05x", b"k10x", limit=3) == [b"k06", b"k07", b"k08"]
         assert engine.keys(b"", END) == [key for key, _ in rows]
 
+    def test_ranges_of_one_key(self, harness: Harness) -> None:
+        """Each place of the key in its range, both ways (plyvel gets one of them wrong)."""
+        for key in (b"", b"\x00", b"a", b"a\xff"):
+            assert harness.write({key: b"1", b"\xff\xff\xff": b"2"}) is None
+            for start in (b"", key):
+                for stop in (key + b"\x00", key + b"\xff", b"z"):
+                    for reverse in (False, True):
+                        for limit in (0, 1, 2):
+                            found = harness.engine.scan(start, stop, limit, reverse)
+                            assert found == [(key, b"1")], (start, stop, reverse, limit)
+            assert harness.engine.scan(key, key, reverse=True) == []
+            assert harness.write({key: None}) is None
+            assert harness.engine.scan(b"", b"z", reverse=True) == []
+
     def test_done_comes_later_once_and_on_the_loop(self, harness: Harness) -> None:
         ends: list[Exception | None] = []
         harness.engine.write({b"a": b"1"}, ends.append)
