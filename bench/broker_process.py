@@ -1,0 +1,93 @@
+"""A broker as a process of its own, for tests and measurements that kill it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+READY_S = 30.0
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class BrokerProcess:
+    """`strogoff start` on a data directory. Its output is kept in `log`, all boots in one file."""
+
+    def __init__(self, data: Path, port: int, **settings: str) -> None:
+        self.data = data
+        self.port = port
+        self.settings = settings
+        self.log = data.parent / f"{data.name}.log"
+        self.process: asyncio.subprocess.Process | None = None
+
+    def command(self) -> list[str]:
+        """The command line."""
+        wanted = {
+            "allow_anonymous": "on",
+            "log.console": "console",
+            "log.error": "off",
+            "listener.tcp.default": f"127.0.0.1:{self.port}",
+            **{name.replace("__", "."): value for name, value in self.settings.items()},
+        }
+        command = [sys.executable, "-m", "strogoff", "start", "--data-dir", str(self.data)]
+        for key, value in wanted.items():
+            command += ["--set", f"{key}={value}"]
+        return command
+
+    async def start(self) -> None:
+        """Start, and wait until it says that it is ready. RuntimeError with its output if it does not."""
+        with self.log.open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                *self.command(),
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+        assert self.process.stdout is not None
+        lines = []
+        async with asyncio.timeout(READY_S):
+            while line := await self.process.stdout.readline():
+                lines.append(line.decode())
+                if b"is ready" in line:
+                    self._drain = asyncio.create_task(self._keep(self.process.stdout))
+                    return
+        raise RuntimeError("the broker did not start:\n" + "".join(lines) + self.log.read_text()[-4000:])
+
+    async def _keep(self, stream: asyncio.StreamReader) -> None:
+        with self.log.open("ab") as log:
+            while line := await stream.readline():
+                log.write(line)
+
+    async def kill(self) -> None:
+        """kill -9."""
+        await self._end(signal.SIGKILL)
+
+    async def stop(self) -> int:
+        """SIGTERM; the exit status."""
+        return await self._end(signal.SIGTERM)
+
+    async def _end(self, number: int) -> int:
+        process, self.process = self.process, None
+        if process is None:
+            return 0
+        if process.returncode is None:
+            process.send_signal(number)
+        status = await asyncio.wait_for(process.wait(), 30)
+        await self._drain
+        return status
+
+    def tracebacks(self) -> list[str]:
+        """Lines of the log that no log should have."""
+        if not self.log.exists():
+            return []
+        return [line for line in self.log.read_text().splitlines() if "Traceback" in line or "[ERROR]" in line]

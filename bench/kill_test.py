@@ -1,0 +1,277 @@
+"""kill -9 the broker again and again under QoS 1 and 2 load, then audit: was every acknowledgement kept?
+
+    python -m bench.kill_test --kills 200 [--durability os|sync|both] [--seed N]
+
+Publishers and subscribers have persistent sessions and resend as the standard says. After the last kill the broker is
+started once more, everything is drained, and the ledger is audited: each acknowledged message reached each subscriber,
+QoS 2 exactly once, in order per publisher and topic; packet ids in flight kept their messages; messages with an expiry
+interval kept their deadline; wills with a delay fired at their time and once. Exit status 1 if anything is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from .broker_process import BrokerProcess, free_port
+from .steady import SteadyClient
+
+SHORT_EXPIRY_S = 1
+LONG_EXPIRY_S = 100_000
+WILL_DELAY_S = 2
+WILL_SLACK_S = 3.0
+DRAIN_S = 60.0
+
+
+class Ledger:
+    """What was acknowledged and what was delivered, by the writer's own counter."""
+
+    def __init__(self) -> None:
+        self.acked: list[bytes] = []
+        self.delivered: dict[str, list[bytes]] = {}
+        self.faults: list[str] = []
+
+    def reader(self, client: SteadyClient) -> None:
+        """Note what this subscriber gets."""
+        got = self.delivered.setdefault(client.client_id, [])
+        client.delivered = lambda topic, payload, qos, properties: got.append(payload)
+
+    def audit(self) -> list[str]:
+        """Everything that is wrong, in words."""
+        wrong = list(self.faults)
+        for name, got in self.delivered.items():
+            counts = Counter(got)
+            lost = [payload for payload in self.acked if payload not in counts]
+            if lost:
+                wrong.append(f"{name}: {len(lost)} acknowledged messages lost, first {lost[0]!r}")
+            twice = [payload for payload, count in counts.items() if count > 1 and payload.startswith(b"2")]
+            if twice:
+                wrong.append(f"{name}: {len(twice)} QoS 2 messages delivered more than once, first {twice[0]!r}")
+            wrong += _disorder(name, got)
+        return wrong
+
+
+def _disorder(name: str, got: list[bytes]) -> list[str]:
+    """First deliveries of each writer and QoS that come behind a later one."""
+    last: dict[bytes, int] = {}
+    seen: set[bytes] = set()
+    wrong = []
+    for payload in got:
+        if payload in seen:
+            continue
+        seen.add(payload)
+        writer, _, number = payload.rpartition(b"-")
+        if int(number) < last.get(writer, -1):
+            wrong.append(f"{name}: {payload!r} after {last[writer]}")
+        last[writer] = int(number)
+    return wrong
+
+
+class Wills:
+    """Clients that die with a delayed will; each will must come once, at its time, whatever happens to the broker."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.due: dict[bytes, float] = {}
+        self.came: dict[bytes, list[float]] = {}
+        self._count = 0
+
+    def listen(self, client: SteadyClient) -> None:
+        """This subscriber gets the wills."""
+        client.delivered = lambda topic, payload, qos, properties: self.came.setdefault(payload, []).append(time.time())
+
+    async def die(self) -> None:
+        """One more client connects with a will and is gone."""
+        from strogoff.mqtt.packets import Will
+
+        self._count += 1
+        name = b"will-%d" % self._count
+        will = Will(f"wills/{self._count}", name, 2, False, {"will_delay_interval": WILL_DELAY_S})
+        client = SteadyClient(f"dying-{self._count}", self.port, 5, will=will)
+        await client.connect()
+        self.due[name] = time.time() + WILL_DELAY_S
+        await client.abort()
+
+    def audit(self, up_again_s: float) -> list[str]:
+        """`up_again_s` is the longest time from a kill to the broker's return."""
+        wrong = []
+        for name, due in self.due.items():
+            came = self.came.get(name, [])
+            if len(came) != 1:
+                wrong.append(f"{name!r} came {len(came)} times")
+            elif not due - 0.1 <= came[0] <= due + up_again_s + WILL_SLACK_S:
+                wrong.append(f"{name!r} came {came[0] - due:+.2f} s from its time")
+        return wrong
+
+
+class Run:
+    """One run of kills with one durability."""
+
+    def __init__(self, kills: int, durability: str, seed: int, folder: Path) -> None:
+        self.kills = kills
+        self.rng = random.Random(seed)
+        self.port = free_port()
+        self.broker = BrokerProcess(
+            folder / f"data-{durability}",
+            self.port,
+            message_store__durability=durability,
+            max_offline_messages="-1",
+            max_online_messages="-1",
+            max_inflight_messages="20",
+        )
+        self.ledger = Ledger()
+        self.wills = Wills(self.port)
+        self.counters: Counter[str] = Counter()
+        self.longest_down_s = 0.0
+        self.publishers = [SteadyClient(f"pub-{n}", self.port, 5 if n % 2 else 4) for n in range(3)]
+        self.subscribers = [
+            SteadyClient("sub-4", self.port, 4),
+            SteadyClient("sub-5", self.port, 5, properties={"receive_maximum": 15}),
+            SteadyClient("sub-rare", self.port, 5),
+        ]
+        self.will_reader = SteadyClient("will-reader", self.port, 5)
+        self.short = SteadyClient("expiry-reader", self.port, 5)
+        self.expiry_faults: list[str] = []
+        self.long_sent: dict[bytes, float] = {}
+
+    async def run(self) -> list[str]:
+        """All kills and the audit; what is wrong."""
+        await self.broker.start()
+        await self._prepare()
+        for _ in range(self.kills):
+            await self._load()
+            killed = time.time()
+            await self.broker.kill()
+            await asyncio.gather(*[client.gone.wait() for client in self._everybody()])
+            await self.broker.start()
+            self.longest_down_s = max(self.longest_down_s, time.time() - killed)
+            await self._reconnect(rare=self.rng.random() < 0.3)
+        await self._drain()
+        await self.broker.stop()
+        wrong = self.ledger.audit() + self.wills.audit(self.longest_down_s) + self.expiry_faults
+        for client in self._everybody():
+            wrong += client.faults
+        return wrong + [f"log: {line}" for line in self.broker.tracebacks()]
+
+    def _everybody(self) -> list[SteadyClient]:
+        return [*self.publishers, *self.subscribers, self.will_reader, self.short]
+
+    async def _prepare(self) -> None:
+        for client in self.publishers:
+            client.acked = self._acked
+            await client.connect()
+        for client in self.subscribers:
+            self.ledger.reader(client)
+            await client.connect()
+            await client.subscribe("load/+/q1", 1)
+            await client.subscribe("load/+/q2", 2)
+        self.wills.listen(self.will_reader)
+        await self.will_reader.connect()
+        await self.will_reader.subscribe("wills/#", 2)
+        self.short.delivered = self._expiring
+        await self.short.connect()
+        await self.short.subscribe("expiring/#", 1)
+        await self.short.disconnect()
+
+    def _acked(self, payload: bytes) -> None:
+        if payload[:1] in b"12":
+            self.ledger.acked.append(payload)
+
+    def _expiring(self, topic: str, payload: bytes, qos: int, properties: dict[str, Any]) -> None:
+        left = properties.get("message_expiry_interval")
+        if topic == "expiring/short":
+            sent = float(payload)
+            if time.time() - sent > SHORT_EXPIRY_S + 1:
+                self.expiry_faults.append(
+                    f"a message came {time.time() - sent - SHORT_EXPIRY_S:.1f} s after its expiry"
+                )
+        elif left is None or abs(left - (LONG_EXPIRY_S - (time.time() - float(payload)))) > 2:
+            self.expiry_faults.append(f"{left} s left of a message sent {time.time() - float(payload):.1f} s ago")
+
+    async def _load(self) -> None:
+        """Publish from all sides until the moment comes."""
+        tasks = [asyncio.create_task(self._publish(client)) for client in self.publishers]
+        if self.rng.random() < 0.3:
+            tasks.append(asyncio.create_task(self.wills.die()))
+        await asyncio.sleep(self.rng.uniform(0.02, 0.4))
+        for task in tasks[:3]:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=5)
+
+    async def _publish(self, client: SteadyClient) -> None:
+        if self.rng.random() < 0.2:
+            now = b"%.3f" % time.time()
+            v5 = self.publishers[1]
+            await v5.publish("expiring/short", now, 1, {"message_expiry_interval": SHORT_EXPIRY_S})
+            await v5.publish("expiring/long", now, 1, {"message_expiry_interval": LONG_EXPIRY_S})
+        while True:
+            qos = self.rng.choice((1, 2))
+            key = f"{qos}:{client.client_id}"
+            self.counters[key] += 1
+            payload = f"{key}-{self.counters[key]}".encode()
+            await client.publish(f"load/{client.client_id}/q{qos}", payload, qos)
+            if self.rng.random() < 0.05:
+                await asyncio.sleep(0)
+
+    async def _reconnect(self, rare: bool) -> None:
+        for client in [*self.publishers, *self.subscribers[:2], self.will_reader]:
+            await client.connect()
+        if rare:
+            await self.subscribers[2].connect()
+            await self.short.connect()
+
+    async def _drain(self) -> None:
+        """Everybody comes back; wait until nothing moves any more."""
+        for client in self._everybody():
+            if not client.online:
+                await client.connect()
+        deadline = time.time() + DRAIN_S
+        wanted = set(self.ledger.acked)
+        while time.time() < deadline:
+            quiet = not any(client.outgoing for client in self.publishers)
+            complete = all(wanted <= set(got) for got in self.ledger.delivered.values())
+            wills = all(name in self.wills.came for name in self.wills.due)
+            if quiet and complete and wills:
+                break
+            await asyncio.sleep(0.2)
+        # what would come twice has its chance to
+        await asyncio.sleep(1.0)
+        for client in self._everybody():
+            await client.disconnect()
+
+
+def main() -> int:
+    """Run the command line; the exit status."""
+    parser = argparse.ArgumentParser(description="kill -9 the broker under load and audit what it acknowledged")
+    parser.add_argument("--kills", type=int, default=200, help="for each durability")
+    parser.add_argument("--durability", choices=("os", "sync", "both"), default="both")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    status = 0
+    for durability in ("os", "sync") if arguments.durability == "both" else (arguments.durability,):
+        with tempfile.TemporaryDirectory(prefix="strogoff-kill-") as folder:
+            run = Run(arguments.kills, durability, arguments.seed, Path(folder))
+            began = time.time()
+            wrong = asyncio.run(run.run())
+            print(
+                f"{durability}: {arguments.kills} kills in {time.time() - began:.0f} s, "
+                f"{len(run.ledger.acked)} messages acknowledged, {len(run.wills.due)} wills, "
+                f"longest down {run.longest_down_s:.1f} s: {'INVALID' if wrong else 'valid'}",
+                flush=True,
+            )
+            for line in wrong[:20]:
+                print(f"  {line}")
+            if wrong:
+                status = 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
