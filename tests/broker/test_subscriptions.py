@@ -143,9 +143,10 @@ def test_filters_beyond_the_shape_limit_go_to_the_tree_and_nothing_moves() -> No
     assert len(table._tree) == 3
     for text in ("a/+", "b/+"):
         table.remove(session, text, None)
-    # the freed place goes to the next new shape; `+/x` stays in the tree, where the others of its shape are
-    table.add(make(session, "a/b/+"))
+    # `+/x` goes to the tree, where the others of its shape are; the freed place is for the next new shape
     table.add(make(session, "+/x"))
+    assert len(table._shapes) == 1
+    table.add(make(session, "a/b/+"))
     assert len(table._shapes) == 2
     assert len(table._tree) == 4
     assert [each.filter for each in table.match("q/x")] == ["+/x"]
