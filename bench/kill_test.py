@@ -181,7 +181,7 @@ class Run:
         await self.short.disconnect()
 
     def _acked(self, payload: bytes) -> None:
-        if payload[:1] in b"12":
+        if payload[1:2] == b":":
             self.ledger.acked.append(payload)
 
     def _expiring(self, topic: str, payload: bytes, qos: int, properties: dict[str, Any]) -> None:
