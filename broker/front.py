@@ -50,6 +50,7 @@ class Front(Pacing):
         "modifiers",
         "mountpoint",
         "origin",
+        "parked",
         "peer",
         "pending",
         "permitted",
@@ -81,6 +82,7 @@ class Front(Pacing):
         self.pending: deque[tuple[int, Item, int]] = deque()
         self.registered_commit = 0
         self.unacked = 0
+        self.parked: list[tuple[str, Any, tuple[Any, ...]]] = []
         self.receive_maximum = 1 << 30
         self.window = 0
         self.problem_information = True

@@ -170,7 +170,7 @@ def accept(
             front.disconnect(ReasonCode.RECEIVE_MAXIMUM_EXCEEDED, "more unacknowledged PUBLISH packets than allowed")
             return
         if not node.accepting:
-            _not_now(front, packets.Publish(topic, payload, qos, retain, False, packet_id, properties))
+            _not_now(front, qos, packet_id, (topic, payload, qos, retain, properties, expires_at, packet_id))
             return
     assert qos == 2, qos
     if record is not None and record.routed:
@@ -219,18 +219,33 @@ def _route_qos2(front: Front, message: Message, packet_id: int) -> None:
     front.reply(item, routed == 2 or session.durable)
 
 
-def _not_now(front: Front, packet: packets.Publish) -> None:
+def _not_now(front: Front, qos: int, packet_id: int, parked: tuple[Any, ...]) -> None:
     """The disk is full or the split policy says no: v5 is told, v3 is parked in order until it is over [R 13, 20]."""
     node = front.node
     node.counters.publish_error[front.version == 5] += 1
-    node.event("policy.deny", client=front.client_id, operation="publish", topic=packet.topic)
+    node.event("policy.deny", client=front.client_id, operation="publish", topic=parked[0])
     if front.version == 5:
-        refuse(front, packet.qos, packet.packet_id, ReasonCode.QUOTA_EXCEEDED)
+        refuse(front, qos, packet_id, ReasonCode.QUOTA_EXCEEDED)
         return
-    front.hold()
-    assert front.held is not None
-    front.held.insert(0, packet)
-    node.when_accepting(front.release)
+    if not front.parked:
+        node.when_accepting(lambda: _unpark(front))
+    front.parked.append((front.mountpoint, front.plans, parked))
+    if len(front.parked) >= node.options.max_parked_publishes:
+        front.hold()
+
+
+def _unpark(front: Front) -> None:
+    """Accept what was parked, in order, then whatever came behind it."""
+    parked, front.parked = front.parked, []
+    own = front.mountpoint, front.plans
+    for mountpoint, plans, arguments in parked:
+        if front.closed:
+            return
+        front.mountpoint, front.plans = mountpoint, plans
+        front.accept(*arguments)
+    front.mountpoint, front.plans = own
+    if len(parked) >= front.node.options.max_parked_publishes and not front.parked:
+        front.release()
 
 
 def pubrec(front: Front, packet: packets.Pubrec) -> None:

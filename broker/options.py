@@ -42,6 +42,7 @@ class Options(msgspec.Struct, kw_only=True):
     retained_max_messages: int = 0
     retained_max_bytes: int = 0
     memory_window: int = 256
+    max_parked_publishes: int = 20
     pause_reading_bytes: int = 16 << 20
     out_buffer_bytes: int = 1 << 20
     systree_enabled: bool = True
@@ -59,6 +60,7 @@ _FROM_SETTINGS = {
     "retained.max_messages": "retained_max_messages",
     "retained.max_bytes": "retained_max_bytes",
     "queue.memory_window": "memory_window",
+    "session.max_parked_publishes": "max_parked_publishes",
     "flow.pause_reading_bytes": "pause_reading_bytes",
     "flow.out_buffer_bytes": "out_buffer_bytes",
     "systree_interval": "systree_interval_ms",
