@@ -168,12 +168,19 @@ class Front(Pacing):
         properties: dict[str, Any] | None,
         expires_at: int,
         packet_id: int,
+        routed_qos: int | None = None,
     ) -> None:
-        """First acceptance of an authorised PUBLISH: route it, then answer (architecture 4)."""
+        """First acceptance of an authorised PUBLISH: route it, then answer (architecture 4).
+
+        It is answered as `qos` demands; `routed_qos` is another QoS for its subscribers, where a plugin set one.
+        """
         node = self.node
         if qos and (self.unacked >= self.receive_maximum or qos == 2 or not node.accepting):
-            inbound.accept(self, topic, payload, qos, retain, properties, expires_at, packet_id)
+            inbound.accept(self, topic, payload, qos, retain, properties, expires_at, packet_id, routed_qos)
             return
+        answered_qos = qos
+        if routed_qos is not None:
+            qos = routed_qos
         node.numbers.counter = counter = node.numbers.counter + 1
         message = Message(
             self.mountpoint, topic, payload, qos, retain, properties, expires_at, self.client_id, node.origin, counter
@@ -183,7 +190,7 @@ class Front(Pacing):
         routed = node.router.route(message, self.plans)
         if retain:
             routed = max(routed, node.retain(message))
-        if qos:
+        if answered_qos:
             self._puback_for(packet_id, routed, message)
 
     def _puback_for(self, packet_id: int, routed: int, message: Message) -> None:

@@ -106,11 +106,12 @@ def _accept_packet(front: Front, packet: packets.Publish, modifiers: dict[str, A
     front.accept(
         modifiers.get("topic", packet.topic),
         modifiers.get("payload", packet.payload),
-        modifiers.get("qos", packet.qos) if packet.qos else 0,
+        packet.qos,
         modifiers.get("retain", packet.retain),
         properties,
         expires_at,
         packet.packet_id,
+        modifiers.get("qos"),
     )
     front.plans, front.mountpoint = plans, mountpoint
     if front.node.hooks.has("on_publish") or front.node.hooks.has("on_publish_m5"):
@@ -159,6 +160,7 @@ def accept(
     properties: dict[str, Any] | None,
     expires_at: int,
     packet_id: int,
+    routed_qos: int | None = None,
 ) -> None:
     """A QoS 1 or 2 PUBLISH that cannot take the fast path: QoS 2, a full window, or a node that takes nothing now."""
     node = front.node
@@ -170,7 +172,8 @@ def accept(
             front.disconnect(ReasonCode.RECEIVE_MAXIMUM_EXCEEDED, "more unacknowledged PUBLISH packets than allowed")
             return
         if not node.accepting:
-            _not_now(front, qos, packet_id, (topic, payload, qos, retain, properties, expires_at, packet_id))
+            arguments = (topic, payload, qos, retain, properties, expires_at, packet_id, routed_qos)
+            _not_now(front, qos, packet_id, arguments)
             return
     assert qos == 2, qos
     if record is not None and record.routed:
@@ -187,7 +190,7 @@ def accept(
         front.mountpoint,
         topic,
         payload,
-        qos,
+        qos if routed_qos is None else routed_qos,
         retain,
         properties,
         expires_at,
@@ -203,6 +206,11 @@ def _route_qos2(front: Front, message: Message, packet_id: int) -> None:
     node = front.node
     session = front.session
     if session is None:
+        return
+    record = session.inbound.get(packet_id)
+    if record is not None and record.routed:
+        # repeated while the first one waited for the disk [MQTT-4.3.3-2] [MQTT5-4.3.3-10]
+        front.reply(_PUBREC + PACKET_IDS[packet_id], False)
         return
     if node.events.messages:
         node.message_received(front, message, packet_id)

@@ -83,7 +83,9 @@ class Node(Observer):
         self.router = Router(self)
         self.slots = Slots(self)
         self.garbage = Garbage(self.store, ports.schedule)
-        self.view_state = ViewState.WHOLE
+        self._view_state = ViewState.WHOLE
+        self.accepting = True
+        """A first PUBLISH of QoS 1 or 2 is taken: the store works and no split forbids it."""
         self.closing = False
         self._retained: dict[str, RetainedMessages] = {}
         self._dirty: list[Outlet] = []
@@ -148,9 +150,24 @@ class Node(Observer):
     # -- what may be taken
 
     @property
-    def accepting(self) -> bool:
-        """A first PUBLISH of QoS 1 or 2 is taken: the store works and no split forbids it."""
-        return self.store.accepting and self.view_state is ViewState.WHOLE
+    def view_state(self) -> ViewState:
+        """How much of the cluster this node sees."""
+        return self._view_state
+
+    @view_state.setter
+    def view_state(self, state: ViewState) -> None:
+        self._view_state = state
+        self._accept_again()
+
+    def _accept_again(self) -> None:
+        """`accepting` is a plain attribute, because every QoS 1 PUBLISH asks for it: 0.12 us less than a property."""
+        before = self.accepting
+        flag = self.options.allow_publish_during_netsplit
+        self.accepting = self.store.accepting and decide(flag, self._view_state) is not Decision.REFUSE
+        if self.accepting and not before:
+            waiting, self._when_accepting = self._when_accepting, []
+            for callback in waiting:
+                callback()
 
     def when_accepting(self, callback: Callable[[], None]) -> None:
         """Call back once `accepting` may have become true."""
@@ -166,11 +183,9 @@ class Node(Observer):
 
     def _store_state(self, state: str, detail: str) -> None:
         self.event("store.state", state=state, detail=detail)
+        self._accept_again()
         if state == "serving":
             self.log("warning", "message store: serving again")
-            waiting, self._when_accepting = self._when_accepting, []
-            for callback in waiting:
-                callback()
         else:
             self.log("error", f"message store: {state}: {detail}")
 

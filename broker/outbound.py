@@ -27,8 +27,8 @@ _BYTE = tuple(bytes((number,)) for number in range(256))
 
 def prepare_qos0(front: Outlet, message: Message, retain: bool, identifiers: tuple[int, ...], key: int) -> bool:
     """Put the frame of a QoS 0 delivery into `message.head`; False if it cannot be sent to this client."""
-    if front.version != 5 and not front.slow_send:
-        message.head = _plain_head(message, 0x31 if retain else 0x30, 2) + message.payload
+    if _is_plain(front, message, identifiers):
+        message.head = _plain_head(front, message, 0x31 if retain else 0x30, 2) + message.payload
         message.tail = b""
         message.frame_key = key
         return True
@@ -41,10 +41,10 @@ def prepare_qos0(front: Outlet, message: Message, retain: bool, identifiers: tup
 
 def prepare(front: Outlet, entry: Entry, message: Message, key: int) -> bool:
     """Put the frame of a QoS 1 or 2 delivery into `head` and `tail`; False if it cannot be sent to this client."""
-    if front.version != 5 and not front.slow_send:
+    if _is_plain(front, message, entry.identifiers):
         first = 0x30 | entry.qos << 1 | entry.retain | (8 if entry.dup else 0)
-        message.head = _plain_head(message, first, 4)
-        message.tail = message.payload
+        message.head = _plain_head(front, message, first, 4)
+        message.tail = message.payload if front.version != 5 else _NO_PROPERTIES + message.payload
         message.frame_key = -1 if entry.dup else key
         return True
     if _encode(front, message, entry.qos, entry.retain, entry.dup, entry.identifiers, key):
@@ -54,14 +54,26 @@ def prepare(front: Outlet, entry: Entry, message: Message, key: int) -> bool:
     return False
 
 
-def _plain_head(message: Message, first: int, fixed: int) -> bytes:
-    """The head for 3.1 and 3.1.1: 0.35 us where the general way takes 1.2."""
+def _is_plain(front: Outlet, message: Message, identifiers: tuple[int, ...]) -> bool:
+    """No client asks for anything special: the frame has no properties."""
+    if front.slow_send:
+        return False
+    return front.version != 5 or (message.properties is None and not message.expires_at and not identifiers)
+
+
+def _plain_head(front: Outlet, message: Message, first: int, fixed: int) -> bytes:
+    """The head of a frame without properties: 0.35 us where the general way takes 1.2.
+
+    For v5 the length of the properties, 0, is counted; with QoS 0 it follows here, as there is no packet id between.
+    """
     topic = message.topic.encode()
     size = len(topic)
-    remaining = fixed + size + len(message.payload)
-    if remaining < _SHORT:
-        return _BYTE[first] + _BYTE[remaining] + PACKET_IDS[size] + topic
-    return _BYTE[first] + encode_varint(remaining) + PACKET_IDS[size] + topic
+    v5 = front.version == 5
+    remaining = fixed + size + len(message.payload) + v5
+    length = _BYTE[remaining] if remaining < _SHORT else encode_varint(remaining)
+    if v5 and fixed == 2:
+        return _BYTE[first] + length + PACKET_IDS[size] + topic + _NO_PROPERTIES
+    return _BYTE[first] + length + PACKET_IDS[size] + topic
 
 
 def _encode(

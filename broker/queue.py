@@ -193,7 +193,8 @@ class Queue:
             return False
         del self.inflight[packet_id]
         self._forget(entry)
-        self.pump()
+        if self.waiting or self.durable:
+            self.pump()
         return True
 
     def received(self, packet_id: int) -> bool:
