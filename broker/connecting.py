@@ -266,7 +266,11 @@ def _retry(front: Front, interval_ms: int) -> None:
 def pingreq(front: Front, packet: packets.Pingreq) -> None:
     """PINGREQ is always answered [MQTT-3.12.4-1] [MQTT5-3.12.4-1]."""
     front.node.counters.pingreq_received[front.version == 5] += 1
-    front.reply(PINGRESP, False)
+    if front.connected:
+        # not behind acknowledgements that wait for a slow disk: the client would take the broker for dead
+        front.write(PINGRESP)
+    else:
+        front.reply(PINGRESP, False)
 
 
 def disconnect(front: Front, packet: packets.Disconnect) -> None:

@@ -42,7 +42,8 @@ def publish(front: Front, packet: packets.Publish) -> None:
         # a packet id in use is never a first acceptance: no policy and no hook is asked again [R 13]
         _accept_packet(front, packet, {})
         return
-    if front.permitted.get(topic) == front.node.hooks.epoch:
+    epoch = front.node.hooks.epoch
+    if front.permitted.get(topic) in (epoch, ~epoch):
         _accept_packet(front, packet, {})
         return
     depth = front.node.options.topic_max_depth
@@ -51,7 +52,6 @@ def publish(front: Front, packet: packets.Publish) -> None:
         front.node.counters.publish_error[front.version == 5] += 1
         refuse(front, packet.qos, packet.packet_id, ReasonCode.TOPIC_NAME_INVALID)
         return
-    epoch = front.node.hooks.epoch
     front.decide(_ask(front, packet), lambda verdict: _authorised(front, packet, verdict, epoch))
 
 
@@ -85,7 +85,8 @@ def _authorised(front: Front, packet: packets.Publish, verdict: Verdict, epoch: 
     if verdict.cacheable and not modifiers:
         if len(front.permitted) >= _PERMITTED_LIMIT:
             front.permitted.clear()
-        front.permitted[packet.topic] = epoch
+        # where a plugin hears of every publish, permission is kept in a form that the fast path does not know
+        front.permitted[packet.topic] = ~epoch if _heard(front) else epoch
     _accept_packet(front, packet, modifiers)
     if "throttle" in modifiers and not front.closed:
         front.throttle(int(modifiers["throttle"]))
@@ -114,8 +115,12 @@ def _accept_packet(front: Front, packet: packets.Publish, modifiers: dict[str, A
         modifiers.get("qos"),
     )
     front.plans, front.mountpoint = plans, mountpoint
-    if front.node.hooks.has("on_publish") or front.node.hooks.has("on_publish_m5"):
+    if _heard(front):
         _notify(front, packet)
+
+
+def _heard(front: Front) -> bool:
+    return front.node.hooks.has("on_publish_m5" if front.version == 5 else "on_publish")
 
 
 def _notify(front: Front, packet: packets.Publish) -> None:
