@@ -169,13 +169,15 @@ class Front(Pacing):
         expires_at: int,
         packet_id: int,
         routed_qos: int | None = None,
+        checked: bool = False,
     ) -> None:
         """First acceptance of an authorised PUBLISH: route it, then answer (architecture 4).
 
         It is answered as `qos` demands; `routed_qos` is another QoS for its subscribers, where a plugin set one.
+        `checked` says that `inbound.accept` has looked at limits and policy already.
         """
         node = self.node
-        if qos and (self.unacked >= self.receive_maximum or qos == 2 or not node.accepting):
+        if not checked and (node.wary or (qos and (self.unacked >= self.receive_maximum or qos == 2))):
             inbound.accept(self, topic, payload, qos, retain, properties, expires_at, packet_id, routed_qos)
             return
         answered_qos = qos

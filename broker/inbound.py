@@ -167,20 +167,25 @@ def accept(
     packet_id: int,
     routed_qos: int | None = None,
 ) -> None:
-    """A QoS 1 or 2 PUBLISH that cannot take the fast path: QoS 2, a full window, or a node that takes nothing now."""
+    """A PUBLISH that cannot take the fast path: QoS 2, a full window, or a node that does not take everything now."""
     node = front.node
     session = front.session
     assert session is not None
+    arguments = (topic, payload, qos, retain, properties, expires_at, packet_id, routed_qos)
     record = session.inbound.get(packet_id) if qos == 2 else None
     if record is None:
-        if front.unacked >= front.receive_maximum:
+        if qos and front.unacked >= front.receive_maximum:
             front.disconnect(ReasonCode.RECEIVE_MAXIMUM_EXCEEDED, "more unacknowledged PUBLISH packets than allowed")
             return
-        if not node.accepting:
-            arguments = (topic, payload, qos, retain, properties, expires_at, packet_id, routed_qos)
-            _not_now(front, qos, packet_id, arguments)
+        if not node.allows("publish", front):
+            _not_now(front, ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, arguments)
             return
-    assert qos == 2, qos
+        if qos and not node.store.accepting:
+            _not_now(front, ReasonCode.QUOTA_EXCEEDED, arguments)
+            return
+    if qos < 2:
+        front.accept(*arguments, checked=True)
+        return
     if record is not None and record.routed:
         # at most once: the repeated PUBLISH is only answered [MQTT-4.3.3-2] [MQTT5-4.3.3-10]
         front.reply(_PUBREC + PACKET_IDS[packet_id], False)
@@ -232,17 +237,20 @@ def _route_qos2(front: Front, message: Message, packet_id: int) -> None:
     front.reply(item, routed == 2 or session.durable)
 
 
-def _not_now(front: Front, qos: int, packet_id: int, parked: tuple[Any, ...]) -> None:
-    """The disk is full or the split policy says no: v5 is told, v3 is parked in order until it is over [R 13, 20]."""
+def _not_now(front: Front, reason: ReasonCode, arguments: tuple[Any, ...]) -> None:
+    """The disk is full or the split policy says no (INV 7.3): QoS 0 is dropped, v5 is told, v3 is parked [R 13, 20]."""
     node = front.node
+    topic, qos, packet_id = arguments[0], arguments[2], arguments[6]
     node.counters.publish_error[front.version == 5] += 1
-    node.event("policy.deny", client=front.client_id, operation="publish", topic=parked[0])
-    if front.version == 5:
-        refuse(front, qos, packet_id, ReasonCode.QUOTA_EXCEEDED)
+    node.event("policy.deny", client=front.client_id, operation="publish", topic=topic)
+    if front.version == 5 or qos == 0:
+        if reason == ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR and qos == 2:
+            reason = ReasonCode.UNSPECIFIED_ERROR
+        refuse(front, qos, packet_id, reason)
         return
     if not front.parked:
         node.when_accepting(lambda: _unpark(front))
-    front.parked.append((front.mountpoint, front.plans, parked))
+    front.parked.append((front.mountpoint, front.plans, arguments))
     if len(front.parked) >= node.options.max_parked_publishes:
         front.hold()
 

@@ -84,8 +84,8 @@ class Node(Observer):
         self.slots = Slots(self)
         self.garbage = Garbage(self.store, ports.schedule)
         self._view_state = ViewState.WHOLE
-        self.accepting = True
-        """A first PUBLISH of QoS 1 or 2 is taken: the store works and no split forbids it."""
+        self.wary = False
+        """Something forbids some PUBLISH packets: the disk is full, or the cluster is not whole."""
         self.closing = False
         self._retained: dict[str, RetainedMessages] = {}
         self._dirty: list[Outlet] = []
@@ -157,20 +157,17 @@ class Node(Observer):
     @view_state.setter
     def view_state(self, state: ViewState) -> None:
         self._view_state = state
-        self._accept_again()
+        self._look_again()
 
-    def _accept_again(self) -> None:
-        """`accepting` is a plain attribute, because every QoS 1 PUBLISH asks for it: 0.12 us less than a property."""
-        before = self.accepting
-        flag = self.options.allow_publish_during_netsplit
-        self.accepting = self.store.accepting and decide(flag, self._view_state) is not Decision.REFUSE
-        if self.accepting and not before:
-            waiting, self._when_accepting = self._when_accepting, []
-            for callback in waiting:
-                callback()
+    def _look_again(self) -> None:
+        """`wary` is a plain attribute, because every PUBLISH asks for it: 0.12 us less than a property."""
+        self.wary = not self.store.accepting or self._view_state is not ViewState.WHOLE
+        waiting, self._when_accepting = self._when_accepting, []
+        for callback in waiting:
+            callback()
 
     def when_accepting(self, callback: Callable[[], None]) -> None:
-        """Call back once `accepting` may have become true."""
+        """Call back once more may be accepted than now."""
         self._when_accepting.append(callback)
 
     def allows(self, operation: str, front: Front) -> bool:
@@ -183,7 +180,7 @@ class Node(Observer):
 
     def _store_state(self, state: str, detail: str) -> None:
         self.event("store.state", state=state, detail=detail)
-        self._accept_again()
+        self._look_again()
         if state == "serving":
             self.log("warning", "message store: serving again")
         else:
