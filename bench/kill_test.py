@@ -1,6 +1,6 @@
 """kill -9 the broker again and again under QoS 1 and 2 load, then audit: was every acknowledgement kept?
 
-    python -m bench.kill_test --kills 200 [--durability os|sync|both] [--seed N]
+    python -m bench.kill_test --kills 200 [--durability os|sync|both] [--seed N] [--keep DIR]
 
 Publishers and subscribers have persistent sessions and resend as the standard says. After the last kill the broker is
 started once more, everything is drained, and the ledger is audited: each acknowledged message reached each subscriber,
@@ -253,11 +253,12 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200, help="for each durability")
     parser.add_argument("--durability", choices=("os", "sync", "both"), default="both")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="keep data directories, logs and event logs in this folder")
     arguments = parser.parse_args()
     status = 0
     for durability in ("os", "sync") if arguments.durability == "both" else (arguments.durability,):
         with tempfile.TemporaryDirectory(prefix="strogoff-kill-") as folder:
-            run = Run(arguments.kills, durability, arguments.seed, Path(folder))
+            run = Run(arguments.kills, durability, arguments.seed, arguments.keep or Path(folder))
             began = time.time()
             wrong = asyncio.run(run.run())
             print(
