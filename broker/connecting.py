@@ -27,6 +27,7 @@ def connect(front: Front, packet: packets.Connect) -> None:
     front.version = packet.version
     node.counters.connect_received[packet.version == 5] += 1
     front.connect_packet = packet
+    front.bridge = packet.bridge
     front.frame_key = 16 if packet.version == 5 else 0
     if front.username is None:
         front.username = packet.username

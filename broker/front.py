@@ -42,6 +42,7 @@ class Front(Pacing):
         "aliases_in",
         "auth_method",
         "authenticating",
+        "bridge",
         "client_id",
         "connect_packet",
         "decoder",
@@ -76,6 +77,7 @@ class Front(Pacing):
         self.feed = self.decoder.feed
         self.mountpoint = ""
         self.client_id = ""
+        self.bridge = False
         self.username: str | None = origin.username
         self.subscriber = Subscriber("", "")
         self.plans: Any = None

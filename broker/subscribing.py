@@ -91,7 +91,7 @@ def _authorised(front: Front, packet: packets.Subscribe, reasons: list[int | Non
         if reason is not None:
             answers.append(reason)
             continue
-        subscription = _make(session, wanted, identifier)
+        subscription = _make(front, session, wanted, identifier)
         new = session.subscribe(wanted.filter, subscription)
         node.event("sub.add", client=front.client_id, filter=wanted.filter, qos=wanted.qos)
         fresh.append((subscription, new))
@@ -122,15 +122,16 @@ def _apply_modifiers(packet: packets.Subscribe, reasons: list[int | None], topic
             wanted.qos = granted
 
 
-def _make(session: Session, wanted: packets.SubscribeOptions, identifier: int) -> Subscription:
+def _make(front: Front, session: Session, wanted: packets.SubscribeOptions, identifier: int) -> Subscription:
     group, pattern = parse_shared(wanted.filter)
     return Subscription(
         session,
         pattern,
         group,
         wanted.qos,
-        wanted.no_local,
-        wanted.retain_as_published,
+        # a bridge (protocol levels 131 and 132) gets RETAIN as it was, and its own messages never back
+        wanted.no_local or (front.bridge and group is None),
+        wanted.retain_as_published or front.bridge,
         wanted.retain_handling,
         identifier,
     )
