@@ -92,10 +92,9 @@ class Connection(asyncio.Protocol, ABC):
 
     def open(self) -> None:
         """MQTT begins: make the front."""
-        origin = self.origin
+        origin, self.origin, self.opening = self.origin, None, None
         assert origin is not None
         self._stop_timer()
-        self.origin = self.opening = None
         front = self.front = self.door.make_front(self, origin)
         if not self.closing:
             self.receive = self.to_front(front)
