@@ -29,7 +29,7 @@ class Entry(msgspec.Struct, gc=False):
     """One message in one queue.
 
     `message` is None once PUBREC was seen; `batch` is the commit that makes the entry safe, 0 where nothing is written;
-    `sent_at` is cluster time in ms of the last sending, 0 if it never left.
+    `sent_at` is cluster time in ms of the last sending of PUBLISH or PUBREL, 0 if it never left.
     """
 
     seq: int
@@ -166,6 +166,7 @@ class Queue:
     def _leave(self, entry: Entry, front: Front) -> None:
         if entry.state == RELEASED:
             self.inflight[entry.packet_id] = entry
+            entry.sent_at = self.node.now
             front.send_pubrel(entry.packet_id)
             return
         message = entry.message
@@ -220,6 +221,7 @@ class Queue:
     def _release(self, entry: Entry) -> None:
         entry.state = RELEASED
         entry.message = None
+        entry.sent_at = self.node.now
 
     def _pubrel_when_safe(self, entry: Entry) -> None:
         if self.front is not None:
@@ -235,17 +237,19 @@ class Queue:
 
     def retry(self, before_ms: int) -> None:
         """Send again what was sent before that time and not answered (v3 only, INV 6.2 `retry_interval`)."""
-        front = self.front
-        if front is None:
-            return
         for entry in list(self.inflight.values()):
-            if entry.sent_at <= before_ms:
-                if entry.state == RELEASED:
-                    entry.sent_at = self.node.now
-                    front.send_pubrel(entry.packet_id)
-                else:
-                    entry.dup = True
-                    front.send(entry)
+            front = self.front
+            if front is None or not front.is_writable:
+                # a client that does not read is not sent the same again and again
+                return
+            if entry.sent_at > before_ms:
+                continue
+            if entry.state != RELEASED:
+                entry.dup = True
+                front.send(entry)
+            elif entry.batch <= self.node.store.committed:
+                entry.sent_at = self.node.now
+                front.send_pubrel(entry.packet_id)
 
     # -- the end
 
