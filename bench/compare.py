@@ -63,9 +63,8 @@ async def run(arguments: argparse.Namespace) -> list[str]:
         broker = BrokerProcess(Path(folder) / "data", free_port(), **settings)
         await broker.start()
         other_port = free_port()
-        other = subprocess.Popen(
-            [mosquitto, "-p", str(other_port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        quiet = asyncio.subprocess.DEVNULL
+        other = await asyncio.create_subprocess_exec(mosquitto, "-p", str(other_port), stdout=quiet, stderr=quiet)
         assert broker.process is not None
         targets = {"strogoff": (broker.port, broker.process.pid), "mosquitto": (other_port, other.pid)}
         for _, pid in targets.values():
