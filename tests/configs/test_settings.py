@@ -82,7 +82,7 @@ def test_what_has_no_effect_is_named_once_in_one_list(conf: Conf) -> None:
         "vmq_swc.sync_interval = 1",
         "http_module.vmq_metrics_http.auth.mode = apikey",
         "distributed_cookie = other",
-        "listener.ssl.psk_support = on",
+        "graphite_enabled = on",
     ],
 )
 def test_what_is_not_implemented_is_a_warning_of_its_own(conf: Conf, line: str) -> None:
