@@ -1,4 +1,4 @@
-"""The `strogoff` command: the root of the package, where all rooms meet. Each word loads only the room that it needs."""
+"""The `strogoff` command: the root of the package, where all rooms meet. Each word loads only what it needs."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"strogoff {__version__}")
         return 0
     if command == "start":
+        from .admin.service import AdminService
         from .broker.daemon import main as start
 
-        return start(rest)
+        return start(rest, [AdminService()])
     if command == "config":
         return _config(rest)
     if command == "sim":

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import uvloop
 
@@ -23,6 +24,18 @@ from .server import Server, tune_gc
 
 SWITCH_INTERVAL_S = 0.0005
 """How soon the thread that writes to the disk gets the interpreter back to say that it is done."""
+
+
+class Extension(Protocol):
+    """Something that runs beside the broker in its process and its loop, such as the operators' side."""
+
+    async def start(self, server: Server) -> None:
+        """Begin, once the server runs. Raises what a server's start raises."""
+        ...
+
+    async def stop(self) -> None:
+        """End, before the server does."""
+        ...
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -55,8 +68,8 @@ def read_settings(argv: Sequence[str]) -> Settings:
     return load(path, os.environ, overrides)
 
 
-async def serve(settings: Settings) -> int:
-    """Run until SIGTERM or SIGINT; the exit status."""
+async def serve(settings: Settings, extensions: Sequence[Extension] = ()) -> int:
+    """Run until SIGTERM or SIGINT; the exit status. Extensions start after the server and stop before it."""
     logger = set_up(settings)
 
     def log(level: str, text: str) -> None:
@@ -70,7 +83,7 @@ async def serve(settings: Settings) -> int:
         loop.add_signal_handler(number, stopping.set)
     server = Server(settings, log)
     try:
-        await server.start()
+        await _start(server, extensions)
     except (StorageError, ListenError, PluginError, PluginFileError, OSError) as error:
         log("error", f"the node cannot start: {error}")
         print(f"strogoff: the node cannot start: {error}", file=sys.stderr)
@@ -83,12 +96,29 @@ async def serve(settings: Settings) -> int:
     print(f"strogoff: node {node.name} is ready", flush=True)
     await stopping.wait()
     log("notice", "stopping")
-    await server.stop()
+    await _stop(server, extensions)
     log("notice", "stopped")
     return 0
 
 
-def main(argv: Sequence[str]) -> int:
+async def _start(server: Server, extensions: Sequence[Extension]) -> None:
+    """Start all, or leave nothing running."""
+    await server.start()
+    for number, extension in enumerate(extensions):
+        try:
+            await extension.start(server)
+        except BaseException:
+            await _stop(server, extensions[:number])
+            raise
+
+
+async def _stop(server: Server, extensions: Sequence[Extension]) -> None:
+    for extension in reversed(extensions):
+        await extension.stop()
+    await server.stop()
+
+
+def main(argv: Sequence[str], extensions: Sequence[Extension] = ()) -> int:
     """Run the command; 1 if the node cannot start, 2 for a wrong command line."""
     try:
         settings = read_settings(argv)
@@ -96,4 +126,4 @@ def main(argv: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return 1
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    return uvloop.run(serve(settings))
+    return uvloop.run(serve(settings, extensions))

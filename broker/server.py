@@ -22,15 +22,18 @@ from ..storage.leveldb import LevelDBEngine, LevelDBOptions
 from ..storage.memory import VolatileMemoryEngine
 from ..storage.store import Store
 from .builtin_plugins import BuiltinPlugins
+from .door import DoorOptions
 from .eventlog import EventLog
 from .events import Events
 from .hooks import Hooks, Refuse, Verdict
 from .listeners import Listeners
 from .node import Node, Ports
-from .options import from_settings
+from .runtime_settings import RuntimeSettings
 from .stats import StatsReporter
 from .systree import Systree
 
+CLOSE_GRACE_S = 1.0
+"""How long a stop waits for clients to take what was written to them."""
 STOP_S = 10.0
 """How long a stop waits for the disk."""
 _CLOCK_KEY = b"nclock"
@@ -50,9 +53,16 @@ class Server:
         self.settings = settings
         self.log = log
         self.hooks = Hooks(on_error=self._plugin_failed, spawn=self._spawn_task, within=_within)
-        self.listeners = Listeners(log)
+        crl_ms = settings["crl_refresh_interval"]
+        assert isinstance(crl_ms, int)
+        doors = DoorOptions(
+            write_buffer_bytes=int(settings["flow.out_buffer_bytes"]), crl_refresh_interval_s=crl_ms / 1000
+        )
+        self.listeners = Listeners(log, doors)
         self.node: Node
         self.store: Store
+        self.runtime: RuntimeSettings
+        self.systree: Systree
         self._loop: asyncio.AbstractEventLoop
         self._directory: DataDirectory | None = None
         self._engine: Engine | None = None
@@ -101,9 +111,13 @@ class Server:
             self._eventlog = EventLog.from_settings(settings, name, directory.boot, self.log)
             events.add(self._eventlog)
         ports = Ports(clock, self.store, self._soon, self._wake_port, self._spawn, random.SystemRandom(), self.log)
-        self.node = Node(name, directory.boot, from_settings(settings), self.hooks, events, ports)
+        self.runtime = RuntimeSettings(settings, self.store)
+        for problem in self.runtime.problems:
+            self.log("warning", problem)
+        self.node = Node(name, directory.boot, self.runtime.options, self.hooks, events, ports)
         self.node.open()
-        Systree(self.node).start()
+        self.systree = Systree(self.node)
+        self.systree.start()
         StatsReporter(self.node).start()
 
     def _make_engine(self, directory: DataDirectory) -> Engine:
@@ -121,9 +135,10 @@ class Server:
 
     async def stop(self) -> None:
         """Close the connections, commit everything, let go of the directory."""
-        await self.listeners.close(0)
         if hasattr(self, "node"):
             self.node.close()
+        await self.listeners.close(CLOSE_GRACE_S)
+        if hasattr(self, "node"):
             self.store.put(_CLOCK_KEY, self.node.clock.now_ms().to_bytes(8, "big"))
             await self._flush()
         if self._plugins is not None:

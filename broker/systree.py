@@ -8,6 +8,7 @@ from .message import Message
 
 if TYPE_CHECKING:
     from .node import Node
+    from .timers import Timer
 
 
 class Systree:
@@ -15,12 +16,14 @@ class Systree:
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self._timer: Timer | None = None
 
     def start(self) -> None:
-        """Publish from now on; each round sets the time of the next."""
+        """Publish from now on, as the options are now; each round sets the time of the next."""
         options = self._node.options
+        self._node.timers.cancel(self._timer)
         if options.systree_enabled and options.systree_interval_ms > 0:
-            self._node.timers.at(self._node.now + options.systree_interval_ms, self._round)
+            self._timer = self._node.timers.at(self._node.now + options.systree_interval_ms, self._round)
 
     def _round(self) -> None:
         self.publish()

@@ -1,0 +1,16 @@
+"""Every command that there is, in the order of `vmq-admin --help`."""
+
+from __future__ import annotations
+
+from .commands import listener, metrics, node, plugin, retain, session, settings
+from .words import Command
+
+COMMANDS: tuple[Command, ...] = (
+    *node.COMMANDS,
+    *session.COMMANDS,
+    *retain.COMMANDS,
+    *listener.COMMANDS,
+    *plugin.COMMANDS,
+    *metrics.COMMANDS,
+    *settings.COMMANDS,
+)

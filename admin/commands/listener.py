@@ -1,0 +1,203 @@
+"""`listener`: opening, suspending and showing listeners while the node runs."""
+
+from __future__ import annotations
+
+from ...broker.hooks import PluginError
+from ...broker.listener import ListenerRow
+from ...broker.sockets import ListenError
+from ...configs import ConfigError, ListenerSettings, Settings, load
+from ..context import Context
+from ..http_listeners import TYPES as HTTP_TYPES
+from ..reply import DONE, Cell, CommandError, Part, Table
+from ..words import Call, Command, Flag, Key, number
+
+_ADDRESS = Key("address", "IP address, or local:/PATH for a unix socket")
+_PORT = Key("port", "port; 0 with a unix socket", number)
+_BASIC = ("type", "status", "address", "port", "mountpoint", "max_conns", "active_conns", "all_conns")
+_TLS = {
+    "tls_version": "tls_versions",
+    "certfile": "certfile",
+    "cafile": "cafile",
+    "keyfile": "keyfile",
+    "require_certificate": "require_certificate",
+    "use_identity_as_username": "use_identity_as_username",
+    "psk_support": "psk_support",
+    "pskfile": "pskfile",
+}
+_MQTT = {
+    "allowed_protocol_versions": "allowed_protocol_versions",
+    "allow_anonymous_override": "allow_anonymous_override",
+}
+"""Column -> field of the settings."""
+_SWITCHES = {
+    "proxy_protocol": "expect a PROXY header",
+    "proxy_protocol_use_cn_as_username": "the user name is the name in the PROXY header's certificate",
+    "proxy_xff_support": "believe X-Forwarded-For of trusted proxies",
+    "proxy_xff_use_cn_as_username": "the user name is what the trusted proxy says",
+    "require_certificate": "demand a certificate of clients",
+    "use_identity_as_username": "the user name is the certificate's common name",
+    "forward_connection_opts": "tell authentication plugins how the client is connected",
+    "allow_anonymous_override": "take clients of this listener without authentication",
+}
+_VALUES = {
+    "mountpoint": "the mountpoint of its clients",
+    "max_connections": "most connections, or infinity",
+    "tls_handshake_timeout": "milliseconds",
+    "proxy_xff_trusted_intermediate": "addresses of trusted proxies, separated by semicolons",
+    "proxy_xff_cn_header": "the header with the user name",
+    "allowed_protocol_versions": "such as 3,4,5",
+    "http_modules": "what an HTTP listener serves",
+    "cafile": "CA certificates, PEM",
+    "certfile": "certificate, PEM",
+    "keyfile": "private key, PEM",
+    "keypasswd": "password of the key",
+    "ciphers": "in the notation of OpenSSL",
+    "crlfile": "revocation list, PEM",
+    "tls_version": "such as tlsv1.2,tlsv1.3",
+    "auth_plugins": "the plugins that authenticate, separated by commas",
+    "authz_plugins": "the plugins that authorise, separated by commas",
+}
+_SHORT = {"mountpoint": "m"}
+
+
+async def _show(context: Context, call: Call) -> list[Part]:
+    extra = {**(_TLS if call.has("tls") else {}), **(_MQTT if call.has("mqtt") else {})}
+    table = Table((*_BASIC, *extra), [])
+    for row in [*context.server.listeners.show(), *context.http.show()]:
+        settings = _settings_of(context, row)
+        more = [_shown(getattr(settings, field)) for field in extra.values()]
+        table.rows.append((*(_basic(row, name) for name in _BASIC), *more))
+    return [table]
+
+
+def _settings_of(context: Context, row: ListenerRow) -> ListenerSettings:
+    source = context.http if row.type in HTTP_TYPES else context.server.listeners
+    return source.find(row.key).settings
+
+
+def _basic(row: ListenerRow, name: str) -> Cell:
+    value: Cell = getattr(row, name)
+    return "infinity" if name == "max_conns" and value is None else value
+
+
+def _shown(value: object) -> Cell:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return value if isinstance(value, str | int) else str(value)
+
+
+async def _start(context: Context, call: Call) -> list[Part]:
+    settings = _wanted(context.server.settings, call)
+    for chain in (settings.auth_plugins, settings.authz_plugins):
+        try:
+            context.server.hooks.check_chain(chain or ())
+        except PluginError as error:
+            raise CommandError(str(error)) from None
+    listeners = context.http if settings.type in HTTP_TYPES else context.server.listeners
+    await listeners.add(settings)
+    return [DONE]
+
+
+def _wanted(known: Settings, call: Call) -> ListenerSettings:
+    """The listener that the flags describe, checked as the configuration is; what they leave open is as configured."""
+    tls, websocket, http = call.has("ssl"), call.has("websocket"), call.has("http")
+    if websocket and http:
+        raise CommandError("--websocket and --http exclude each other.")
+    type_ = {(False, False): "tcp", (True, False): "ws", (False, True): "http"}[websocket, http]
+    if tls:
+        type_ = {"tcp": "ssl", "ws": "wss", "http": "https"}[type_]
+    address, port = call.keys["address"], call.keys["port"]
+    name = "".join(char if char.isalnum() else "_" for char in f"{address}_{port}")
+    key = f"listener.{type_}.{name}"
+    lines = _common(known)
+    lines[key] = f"[{address}]:{port}" if ":" in address and not address.startswith("local:") else f"{address}:{port}"
+    for flag, value in call.flags:
+        if flag not in ("ssl", "websocket", "http"):
+            lines[f"{key}.{flag}"] = value if value is not None else "on"
+    try:
+        return next(each for each in load(None, {}, lines).listeners() if each.key == key)
+    except ConfigError as error:
+        said = [
+            f"{problem.message}{f', expected {problem.expected}' if problem.expected else ''}"
+            for problem in error.problems
+        ]
+        names = [problem.key.removeprefix(key).lstrip(".") or "address" for problem in error.problems]
+        raise CommandError("\n".join(f"{name}: {text}." for name, text in zip(names, said, strict=True))) from None
+
+
+def _common(known: Settings) -> dict[str, str]:
+    """What is configured for all listeners, or for all of a type, and the plugins that listeners may name."""
+    found = {}
+    for name in known:
+        setting = known.explicit(name)
+        assert setting is not None
+        listeners = name.startswith("listener.") and "$name" not in setting.key.name
+        if listeners or name.startswith("plugins.") or name in ("tcp_listen_options", "max_ws_frame_size"):
+            found[name] = setting.value if isinstance(setting.value, str) else setting.line.text
+    return found
+
+
+async def _stop(context: Context, call: Call) -> list[Part]:
+    address, mqtt = _which(context, call)
+    if mqtt:
+        await context.server.listeners.stop(address, call.has("kill_sessions"))
+    else:
+        await context.http.stop(address)
+    return [DONE]
+
+
+async def _restart(context: Context, call: Call) -> list[Part]:
+    address, mqtt = _which(context, call)
+    await (context.server.listeners.restart(address) if mqtt else context.http.restart(address))
+    return [DONE]
+
+
+async def _delete(context: Context, call: Call) -> list[Part]:
+    address, mqtt = _which(context, call)
+    await (context.server.listeners.delete(address) if mqtt else context.http.delete(address))
+    return [DONE]
+
+
+def _which(context: Context, call: Call) -> tuple[str, bool]:
+    """The address as listeners know it, and whether it is one for MQTT. ListenError if there is none."""
+    address, port = call.keys["address"], call.keys["port"]
+    ipv6 = ":" in address and not address.startswith(("[", "local:"))
+    written = f"[{address}]:{port}" if ipv6 else f"{address}:{port}"
+    try:
+        context.http.find(written)
+    except ListenError:
+        context.server.listeners.find(written)
+        return written, True
+    return written, False
+
+
+COMMANDS = (
+    Command(
+        "listener show",
+        "All listeners.",
+        _show,
+        flags=(Flag("tls", "their TLS settings too", "t"), Flag("mqtt", "their MQTT settings too", "m")),
+    ),
+    Command(
+        "listener start",
+        "Open a listener until the node stops; what must stay belongs into vernemq.conf.",
+        _start,
+        keys=(_ADDRESS, _PORT),
+        flags=(
+            Flag("ssl", "with TLS"),
+            Flag("websocket", "for MQTT over WebSocket", "ws"),
+            Flag("http", "for HTTP"),
+            *(Flag(name, text) for name, text in _SWITCHES.items()),
+            *(Flag(name, text, _SHORT.get(name, ""), "VALUE") for name, text in _VALUES.items()),
+        ),
+    ),
+    Command(
+        "listener stop",
+        "Suspend a listener: its port is closed, MQTT connections stay.",
+        _stop,
+        keys=(_ADDRESS, _PORT),
+        flags=(Flag("kill_sessions", "close its connections too", "k"),),
+    ),
+    Command("listener restart", "Resume a listener that was stopped.", _restart, keys=(_ADDRESS, _PORT)),
+    Command("listener delete", "Stop a listener and forget it.", _delete, keys=(_ADDRESS, _PORT)),
+)

@@ -1,0 +1,57 @@
+"""What a command may use: the server, the HTTP listeners, the metrics, and a way to let others in between."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ..broker.server import Server
+
+if TYPE_CHECKING:
+    from ..broker.node import Node
+    from .http_listeners import HttpListeners
+    from .metrics import Metrics
+
+TURN_S = 0.005
+"""How long a command may work before the loop gets its turn."""
+COMMIT_S = 10.0
+
+
+class Context:
+    """The node as commands see it; belongs to the node's event loop."""
+
+    def __init__(self, server: Server, http: HttpListeners, metrics: Metrics) -> None:
+        self.server = server
+        self.http = http
+        self.metrics = metrics
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def node(self) -> Node:
+        """The broker core."""
+        return self.server.node
+
+    def pace(self) -> Pace:
+        """For one long piece of work: see `Pace`."""
+        return Pace(self._loop)
+
+    async def committed(self) -> None:
+        """Wait until what was changed is safe. TimeoutError if the disk does not take it."""
+        done = asyncio.Event()
+        self.node.store.flush(done.set)
+        async with asyncio.timeout(COMMIT_S):
+            await done.wait()
+
+
+class Pace:
+    """`await pace.breathe()` between steps: lets the loop go on when `TURN_S` seconds of work have passed."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._since = loop.time()
+
+    async def breathe(self) -> None:
+        """Give the loop its turn if it is due."""
+        if self._loop.time() - self._since >= TURN_S:
+            await asyncio.sleep(0)
+            self._since = self._loop.time()

@@ -1,0 +1,70 @@
+"""Metrics in Prometheus' text format 0.0.4.
+
+Written by hand, because `prometheus_client` ends the name of every counter with `_total`, and VerneMQ's names, on which
+dashboards depend, do not. What is in its own registry is added under the names that it has there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from prometheus_client import REGISTRY, CollectorRegistry
+
+from .metric_names import described
+from .metrics import Metric
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_SUFFIXES = {"counter": "_total", "info": "_info"}
+"""Type of a family -> what stands behind its name."""
+_TYPES = {"unknown": "untyped", "info": "gauge", "stateset": "gauge", "gaugehistogram": "histogram"}
+"""Types that the format does not know -> the nearest that it does."""
+
+
+def exposition(rows: Iterable[Metric], namespace: str, node: str) -> str:
+    """All series with the prefix `namespace` and the label `node`; `rows` holds those of one metric together."""
+    lines: list[str] = []
+    last = ""
+    for row in rows:
+        name = namespace + row.name
+        if name != last:
+            lines += _head(name, row.type, described(row.name)[1])
+            last = name
+        lines.append(_sample(name, (("node", node), *row.labels), row.value))
+    return "\n".join(lines) + "\n"
+
+
+def process_exposition(node: str, registry: CollectorRegistry = REGISTRY) -> str:
+    """The registry of `prometheus_client`: the process, the interpreter, and whatever plugins measure with it.
+
+    Reads /proc, which takes long with many connections: not in the loop.
+    """
+    lines: list[str] = []
+    for family in registry.collect():
+        kind = _TYPES.get(family.type, family.type)
+        lines += _head(family.name + _SUFFIXES.get(family.type, ""), kind, family.documentation)
+        for sample in family.samples:
+            if not sample.name.endswith("_created"):
+                lines.append(_sample(sample.name, (("node", node), *sample.labels.items()), sample.value))
+    return "\n".join(lines) + "\n"
+
+
+def _head(name: str, kind: str, meaning: str) -> list[str]:
+    return [f"# HELP {name} {meaning.replace(chr(92), chr(92) * 2).replace(chr(10), ' ')}", f"# TYPE {name} {kind}"]
+
+
+def _sample(name: str, labels: Iterable[tuple[str, str]], value: float) -> str:
+    inside = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels)
+    return f"{name}{{{inside}}} {_number(value)}"
+
+
+def _number(value: float) -> str:
+    if isinstance(value, int):
+        return str(value)
+    if math.isfinite(value):
+        return repr(float(value))
+    return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

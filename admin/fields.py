@@ -1,0 +1,61 @@
+"""Fields of `show` commands as flags: `--field` selects a column, `--field=VALUE` filters too, `--field=~REGEX` too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .reply import Cell, CommandError
+from .words import Call, Flag
+
+Row = dict[str, Cell]
+Test = Callable[[Cell], bool]
+
+NOT_FIELDS = ("limit", "rowtimeout")
+
+
+def field_flags(fields: Iterable[str]) -> tuple[Flag, ...]:
+    """A flag for each field, and the bound on the number of rows."""
+    return tuple(
+        Flag(name, "this column; with a value only the rows that have it", value="VALUE|~REGEX", optional=True)
+        for name in fields
+    )
+
+
+class Query:
+    """Which columns of which rows are wanted; all filters must hold."""
+
+    def __init__(self, call: Call, default: tuple[str, ...]) -> None:
+        asked = [(name, value) for name, value in call.flags if name not in NOT_FIELDS]
+        self.columns = tuple(dict.fromkeys(name for name, _ in asked)) or default
+        self.limit: int = call.flag("limit", 100)
+        self._tests = [(name, _test(name, value)) for name, value in asked if value is not None]
+
+    def wants(self, *fields: str) -> bool:
+        """Whether one of these fields is shown or filtered by."""
+        return any(name in self.columns for name in fields)
+
+    def holds(self, row: Row) -> bool:
+        """Whether all filters on the fields of this (partial) row hold."""
+        return all(test(row[name]) for name, test in self._tests if name in row)
+
+    def cells(self, row: Row) -> tuple[Cell, ...]:
+        """The row under the columns."""
+        return tuple(row.get(name) for name in self.columns)
+
+
+def _test(field: str, value: str) -> Test:
+    if not value.startswith("~"):
+        return lambda cell: _text(cell) == value
+    try:
+        pattern = re.compile(value[1:])
+    except (re.error, OverflowError) as error:
+        raise CommandError(f"--{field}: {value[1:]!r} is no regular expression: {error}.") from None
+    return lambda cell: pattern.search(_text(cell)) is not None
+
+
+def _text(cell: Any) -> str:
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    return "undefined" if cell is None else str(cell)

@@ -1,0 +1,181 @@
+"""The HTTP listeners of a node: opened, suspended and shown like those for MQTT, served by aiohttp (INV 1.1, 3)."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable, Iterable
+
+import msgspec
+from aiohttp import web
+
+from ..broker.listener import ListenerRow
+from ..broker.sockets import ListenError, backlog, bind, cannot_listen
+from ..broker.tls import TlsError, make_context
+from ..configs import ListenerSettings
+
+TYPES = ("http", "https")
+_CLOSE_TURNS = 100
+"""uvloop closes a listening socket one or two turns later; this many are enough, and an end."""
+
+Pages = Callable[[ListenerSettings], web.Application]
+"""Makes what a listener serves."""
+
+
+class _Refuse(asyncio.Protocol):
+    """A connection above `max_connections`."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
+
+
+class HttpListener:
+    """One of them, running or stopped."""
+
+    def __init__(self, settings: ListenerSettings, pages: Pages) -> None:
+        self.settings = settings
+        self._pages = pages
+        self._runner: web.AppRunner | None = None
+        self._server: asyncio.Server | None = None
+        self._socket: socket.socket | None = None
+        self._accepted = 0
+
+    @property
+    def running(self) -> bool:
+        """Whether it accepts connections."""
+        return self._server is not None
+
+    def row(self) -> ListenerRow:
+        """What there is to show."""
+        settings = self.settings
+        return ListenerRow(
+            settings.key,
+            settings.type,
+            "running" if self.running else "stopped",
+            f"local:{settings.unix_path}" if settings.unix_path is not None else settings.host,
+            settings.port,
+            settings.mountpoint,
+            settings.max_connections,
+            self._active,
+            self._accepted,
+        )
+
+    @property
+    def _active(self) -> int:
+        server = self._runner.server if self._runner is not None else None
+        return len(server.connections) if server is not None else 0
+
+    async def start(self) -> None:
+        """Listen. Raises `ListenError`; then it is stopped as before."""
+        if self._server is not None:
+            return
+        settings = self.settings
+        if settings.proxy_protocol:
+            raise cannot_listen(settings, "HTTP listeners do not read PROXY headers; set proxy_protocol = off")
+        context: ssl.SSLContext | None = None
+        if settings.uses_tls:
+            try:
+                context = make_context(settings)
+            except TlsError as error:
+                raise cannot_listen(settings, str(error)) from None
+        listening = bind(settings)
+        runner = web.AppRunner(
+            self._pages(settings),
+            access_log=None,
+            max_line_size=settings.max_request_line_length,
+            max_field_size=settings.max_header_value_length,
+        )
+        await runner.setup()
+        handshake_s = settings.tls_handshake_timeout_s if context is not None else None
+        self._server = await asyncio.get_running_loop().create_server(
+            self._connection,
+            sock=listening,
+            backlog=backlog(settings),
+            ssl=context,
+            ssl_handshake_timeout=handshake_s,
+        )
+        self._runner = runner
+        self._socket = listening
+        if settings.unix_path is None:
+            self.settings = msgspec.structs.replace(settings, port=listening.getsockname()[1])
+
+    def _connection(self) -> asyncio.Protocol:
+        assert self._runner is not None and self._runner.server is not None
+        limit = self.settings.max_connections
+        if limit is not None and self._active >= limit:
+            return _Refuse()
+        self._accepted += 1
+        return self._runner.server()
+
+    async def stop(self) -> None:
+        """Close the port and the connections: no session hangs on them."""
+        server, self._server = self._server, None
+        runner, self._runner = self._runner, None
+        listening, self._socket = self._socket, None
+        if server is not None:
+            server.close()
+        for _ in range(_CLOSE_TURNS):
+            if listening is None or listening.fileno() == -1:
+                break
+            await asyncio.sleep(0)
+        if runner is not None:
+            await runner.cleanup()
+
+
+class HttpListeners:
+    """All of a node, by key."""
+
+    def __init__(self, log: Callable[[str, str], None]) -> None:
+        self._log = log
+        self._listeners: dict[str, HttpListener] = {}
+        self._pages: Pages | None = None
+
+    async def start(self, settings: Iterable[ListenerSettings], pages: Pages) -> None:
+        """Open those among the configured listeners that are for HTTP; the first that fails raises `ListenError`."""
+        self._pages = pages
+        for one in settings:
+            if one.type in TYPES:
+                await self.add(one)
+
+    async def add(self, settings: ListenerSettings) -> ListenerRow:
+        """Open one more. Raises `ListenError`; the others go on."""
+        assert self._pages is not None, "start comes first"
+        if settings.key in self._listeners:
+            raise ListenError(f"{settings.key}: there is a listener of that name")
+        listener = HttpListener(settings, self._pages)
+        await listener.start()
+        self._listeners[settings.key] = listener
+        self._log("info", f"{settings.key}: listening on {listener.settings.address}")
+        return listener.row()
+
+    async def stop(self, which: str) -> None:
+        """Suspend one."""
+        await self.find(which).stop()
+
+    async def restart(self, which: str) -> None:
+        """Resume one, on the port that it had."""
+        await self.find(which).start()
+
+    async def delete(self, which: str) -> None:
+        """Stop one and forget it."""
+        listener = self.find(which)
+        await listener.stop()
+        del self._listeners[listener.settings.key]
+
+    def find(self, which: str) -> HttpListener:
+        """By key or `HOST:PORT`. Raises `ListenError`."""
+        for key, listener in self._listeners.items():
+            if which in (key, listener.settings.address):
+                return listener
+        raise ListenError(f"there is no listener {which}")
+
+    def show(self) -> list[ListenerRow]:
+        """All, in the order in which they were opened."""
+        return [listener.row() for listener in self._listeners.values()]
+
+    async def close(self) -> None:
+        """Stop all."""
+        for listener in self._listeners.values():
+            await listener.stop()
+        self._listeners.clear()

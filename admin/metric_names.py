@@ -1,0 +1,197 @@
+"""The metrics under VerneMQ's names: type and meaning of each, and the values of their labels (INV 4)."""
+
+from __future__ import annotations
+
+from ..mqtt.reasons import ReasonCode
+
+COUNTER, GAUGE = "counter", "gauge"
+
+COUNTERS = {
+    "mqtt_connect_received": "CONNECT packets received.",
+    "mqtt_connack_sent": "CONNACK packets sent, by return or reason code.",
+    "mqtt_publish_received": "PUBLISH packets received.",
+    "mqtt_publish_sent": "PUBLISH packets sent.",
+    "mqtt_puback_received": "PUBACK packets received.",
+    "mqtt_puback_sent": "PUBACK packets sent.",
+    "mqtt_pubrec_received": "PUBREC packets received.",
+    "mqtt_pubrec_sent": "PUBREC packets sent.",
+    "mqtt_pubrel_received": "PUBREL packets received.",
+    "mqtt_pubrel_sent": "PUBREL packets sent.",
+    "mqtt_pubcomp_received": "PUBCOMP packets received.",
+    "mqtt_pubcomp_sent": "PUBCOMP packets sent.",
+    "mqtt_subscribe_received": "SUBSCRIBE packets received.",
+    "mqtt_suback_sent": "SUBACK packets sent.",
+    "mqtt_unsubscribe_received": "UNSUBSCRIBE packets received.",
+    "mqtt_unsuback_sent": "UNSUBACK packets sent.",
+    "mqtt_pingreq_received": "PINGREQ packets received.",
+    "mqtt_pingresp_sent": "PINGRESP packets sent.",
+    "mqtt_disconnect_received": "DISCONNECT packets received, by reason code.",
+    "mqtt_disconnect_sent": "DISCONNECT packets sent, by reason code.",
+    "mqtt_auth_received": "AUTH packets received, by reason code.",
+    "mqtt_auth_sent": "AUTH packets sent, by reason code.",
+    "mqtt_publish_auth_error": "Publishes that were not authorised.",
+    "mqtt_subscribe_auth_error": "Subscriptions that were not authorised.",
+    "mqtt_invalid_msg_size_error": "Packets larger than is allowed.",
+    "mqtt_publish_error": "Publishes that failed, as in a netsplit.",
+    "mqtt_subscribe_error": "Subscriptions that failed, as in a netsplit.",
+    "mqtt_unsubscribe_error": "Removals of subscriptions that failed, as in a netsplit.",
+    "mqtt_puback_invalid_error": "PUBACK packets for messages that are not in flight.",
+    "mqtt_pubrec_invalid_error": "PUBREC packets for messages that are not in flight.",
+    "mqtt_pubcomp_invalid_error": "PUBCOMP packets for messages that are not in flight.",
+    "client_keepalive_expired": "Clients that were silent for one and a half keep alive intervals.",
+    "queue_setup": "Sessions begun.",
+    "queue_initialized_from_storage": "Sessions that were on the disk when the node started.",
+    "queue_teardown": "Sessions ended.",
+    "queue_message_in": "Messages that entered a queue.",
+    "queue_message_out": "Messages that left a queue.",
+    "queue_message_drop": "Messages dropped from queues.",
+    "queue_message_drop_by_reason": "Messages dropped from queues, by reason.",
+    "queue_message_expired": "Messages that expired before they could be sent.",
+    "queue_message_unhandled": "QoS 0 messages for sessions without a connection.",
+    "router_matches_local": "Sessions of this node to which messages were routed.",
+    "router_matches_remote": "Other nodes to which messages were routed.",
+    "socket_open": "Client connections opened.",
+    "socket_close": "Client connections closed.",
+    "socket_close_timeout": "Connections that did not end in time and were cut off.",
+    "socket_error": "Connections that ended with an error.",
+    "bytes_received": "Bytes received from clients.",
+    "bytes_sent": "Bytes sent to clients.",
+    "connections_refused": "Connections refused because a listener had max_connections.",
+    "proxy_protocol_error": "Connections closed because of a missing or wrong PROXY header.",
+    "tls_handshake_error": "TLS handshakes that failed.",
+    "websocket_error": "WebSocket upgrades refused, and connections that broke WebSocket's rules.",
+    "system_wallclock": "Milliseconds since the node was started.",
+    "system_runtime": "Milliseconds of CPU time that the process has used.",
+    "system_context_switches": "Context switches of the process.",
+    "system_gc_count": "Runs of the garbage collector.",
+}
+"""Name -> meaning."""
+
+GAUGES = {
+    "router_subscriptions": "Subscriptions.",
+    "retain_messages": "Retained messages.",
+    "retain_memory": "Bytes of memory that retained messages take, about.",
+    "queue_processes": "Sessions, with and without a connection.",
+    "active_mqtt_connections": "Connections of TCP and TLS listeners.",
+    "active_mqttws_connections": "Connections of WebSocket listeners.",
+    "total_active_connections": "Client connections.",
+    "vm_memory_total": "Bytes of memory that the process takes (resident set).",
+}
+"""Name -> meaning."""
+
+_LABELS = {
+    ReasonCode.DISCONNECT_WITH_WILL_MESSAGE: "disconnect_with_will_msg",
+    ReasonCode.RE_AUTHENTICATE: "reauthenticate",
+    ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR: "impl_specific_error",
+    ReasonCode.BAD_USER_NAME_OR_PASSWORD: "bad_username_or_password",
+    ReasonCode.PACKET_IDENTIFIER_IN_USE: "packet_id_in_use",
+    ReasonCode.PACKET_IDENTIFIER_NOT_FOUND: "packet_id_not_found",
+    ReasonCode.RECEIVE_MAXIMUM_EXCEEDED: "receive_max_exceeded",
+    ReasonCode.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED: "shared_subs_not_supported",
+    ReasonCode.MAXIMUM_CONNECT_TIME: "max_connect_time",
+    ReasonCode.SUBSCRIPTION_IDENTIFIERS_NOT_SUPPORTED: "subscription_ids_not_supported",
+    ReasonCode.WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED: "wildcard_subs_not_supported",
+}
+"""Reason codes that VerneMQ abbreviates."""
+
+RETURN_CODES = (
+    "success",
+    "unsupported_protocol_version",
+    "client_identifier_not_valid",
+    "server_unavailable",
+    "bad_username_or_password",
+    "not_authorized",
+)
+"""CONNACK of 3.1 and 3.1.1, by number."""
+
+_AUTH = ("success", "continue_authentication", "reauthenticate")
+REASONS: dict[str, tuple[str, ...]] = {
+    "mqtt_connack_sent": (
+        "success",
+        "unspecified_error",
+        "malformed_packet",
+        "protocol_error",
+        "impl_specific_error",
+        "unsupported_protocol_version",
+        "client_identifier_not_valid",
+        "bad_username_or_password",
+        "not_authorized",
+        "server_unavailable",
+        "server_busy",
+        "banned",
+        "bad_authentication_method",
+        "topic_name_invalid",
+        "packet_too_large",
+        "quota_exceeded",
+        "payload_format_invalid",
+        "retain_not_supported",
+        "qos_not_supported",
+        "use_another_server",
+        "server_moved",
+        "connection_rate_exceeded",
+    ),
+    "mqtt_disconnect_received": (
+        "normal_disconnect",
+        "disconnect_with_will_msg",
+        "unspecified_error",
+        "malformed_packet",
+        "protocol_error",
+        "impl_specific_error",
+        "topic_name_invalid",
+        "receive_max_exceeded",
+        "topic_alias_invalid",
+        "packet_too_large",
+        "message_rate_too_high",
+        "quota_exceeded",
+        "administrative_action",
+        "payload_format_invalid",
+    ),
+    "mqtt_disconnect_sent": (
+        "normal_disconnect",
+        "unspecified_error",
+        "malformed_packet",
+        "protocol_error",
+        "impl_specific_error",
+        "not_authorized",
+        "server_busy",
+        "server_shutting_down",
+        "keep_alive_timeout",
+        "session_taken_over",
+        "topic_filter_invalid",
+        "topic_name_invalid",
+        "receive_max_exceeded",
+        "topic_alias_invalid",
+        "packet_too_large",
+        "message_rate_too_high",
+        "quota_exceeded",
+        "administrative_action",
+        "payload_format_invalid",
+        "retain_not_supported",
+        "qos_not_supported",
+        "use_another_server",
+        "server_moved",
+        "shared_subs_not_supported",
+        "connection_rate_exceeded",
+        "max_connect_time",
+        "subscription_ids_not_supported",
+        "wildcard_subs_not_supported",
+    ),
+    "mqtt_auth_sent": _AUTH,
+    "mqtt_auth_received": _AUTH,
+}
+"""Metric of MQTT 5 -> the reason codes that it may have; each is a series from the start."""
+
+
+def reason_label(metric: str, name: str) -> str:
+    """VerneMQ's name of a reason code, `name` being ours in small letters."""
+    code = ReasonCode[name.upper()]
+    if code == 0 and "disconnect" in metric:
+        return "normal_disconnect"
+    return _LABELS.get(code, name)
+
+
+def described(name: str) -> tuple[str, str]:
+    """Type and meaning of a metric."""
+    if name in GAUGES:
+        return GAUGE, GAUGES[name]
+    return COUNTER, COUNTERS.get(name, "")

@@ -1,0 +1,118 @@
+"""The metrics of a node, gathered when somebody asks, for vmq-admin and for Prometheus alike (INV 4).
+
+Counters count since the start of the node, or since `reset`. A reset is a matter of this view alone: the event log and
+`$SYS` go on with the totals since the start.
+"""
+
+from __future__ import annotations
+
+import gc
+import resource
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from ..broker.operations import retained_bytes
+from ..broker.server import Server
+from .metric_names import COUNTER, REASONS, RETURN_CODES, described, reason_label
+
+_STATM = Path("/proc/self/statm")
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Metric(msgspec.Struct, frozen=True):
+    """One series and its value; `type` is counter or gauge."""
+
+    type: str
+    name: str
+    labels: Labels
+    value: int
+
+
+class Metrics:
+    """What there is to measure in one node."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._zero: dict[tuple[str, Labels], int] = {}
+
+    def rows(self) -> list[Metric]:
+        """All series; those of one metric stand together."""
+        values = dict.fromkeys(_expected(), 0)
+        for name, labels, value in self._counters():
+            key = (name, labels)
+            values[key] = values.get(key, 0) + value
+        counted = [Metric(COUNTER, *key, value - self._zero.get(key, 0)) for key, value in values.items()]
+        order = {name: place for place, name in enumerate(dict.fromkeys(row.name for row in counted))}
+        counted.sort(key=lambda row: order[row.name])
+        return counted + [Metric(described(name)[0], name, (), value) for name, value in self._gauges()]
+
+    def totals(self) -> dict[str, int]:
+        """Metric -> value, added up over labels."""
+        totals: dict[str, int] = {}
+        for row in self.rows():
+            totals[row.name] = totals.get(row.name, 0) + row.value
+        return totals
+
+    def reset(self) -> None:
+        """Count from zero again."""
+        self._zero.clear()
+        self._zero = {(row.name, row.labels): row.value for row in self.rows() if row.type == COUNTER}
+
+    def _counters(self) -> Iterator[tuple[str, Labels, int]]:
+        server = self._server
+        for name, labels, value in server.node.counters.rows():
+            yield name, _labels(name, labels), value
+        for name, value in server.listeners.traffic.rows():
+            # a socket counts as open from the moment it speaks MQTT, as in `$SYS`
+            if name not in ("socket_open", "socket_close"):
+                yield name, (), value
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        yield "system_wallclock", (), round((time.time() - server.started_s) * 1000)
+        yield "system_runtime", (), round((usage.ru_utime + usage.ru_stime) * 1000)
+        yield "system_context_switches", (), usage.ru_nvcsw + usage.ru_nivcsw
+        yield "system_gc_count", (), sum(generation["collections"] for generation in gc.get_stats())
+
+    def _gauges(self) -> Iterator[tuple[str, int]]:
+        node, listeners = self._server.node, self._server.listeners
+        yield "router_subscriptions", node.router.subscriptions
+        yield "retain_messages", node.retained_count
+        yield "retain_memory", retained_bytes(node)
+        yield "queue_processes", len(node.slots)
+        yield "active_mqtt_connections", listeners.active("tcp", "ssl")
+        yield "active_mqttws_connections", listeners.active("ws", "wss")
+        yield "total_active_connections", len(node.fronts)
+        yield "vm_memory_total", _resident_bytes()
+
+
+def _expected() -> Iterator[tuple[str, Labels]]:
+    """The series with labels that exist before they have happened, so that a rate can be computed from the first."""
+    for code in RETURN_CODES:
+        yield "mqtt_connack_sent", (("mqtt_version", "4"), ("return_code", code))
+    yield "mqtt_disconnect_received", (("mqtt_version", "4"),)
+    for name, reasons in REASONS.items():
+        for reason in reasons:
+            yield name, (("mqtt_version", "5"), ("reason_code", reason))
+
+
+def _labels(name: str, labels: dict[str, str]) -> Labels:
+    """VerneMQ's labels."""
+    found = dict(labels)
+    if "reason_code" in found:
+        found["reason_code"] = reason_label(name, found["reason_code"])
+    if "return_code" in found:
+        number = int(found.pop("return_code"))
+        if name == "mqtt_connack_sent":
+            found["return_code"] = RETURN_CODES[number]
+    return tuple(found.items())
+
+
+def _resident_bytes() -> int:
+    try:
+        return int(_STATM.read_text().split()[1]) * resource.getpagesize()
+    except OSError:
+        # only Linux has it; elsewhere the highest so far is the best that there is
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

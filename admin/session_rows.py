@@ -1,0 +1,107 @@
+"""The rows of `session show`: what is known of sessions, read only as far as it is asked for (INV 2.2)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from ..broker.operations import queue_size, queued_messages
+from .context import Context, Pace
+from .fields import Query, Row
+
+if TYPE_CHECKING:
+    from ..broker.session import Session
+
+SESSION = (
+    "node",
+    "mountpoint",
+    "client_id",
+    "user",
+    "peer_host",
+    "peer_port",
+    "protocol",
+    "is_online",
+    "is_offline",
+    "statename",
+    "num_sessions",
+    "clean_session",
+    "waiting_acks",
+)
+QUEUE = ("queue_size", "online_messages", "offline_messages")
+SUBSCRIPTION = ("topic", "qos", "rap", "no_local")
+MESSAGE = ("msg_ref", "msg_qos", "routing_key", "dup", "payload")
+FIELDS = (*SESSION, *QUEUE, *SUBSCRIPTION, *MESSAGE)
+DEFAULT = ("client_id", "is_online", "mountpoint", "peer_host", "peer_port", "user")
+
+
+async def rows(context: Context, query: Query) -> AsyncIterator[Row]:
+    """All rows that fit: one for each session, or for each of its subscriptions or messages if those are asked for."""
+    pace = context.pace()
+    for session in context.node.slots:
+        await pace.breathe()
+        if session.ending:
+            continue
+        row = _session(context.node.name, session)
+        if not query.holds(row):
+            continue
+        if query.wants(*QUEUE):
+            row |= await _queue(session, pace)
+        async for whole in _with_details(session, row, query, pace):
+            if query.holds(whole):
+                yield whole
+
+
+def _session(node: str, session: Session) -> Row:
+    front = session.front
+    return {
+        "node": node,
+        "mountpoint": session.mountpoint,
+        "client_id": session.client_id,
+        "user": session.username,
+        "peer_host": front.peer[0] if front is not None else None,
+        "peer_port": front.peer[1] if front is not None else None,
+        "protocol": session.version,
+        "is_online": front is not None,
+        "is_offline": front is None,
+        "statename": "online" if front is not None else "offline",
+        "num_sessions": int(front is not None),
+        "clean_session": not session.durable,
+        "waiting_acks": len(session.queue.inflight),
+    }
+
+
+async def _queue(session: Session, pace: Pace) -> Row:
+    size = 0
+    for step in queue_size(session.queue):
+        if step is None:
+            await pace.breathe()
+        else:
+            size = step
+    online = session.online
+    return {"queue_size": size, "online_messages": size if online else 0, "offline_messages": 0 if online else size}
+
+
+async def _with_details(session: Session, row: Row, query: Query, pace: Pace) -> AsyncIterator[Row]:
+    """The session's row for each subscription or message; with both asked for, each with each, as in a join."""
+    subscriptions: list[Row] = [{}]
+    if query.wants(*SUBSCRIPTION):
+        subscriptions = [
+            {"topic": text, "qos": each.qos, "rap": each.retain_as_published, "no_local": each.no_local}
+            for text, each in session.subscriptions.items()
+        ]
+    for subscription in subscriptions:
+        await pace.breathe()
+        if not query.wants(*MESSAGE):
+            yield row | subscription
+            continue
+        for step in queued_messages(session.queue):
+            await pace.breathe()
+            for message, qos, dup in step:
+                details: Row = {
+                    "msg_ref": "/".join(map(str, message.mid)),
+                    "msg_qos": qos,
+                    "routing_key": message.topic,
+                    "dup": dup,
+                    "payload": message.payload.decode("utf-8", "backslashreplace"),
+                }
+                yield row | subscription | details

@@ -1,0 +1,189 @@
+"""The grammar of commands: `session disconnect client-id=c1 --cleanup`, as VerneMQ writes it (INV 2).
+
+Words name the command, `key=value` its arguments, `--long`, `--long=value` and `-s value` its flags. Everything wrong
+is a `CommandError` with a sentence that says what would be right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from .reply import CommandError, Part
+
+if TYPE_CHECKING:
+    from .context import Context
+
+
+def number(text: str) -> int:
+    """A whole number, 0 or more. ValueError says what is expected."""
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise ValueError("a whole number, 0 or more")
+    return int(text)
+
+
+def boolean(text: str) -> bool:
+    """true or false. ValueError says what is expected."""
+    if text not in ("true", "false", "on", "off"):
+        raise ValueError("true or false")
+    return text in ("true", "on")
+
+
+class Key(msgspec.Struct, frozen=True):
+    """An argument `name=value`, given exactly once; `convert` raises ValueError with what it expects."""
+
+    name: str
+    help: str
+    convert: Callable[[str], Any] = str
+
+
+class Flag(msgspec.Struct, frozen=True):
+    """`--name`, or `--name=VALUE` where `value` says what stands there; `optional` values may be left out."""
+
+    name: str
+    help: str
+    short: str = ""
+    value: str = ""
+    optional: bool = False
+    convert: Callable[[str], Any] = str
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A command as it was given: flags in their order, a switch or a value that was left out is None."""
+
+    keys: dict[str, Any]
+    flags: list[tuple[str, Any]]
+    rest: list[str]
+
+    def has(self, flag: str) -> bool:
+        """Whether the flag was given."""
+        return any(name == flag for name, _ in self.flags)
+
+    def flag(self, flag: str, default: Any) -> Any:
+        """The value of a flag, the last one if it was given more than once."""
+        return {name: value for name, value in self.flags if value is not None}.get(flag, default)
+
+
+Run = Callable[["Context", Call], Awaitable[list[Part]]]
+
+
+class Command(msgspec.Struct, frozen=True):
+    """One command. `rest` names what may stand behind it freely, such as KEY, and there must be some of it."""
+
+    name: str
+    help: str
+    run: Run
+    keys: tuple[Key, ...] = ()
+    flags: tuple[Flag, ...] = ()
+    rest: str = ""
+
+    @property
+    def usage(self) -> str:
+        """One line: how it is written."""
+        parts = [f"vmq-admin {self.name}", *(f"{key.name}=..." for key in self.keys)]
+        parts += [self.rest] if self.rest else []
+        parts += ["[--flags]"] if self.flags else []
+        return " ".join(parts)
+
+    def explain(self) -> str:
+        """What `--help` says."""
+        rows = [(f"{key.name}=...", key.help) for key in self.keys]
+        rows += [(_written(flag), flag.help) for flag in self.flags]
+        width = max((len(left) for left, _ in rows), default=0)
+        return "\n".join([f"Usage: {self.usage}", "", self.help, *_two_columns(rows, width)])
+
+
+def _written(flag: Flag) -> str:
+    value = f"[={flag.value}]" if flag.optional else f"={flag.value}" if flag.value else ""
+    return f"-{flag.short}, --{flag.name}{value}" if flag.short else f"--{flag.name}{value}"
+
+
+def _two_columns(rows: list[tuple[str, str]], width: int) -> list[str]:
+    return ["", *(f"  {left:<{width}}  {right}" for left, right in rows)] if rows else []
+
+
+def overview(commands: Iterable[Command]) -> str:
+    """All commands with a line for each."""
+    rows = [(command.name, command.help) for command in commands]
+    width = max((len(name) for name, _ in rows), default=0)
+    return "\n".join(_two_columns(rows, width)[1:])
+
+
+def find(commands: Sequence[Command], words: Sequence[str]) -> tuple[Command, list[str]]:
+    """The command that the words begin with, and the words behind it."""
+    named = {tuple(command.name.split()): command for command in commands}
+    for length in range(min(3, len(words)), 0, -1):
+        command = named.get(tuple(words[:length]))
+        if command is not None:
+            return command, list(words[length:])
+    plain = [word for word in words if not word.startswith("-") and "=" not in word]
+    family = [command for command in commands if plain and command.name.split()[0] == plain[0]]
+    if not plain:
+        raise CommandError(f"No command is given. Commands are:\n{overview(commands)}")
+    said = f"Unknown command: {' '.join(plain[:3])}."
+    if len(plain) == 1 and family:
+        said = f"{plain[0]} needs one more word."
+    if family:
+        raise CommandError(f"{said} There are:\n{overview(family)}")
+    near = get_close_matches(" ".join(plain[:2])[:80], [command.name for command in commands], 1, 0.6)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    raise CommandError(f"{said}{hint} `vmq-admin --help` lists all commands.")
+
+
+def parse(command: Command, words: Sequence[str]) -> Call:
+    """The arguments and flags behind a command's words."""
+    call = Call({}, [], [])
+    todo = list(words)
+    while todo:
+        word = todo.pop(0)
+        if word.startswith("-") and word != "-":
+            _flag(command, call, word, todo)
+        elif "=" in word and not command.rest:
+            _key(command, call, word)
+        elif command.rest:
+            call.rest.append(word)
+        else:
+            raise CommandError(f"{word} is not expected here.\n{command.explain()}")
+    missing = [key.name for key in command.keys if key.name not in call.keys]
+    if missing:
+        raise CommandError(f"{' and '.join(f'{name}=...' for name in missing)} must be given.\n{command.explain()}")
+    if command.rest and not call.rest:
+        raise CommandError(f"Something is missing.\n{command.explain()}")
+    return call
+
+
+def _key(command: Command, call: Call, word: str) -> None:
+    name, _, text = word.partition("=")
+    key = next((key for key in command.keys if key.name == name), None)
+    if key is None:
+        raise CommandError(f"{command.name} has no argument {name}=.\n{command.explain()}")
+    if name in call.keys:
+        raise CommandError(f"{name}= is given twice.")
+    call.keys[name] = _converted(f"{name}=", key.convert, text)
+
+
+def _flag(command: Command, call: Call, word: str, todo: list[str]) -> None:
+    name, equals, text = word.lstrip("-").partition("=")
+    short = not word.startswith("--")
+    flag = next((flag for flag in command.flags if name == (flag.short if short else flag.name)), None)
+    if flag is None or not name:
+        near = get_close_matches(name[:80], [flag.name for flag in command.flags], 1, 0.6)
+        hint = f" Did you mean --{near[0]}?" if near else ""
+        raise CommandError(f"{command.name} has no flag {word.partition('=')[0]}.{hint}\n{command.explain()}")
+    if not equals and flag.value and not flag.optional:
+        if not todo:
+            raise CommandError(f"--{flag.name} needs a value: --{flag.name}={flag.value}.")
+        equals, text = "=", todo.pop(0)
+    if equals and not flag.value:
+        raise CommandError(f"--{flag.name} takes no value.")
+    call.flags.append((flag.name, _converted(f"--{flag.name}", flag.convert, text) if equals else None))
+
+
+def _converted(where: str, convert: Callable[[str], Any], text: str) -> Any:
+    try:
+        return convert(text)
+    except ValueError as error:
+        raise CommandError(f"{where}: {text!r} is not what is expected: {error}.") from None

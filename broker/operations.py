@@ -1,0 +1,151 @@
+"""What an operator may do to a node and look at in it, beyond what clients do (INV 2.1). All of it is bounded work.
+
+Loops over many things are generators that end a step after `STEP` rows; whoever runs them lets others in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..mqtt.reasons import ReasonCode
+from ..storage import keys
+from . import bodies
+from .durable_queue import DurableQueue
+from .hooks import Subscriber
+from .message import Message
+from .queue import Queue
+from .records import RELEASED, RecordError, decode_entry, decode_message, to_message
+
+if TYPE_CHECKING:
+    from .node import Node
+    from .session import Session
+
+STEP = 200
+"""Rows read from the store at a time."""
+_COUNT_STEP = 2000
+_SWEEP_STEP = 500
+
+
+def disconnect(node: Node, mountpoint: str, client_id: str, cleanup: bool) -> bool:
+    """Close a client's connection, v5 clients are told 0x98; with `cleanup` its session ends too. False: no session."""
+    node.wake()
+    session = node.slots.get(mountpoint, client_id)
+    if session is None:
+        return False
+    if session.front is not None:
+        session.front.disconnect(ReasonCode.ADMINISTRATIVE_ACTION)
+    if cleanup:
+        # a session that does not outlive its connection is gone already
+        session.end("administrative_action")
+    return True
+
+
+def unsubscribe(node: Node, session: Session, text: str) -> bool:
+    """Remove a subscription on behalf of its client; False if it has none with this filter."""
+    node.wake()
+    if not session.unsubscribe(text):
+        return False
+    node.event("sub.del", client=session.client_id, filter=text)
+    if node.hooks.has("on_topic_unsubscribed"):
+        node.hooks.notify("on_topic_unsubscribed", Subscriber(session.mountpoint, session.client_id), [text])
+    return True
+
+
+def retained_mountpoints(node: Node) -> list[str]:
+    """The mountpoints that have retained messages."""
+    found: list[str] = []
+    start = b"r"
+    while True:
+        first = node.store.keys(start, b"s", 1)
+        if not first:
+            return found
+        length = int.from_bytes(first[0][1:3], "big")
+        mountpoint = first[0][3 : 3 + length].decode()
+        found.append(mountpoint)
+        start = keys.after(keys.retained_prefix(mountpoint))
+
+
+def retained_bytes(node: Node) -> int:
+    """About how much memory all retained messages take."""
+    return sum(node.retained(mountpoint).bytes for mountpoint in retained_mountpoints(node))
+
+
+def retained_messages(node: Node, mountpoint: str) -> Iterator[list[Message]]:
+    """The retained messages of a mountpoint by topic, in steps; expired ones are left out."""
+    prefix = keys.retained_prefix(mountpoint)
+    start, stop = prefix, keys.after(prefix)
+    while True:
+        found = node.store.scan(start, stop, STEP)
+        messages = [decode_message(key, value, mountpoint, node.origins) for key, value in found]
+        now = node.clock.now_ms()
+        yield [each for each in messages if not 0 < each.expires_at <= now]
+        if len(found) < STEP:
+            return
+        start = found[-1][0] + b"\x00"
+
+
+def delete_retained(node: Node, mountpoint: str, topic: str) -> bool:
+    """Forget the retained message of a topic; False if there was none."""
+    if mountpoint not in retained_mountpoints(node):
+        return False
+    return node.retained(mountpoint).delete(topic) is not None
+
+
+def delete_expired_retained(node: Node) -> Iterator[int]:
+    """Forget every retained message that has expired, in steps; how many each step took."""
+    now = node.clock.now_ms()
+    for mountpoint in retained_mountpoints(node):
+        messages = node.retained(mountpoint)
+        while 0 < messages.next_expiry <= now:
+            yield len(messages.sweep(now, _SWEEP_STEP))
+
+
+def queue_size(queue: Queue) -> Iterator[int | None]:
+    """How many messages wait in a queue: the last value; None for each step of counting what nobody has counted yet."""
+    if not isinstance(queue, DurableQueue) or queue.low == queue.high or queue.on_disk >= 0:
+        yield queue.size
+        return
+    start = queue.prefix + queue.low.to_bytes(8, "big")
+    stop = queue.prefix + queue.high.to_bytes(8, "big")
+    total = len(queue.waiting)
+    while True:
+        found = queue.node.store.keys(start, stop, _COUNT_STEP)
+        total += len(found)
+        if len(found) < _COUNT_STEP:
+            yield total
+            return
+        yield None
+        start = found[-1] + b"\x00"
+
+
+def queued_messages(queue: Queue) -> Iterator[list[tuple[Message, int, bool]]]:
+    """The messages of a queue with QoS and DUP, those in flight first, in steps. What is unreadable is left out."""
+    if not isinstance(queue, DurableQueue):
+        entries = [*queue.inflight.values(), *queue.waiting]
+        yield [(each.message, each.qos, each.dup) for each in entries if each.message is not None]
+        return
+    yield [(each.message, 0, False) for each in queue.waiting if each.message is not None and not each.qos]
+    start, stop = queue.prefix, keys.after(queue.prefix)
+    while True:
+        found = queue.node.store.scan(start, stop, STEP)
+        yield [entry for key, value in found if (entry := _stored(queue, key, value)) is not None]
+        if len(found) < STEP:
+            return
+        start = found[-1][0] + b"\x00"
+
+
+def _stored(queue: DurableQueue, key: bytes, value: bytes) -> tuple[Message, int, bool] | None:
+    node, mountpoint = queue.node, queue.session.mountpoint
+    try:
+        record = decode_entry(key, value)
+        if record.message is not None:
+            message = to_message(record.message, mountpoint, node.origins)
+        elif record.state != RELEASED:
+            message = bodies.load(node.store, record.mid, mountpoint, node.origins)
+        else:
+            return None
+    except RecordError as error:
+        node.log("error", str(error))
+        return None
+    return message, record.qos, int.from_bytes(key[-8:], "big") < queue.sent_below
