@@ -27,7 +27,10 @@ SHORT_EXPIRY_S = 1
 LONG_EXPIRY_S = 100_000
 WILL_DELAY_S = 2
 WILL_SLACK_S = 3.0
-DRAIN_S = 60.0
+STALL_S = 15.0
+"""So long without any delivery, and what is missing is called lost."""
+PAUSE_S = 0.01
+"""A publisher rests so long every twenty messages, or the backlog of the slowest subscriber takes minutes to drain."""
 
 
 class Ledger:
@@ -218,7 +221,7 @@ class Run:
             payload = f"{key}-{self.counters[key]}".encode()
             await client.publish(f"load/{client.client_id}/q{qos}", payload, qos)
             if self.rng.random() < 0.05:
-                await asyncio.sleep(0)
+                await asyncio.sleep(PAUSE_S)
 
     async def _reconnect(self, rare: bool) -> None:
         for client in [*self.publishers, *self.subscribers[:2], self.will_reader]:
@@ -232,14 +235,17 @@ class Run:
         for client in self._everybody():
             if not client.online:
                 await client.connect()
-        deadline = time.time() + DRAIN_S
         wanted = set(self.ledger.acked)
-        while time.time() < deadline:
+        progress, since = -1, time.time()
+        while time.time() - since < STALL_S:
             quiet = not any(client.outgoing for client in self.publishers)
             complete = all(wanted <= set(got) for got in self.ledger.delivered.values())
             wills = all(name in self.wills.came for name in self.wills.due)
             if quiet and complete and wills:
                 break
+            total = sum(len(got) for got in self.ledger.delivered.values())
+            if total != progress:
+                progress, since = total, time.time()
             await asyncio.sleep(0.2)
         # what would come twice has its chance to
         await asyncio.sleep(1.0)
