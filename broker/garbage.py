@@ -20,7 +20,7 @@ STEP = 500
 class Garbage:
     """Key ranges of queue entries that nobody will read again."""
 
-    def __init__(self, store: Store, schedule: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, store: Store, schedule: Callable[[Callable[[], None]], object]) -> None:
         self._store = store
         self._schedule = schedule
         self._ranges: deque[bytes] = deque()
@@ -60,7 +60,10 @@ class Garbage:
             self._ranges.popleft()
         if self._ranges:
             # one step per commit, so that the garbage of a large session never outweighs the traffic in a batch
-            store.when_committed(store.open_commit if found else store.committed, lambda: self._schedule(self._step))
+            store.when_committed(store.open_commit if found else store.committed, self._next)
+
+    def _next(self) -> None:
+        self._schedule(self._step)
 
     def __len__(self) -> int:
         return len(self._ranges)

@@ -55,7 +55,7 @@ class Ports(msgspec.Struct):
 
     clock: ClusterClock
     store: Store
-    schedule: Callable[[Callable[[], None]], None]
+    schedule: Callable[[Callable[[], None]], object]
     wake_at: Callable[[int], None]
     spawn: Callable[[Awaitable[Verdict], Callable[[Verdict], None]], None]
     rng: Random

@@ -110,7 +110,7 @@ class Server:
         if level:
             self._eventlog = EventLog.from_settings(settings, name, directory.boot, self.log)
             events.add(self._eventlog)
-        ports = Ports(clock, self.store, self._soon, self._wake_port, self._spawn, random.SystemRandom(), self.log)
+        ports = Ports(clock, self.store, self._loop.call_soon, self._wake_port, self._spawn, random.SystemRandom(), self.log)
         self.runtime = RuntimeSettings(settings, self.store)
         for problem in self.runtime.problems:
             self.log("warning", problem)
@@ -167,9 +167,6 @@ class Server:
             )
 
     # -- ports
-
-    def _soon(self, function: Callable[[], None]) -> None:
-        self._loop.call_soon(function)
 
     def _wake_port(self, when_ms: int) -> None:
         if self._wake is not None:
