@@ -35,7 +35,7 @@ class DurableQueue(Queue):
 
     durable = True
 
-    __slots__ = ("backlog", "high", "low", "prefix", "reserved", "sent_below")
+    __slots__ = ("high", "low", "on_disk", "prefix", "reserved", "sent_below", "written")
 
     def __init__(self, node: Node, session: Session, client: bytes) -> None:
         super().__init__(node, session)
@@ -43,14 +43,15 @@ class DurableQueue(Queue):
         self.low = self.high = 0
         self.reserved = 0
         self.sent_below = 0
-        self.backlog = 0
+        self.on_disk = 0
+        self.written = 0
 
     def restore(self, first_seq: int, next_seq: int, sent_below: int) -> None:
         """Take the state that a session record holds. How many entries there are is counted when it matters."""
         self.low = first_seq
         self.high = self.next_seq = self.reserved = next_seq
         self.sent_below = sent_below
-        self.backlog = _UNKNOWN
+        self.on_disk = _UNKNOWN
 
     # -- in
 
@@ -77,7 +78,6 @@ class DurableQueue(Queue):
             self.node.dropped(self.session, message, "queue_full")
             return False
         entry = self._write(message, qos, retain, identifiers, group)
-        self.backlog += 1
         self._place(entry)
         if direct:
             self.pump()
@@ -91,7 +91,6 @@ class DurableQueue(Queue):
             self.node.dropped(self.session, message, "queue_full")
         else:
             self.waiting.append(Entry(0, message, 0, retain, identifiers))
-            self.backlog += 1
         return False
 
     def _write(self, message: Message, qos: int, retain: bool, identifiers: tuple[int, ...], group: str) -> Entry:
@@ -107,7 +106,8 @@ class DurableQueue(Queue):
         else:
             record = EntryRecord(QUEUED, epoch, qos, retain, identifiers, to_record(message), b"", group)
         store.put(self.prefix + seq.to_bytes(8, "big"), encode(record))
-        return Entry(seq, message, qos, retain, identifiers, group, QUEUED, store.open_commit)
+        self.written = store.open_commit
+        return Entry(seq, message, qos, retain, identifiers, group, QUEUED, self.written)
 
     def _place(self, entry: Entry) -> None:
         """Give a new entry its place: in memory, or on disk only."""
@@ -118,20 +118,24 @@ class DurableQueue(Queue):
         elif self.front is not None and self.low == self.high and len(self.waiting) < self.node.options.memory_window:
             self.waiting.append(entry)
         else:
-            if self.low == self.high:
-                self.low = entry.seq
-            self.high = entry.seq + 1
+            self._extend(entry)
+
+    def _extend(self, entry: Entry) -> None:
+        """The entry is on disk only: `[low, high)` grows by it."""
+        if self.low == self.high:
+            self.low = entry.seq
+            self.on_disk = 0
+        self.high = entry.seq + 1
+        if self.on_disk != _UNKNOWN:
+            self.on_disk += 1
 
     def _spill_oldest(self) -> None:
         entry = self.waiting.popleft()
         if entry.qos == 0:
-            self.backlog -= 1
             assert entry.message is not None
             self.node.dropped(self.session, entry.message, "queue_full")
             return
-        if self.low == self.high:
-            self.low = entry.seq
-        self.high = entry.seq + 1
+        self._extend(entry)
 
     def _room(self) -> bool:
         limit = self.max_online if self.front is not None else self.max_offline
@@ -142,17 +146,29 @@ class DurableQueue(Queue):
         return self.lifo and self._drop_oldest()
 
     def _drop_oldest(self) -> bool:
-        entry: Entry | None = None
         if self.low != self.high:
-            found = self._load(1, False)
-            entry = found[0] if found else None
-        if entry is None:
-            if not self.waiting:
-                return False
-            entry = self.waiting.popleft()
-        self.backlog -= 1
+            for limit in (1, self.node.options.memory_window):
+                for entry in self._decode_all(self._scan(limit, False)):
+                    if self._may_go(entry):
+                        self._drop_from_disk(entry)
+                        return True
+        for entry in self.waiting:
+            if self._may_go(entry):
+                self.waiting.remove(entry)
+                self._drop(entry, "queue_full")
+                return True
+        return False
+
+    def _may_go(self, entry: Entry) -> bool:
+        """With fifo nothing that was sent is dropped, with lifo no QoS 2 message: the client waits for its PUBREL."""
+        return entry.state != RELEASED and not (entry.dup and (entry.qos == 2 or not self.lifo))
+
+    def _drop_from_disk(self, entry: Entry) -> None:
         self._drop(entry, "queue_full")
-        return True
+        if self.on_disk != _UNKNOWN:
+            self.on_disk -= 1
+        if entry.seq == self.low:
+            self.low += 1
 
     def _drop(self, entry: Entry, reason: str) -> None:
         if entry.message is not None:
@@ -175,12 +191,14 @@ class DurableQueue(Queue):
             if entry.qos:
                 live.append(entry.seq)
             else:
-                self.backlog -= 1
                 assert entry.message is not None
                 self.node.unhandled(self.session, entry.message)
+        if self.low == self.high:
+            self.on_disk = 0
+        if self.on_disk != _UNKNOWN:
+            self.on_disk += len(live)
         if self.low != self.high:
             live.append(self.low)
-        self.backlog += len(self.inflight)
         self.inflight.clear()
         self.waiting.clear()
         self.low = min(live, default=self.next_seq)
@@ -188,22 +206,26 @@ class DurableQueue(Queue):
         self._trim(self.max_offline)
 
     def _trim(self, limit: int) -> None:
-        """Cut the backlog on disk to a limit: the newest go with fifo, but never one that was sent; the oldest with lifo."""
+        """Cut the backlog on disk to a limit: the newest go with fifo, the oldest with lifo, what `_may_go` keeps stays."""
         if limit == UNLIMITED:
             return
-        while self.size > limit and self.low != self.high:
-            high = self.high
-            found = self._load(min(self.size - limit, self.node.options.memory_window), not self.lifo)
-            for entry in found:
-                if not self.lifo and entry.dup:
-                    self.high = high
+        excess = self.size - limit
+        low, high = self.low, self.high
+        while excess > 0 and low < high:
+            step = min(excess, self.node.options.memory_window)
+            found = self._scan_range(low, high, step, not self.lifo)
+            if not found:
+                return
+            last = int.from_bytes(found[-1][0][-8:], "big")
+            low, high = (last + 1, high) if self.lifo else (low, last)
+            for entry in self._decode_all(found):
+                if self._may_go(entry):
+                    self._drop_from_disk(entry)
+                    excess -= 1
+                elif not self.lifo:
                     return
-                self.backlog -= 1
-                self._drop(entry, "queue_full")
-                high = entry.seq
 
     def _leave(self, entry: Entry, front: Front) -> None:
-        self.backlog -= 1
         if entry.qos and entry.seq >= self.sent_below:
             self.sent_below = entry.seq + 1
         super()._leave(entry, front)
@@ -219,17 +241,20 @@ class DurableQueue(Queue):
         return bool(found)
 
     def _scan(self, limit: int, reverse: bool) -> list[tuple[bytes, bytes]]:
-        start = self.prefix + self.low.to_bytes(8, "big")
-        stop = self.prefix + self.high.to_bytes(8, "big")
+        return self._scan_range(self.low, self.high, limit, reverse)
+
+    def _scan_range(self, low: int, high: int, limit: int, reverse: bool) -> list[tuple[bytes, bytes]]:
+        start = self.prefix + low.to_bytes(8, "big")
+        stop = self.prefix + high.to_bytes(8, "big")
         return self.node.store.scan(start, stop, limit, reverse)
 
     def _load(self, limit: int, reverse: bool) -> list[Entry]:
         """Take entries from the disk end of the queue into memory; they leave `[low, high)`."""
         found = self._scan(limit, reverse)
+        if self.on_disk != _UNKNOWN:
+            self.on_disk -= len(found)
         if len(found) < limit:
             self.low = self.high
-            if not found:
-                self.backlog = len(self.waiting)
         elif reverse:
             self.high = int.from_bytes(found[-1][0][-8:], "big")
         else:
@@ -245,7 +270,6 @@ class DurableQueue(Queue):
                 # the rest of the queue goes on; what is lost is said
                 self.node.log("error", str(error))
                 self.node.store.delete(key)
-                self.backlog -= 1
         return entries
 
     def _decode(self, key: bytes, value: bytes) -> Entry:
@@ -259,7 +283,10 @@ class DurableQueue(Queue):
             message = bodies.load(self.node.store, record.mid, mountpoint, self.node.origins)
         # one that was perhaps sent by an earlier connection is marked DUP [MQTT-3.3.1-1]; all of them with lifo
         dup = seq < self.sent_below
-        return Entry(seq, message, record.qos, record.retain, record.identifiers, record.group, record.state, 0, dup)
+        # it may have been written a moment ago: it is safe when the last that was written is
+        return Entry(
+            seq, message, record.qos, record.retain, record.identifiers, record.group, record.state, self.written, dup
+        )
 
     # -- answers of the subscriber
 
@@ -298,9 +325,11 @@ class DurableQueue(Queue):
     @property
     def size(self) -> int:
         """Messages that wait, in memory or on disk, those in flight not counted."""
-        if self.backlog == _UNKNOWN:
-            self.backlog = self._count()
-        return self.backlog
+        if self.low == self.high:
+            self.on_disk = 0
+        elif self.on_disk == _UNKNOWN:
+            self.on_disk = self._count()
+        return len(self.waiting) + self.on_disk
 
     @property
     def first_seq(self) -> int:
@@ -326,12 +355,12 @@ class DurableQueue(Queue):
         for entry in self.live_entries():
             if entry.group == group and entry.state == QUEUED and give(entry):
                 self._forget(entry)
-                self.backlog -= 1
+                if self.on_disk != _UNKNOWN:
+                    self.on_disk -= 1
 
     def live_entries(self) -> list[Entry]:
         """Every entry on disk, oldest first; only while no connection is there."""
         assert self.front is None
-        self.backlog = self.size
         return self._decode_all(self._scan(0, False))
 
     def discard(self) -> None:

@@ -63,6 +63,7 @@ class Front(Pacing):
         "registered_commit",
         "subscriber",
         "unacked",
+        "unreleased",
         "username",
         "when_authenticated",
         "window",
@@ -84,6 +85,7 @@ class Front(Pacing):
         self.pending: deque[tuple[int, Item, int]] = deque()
         self.registered_commit = 0
         self.unacked = 0
+        self.unreleased: set[int] = set()
         self.parked: list[tuple[str, Any, tuple[Any, ...]]] = []
         self.receive_maximum = 1 << 30
         self.window = 0

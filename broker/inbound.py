@@ -186,6 +186,10 @@ def accept(
     if qos < 2:
         front.accept(*arguments, checked=True)
         return
+    if packet_id not in front.unreleased:
+        # one that is repeated on a new connection counts there, too (MQTT 5.0 section 4.9)
+        front.unreleased.add(packet_id)
+        front.unacked += 1
     if record is not None and record.routed:
         # at most once: the repeated PUBLISH is only answered [MQTT-4.3.3-2] [MQTT5-4.3.3-10]
         front.reply(_PUBREC + PACKET_IDS[packet_id], False)
@@ -193,7 +197,6 @@ def accept(
     if record is None:
         record = InboundRecord(node.numbers.boot, node.numbers.next(), False)
         wait = session.open_inbound(packet_id, record)
-        front.unacked += 1
     else:
         wait = False
     message = Message(
@@ -295,7 +298,9 @@ def pubrel(front: Front, packet: packets.Pubrel) -> None:
     front.node.counters.pubcomp_sent += 1
     if packet.packet_id in session.inbound:
         wait = session.close_inbound(packet.packet_id)
-        front.unacked = max(0, front.unacked - 1)
+        if packet.packet_id in front.unreleased:
+            front.unreleased.discard(packet.packet_id)
+            front.unacked -= 1
         front.reply(_PUBCOMP + PACKET_IDS[packet.packet_id], wait)
     else:
         answer = packets.Pubcomp(packet.packet_id, _not_found(front))
