@@ -10,6 +10,7 @@ import socket
 import stat
 from collections.abc import Sequence
 from pathlib import Path
+from traceback import format_exception
 
 import msgspec
 from aiohttp import web
@@ -49,6 +50,9 @@ async def perform(context: Context, words: Sequence[str]) -> tuple[list[Part], i
     except TimeoutError:
         detail = context.node.store.detail or "the disk is slow"
         return [Alert(f"Done, but it is not on the disk yet ({detail}); after a crash it may have to be repeated.")], 1
+    except Exception as error:
+        context.server.log("error", f"vmq-admin {loggable(words)}: {''.join(format_exception(error))}")
+        return [Alert(f"The node failed to do that, which is a defect; its log has the details: {error!r}")], 1
 
 
 def loggable(words: Sequence[str]) -> str:

@@ -72,17 +72,25 @@ def retained_bytes(node: Node) -> int:
 
 
 def retained_messages(node: Node, mountpoint: str) -> Iterator[list[Message]]:
-    """The retained messages of a mountpoint by topic, in steps; expired ones are left out."""
+    """The retained messages of a mountpoint by topic, in steps; expired and unreadable ones are left out."""
     prefix = keys.retained_prefix(mountpoint)
     start, stop = prefix, keys.after(prefix)
     while True:
         found = node.store.scan(start, stop, STEP)
-        messages = [decode_message(key, value, mountpoint, node.origins) for key, value in found]
+        messages = [_retained(node, mountpoint, key, value) for key, value in found]
         now = node.clock.now_ms()
-        yield [each for each in messages if not 0 < each.expires_at <= now]
+        yield [each for each in messages if each is not None and not 0 < each.expires_at <= now]
         if len(found) < STEP:
             return
         start = found[-1][0] + b"\x00"
+
+
+def _retained(node: Node, mountpoint: str, key: bytes, value: bytes) -> Message | None:
+    try:
+        return decode_message(key, value, mountpoint, node.origins)
+    except RecordError as error:
+        node.log("error", str(error))
+        return None
 
 
 def delete_retained(node: Node, mountpoint: str, topic: str) -> bool:

@@ -16,7 +16,9 @@ def _known(name: str) -> ConfigKey:
     key = schema().find(name)
     if key is None:
         near = schema().nearest(name)
-        raise CommandError(f"{name}: unknown key{f', did you mean {near}?' if near else ''}.")
+        raise CommandError(
+            f"{name}: unknown key. {f'Did you mean {near}?' if near else '`strogoff config reference` lists all.'}"
+        )
     return key
 
 

@@ -1,0 +1,45 @@
+"""`node status` and `cluster show`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..house import House, in_house
+
+
+def test_status(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        await house.client("a")
+        assert (await house.good("node", "status")).out == (
+            "+-----------------+-----+\n"
+            "|     Status      |Value|\n"
+            "+-----------------+-----+\n"
+            "|   num_online    |  1  |\n"
+            "|   num_offline   |  0  |\n"
+            "|     msg_in      |  0  |\n"
+            "|     msg_out     |  0  |\n"
+            "|   queue_drop    |  0  |\n"
+            "| queue_unhandled |  0  |\n"
+            "|num_subscriptions|  0  |\n"
+            "|  num_retained   |  0  |\n"
+            "|  matches_local  |  0  |\n"
+            "| matches_remote  |  0  |\n"
+            "|     version     |0.1.0|\n"
+            "+-----------------+-----+\n"
+        )
+
+    in_house(tmp_path, test)
+
+
+def test_cluster_show(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        assert (await house.good("cluster", "show")).out == (
+            "+-----------------+-------+\n"
+            "|      Node       |Running|\n"
+            "+-----------------+-------+\n"
+            "|VerneMQ@127.0.0.1| true  |\n"
+            "+-----------------+-------+\n"
+        )
+        assert (await house.good("cluster", "show", "--format", "csv")).out == "Node,Running\nVerneMQ@127.0.0.1,true\n"
+
+    in_house(tmp_path, test)

@@ -1,0 +1,108 @@
+"""`show`, `describe`, `set` and `config`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from ..house import House, in_house, open_house
+
+
+def test_show_and_set(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        assert (await house.good("set", "max_inflight_messages=3", "retry_interval=7")).out == (
+            "max_inflight_messages = 3\nretry_interval = 7\n"
+        )
+        assert (await house.good("show", "max_inflight_messages", "allow_anonymous", "listener.tcp.default")).out == (
+            "+-----------------+---------------------+---------------+--------------------+\n"
+            "|      node       |max_inflight_messages|allow_anonymous|listener.tcp.default|\n"
+            "+-----------------+---------------------+---------------+--------------------+\n"
+            "|VerneMQ@127.0.0.1|          3          |      on       |    127.0.0.1:0     |\n"
+            "+-----------------+---------------------+---------------+--------------------+\n"
+        )
+        assert house.server.node.options.max_inflight_messages == 3
+        assert "notice vmq-admin: retry_interval = 7, until `config reset`" in house.lines
+
+    in_house(tmp_path, test)
+
+
+def test_a_change_counts_for_the_next_client(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        await house.good("set", "max_client_id_size=3")
+        try:
+            await house.client("four")
+        except AssertionError as error:
+            assert "reason=2" in str(error)
+        else:
+            raise AssertionError("a client id of four bytes was taken")
+        await house.client("two")
+
+    in_house(tmp_path, test)
+
+
+def test_wrong_changes_change_nothing(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        answer = await house.admin("set", "max_inflight_messages=3", "retry_interval=soon")
+        assert (answer.status, answer.out) == (1, "")
+        assert answer.err == ("retry_interval: expected an integer, 1 or more, found 'soon'. Nothing was changed.\n")
+        assert house.server.node.options.max_inflight_messages == 20
+        assert (await house.admin("set", "x")).err == "x: KEY=VALUE is expected.\n"
+        assert "cannot be changed at run time" in (await house.admin("set", "nodename=a@b")).err
+        answer = await house.admin("show", "max_inflight_mesages")
+        assert answer.err == "max_inflight_mesages: unknown key. Did you mean max_inflight_messages?\n"
+
+    in_house(tmp_path, test)
+
+
+async def _over_a_restart(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as house:
+        await house.good("set", "max_inflight_messages=3")
+    async with open_house(tmp_path) as house:
+        assert house.server.node.options.max_inflight_messages == 3
+        assert (await house.good("config", "show", "-k", "max_inflight_messages")).out == (
+            "+---------------------+---+----+\n"
+            "|       Config        |Env|Node|\n"
+            "+---------------------+---+----+\n"
+            "|max_inflight_messages|20 | 3  |\n"
+            "+---------------------+---+----+\n"
+        )
+        rows = {row["Config"]: row for row in (await house.good("config", "show", "--format=json")).table}
+        assert rows["allow_anonymous"] == {"Config": "allow_anonymous", "Env": "on", "Node": None}
+        assert rows["max_inflight_messages"]["Node"] == "3"
+        reset = ("config", "reset", "--key=max_inflight_messages")
+        assert (await house.good(*reset)).out == "max_inflight_messages = 20\n"
+        assert (await house.admin(*reset)).err == "max_inflight_messages was not set at run time.\n"
+        assert (await house.admin("config", "reset")).err == "--key=KEY must be given.\n"
+    async with open_house(tmp_path) as house:
+        assert house.server.node.options.max_inflight_messages == 20
+
+
+def test_changes_outlive_a_restart_until_they_are_reset(tmp_path: Path) -> None:
+    asyncio.run(_over_a_restart(tmp_path))
+
+
+def test_describe(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        out = (await house.good("describe", "max_inflight_messages", "nodename")).out
+        assert out.splitlines()[0] == "max_inflight_messages"
+        assert "  values: an integer from 0 to 65535" in out
+        assert "  can be set at run time: yes" in out and "  can be set at run time: no" in out
+
+    in_house(tmp_path, test)
+
+
+def test_systree_can_be_switched_on(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        client = await house.client("c")
+        await client.subscribe(("$SYS/#", 0))
+        await house.good("set", "systree_interval=10", "systree_enabled=on")
+        assert (await client.packet()).topic.startswith("$SYS/VerneMQ@127.0.0.1/")
+
+    in_house(tmp_path, test)
+
+
+def test_secrets_are_not_shown(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        assert (await house.good("show", "distributed_cookie", "--format=csv")).out.endswith(",(hidden)\n")
+
+    in_house(tmp_path, test, distributed_cookie="monster")

@@ -1,0 +1,24 @@
+"""All commands: each can be written as its own usage says, and explains itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.admin.catalogue import COMMANDS
+from strogoff.admin.words import Command, find
+
+
+def test_every_name_is_there_once() -> None:
+    names = [command.name for command in COMMANDS]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_every_command_explains_itself(command: Command) -> None:
+    assert find(COMMANDS, [*command.name.split(), "--x"]) == (command, ["--x"])
+    assert command.help.endswith(".")
+    names = [flag.name for flag in command.flags]
+    shorts = [flag.short for flag in command.flags if flag.short]
+    assert len(set(names)) == len(names)
+    assert len(set(shorts)) == len(shorts)
+    assert command.explain().startswith(f"Usage: vmq-admin {command.name}")

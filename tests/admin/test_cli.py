@@ -1,0 +1,200 @@
+"""vmq-admin: finding the node, formats, and what it says when there is no node to ask."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import PIPE, Popen
+
+import pytest
+
+from strogoff.admin import cli
+from strogoff.admin.cli import main
+
+from .house import House, in_house
+
+NODE = "Node 'VerneMQ@127.0.0.1'"
+
+
+def test_no_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--data-dir", str(tmp_path), "node", "status"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == (
+        f"{NODE} not responding to pings. There is no {tmp_path}/admin.sock: it does not run, or has another data "
+        "directory.\n"
+    )
+
+
+def test_a_node_that_was_killed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(tmp_path / "admin.sock"))
+    assert main(["--data-dir", str(tmp_path), "node", "status"]) == 1
+    said = f"{NODE} not responding to pings. Nobody listens at {tmp_path}/admin.sock: it was killed.\n"
+    assert capsys.readouterr().err == said
+
+
+def test_no_rights(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(connection: cli._UnixConnection) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    # the tests may run as root, whom no mode keeps out
+    monkeypatch.setattr(cli._UnixConnection, "connect", refused)
+    assert main(["--data-dir", str(tmp_path), "node", "status"]) == 1
+    assert capsys.readouterr().err == (
+        f"You may not open {tmp_path}/admin.sock: be the user that runs node 'VerneMQ@127.0.0.1', or root.\n"
+    )
+
+
+def _serve_once(path: Path, answer: bytes) -> Popen[bytes]:
+    script = (
+        "import socket,sys\n"
+        "s=socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); print('ready', flush=True)\n"
+        "c,_=s.accept(); d=b''\n"
+        "while b'}' not in d: d+=c.recv(65536)\n"
+        "c.sendall(sys.stdin.buffer.read()); c.close()\n"
+    )
+    process = Popen([sys.executable, "-c", script, str(path)], stdin=PIPE, stdout=PIPE)
+    assert process.stdin is not None and process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    process.stdin.write(answer)
+    process.stdin.close()
+    return process
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 32\r\n\r\n" + b'{"kind":"text","text":"half"}\n', "not responding to"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\n" + b'{"kind":"text","text":"half"}\n', "stopped before it"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nwha", "stopped before it had answered."),
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nno\n", "did not understand: no"),
+        (b"what", "not responding to pings."),
+        (b"", "not responding to pings."),
+    ],
+)
+def test_a_node_that_answers_half(tmp_path: Path, capsys: pytest.CaptureFixture[str], answer: bytes, said: str) -> None:
+    with _serve_once(tmp_path / "admin.sock", answer):
+        assert main(["--data-dir", str(tmp_path), "node", "status"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err and err.startswith(NODE) and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [["--help"], ["-h"], ["help"]])
+def test_help_needs_no_node(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Usage: vmq-admin ")
+    assert "\n  session show " in out
+
+
+def test_no_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 1
+    assert capsys.readouterr().out.startswith("Usage: vmq-admin ")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--url", "http://x", "node", "status"], "Unknown option --url; `vmq-admin --help` explains.\n"),
+        (["-c"], "-c needs a value.\n"),
+        (["node", "status", "--format"], "--format needs a value.\n"),
+        (["node", "status", "--format=xml"], "--format: 'xml' is none of human, json, csv.\n"),
+        (["-c", "/no/such.conf", "node", "status"], "1 problem in the configuration:\n"),
+    ],
+)
+def test_wrong_options(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 1
+    assert capsys.readouterr().err.startswith(said)
+
+
+def test_ways_to_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(house: House) -> None:
+        conf = tmp_path / "v.conf"
+        conf.write_text(f"platform_data_dir = {tmp_path}/d\nnodename = other@127.0.0.1\n")
+        for argv in (["-c", str(conf)], [f"--conf={conf}"], [f"--data-dir={tmp_path}/d"]):
+            assert await asyncio.to_thread(main, [*argv, "cluster", "show"]) == 0
+        monkeypatch.setenv("STROGOFF_DATA_DIR", f"{tmp_path}/d")
+        assert await asyncio.to_thread(main, ["cluster", "show"]) == 0
+        monkeypatch.delenv("STROGOFF_DATA_DIR")
+        monkeypatch.chdir(tmp_path)
+        assert await asyncio.to_thread(main, ["cluster", "show"]) == 1
+        (tmp_path / "d").rename(tmp_path / "data")
+        assert await asyncio.to_thread(main, ["cluster", "show"]) == 0
+        (tmp_path / "data").rename(tmp_path / "d")
+        (tmp_path / "etc").mkdir()
+        conf.rename(tmp_path / "etc" / "vernemq.conf")
+        assert await asyncio.to_thread(main, ["cluster", "show"]) == 0
+
+    in_house(tmp_path, test)
+
+
+def test_a_socket_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "mine.sock"
+
+    async def test(house: House) -> None:
+        assert path.exists()
+        conf = tmp_path / "v.conf"
+        conf.write_text(f"node.admin_socket = {path}\n")
+        assert await asyncio.to_thread(main, ["-c", str(conf), "cluster", "show"]) == 0
+
+    in_house(tmp_path, test, node__admin_socket=str(path))
+
+
+def test_wrong_commands(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        answer = await house.admin("sesion", "show")
+        assert (answer.status, answer.out) == (1, "")
+        assert answer.err.startswith("Unknown command: sesion show. Did you mean session show?")
+        answer = await house.admin("session", "show", "--clientid", "--format", "json")
+        assert answer.status == 1
+        (alert,) = answer.json
+        assert alert["type"] == "alert"
+        assert alert["alert"][0]["text"].startswith("session show has no flag --clientid. Did you mean --client_id?")
+        assert (await house.good("session", "disconnect", "-h")).out.startswith("Usage: vmq-admin session disconnect ")
+
+    in_house(tmp_path, test)
+
+
+@contextlib.contextmanager
+def started(tmp_path: Path, environ: dict[str, str]) -> Iterator[Popen[str]]:
+    argv = [sys.executable, "-m", "strogoff", "start", "--set", "listener.tcp.default=127.0.0.1:0"]
+    with Popen([*argv, "--set", "log.console=off"], cwd=tmp_path, env=environ, stdout=PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert select.select([process.stdout], [], [], 30)[0]
+            assert process.stdout.readline() == "strogoff: node VerneMQ@127.0.0.1 is ready\n"
+            yield process
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+
+
+def test_the_commands_as_processes(tmp_path: Path) -> None:
+    environ = {**os.environ, "STROGOFF_DATA_DIR": str(tmp_path / "d")}
+    argv = [sys.executable, "-m", "strogoff.admin.cli"]
+
+    def admin(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*argv, *words], env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=30)
+
+    with started(tmp_path, environ | {"STROGOFF_DATA_DIR": ""}):
+        environ["STROGOFF_DATA_DIR"] = str(tmp_path / "data")
+        found = admin("cluster", "show")
+        assert (found.returncode, found.stderr) == (0, "")
+        assert "|VerneMQ@127.0.0.1| true  |" in found.stdout
+        assert admin("node", "stats").returncode == 1
+        with Popen([*argv, "metrics", "show"], env=environ, cwd=tmp_path, stdout=PIPE, stderr=PIPE) as one:
+            assert one.stdout is not None and one.stderr is not None
+            one.stdout.close()  # as `| head` does
+            assert one.stderr.read() == b""
+    assert admin("cluster", "show").returncode == 1

@@ -1,0 +1,118 @@
+"""The node's local door: whose it is, and what may come through it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import stat
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from strogoff.admin.door import loggable
+from strogoff.broker.sockets import ListenError
+from strogoff.storage.engine import StorageError
+
+from .house import House, in_house, open_house
+
+
+def test_only_the_owner_may_open_it(tmp_path: Path) -> None:
+    path = tmp_path / "d" / "admin.sock"
+
+    async def test(house: House) -> None:
+        mode = path.stat().st_mode
+        assert stat.S_ISSOCK(mode) and stat.S_IMODE(mode) == 0o600
+
+    in_house(tmp_path, test)
+    assert not path.exists()
+
+
+def test_what_a_killed_node_left_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "d" / "admin.sock"
+    path.parent.mkdir()
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(path))
+
+    async def test(house: House) -> None:
+        await house.good("node", "status")
+
+    in_house(tmp_path, test)
+
+
+async def _start(tmp_path: Path, **overrides: str) -> None:
+    async with open_house(tmp_path, **overrides):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("file", "there is a file of that name which is no socket"),
+        ("x" * 200, "too long"),
+        ("no/where", "no such file"),
+    ],
+)
+def test_a_place_where_it_cannot_be(tmp_path: Path, place: str, said: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(ListenError) as error:
+        asyncio.run(_start(tmp_path, node__admin_socket=str(tmp_path / place)))
+    assert str(error.value).startswith("node.admin_socket: cannot listen on ")
+    assert said in str(error.value)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+async def _post(house: House, body: bytes) -> tuple[int, str]:
+    connector = aiohttp.UnixConnector(str(house.directory / "d" / "admin.sock"))
+    async with (
+        aiohttp.ClientSession(connector=connector) as session,
+        session.post("http://localhost/command", data=body) as response,
+    ):
+        return response.status, await response.text()
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"words": "node"}', b'{"words": [1]}'])
+def test_what_is_no_request_is_refused(tmp_path: Path, body: bytes) -> None:
+    async def test(house: House) -> None:
+        assert (await _post(house, body))[0] == 400
+        await house.good("node", "status")
+
+    in_house(tmp_path, test)
+
+
+def test_commands_are_logged_without_secrets(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        await house.good("cluster", "show")
+        assert "info vmq-admin cluster show" in house.lines
+
+    in_house(tmp_path, test)
+    assert loggable(["listener", "start", "--keypasswd=x", "--ssl", "--keypasswd", "y"]) == (
+        "listener start --keypasswd=(hidden) --ssl --keypasswd (hidden)"
+    )
+
+
+def test_a_defect_is_said_and_logged_with_its_cause(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        listeners = house.server.listeners
+        del house.server.listeners
+        answer = await house.admin("listener", "show")
+        assert answer.status == 1
+        assert answer.err.startswith("The node failed to do that, which is a defect; its log has the details: Attri")
+        (line,) = [line for line in house.lines if line.startswith("error vmq-admin listener show: Traceback")]
+        assert "commands/listener.py" in line
+        house.server.listeners = listeners
+
+    in_house(tmp_path, test)
+
+
+def test_a_store_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise StorageError("the disk is bad")
+
+    async def test(house: House) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(type(house.server.store), "keys", broken)
+            answer = await house.admin("retain", "show")
+        assert (answer.status, answer.err) == (1, "The message store cannot be read: the disk is bad\n")
+
+    in_house(tmp_path, test)

@@ -1,0 +1,110 @@
+"""HTTP listeners: opening, stopping, TLS, limits, and what keeps one from being opened."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import aiohttp
+import pytest
+import trustme
+
+from strogoff.broker.sockets import ListenError
+
+from .house import House, in_house, open_house
+
+HTTP = {"listener__http__default": "127.0.0.1:0"}
+
+
+def test_stop_restart_delete(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        http = house.context.http
+        (row,) = http.show()
+        which = f"127.0.0.1:{row.port}"
+        assert (row.key, row.type, row.status) == ("listener.http.default", "http", "running")
+        assert (await house.get("/health/ping"))[0] == 200
+        await http.stop(which)
+        assert http.show()[0].status == "stopped"
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await house.get("/health/ping")
+        await http.restart(which)
+        await http.restart("listener.http.default")
+        assert http.show()[0].port == row.port
+        assert (await house.get("/health/ping"))[0] == 200
+        assert http.show()[0].all_conns == 2
+        await http.delete(which)
+        assert http.show() == []
+        with pytest.raises(ListenError, match=f"there is no listener {which}"):
+            http.find(which)
+
+    in_house(tmp_path, test, **HTTP)
+
+
+def test_tls(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    certificate.private_key_pem.write_to_path(tmp_path / "key.pem")
+    certificate.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+
+    async def test(house: House) -> None:
+        import ssl
+
+        context = ssl.create_default_context()
+        authority.configure_trust(context)
+        url = f"https://127.0.0.1:{house.context.http.show()[0].port}/health"
+        async with aiohttp.ClientSession() as session, session.get(url, ssl=context) as response:
+            assert response.status == 200
+
+    in_house(
+        tmp_path,
+        test,
+        listener__https__default="127.0.0.1:0",
+        listener__https__certfile=str(tmp_path / "cert.pem"),
+        listener__https__keyfile=str(tmp_path / "key.pem"),
+    )
+
+
+def test_connections_above_the_limit_are_closed(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        port = house.context.http.show()[0].port
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /health/ping HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+        second, other = await asyncio.open_connection("127.0.0.1", port)
+        assert await second.read() == b""
+        assert house.context.http.show()[0].active_conns == 1
+        writer.close()
+        other.close()
+
+    in_house(tmp_path, test, listener__http__default__max_connections="1", **HTTP)
+
+
+def test_long_request_lines_are_refused(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        assert (await house.get("/" + "x" * 50))[0] == 404
+        assert (await house.get("/" + "x" * 500))[0] == 400
+
+    in_house(tmp_path, test, listener__http__default__max_request_line_length="200", **HTTP)
+
+
+async def _start(tmp_path: Path, **overrides: str) -> None:
+    async with open_house(tmp_path, **overrides):
+        pass
+
+
+def test_a_port_in_use_stops_the_start_and_leaves_nothing(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        said = f"listener.http.default: cannot listen on 127.0.0.1:{port}: address already in use"
+        with pytest.raises(ListenError, match=said):
+            asyncio.run(_start(tmp_path, listener__http__default=f"127.0.0.1:{port}"))
+    assert not (tmp_path / "d" / "admin.sock").exists()
+    asyncio.run(_start(tmp_path, listener__http__default=f"127.0.0.1:{port}"))
+
+
+def test_a_proxy_header_is_not_read(tmp_path: Path) -> None:
+    with pytest.raises(ListenError, match="HTTP listeners do not read PROXY headers"):
+        asyncio.run(_start(tmp_path, listener__http__default__proxy_protocol="on", **HTTP))

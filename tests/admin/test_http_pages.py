@@ -1,0 +1,124 @@
+"""The pages of HTTP listeners."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from strogoff import __version__
+
+from .house import House, in_house
+
+HTTP = {"listener__http__default": "127.0.0.1:0"}
+NODE = "VerneMQ@127.0.0.1"
+
+
+def test_metrics(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        await (await house.client("a", 5)).leave()
+        status, text = await house.get("/metrics")
+        assert status == 200
+        families = list(text_string_to_metric_families(text))
+        samples = [sample for family in families for sample in family.samples]
+        assert {sample.labels["node"] for sample in samples} == {NODE}
+        found = {(s.name.removesuffix("_total"), s.labels.get("mqtt_version", "")): s.value for s in samples}
+        assert found["vernemq_mqtt_connect_received", "5"] == 1
+        assert found["vernemq_queue_processes", ""] == 0
+        assert "process_open_fds" in {family.name for family in families}
+        assert len({family.name for family in families}) == len(families)
+        assert text.count("# TYPE vernemq_mqtt_connack_sent counter") == 1
+
+    in_house(tmp_path, test, **HTTP)
+
+
+def test_the_prefix_is_a_setting(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        _, text = await house.get("/metrics")
+        assert "\nmqtt_connect_received{" in text and "vernemq_" not in text
+
+    in_house(tmp_path, test, prometheus_namespace="", **HTTP)
+
+
+def test_health(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        ok = (200, {"status": "OK"})
+
+        async def get(path: str) -> tuple[int, Any]:
+            status, text = await house.get(path)
+            return status, json.loads(text)
+
+        for path in ("/health", "/health/ping", "/health/listeners"):
+            assert await get(path) == ok
+        port = house.port
+        await house.good("listener", "stop", "address=127.0.0.1", f"port={port}")
+        reason = f"listener mqtt 127.0.0.1:{port} is stopped"
+        assert await get("/health") == (503, {"status": "DOWN", "reasons": [reason]})
+        assert await get("/health/listeners") == (503, {"status": "DOWN", "reason": reason})
+        assert await get("/health/ping") == ok
+        await house.good("listener", "restart", "address=127.0.0.1", f"port={port}")
+        assert await get("/health") == ok
+        house.server.node.closing = True
+        assert await get("/health") == (503, {"status": "DOWN", "reasons": ["the node is stopping"]})
+        house.server.node.closing = False
+
+    in_house(tmp_path, test, **HTTP)
+
+
+def test_status(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        client = await house.client("a", clean=False)
+        await client.subscribe(("x", 1))
+        status, text = await house.get("/status.json")
+        assert status == 200
+        ((name, found),) = json.loads(text)[0].items()
+        assert name == NODE
+        figures = {key: found[key] for key in ("num_online", "num_offline", "num_subscriptions", "version", "mystatus")}
+        assert figures == {
+            "num_online": 1,
+            "num_offline": 0,
+            "num_subscriptions": 1,
+            "version": __version__,
+            "mystatus": [{NODE: True}],
+        }
+        assert found["listeners"][0] == {
+            "type": "mqtt",
+            "status": "running",
+            "ip": "127.0.0.1",
+            "port": house.port,
+            "mountpoint": "",
+            "max_conns": 10000,
+        }
+        assert [each["type"] for each in found["listeners"]] == ["mqtt", "http"]
+
+    in_house(tmp_path, test, **HTTP)
+
+
+def test_a_listener_serves_its_modules_only(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        assert (await house.get("/health"))[0] == 200
+        for path in ("/metrics", "/status.json", "/", "/api/v1/session/show"):
+            assert (await house.get(path))[0] == 404
+        expected = "warning listener.http.default: the HTTP module vmq_web_ui is not in this version"
+        assert expected in house.lines
+
+    in_house(tmp_path, test, listener__http__default__http_modules="[vmq_health_http, vmq_web_ui]", **HTTP)
+
+
+def test_the_modules_of_the_default_are_no_reason_to_warn(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        assert [line for line in house.lines if "HTTP module" in line and not line.startswith("debug")] == []
+
+    in_house(tmp_path, test, **HTTP)
+
+
+def test_a_module_that_wants_keys_is_closed_rather_than_open_to_all(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        assert (await house.get("/metrics"))[0] == 404
+        assert (await house.get("/health"))[0] == 200
+        (line,) = [line for line in house.lines if "API keys" in line]
+        assert line.startswith("error listener.http.default: vmq_metrics_http is not served")
+
+    in_house(tmp_path, test, http_module__vmq_metrics_http__auth__mode="apikey", **HTTP)

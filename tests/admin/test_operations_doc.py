@@ -1,0 +1,87 @@
+"""docs/operations.md: every command, field, page and metric is there, and nothing that is not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from strogoff.admin.catalogue import COMMANDS
+from strogoff.admin.http_pages import MODULES
+from strogoff.admin.metric_names import COUNTERS, GAUGES
+from strogoff.admin.session_rows import FIELDS
+from strogoff.admin.words import find, parse
+
+from .house import House, in_house
+
+DOC = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+
+
+def section(title: str) -> str:
+    """The text under a heading, up to the next of the same rank or a higher one."""
+    rank = len(title) - len(title.lstrip("#"))
+    rest = DOC.split(f"\n{title}\n", 1)[1]
+    return re.split(rf"^#{{2,{rank}}} ", rest, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def first_cells(text: str) -> list[str]:
+    return re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
+
+
+def test_every_command_is_there_and_no_other() -> None:
+    assert sorted(first_cells(section("## vmq-admin"))) == sorted(command.name for command in COMMANDS)
+
+
+def test_every_key_and_flag_of_a_command_is_known() -> None:
+    lines = re.findall(r"^\| `([^`]+)` \| (.*) \|$", section("## vmq-admin"), re.MULTILINE)
+    wrong = []
+    for name, text in lines:
+        command, _ = find(COMMANDS, name.split())
+        flags = {flag.name for flag in command.flags}
+        wrong += [
+            f"{name} --{flag}"
+            for flag in re.findall(r"--([a-z_-]+)", text.replace("`--with-", ""))
+            if flag not in flags
+        ]
+        for key in command.keys:
+            if f"{key.name}=" not in text:
+                wrong.append(f"{name} {key.name}=")
+    assert [each for each in wrong if each != "session disconnect --cleanup"] == []
+
+
+def test_every_field_is_there() -> None:
+    table = section("### Sessions").split("| fields | rows |")[1]
+    assert sorted(re.findall(r"`([a-z_]+)`", table.split("\n\n")[0])) == sorted(FIELDS)
+
+
+def test_the_examples_are_commands() -> None:
+    examples = re.findall(r"^    vmq-admin ([a-z].*)$", DOC, re.MULTILINE)
+    assert examples
+    for example in examples:
+        command, rest = find(COMMANDS, example.replace("'", "").split())
+        parse(command, rest)
+
+
+def test_every_page_is_there_and_no_other(tmp_path: Path) -> None:
+    rows = re.findall(r"^\| `(/[^`]*)` \| `(\w+)` \|", section("## HTTP"), re.MULTILINE)
+    assert {module for _, module in rows} == set(MODULES)
+
+    async def test(house: House) -> None:
+        for path, _ in rows:
+            assert (await house.get(path))[0] == 200
+
+    in_house(tmp_path, test, listener__http__default="127.0.0.1:0")
+
+
+def test_every_metric_is_there_and_no_other() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (counter|gauge) \| (.*) \|$", section("## Metrics"), re.MULTILINE)
+    known = [(name, "counter", text) for name, text in COUNTERS.items()]
+    known += [(name, "gauge", text) for name, text in GAUGES.items()]
+    assert sorted(rows) == sorted(known)
+
+
+def test_every_metric_that_is_described_exists(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        house.server.node.counters.drop("queue_full")
+        assert {row.name for row in house.context.metrics.rows()} == {*COUNTERS, *GAUGES}
+
+    in_house(tmp_path, test)

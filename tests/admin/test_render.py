@@ -1,0 +1,52 @@
+"""Answers as people, JSON readers and spreadsheets get them."""
+
+from __future__ import annotations
+
+import json
+
+from strogoff.admin.render import alerts, render
+from strogoff.admin.reply import Alert, Part, Table, Text
+
+TABLE = Table(("Node", "Running"), [("VerneMQ@127.0.0.1", True), ("b@c", None)])
+
+
+def test_a_table_for_people() -> None:
+    assert render([TABLE], "human") == (
+        "+-----------------+---------+\n"
+        "|      Node       | Running |\n"
+        "+-----------------+---------+\n"
+        "|VerneMQ@127.0.0.1|  true   |\n"
+        "|       b@c       |undefined|\n"
+        "+-----------------+---------+\n"
+    )
+
+
+def test_an_empty_table_says_nothing() -> None:
+    assert render([Table(("a",), [])], "human") == ""
+    assert render([Table(("a", "b"), [])], "csv") == "a,b\n"
+
+
+def test_a_table_of_lines() -> None:
+    table = Table(("type", "metric", "value"), [("counter", "x", 1), ("gauge", "{y}", 2)], "{type}.{metric} = {value}")
+    assert render([table], "human") == "counter.x = 1\ngauge.{y} = 2\n"
+
+
+def test_json_is_verne_mqs() -> None:
+    parts: list[Part] = [TABLE, Text("Done"), Alert("No.")]
+    assert json.loads(render(parts, "json")) == [
+        {"type": "table", "table": [{"Node": "VerneMQ@127.0.0.1", "Running": True}, {"Node": "b@c", "Running": None}]},
+        {"type": "text", "text": "Done"},
+        {"type": "alert", "alert": [{"type": "text", "text": "No."}]},
+    ]
+
+
+def test_csv_quotes() -> None:
+    table = Table(("client_id", "n"), [('a,"b"', 1), (None, False)])
+    assert render([table, Text("x")], "csv") == 'client_id,n\n"a,""b""",1\n,false\nx\n'
+
+
+def test_nobody_steers_the_terminal() -> None:
+    table = Table(("client_id",), [("\x1b[2J\n|",)])
+    assert render([table], "human").split("\n")[3] == "|\\x1b[2J\\n||"
+    assert alerts([Alert("no \x1b[2J\nsecond")]) == ["no \\x1b[2J\nsecond"]
+    assert render([Alert("x")], "human") == ""

@@ -1,0 +1,106 @@
+"""The rows of `session show`, each column of them, and that many sessions do not hold the loop up."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from strogoff.admin.fields import Query
+from strogoff.admin.session_rows import DEFAULT, FIELDS, rows
+from strogoff.admin.words import Call
+from strogoff.broker.session import Session
+
+from .house import House, in_house
+
+LONGEST_PAUSE_S = 0.02
+
+
+async def found(house: House, *flags: tuple[str, Any]) -> list[dict[str, Any]]:
+    query = Query(Call({}, list(flags), []), DEFAULT)
+    return [dict(zip(query.columns, query.cells(row), strict=True)) async for row in rows(house.context, query)]
+
+
+def test_every_column(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        kept = await house.client("kept", 5, False, username="ann")
+        await kept.subscribe(("a", 1))
+        await kept.leave()
+        clean = await house.client("clean", username="bob")
+        await clean.publish("a", b"x\xff")
+        columns = [(name, None) for name in FIELDS]
+        (offline,) = await found(house, ("client_id", "kept"), *columns)
+        assert offline.pop("msg_ref").startswith("VerneMQ@127.0.0.1/1/")
+        assert offline == {
+            "node": "VerneMQ@127.0.0.1",
+            "mountpoint": "",
+            "client_id": "kept",
+            "user": "ann",
+            "peer_host": None,
+            "peer_port": None,
+            "protocol": 5,
+            "is_online": False,
+            "is_offline": True,
+            "statename": "offline",
+            "num_sessions": 0,
+            "clean_session": False,
+            "waiting_acks": 0,
+            "queue_size": 1,
+            "online_messages": 0,
+            "offline_messages": 1,
+            "topic": "a",
+            "qos": 1,
+            "rap": False,
+            "no_local": False,
+            "msg_qos": 1,
+            "routing_key": "a",
+            "dup": False,
+            "payload": "x\\xff",
+        }
+        (online,) = await found(house, ("client_id", "clean"), *[(name, None) for name in (*FIELDS[:13], "queue_size")])
+        assert online["peer_host"] == "127.0.0.1" and online["peer_port"] == clean.port
+        assert (online["statename"], online["clean_session"], online["user"]) == ("online", True, "bob")
+
+    in_house(tmp_path, test)
+
+
+def test_a_row_for_each_subscription_and_none_for_those_without(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        first = await house.client("first")
+        await first.subscribe(("a", 0), ("$share/g/b/#", 1))
+        await house.client("second")
+        assert await found(house, ("client_id", None), ("topic", None)) == [
+            {"client_id": "first", "topic": "a"},
+            {"client_id": "first", "topic": "$share/g/b/#"},
+        ]
+        assert await found(house, ("client_id", None), ("topic", "~b")) == [
+            {"client_id": "first", "topic": "$share/g/b/#"}
+        ]
+        assert [row["client_id"] for row in await found(house)] == ["first", "second"]
+
+    in_house(tmp_path, test)
+
+
+def test_many_sessions_do_not_hold_up_the_loop(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        node = house.server.node
+        for number in range(20_000):
+            session = Session(node, "", f"c{number}", number, False)
+            node.slots._sessions["", f"c{number}"] = session  # clients by the thousand would take minutes
+        loop = asyncio.get_running_loop()
+        last, pauses = loop.time(), []
+
+        def tick() -> None:
+            nonlocal last
+            now = loop.time()
+            pauses.append(now - last)
+            last = now
+            loop.call_soon(tick)
+
+        tick()
+        assert len(await found(house, ("client_id", None), ("queue_size", None))) == 20_000
+        assert len(pauses) > 5
+        # a machine that is busy elsewhere makes single pauses longer; work that is not split makes one of all
+        assert sorted(pauses)[-5] < LONGEST_PAUSE_S
+
+    in_house(tmp_path, test)

@@ -1,0 +1,37 @@
+"""An answer on its way from the node to vmq-admin."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.admin.reply import Alert, Part, Table, Text
+from strogoff.admin.wire import ROWS, CutOff, from_lines, to_lines
+
+
+def test_what_goes_in_comes_out() -> None:
+    rows = [(f"c{number}", number, True, None, 1.5) for number in range(2 * ROWS + 1)]
+    parts: list[Part] = [
+        Text("a\nb"),
+        Table(("a", "b", "c", "d", "e"), list(rows), "{a}"),
+        Table(("empty",), []),
+        Alert("no"),
+    ]
+    lines = list(to_lines(parts, 3))
+    assert len(lines) == 1 + 1 + 3 + 1 + 1 + 1
+    assert all(line.endswith(b"\n") and line.count(b"\n") == 1 for line in lines)
+    assert from_lines(lines) == (parts, 3)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [],
+        list(to_lines([Text("a")], 0))[:-1],
+        [b"what?\n"],
+        [b'{"kind":"rows","rows":[]}\n'],
+        [b'{"kind":"strange"}\n'],
+    ],
+)
+def test_an_answer_without_an_end_is_none(lines: list[bytes]) -> None:
+    with pytest.raises(CutOff):
+        from_lines(lines)

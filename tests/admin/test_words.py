@@ -1,0 +1,132 @@
+"""The grammar of commands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from strogoff.admin.reply import CommandError, Part
+from strogoff.admin.words import Call, Command, Flag, Key, boolean, find, number, overview, parse
+
+
+async def nothing(context: Any, call: Call) -> list[Part]:
+    return []
+
+
+KICK = Command(
+    "session kick",
+    "Kick.",
+    nothing,
+    keys=(Key("client-id", "who"), Key("port", "where", number)),
+    flags=(
+        Flag("cleanup", "all of it", "c"),
+        Flag("mountpoint", "where", "m", "MOUNTPOINT"),
+        Flag("user", "a field", value="VALUE", optional=True),
+        Flag("aggregate", "yes or no", "a", "BOOL", True, boolean),
+    ),
+)
+SET = Command("set", "Set.", nothing, rest="KEY=VALUE ...")
+ALL = (KICK, Command("session kick all", "Kick all.", nothing), Command("session show", "Show.", nothing), SET)
+GOOD = ["client-id=a=b", "port=1"]
+
+
+def test_the_longest_name_counts() -> None:
+    assert find(ALL, ["session", "kick", "client-id=x"]) == (KICK, ["client-id=x"])
+    assert find(ALL, ["session", "kick", "all", "-x"]) == (ALL[1], ["-x"])
+    assert find(ALL, ["set", "a=b"]) == (SET, ["a=b"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["session"],
+            "session needs one more word. There are:\n  session kick      Kick.\n  session kick all  Kick all.",
+        ),
+        (["session", "x"], "Unknown command: session x. There are:"),
+        (["sesion", "show", "a=b"], "Unknown command: sesion show. Did you mean session show?"),
+        (["quux"], "Unknown command: quux. `vmq-admin --help` lists all commands."),
+        (["--flag"], "No command is given."),
+    ],
+)
+def test_a_command_that_there_is_not(words: list[str], said: str) -> None:
+    with pytest.raises(CommandError) as error:
+        find(ALL, words)
+    assert str(error.value).startswith(said)
+
+
+def test_keys_and_flags() -> None:
+    call = parse(KICK, [*GOOD, "--cleanup", "-m", "mp", "--user", "--user=~x", "--aggregate=false"])
+    assert call.keys == {"client-id": "a=b", "port": 1}
+    assert call.flags == [
+        ("cleanup", None),
+        ("mountpoint", "mp"),
+        ("user", None),
+        ("user", "~x"),
+        ("aggregate", False),
+    ]
+    assert call.has("cleanup") and not parse(KICK, GOOD).has("cleanup")
+    assert (call.flag("mountpoint", ""), call.flag("user", 1), parse(KICK, GOOD).flag("user", 1)) == ("mp", "~x", 1)
+
+
+@pytest.mark.parametrize(
+    "words", [["--mountpoint=mp"], ["--mountpoint", "mp"], ["-m", "mp"], ["-m=mp"], ["-m", "x", "-m=mp"]]
+)
+def test_ways_to_write_a_value(words: list[str]) -> None:
+    assert parse(KICK, [*GOOD, *words]).flag("mountpoint", "") == "mp"
+
+
+def test_words_that_stand_freely() -> None:
+    assert parse(SET, ["a=b", "c"]).rest == ["a=b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "client-id=... and port=... must be given."),
+        (["port=1"], "client-id=... must be given."),
+        ([*GOOD, "port=2"], "port= is given twice."),
+        ([*GOOD, "x=2"], "session kick has no argument x=."),
+        (["port=-1"], "port=: '-1' is not what is expected: a whole number, 0 or more."),
+        ([*GOOD, "x"], "x is not expected here."),
+        ([*GOOD, "--cleanpu"], "session kick has no flag --cleanpu. Did you mean --cleanup?"),
+        ([*GOOD, "-x=3"], "session kick has no flag -x."),
+        ([*GOOD, "--"], "session kick has no flag --."),
+        ([*GOOD, "--cleanup=1"], "--cleanup takes no value."),
+        ([*GOOD, "-m"], "--mountpoint needs a value: --mountpoint=MOUNTPOINT."),
+        ([*GOOD, "-a=2"], "--aggregate: '2' is not what is expected: true or false."),
+    ],
+)
+def test_wrong_arguments(words: list[str], said: str) -> None:
+    with pytest.raises(CommandError) as error:
+        parse(KICK, words)
+    assert str(error.value).startswith(said)
+
+
+def test_something_has_to_stand_there() -> None:
+    with pytest.raises(CommandError, match="Something is missing"):
+        parse(SET, [])
+
+
+def test_help() -> None:
+    assert KICK.explain() == (
+        "Usage: vmq-admin session kick client-id=... port=... [--flags]\n"
+        "\n"
+        "Kick.\n"
+        "\n"
+        "  client-id=...                who\n"
+        "  port=...                     where\n"
+        "  -c, --cleanup                all of it\n"
+        "  -m, --mountpoint=MOUNTPOINT  where\n"
+        "  --user[=VALUE]               a field\n"
+        "  -a, --aggregate[=BOOL]       yes or no"
+    )
+    assert SET.usage == "vmq-admin set KEY=VALUE ..."
+    assert overview(ALL).split("\n")[-1] == "  set               Set."
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.0", "\u0663", "9" * 19])
+def test_no_number(text: str) -> None:
+    with pytest.raises(ValueError, match="a whole number"):
+        number(text)
