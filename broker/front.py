@@ -244,6 +244,7 @@ class Front(Pacing):
             self.node.store.when_committed(commit, self._committed)
 
     def _committed(self) -> None:
+        self.node.tick()
         pending = self.pending
         committed = self.node.store.committed
         while pending and pending[0][0] <= committed:

@@ -124,8 +124,12 @@ class Node(Observer):
 
     def wake(self) -> None:
         """A deadline asked for by `wake_at` may be due."""
-        self.now = self.clock.now_ms()
-        self.timers.run(self.now)
+        self.timers.run(self.tick())
+
+    def tick(self) -> int:
+        """Set and return `now`: to be called by whatever the world begins, a packet, a commit, a timer."""
+        self.now = now = self.clock.now_ms()
+        return now
 
     # -- output, once per turn
 
@@ -179,6 +183,7 @@ class Node(Observer):
         return decide(flag, self.view_state) is not Decision.REFUSE
 
     def _store_state(self, state: str, detail: str) -> None:
+        self.tick()
         self.event("store.state", state=state, detail=detail)
         self._look_again()
         if state == "serving":

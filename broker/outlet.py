@@ -164,6 +164,7 @@ class Outlet:
         if not flag:
             self.is_writable = False
         else:
+            self.node.tick()
             self.resume_sending()
 
 

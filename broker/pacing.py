@@ -57,7 +57,7 @@ class Pacing(Outlet):
         """This reason is gone; reading goes on when it was the last. The peer's silence meanwhile was ours."""
         self.paused_for.discard(reason)
         if not self.paused_for:
-            self.last_seen = self.node.now
+            self.last_seen = self.node.tick()
             self.link.resume_reading()
 
     def decide(self, question: Verdict | Awaitable[Verdict], then: Callable[[Verdict], None]) -> None:

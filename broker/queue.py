@@ -159,9 +159,17 @@ class Queue:
             # a QoS 2 PUBLISH leaves only after its entry is safe (review, hole 11)
             if self.commit_awaited < entry.batch:
                 self.commit_awaited = entry.batch
-                self.node.store.when_committed(entry.batch, self.pump)
+                self.node.store.when_committed(entry.batch, self._safe)
             return False
         return True
+
+    def _safe(self) -> None:
+        self.node.tick()
+        self.pump()
+
+    def _expired(self, entry: Entry) -> bool:
+        message = entry.message
+        return message is not None and 0 < message.expires_at <= self.node.now
 
     def _leave(self, entry: Entry, front: Front) -> None:
         if entry.state == RELEASED:
@@ -171,7 +179,7 @@ class Queue:
             return
         message = entry.message
         assert message is not None
-        if 0 < message.expires_at <= self.node.now and not entry.dup:
+        if self._expired(entry) and not entry.dup:
             # one that was sent before is completed [MQTT5-4.3.3-7]
             self.node.expired(self.session, message)
             self._forget(entry)
@@ -261,10 +269,11 @@ class Queue:
     def hand_over(self, group: str, give: Callable[[Entry], bool]) -> None:
         """Offer the messages of a shared subscription to its other members; what `give` takes is finished here."""
         for entry in [e for e in self.inflight.values() if e.group == group and e.message is not None]:
-            if give(entry):
+            # nobody gets one for the first time that has expired [MQTT5-3.3.2-5]
+            if not self._expired(entry) and give(entry):
                 del self.inflight[entry.packet_id]
                 self._forget(entry)
-        kept = [e for e in self.waiting if e.group != group or not e.qos or not give(e)]
+        kept = [e for e in self.waiting if e.group != group or not e.qos or self._expired(e) or not give(e)]
         self.waiting = deque(kept)
 
     def discard(self) -> None:
