@@ -22,7 +22,7 @@ from .catalogue import COMMANDS
 from .context import Context
 from .reply import Alert, CommandError, Part, Text
 from .wire import to_lines
-from .words import find, parse
+from .words import find, overview, parse
 
 _SECRETS = ("--keypasswd",)
 _LARGEST_REQUEST = 1 << 20
@@ -37,6 +37,8 @@ class Request(msgspec.Struct):
 async def perform(context: Context, words: Sequence[str]) -> tuple[list[Part], int]:
     """Carry out a command line; its answer and exit status. Whatever is wrong with it is an alert."""
     try:
+        if words[-1:] in (["--help"], ["-h"]) and (family := [c for c in COMMANDS if c.name.split()[:1] == words[:-1]]):
+            return [Text(overview(family))], 0
         command, rest = find(COMMANDS, words)
         if "--help" in rest or "-h" in rest:
             return [Text(command.explain())], 0

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 from aiohttp import web
+from aiohttp.typedefs import Handler
+from aiohttp.web_protocol import RequestHandler
 
 from ..broker.listener import ListenerRow
 from ..broker.sockets import ListenError, backlog, bind, cannot_listen
@@ -16,6 +18,8 @@ from ..broker.tls import TlsError, make_context
 from ..configs import ListenerSettings
 
 TYPES = ("http", "https")
+REQUEST_S = 10.0
+"""How long a connection may take to bring its request; each brings one, so that nobody can hold one for ever."""
 _CLOSE_TURNS = 100
 """uvloop closes a listening socket one or two turns later; this many are enough, and an end."""
 
@@ -40,6 +44,8 @@ class HttpListener:
         self._server: asyncio.Server | None = None
         self._socket: socket.socket | None = None
         self._accepted = 0
+        self._silent: set[object] = set()
+        """Connections whose request has not come; each for `REQUEST_S` at most."""
 
     @property
     def running(self) -> bool:
@@ -80,8 +86,10 @@ class HttpListener:
             except TlsError as error:
                 raise cannot_listen(settings, str(error)) from None
         listening = bind(settings)
+        application = self._pages(settings)
+        application.middlewares.append(self._once)
         runner = web.AppRunner(
-            self._pages(settings),
+            application,
             access_log=None,
             max_line_size=settings.max_request_line_length,
             max_field_size=settings.max_header_value_length,
@@ -106,7 +114,23 @@ class HttpListener:
         if limit is not None and self._active >= limit:
             return _Refuse()
         self._accepted += 1
-        return self._runner.server()
+        handler = self._runner.server()
+        self._silent.add(handler)
+        asyncio.get_running_loop().call_later(REQUEST_S, self._overdue, handler)
+        return handler
+
+    @web.middleware
+    async def _once(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer, and close the connection then."""
+        self._silent.discard(request.protocol)
+        response = await handler(request)
+        response.force_close()
+        return response
+
+    def _overdue(self, handler: RequestHandler) -> None:
+        if handler in self._silent:
+            self._silent.discard(handler)
+            handler.force_close()
 
     async def stop(self) -> None:
         """Close the port and the connections: no session hangs on them."""

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from .node import Node
     from .session import Session
 
-STEP = 200
-"""Rows read from the store at a time."""
+STEP = 50
+"""Rows read from the store at a time; not more, because each may hold a large payload."""
 _COUNT_STEP = 2000
 _SWEEP_STEP = 500
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import aiohttp
 import msgspec
+import pytest
+import uvloop
 
 from strogoff.admin.cli import main
 from strogoff.admin.service import AdminService
@@ -20,6 +22,8 @@ from strogoff.configs import load
 from strogoff.mqtt import packets
 from strogoff.mqtt.decoder import Decoder
 from strogoff.mqtt.encoder import encode
+
+both_loops = pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 
 
 class Answer(msgspec.Struct):
@@ -192,11 +196,14 @@ async def open_house(directory: Path, **overrides: str) -> AsyncIterator[House]:
         await house.stop()
 
 
-def in_house(directory: Path, test: Callable[[House], Awaitable[None]], **overrides: str) -> None:
-    """Run a test in a house."""
+def in_house(
+    directory: Path, test: Callable[[House], Awaitable[None]], loop: str = "asyncio", **overrides: str
+) -> None:
+    """Run a test in a house, on that kind of loop."""
 
     async def bounded() -> None:
         async with asyncio.timeout(60), open_house(directory, **overrides) as house:
             await test(house)
 
-    asyncio.run(bounded())
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop if loop == "uvloop" else None) as runner:
+        runner.run(bounded())

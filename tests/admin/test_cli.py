@@ -160,6 +160,7 @@ def test_wrong_commands(tmp_path: Path) -> None:
         (alert,) = answer.json
         assert alert["type"] == "alert"
         assert alert["alert"][0]["text"].startswith("session show has no flag --clientid. Did you mean --client_id?")
+        assert (await house.good("plugin", "--help")).out.startswith("  plugin show  ")
         assert (await house.good("session", "disconnect", "-h")).out.startswith("Usage: vmq-admin session disconnect ")
 
     in_house(tmp_path, test)

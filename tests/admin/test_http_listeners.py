@@ -10,14 +10,16 @@ import aiohttp
 import pytest
 import trustme
 
+from strogoff.admin import http_listeners
 from strogoff.broker.sockets import ListenError
 
-from .house import House, in_house, open_house
+from .house import House, both_loops, in_house, open_house
 
 HTTP = {"listener__http__default": "127.0.0.1:0"}
 
 
-def test_stop_restart_delete(tmp_path: Path) -> None:
+@both_loops
+def test_stop_restart_delete(tmp_path: Path, loop: str) -> None:
     async def test(house: House) -> None:
         http = house.context.http
         (row,) = http.show()
@@ -38,7 +40,7 @@ def test_stop_restart_delete(tmp_path: Path) -> None:
         with pytest.raises(ListenError, match=f"there is no listener {which}"):
             http.find(which)
 
-    in_house(tmp_path, test, **HTTP)
+    in_house(tmp_path, test, loop, **HTTP)
 
 
 def test_tls(tmp_path: Path) -> None:
@@ -65,19 +67,39 @@ def test_tls(tmp_path: Path) -> None:
     )
 
 
-def test_connections_above_the_limit_are_closed(tmp_path: Path) -> None:
+@both_loops
+def test_connections_above_the_limit_are_closed(tmp_path: Path, loop: str) -> None:
     async def test(house: House) -> None:
         port = house.context.http.show()[0].port
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"GET /health/ping HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
         second, other = await asyncio.open_connection("127.0.0.1", port)
         assert await second.read() == b""
         assert house.context.http.show()[0].active_conns == 1
+        writer.write(b"GET /health/ping HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await reader.read()).startswith(b"HTTP/1.1 200 OK\r\n")
+        await house.until(lambda: house.context.http.show()[0].active_conns == 0)
+        assert (await house.get("/health/ping"))[0] == 200
         writer.close()
         other.close()
 
-    in_house(tmp_path, test, listener__http__default__max_connections="1", **HTTP)
+    in_house(tmp_path, test, loop, listener__http__default__max_connections="1", **HTTP)
+
+
+@both_loops
+@pytest.mark.parametrize("said", [b"", b"GET /health HTTP/1.1\r\nHost:"])
+def test_a_connection_without_a_request_is_closed(
+    tmp_path: Path, loop: str, said: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_listeners, "REQUEST_S", 0.05)
+
+    async def test(house: House) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", house.context.http.show()[0].port)
+        writer.write(said)
+        assert await reader.read() == b""
+        await house.until(lambda: house.context.http.show()[0].active_conns == 0)
+        writer.close()
+
+    in_house(tmp_path, test, loop, **HTTP)
 
 
 def test_long_request_lines_are_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from ..house import House, in_house
+from ..house import House, both_loops, in_house
 
 
 def free_port() -> int:
@@ -47,7 +47,8 @@ def test_show(tmp_path: Path) -> None:
     )
 
 
-def test_stop_keeps_connections_unless_they_are_to_be_killed(tmp_path: Path) -> None:
+@both_loops
+def test_stop_keeps_connections_unless_they_are_to_be_killed(tmp_path: Path, loop: str) -> None:
     async def test(house: House) -> None:
         port = house.port
         first = await house.client("first")
@@ -66,7 +67,7 @@ def test_stop_keeps_connections_unless_they_are_to_be_killed(tmp_path: Path) -> 
         answer = await house.admin("listener", "restart", *at(port))
         assert (answer.status, answer.err) == (1, f"there is no listener 127.0.0.1:{port}\n")
 
-    in_house(tmp_path, test)
+    in_house(tmp_path, test, loop)
 
 
 def test_start(tmp_path: Path) -> None:
@@ -100,7 +101,8 @@ def test_what_the_flags_leave_open_is_as_configured(tmp_path: Path) -> None:
     )
 
 
-def test_http_listeners_are_listeners_too(tmp_path: Path) -> None:
+@both_loops
+def test_http_listeners_are_listeners_too(tmp_path: Path, loop: str) -> None:
     async def test(house: House) -> None:
         port = free_port()
         await house.good("listener", "start", *at(port), "--http", "--http_modules=[vmq_health_http]")
@@ -116,7 +118,7 @@ def test_http_listeners_are_listeners_too(tmp_path: Path) -> None:
         await house.good("listener", "delete", *at(port))
         assert house.context.http.show() == []
 
-    in_house(tmp_path, test)
+    in_house(tmp_path, test, loop)
 
 
 def test_tls_and_ipv6(tmp_path: Path) -> None:
@@ -137,7 +139,8 @@ def test_tls_and_ipv6(tmp_path: Path) -> None:
     in_house(tmp_path, test)
 
 
-def test_a_unix_socket(tmp_path: Path) -> None:
+@both_loops
+def test_a_unix_socket(tmp_path: Path, loop: str) -> None:
     path = tmp_path / "mqtt.sock"
 
     async def test(house: House) -> None:
@@ -147,7 +150,7 @@ def test_a_unix_socket(tmp_path: Path) -> None:
         await house.good("listener", "delete", f"address=local:{path}", "port=0")
         assert not path.exists()
 
-    in_house(tmp_path, test)
+    in_house(tmp_path, test, loop)
 
 
 @pytest.mark.parametrize(
