@@ -57,6 +57,9 @@ class WebSocketConnection(Connection):
             return
         ws = self.ws
         if ws is None or ws.state is not State.OPEN or self.transport.is_closing():
+            if ws is not None:
+                # the peer's close frame may have come with the packet that makes the front close: its answer goes first
+                self._write_frames(ws)
             self.finish()
             return
         self.closing = True
@@ -190,11 +193,18 @@ class WebSocketConnection(Connection):
         """Send what the library has to say; its end of the stream is ours."""
         ws = self.ws
         assert ws is not None
+        if self._write_frames(ws):
+            self.closing = True
+            self.tell_lost(self.reason or "peer_closed")
+            self.finish()
+
+    def _write_frames(self, ws: ServerProtocol) -> bool:
+        """Write them; whether the library has come to the end of its stream."""
+        ended = False
         for chunk in ws.data_to_send():
             if chunk:
                 self.traffic.bytes_sent += len(chunk)
                 self.transport.write(chunk)
-                continue
-            self.closing = True
-            self.tell_lost(self.reason or "peer_closed")
-            self.finish()
+            else:
+                ended = True
+        return ended

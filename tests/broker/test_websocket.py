@@ -150,6 +150,20 @@ def test_the_front_closes_properly_and_what_it_wrote_comes_first(loop: str) -> N
     in_house(test, loop)
 
 
+@both_loops
+def test_a_goodbye_and_the_close_frame_in_one_piece(loop: str) -> None:
+    """The packet makes the front close while the answer to the peer's close frame still waits to be written."""
+
+    async def test(house: House) -> None:
+        peer = await upgraded(await house.open(ws()))
+        peer.send(b"\x82\x84\0\0\0\0quit" + b"\x88\x82\0\0\0\0\x03\xe8")
+        assert (await peer.rest())[-4:] == b"\x88\x02\x03\xe8"
+        front = await house.front()
+        await house.until(lambda: front.reasons)
+
+    in_house(test, loop)
+
+
 def test_a_node_that_stops_says_it_goes_away() -> None:
     async def test(house: House) -> None:
         async with client(await house.open(ws())) as peer:
