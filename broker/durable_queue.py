@@ -161,7 +161,9 @@ class DurableQueue(Queue):
 
     def _may_go(self, entry: Entry) -> bool:
         """With fifo nothing that was sent is dropped, with lifo no QoS 2 message: the client waits for its PUBREL."""
-        return entry.state != RELEASED and not (entry.dup and (entry.qos == 2 or not self.lifo))
+        if entry.state == RELEASED or self._in_flight(entry.seq):
+            return False
+        return not (entry.dup and (entry.qos == 2 or not self.lifo))
 
     def _drop_from_disk(self, entry: Entry) -> None:
         self._drop(entry, "queue_full")
@@ -231,14 +233,15 @@ class DurableQueue(Queue):
         super()._leave(entry, front)
 
     def _refill(self) -> bool:
-        if self.low == self.high:
-            return False
-        found = self._load(self.node.options.memory_window, self.lifo)
-        if self.lifo:
-            self.waiting.extendleft(found)
-        else:
-            self.waiting.extend(found)
-        return bool(found)
+        while self.low != self.high:
+            found = self._load(self.node.options.memory_window, self.lifo)
+            if self.lifo:
+                self.waiting.extendleft(found)
+            else:
+                self.waiting.extend(found)
+            if found:
+                return True
+        return False
 
     def _scan(self, limit: int, reverse: bool) -> list[tuple[bytes, bytes]]:
         return self._scan_range(self.low, self.high, limit, reverse)
@@ -251,15 +254,21 @@ class DurableQueue(Queue):
     def _load(self, limit: int, reverse: bool) -> list[Entry]:
         """Take entries from the disk end of the queue into memory; they leave `[low, high)`."""
         found = self._scan(limit, reverse)
+        # with lifo the range may hold what left before its neighbours were spilled
+        here = [row for row in found if not self._in_flight(int.from_bytes(row[0][-8:], "big"))]
         if self.on_disk != _UNKNOWN:
-            self.on_disk -= len(found)
+            self.on_disk -= len(here)
         if len(found) < limit:
             self.low = self.high
         elif reverse:
             self.high = int.from_bytes(found[-1][0][-8:], "big")
         else:
             self.low = int.from_bytes(found[-1][0][-8:], "big") + 1
-        return self._decode_all(found)
+        return self._decode_all(here)
+
+    def _in_flight(self, seq: int) -> bool:
+        entry = self.inflight.get(seq % 65535 + 1)
+        return entry is not None and entry.seq == seq
 
     def _decode_all(self, found: list[tuple[bytes, bytes]]) -> list[Entry]:
         entries = []
@@ -328,7 +337,8 @@ class DurableQueue(Queue):
         if self.low == self.high:
             self.on_disk = 0
         elif self.on_disk == _UNKNOWN:
-            self.on_disk = self._count()
+            left = sum(self.low <= each.seq < self.high for each in self.inflight.values())
+            self.on_disk = self._count() - left
         return len(self.waiting) + self.on_disk
 
     @property
