@@ -180,7 +180,7 @@ class DurableQueue(Queue):
     # -- out
 
     def attach(self, front: Front, window: int) -> None:
-        """A connection is there. A backlog beyond `max_online_messages` is cut, visibly, unless overridden (INV 6.1)."""
+        """A connection is there. A backlog above `max_online_messages` is cut, visibly, unless overridden (INV 6.1)."""
         super().attach(front, window)
         if not self.node.options.override_max_online_messages:
             self._trim(self.max_online)
@@ -208,7 +208,7 @@ class DurableQueue(Queue):
         self._trim(self.max_offline)
 
     def _trim(self, limit: int) -> None:
-        """Cut the backlog on disk to a limit: the newest go with fifo, the oldest with lifo, what `_may_go` keeps stays."""
+        """Cut the backlog on disk to a limit: the newest go with fifo, the oldest with lifo, if `_may_go` says so."""
         if limit == UNLIMITED:
             return
         excess = self.size - limit
