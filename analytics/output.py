@@ -45,7 +45,8 @@ def as_json(tables: Mapping[str, Records]) -> str:
 
 def _text(value: object) -> str:
     if isinstance(value, Mapping):
-        return " ".join(f"{key}={count}" for key, count in value.items()) or "-"
+        most_first = sorted(value.items(), key=lambda each: (-each[1], each[0]))
+        return " ".join(f"{key}={count}" for key, count in most_first) or "-"
     text = "-" if value is None else str(value)
     # A table's line is a line, whatever a broken log holds.
     return "".join(char if char.isprintable() else "?" for char in text)

@@ -5,7 +5,8 @@ connects and drops always, for publishes and deliveries at level `message`. `nod
 level, how much there was in total since the start of the boot. Between two snapshots the events are counted by their
 own hours, and what the counters saw beyond them (all of it at level `session`, QoS 0 deliveries, rows that the log gave
 up) is put into the hour in which the interval began. So totals are right at either level, and also when the level was
-changed on the way. What came after the last snapshot of a boot that crashed is known from events alone.
+changed on the way. Connects and drops are events at every level: the counters are asked for those only where rows are
+missing. What came after the last snapshot of a boot that crashed is known from events alone.
 
 Everything here is a function from table to table, without an action inside.
 """
@@ -31,6 +32,7 @@ KINDS = {
 }
 """Which number an event counts for. A message that expired in its queue is a drop with the reason `expired`."""
 
+_ALWAYS_EVENTS = ("connects", "drops")
 _COUNTERS = ["connects", "publishes", "deliveries"]
 _NEEDED = reading.columns(*BOOT, "seq", "hlc", "type", "reason", "first", *_COUNTERS, "drops")
 _HOUR_MS = 3_600_000
@@ -185,7 +187,7 @@ def _tallies(events: DataFrame, intervals: DataFrame) -> DataFrame:
     """
     minutes = F.sequence(_unit("low_hlc", _MINUTE_MS), _unit("high_hlc", _MINUTE_MS))
     spans = intervals.select(*BOOT, F.explode(minutes).alias("minute"), "low", "high")
-    kind = F.lit("other")
+    kind = F.when(F.col("type") == "log.gap", "gap").otherwise("other")
     for name, number in KINDS.items():
         kind = F.when(F.col("type") == name, number).otherwise(kind)
     reason = F.when(F.col("type") == "q.drop", F.coalesce("reason", F.lit("unknown"))).when(
@@ -204,9 +206,15 @@ def _tallies(events: DataFrame, intervals: DataFrame) -> DataFrame:
     joined = counted.alias("event").join(F.broadcast(spans).alias("span"), inside, "left")
     found = joined.select("event.*", "span.high")
     key = [*BOOT, "high", "kind", "reason"]
-    logged = found.groupBy(*key, "hour").agg(F.count("*").alias("logged")).withColumn("total", F.lit(0).cast("long"))
-    gained = intervals.select(*BOOT, "high", _unit("low_hlc", _HOUR_MS).alias("hour"), F.inline("totals"))
-    both = logged.unionByName(gained.where(F.col("total") > 0).withColumn("logged", F.lit(0).cast("long")))
-    beyond = F.col("total") - F.sum("logged").over(Window.partitionBy(*key))
-    value = F.when(F.col("total") > 0, F.greatest(beyond, F.lit(0))).otherwise(F.col("logged"))
-    return both.withColumn("value", value)
+    nothing = F.lit(0).cast("long")
+    logged = (
+        found.groupBy(*key, "hour").agg(F.count("*").alias("logged")).withColumns({"total": nothing, "rows": nothing})
+    )
+    hour = _unit("low_hlc", _HOUR_MS).alias("hour")
+    gained = intervals.select(*BOOT, "high", hour, F.inline("totals"), (F.col("high") - F.col("low")).alias("rows"))
+    both = logged.unionByName(gained.where(F.col("total") > 0).withColumn("logged", nothing))
+    beyond = F.greatest(F.col("total") - F.sum("logged").over(Window.partitionBy(*key)), nothing)
+    present = F.sum(F.when(F.col("kind") != "gap", F.col("logged"))).over(Window.partitionBy(*BOOT, "high"))
+    complete = F.col("kind").isin(*_ALWAYS_EVENTS) & (F.coalesce(present, nothing) >= F.col("rows"))
+    gain = F.when(complete, nothing).otherwise(beyond)
+    return both.withColumn("value", F.when(F.col("total") > 0, gain).otherwise(F.col("logged")))

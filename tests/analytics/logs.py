@@ -101,6 +101,7 @@ class LoggedNode:
     def _snapshot(self) -> None:
         drops = {reason: n for (kind, reason), n in self._counted.items() if kind == "drops"}
         totals = {kind: self._counted[kind, ""] for kind in ("connects", "publishes", "deliveries")}
+        totals["connects"] += self.boot  # refused ones: where all events are there, the counter is not asked
         self.events.emit("node.stats", **totals, drops=drops)
         self._pending.clear()
 

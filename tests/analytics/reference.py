@@ -85,7 +85,9 @@ class Reference:
         begin_hour = _hour(rows[0])
         previous: Counter[tuple[str, str]] | None = Counter() if first == 1 else None
         since: Counter[tuple[str, str]] = Counter()
+        snapshot, present = 0, 0
         for row in rows:
+            present += row["type"] != "log.gap"
             hour = _hour(row)
             self.logged[run, node, hour] += 1
             kind, reason = KINDS.get(row["type"], ""), ""
@@ -98,10 +100,14 @@ class Reference:
                 now = Counter({(each, ""): row[each] for each in KINDS.values()})
                 now.update({("drops", reason): n for reason, n in row["drops"].items()})
                 if previous is not None:
+                    whole = present >= row["seq"] - snapshot
                     for what in now:
+                        if whole and what[0] in ("connects", "drops"):
+                            continue
                         beyond = now[what] - previous[what] - since[what]
                         self.values[run, node, begin_hour, *what] += max(0, beyond)
                 previous, since, begin_hour = now, Counter(), hour
+                snapshot, present = row["seq"], 0
 
     def hours(self) -> dict[tuple[str, str, int], dict[str, Any]]:
         """By (run, node, hour): what the Spark table has in that row."""

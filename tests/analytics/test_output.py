@@ -9,7 +9,7 @@ from strogoff.analytics.output import as_csv, as_json, as_text
 
 COLUMNS = ["run_id", "node", "drops", "why"]
 RECORDS = [
-    {"run_id": "r", "node": "n1", "drops": 5, "why": {"queue_full": 3, "expired": 2}},
+    {"run_id": "r", "node": "n1", "drops": 5, "why": {"expired": 2, "queue_full": 3}},
     {"run_id": "r", "node": "node-2", "drops": 1200, "why": {}},
 ]
 

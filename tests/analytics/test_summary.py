@@ -36,7 +36,7 @@ def spark_summary(spark: SparkSession, directory: Path) -> tuple[dict[Any, Any],
     for row in tables.boots.collect():
         values = row.asDict()
         boots[values.pop("run_id"), values.pop("node"), values.pop("boot")] = values
-    rejects = Counter({(r["reason"], r["path"].removeprefix("file:")): r["lines"] for r in tables.rejects.collect()})
+    rejects = Counter({(r["reason"], r["path"]): r["lines"] for r in tables.rejects.collect()})
     return hours, boots, rejects
 
 

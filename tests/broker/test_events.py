@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from strogoff.analytics.schema import MESSAGE, OFF, SESSION, hlc_decode, hlc_encode, validate
+from strogoff.analytics.schema import MESSAGE, OFF, SESSION, TYPES, hlc_decode, hlc_encode, validate
 from strogoff.broker.events import Events
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Clock:
@@ -104,3 +109,31 @@ def test_fields_may_be_named_like_arguments() -> None:
     events, _, rows = make()
     events.emit("sess.end", client="c", reason="expired", self="odd")
     assert rows[0]["self"] == "odd"
+
+
+def emitted(path: Path) -> Iterator[tuple[int, str, set[str]]]:
+    """(line, type, fields) of each event that a module names."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
+            continue
+        if node.func.attr not in ("emit", "event") or any(each.arg is None for each in node.keywords):
+            continue
+        for name in ast.walk(node.args[0]):
+            if isinstance(name, ast.Constant) and isinstance(name.value, str) and "." in name.value:
+                yield node.lineno, name.value, {str(each.arg) for each in node.keywords}
+
+
+def test_what_the_sources_emit_is_in_the_schema() -> None:
+    wrong = []
+    seen = 0
+    for room in ("broker", "netsplit", "cluster", "storage", "admin", "sim"):
+        for path in sorted((ROOT / room).rglob("*.py")):
+            for line, name, fields in emitted(path):
+                seen += 1
+                definition = TYPES.get(name)
+                if definition is None:
+                    wrong.append(f"{path}:{line}: {name} is not in analytics/schema.py")
+                elif not set(definition.required) <= fields <= {*definition.required, *definition.optional}:
+                    wrong.append(f"{path}:{line}: {name} has the fields {sorted(fields)}")
+    assert wrong == []
+    assert seen > 20
