@@ -64,7 +64,7 @@ class BrokerProcess:
         raise RuntimeError("the broker did not start:\n" + "".join(lines) + self.log.read_text()[-4000:])
 
     async def _keep(self, stream: asyncio.StreamReader) -> None:
-        with self.log.open("ab") as log:
+        with self.log.open("ab", buffering=0) as log:
             while line := await stream.readline():
                 log.write(line)
 
