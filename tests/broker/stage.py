@@ -20,8 +20,8 @@ Properties = dict[str, Any]
 class Client(Peer):
     """A client that decides nothing: it sends what the test says and shows what it gets."""
 
-    def __init__(self, stage: Stage, version: int) -> None:
-        super().__init__(stage.host, version)
+    def __init__(self, stage: Stage, version: int, **listener: Any) -> None:
+        super().__init__(stage.host, version, **listener)
         self.stage = stage
 
     def ask(self, *sent: Any) -> list[Any]:
