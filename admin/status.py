@@ -8,6 +8,8 @@ from .context import Context
 _FIGURES = {
     "msg_in": "mqtt_publish_received",
     "msg_out": "mqtt_publish_sent",
+    "queue_in": "queue_message_in",
+    "queue_out": "queue_message_out",
     "queue_drop": "queue_message_drop",
     "queue_unhandled": "queue_message_unhandled",
     "num_subscriptions": "router_subscriptions",

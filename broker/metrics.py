@@ -153,6 +153,11 @@ class Counters:
             yield _metric(name), {"mqtt_version": "5"}, five
         for name in PLAIN:
             yield _metric(name), {}, getattr(self, name)
+        # each of these is told by another: a message routed to a queue, one that left it, a ping that was answered
+        yield "queue_message_in", {}, self.router_matches_local
+        yield "queue_message_out", {}, sum(self.publish_sent)
+        for index, label in enumerate(("4", "5")):
+            yield "mqtt_pingresp_sent", {"mqtt_version": label}, self.pingreq_received[index]
         for (name, version, code), value in sorted(self._by_code.items()):
             labels = {"mqtt_version": str(version)}
             if version == 5:

@@ -18,6 +18,8 @@ def test_status(tmp_path: Path) -> None:
             "|   num_offline   |  0  |\n"
             "|     msg_in      |  0  |\n"
             "|     msg_out     |  0  |\n"
+            "|    queue_in     |  0  |\n"
+            "|    queue_out    |  0  |\n"
             "|   queue_drop    |  0  |\n"
             "| queue_unhandled |  0  |\n"
             "|num_subscriptions|  0  |\n"

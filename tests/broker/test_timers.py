@@ -1,0 +1,87 @@
+"""One heap of deadlines, driven from outside."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strogoff.broker.timers import Timers
+
+
+class Driven:
+    """Timers with a note of when they asked to be woken."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self.ran: list[str] = []
+        self.timers = Timers(self.asked.append)
+
+    def at(self, when_ms: int, name: str) -> object:
+        return self.timers.at(when_ms, lambda: self.ran.append(name))
+
+
+def test_what_is_due_runs_in_order_of_time_then_of_setting() -> None:
+    driven = Driven()
+    for when, name in ((30, "c"), (10, "a"), (10, "b"), (40, "d")):
+        driven.at(when, name)
+    driven.timers.run(30)
+    assert driven.ran == ["a", "b", "c"]
+    assert len(driven.timers) == 1
+
+
+def test_it_asks_to_be_woken_for_the_earliest() -> None:
+    driven = Driven()
+    driven.at(30, "late")
+    driven.at(10, "early")
+    driven.at(20, "between")
+    assert driven.asked == [30, 10]
+    driven.timers.run(10)
+    assert driven.asked[-1] == 20
+
+
+def test_a_cancelled_timer_does_not_run() -> None:
+    driven = Driven()
+    timer = driven.timers.at(10, lambda: driven.ran.append("never"))
+    driven.timers.cancel(timer)
+    driven.timers.cancel(timer)
+    driven.timers.cancel(None)
+    driven.timers.run(20)
+    assert driven.ran == []
+    assert len(driven.timers) == 0
+
+
+def test_a_timer_that_sets_itself_again_does_not_run_for_ever() -> None:
+    driven = Driven()
+
+    def again() -> None:
+        driven.ran.append("again")
+        driven.timers.at(5, again)
+
+    driven.timers.at(5, again)
+    driven.timers.run(10)
+    assert driven.ran == ["again"]
+    assert driven.asked[-1] == 5
+
+
+def test_cancelled_timers_do_not_pile_up() -> None:
+    driven = Driven()
+    for number in range(10_000):
+        driven.timers.cancel(driven.timers.at(1000 + number, lambda: None))
+    driven.at(5000, "left")
+    assert len(driven.timers._heap) < 200
+    driven.timers.run(20_000)
+    assert driven.ran == ["left"]
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.booleans()), max_size=200))
+def test_against_a_sorted_list(plan: list[tuple[int, bool]]) -> None:
+    driven = Driven()
+    expected = []
+    for number, (when, cancelled) in enumerate(plan):
+        timer = driven.timers.at(when, lambda number=number: driven.ran.append(str(number)))
+        if cancelled:
+            driven.timers.cancel(timer)
+        elif when <= 25:
+            expected.append((when, number))
+    driven.timers.run(25)
+    assert driven.ran == [str(number) for _, number in sorted(expected)]

@@ -1,0 +1,37 @@
+"""Slots and numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from strogoff.cluster.identity import SLOTS, Numbers, slot_of
+
+
+def test_a_slot_is_the_same_for_all_time() -> None:
+    """These are on disks: a change would lose every session."""
+    assert [slot_of("", "c1"), slot_of("", "c2"), slot_of("m", "c1"), slot_of("", "")] == [76, 246, 156, 141]
+
+
+def test_slots_share_client_ids_evenly() -> None:
+    counts = Counter(slot_of("", f"client-{number}") for number in range(25_600))
+    assert len(counts) == SLOTS
+    assert max(counts.values()) < 200
+
+
+def test_mountpoint_and_client_id_are_not_run_together() -> None:
+    assert slot_of("ab", "c") != slot_of("a", "bc")
+
+
+def test_numbers_of_a_later_boot_are_larger() -> None:
+    first, second = Numbers(1), Numbers(2)
+    before = [first.unique() for _ in range(3)]
+    assert sorted(set(before)) == before
+    assert second.unique() > before[-1]
+    assert [second.next(), second.next()] == [2, 3]
+
+
+def test_a_boot_is_a_positive_number() -> None:
+    with pytest.raises(AssertionError):
+        Numbers(0)

@@ -1,0 +1,52 @@
+"""The key layout: no client's keys are among another's, and order is the order of numbers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strogoff.storage import keys
+
+NAMES = st.text(max_size=12)
+
+
+@given(NAMES, NAMES, NAMES, NAMES)
+def test_no_key_of_a_client_begins_with_another_clients(mp1: str, id1: str, mp2: str, id2: str) -> None:
+    if (mp1, id1) == (mp2, id2):
+        return
+    first, second = keys.client_key(7, mp1, id1), keys.client_key(7, mp2, id2)
+    assert not first.startswith(second)
+    assert not second.startswith(first)
+
+
+@given(st.binary(min_size=1, max_size=20), st.binary(max_size=5))
+def test_after_is_behind_everything_that_begins_so(prefix: bytes, rest: bytes) -> None:
+    if not prefix.rstrip(b"\xff"):
+        with pytest.raises(ValueError):
+            keys.after(prefix)
+        return
+    assert prefix + rest < keys.after(prefix)
+    assert not keys.after(prefix).startswith(prefix)
+
+
+def test_kinds_are_apart() -> None:
+    client = keys.client_key(1, "", "c")
+    made = [
+        keys.session_key(client),
+        keys.queue_prefix(client, 1),
+        keys.subscription_prefix(client, 1),
+        keys.inbound_prefix(client, 1),
+        keys.retained_prefix(""),
+    ]
+    assert sorted(key[:1] for key in made) == [b"b", b"i", b"q", b"r", b"s"]
+
+
+def test_a_later_incarnation_comes_later() -> None:
+    client = keys.client_key(1, "", "c")
+    assert keys.queue_prefix(client, 255) < keys.queue_prefix(client, 256)
+
+
+def test_mids_are_ordered_by_counter_and_never_mixed_up() -> None:
+    assert keys.message_id("n", 1, 255) < keys.message_id("n", 1, 256) < keys.message_id("n", 2, 0)
+    assert keys.message_id("n1", 1, 1) != keys.message_id("n", 1, 1)
