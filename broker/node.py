@@ -179,7 +179,7 @@ class Node(Observer):
         flag = getattr(self.options, f"allow_{operation}_during_netsplit")
         own = front.modifiers.get(f"allow_{operation}")
         if own is not None:
-            flag = "on" if own else "off"
+            flag = own if isinstance(own, str) else "on" if own else "off"
         return decide(flag, self.view_state) is not Decision.REFUSE
 
     def _store_state(self, state: str, detail: str) -> None:
@@ -213,18 +213,21 @@ class Node(Observer):
     def retain(self, message: Message) -> int:
         """Keep or delete the retained message of a topic; `WAIT`, because its acknowledgement means everywhere (P4)."""
         if not self.store.accepting:
-            return 0
-        before = self.store.bytes_waiting
+            return self._not_retained(message, f"store_{self.store.state}")
         problem = self.retained(message.mountpoint).set(message)
         if isinstance(problem, Refusal):
-            self.counters.drop(problem.value)
-            self.event("ret.refuse", topic=message.topic, client=message.publisher, reason=problem.value)
-            return 0
+            return self._not_retained(message, problem.value)
         # the last encoding would be kept as long as the message
         message.frame_key, message.head, message.tail = -1, b"", b""
         if self.events.messages:
             self.event("ret.set", topic=message.topic, mid=message.mid)
-        return WAIT if self.store.bytes_waiting != before else 0
+        # what was written by somebody else a moment ago counts, too: this acknowledgement says the same as his
+        return WAIT if self.store.bytes_waiting else 0
+
+    def _not_retained(self, message: Message, reason: str) -> int:
+        self.counters.drop(reason)
+        self.event("ret.refuse", topic=message.topic, client=message.publisher, reason=reason)
+        return 0
 
     def _store_retained(self, mountpoint: str, topic: str, message: Message | None) -> None:
         key = retained_prefix(mountpoint) + topic.encode()

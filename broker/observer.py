@@ -74,7 +74,7 @@ class Observer:
         if self.fronts.pop(id(front), None) is None:
             return
         self.counters.socket_close += 1
-        if session is not None:
+        if session is not None and front.connected:  # one that ends before its CONNACK was never opened
             self.event("conn.close", client=front.client_id, mountpoint=front.mountpoint, reason=reason)
 
     def client_offline(self, session: Session) -> None:

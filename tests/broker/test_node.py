@@ -1,0 +1,241 @@
+"""The node: its begin and end, what it takes in a split, and what it publishes itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from strogoff.broker.message import Message
+from strogoff.mqtt.packets import Disconnect, Puback
+from strogoff.netsplit.policy import ViewState
+
+from .harness import CLOSED, Caller, accepted, refused, will
+from .stage import Stage, connect
+
+VERSIONS = (3, 4, 5)
+
+
+class Setting:
+    """A plugin whose `auth_on_register` answers what the test says."""
+
+    def __init__(self, **modifiers: Any) -> None:
+        self.modifiers = modifiers
+
+    def auth_on_register(self, *_: Any) -> dict[str, Any]:
+        return self.modifiers
+
+    def auth_on_publish(self, *_: Any) -> bool:
+        return True
+
+    def auth_on_subscribe(self, *_: Any) -> bool:
+        return True
+
+
+# -- life
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_orderly_stop(version: int) -> None:
+    """v5 clients are told 0x8B, wills are sent, and the node takes nobody any more."""
+    stage = Stage()
+    stage.persistent("s").subscribe(("will", 1))
+    caller = Caller(stage, version)
+    assert caller.says(connect("c", version, will=will(qos=1))) == [accepted()]
+    node = stage.node
+    ended: list[bool] = []
+    stage.host.stop(lambda: ended.append(True))
+    assert caller.hears() == ([Disconnect(0x8B), CLOSED] if version == 5 else [CLOSED])
+    assert node.closing and not node.fronts and ended == [True]
+    with pytest.raises(ConnectionRefusedError):
+        Caller(stage)
+    assert [event["type"] for event in stage.host.events][-1] == "node.stop"
+    assert stage.events("will.fire")
+
+
+def test_what_an_orderly_stop_keeps() -> None:
+    """Sessions, their messages and retained messages are there again; the will that was sent is not sent twice."""
+    stage = Stage()
+    stage.persistent("s").subscribe(("will", 1))
+    stage.client("c", will=will(qos=1)).publish("r", b"kept", 1, retain=True)
+    stage.host.stop(lambda: None)
+    stage.settle()
+    stage.disk = stage.disk.reopen()
+    stage.host.start()
+    stage.settle()
+    client, connack = stage.connect("s", clean=False)
+    assert connack.session_present
+    assert client.payloads() == [b"gone"]
+    _, retained = stage.client("late").subscribe(("r", 0))
+    assert retained.payload == b"kept"
+    assert stage.events("node.start")[-1]["sessions"] == 1
+    assert stage.events("node.start")[-1]["retained"] == 1
+
+
+def test_a_connection_is_counted() -> None:
+    """Opened when it is accepted, closed once, whatever ended it."""
+    stage = Stage()
+    counters = stage.node.counters
+    Caller(stage).vanish()
+    stage.client("a").leave()
+    stage.client("b").ask(b"\x00\x00")
+    stage.client("c")
+    assert (counters.socket_open, counters.socket_close) == (4, 3)
+    assert len(stage.node.fronts) == 1
+    assert [event["client"] for event in stage.events("conn.open")] == ["a", "b", "c"]
+    assert [event["client"] for event in stage.events("conn.close")] == ["a", "b"]
+
+
+def test_a_connection_that_never_opened_does_not_close() -> None:
+    """Events come in pairs: one that ends before its CONNACK was no connection of that client."""
+    stage = Stage()
+    stage.hold_disk()
+    client = Caller(stage)
+    assert client.says(connect("c", 4, False)) == []
+    client.vanish()
+    assert stage.events("conn.open", "conn.close") == []
+    stage.free_disk()
+    assert stage.events("conn.open", "conn.close") == []
+
+
+# -- splits
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("flag", "own", "state", "serves"),
+    [
+        ("off", True, "minority", True),
+        ("off", "on", "minority", True),
+        ("on", False, "majority", False),
+        ("on", "off", "majority", False),
+        ("on", "majority", "minority", False),
+        ("off", "majority", "majority", True),
+    ],
+)
+def test_a_client_may_have_its_own_flag(version: int, flag: str, own: object, state: str, serves: bool) -> None:
+    """`allow_register` of auth_on_register goes before the node's setting, as a bool or in its words (INV 7.3)."""
+    stage = Stage(Setting(allow_register=own), allow_anonymous=False, allow_register_during_netsplit=flag)
+    stage.node.view_state = ViewState(state)
+    caller = Caller(stage, version)
+    caller.send(connect("c", version))
+    if serves:
+        assert caller.hears() == [accepted()]
+    else:
+        assert refused(caller, 0x88 if version == 5 else 3)
+
+
+def test_a_client_s_own_flag_for_publish() -> None:
+    """The same for what a connected client does."""
+    stage = Stage(Setting(allow_publish="off"), allow_anonymous=False, allow_publish_during_netsplit="on")
+    client = stage.client("c", 5)
+    assert client.publish("t", b"", 1, 1) == [Puback(1, 0x10)]
+    stage.node.view_state = ViewState.MINORITY
+    (answer,) = client.publish("t", b"", 1, 2)
+    assert answer.reason >= 0x80
+    stage.node.view_state = ViewState.WHOLE
+    assert client.publish("t", b"", 1, 3) == [Puback(3, 0x10)]
+
+
+def test_a_split_ends_nothing_that_is_there() -> None:
+    """Connected clients keep getting what is on its way; sessions that wait stay (INV 7.3)."""
+    stage = Stage(allow_publish_during_netsplit="majority")
+    subscriber = stage.persistent("s", 5)
+    subscriber.subscribe(("t", 1))
+    client = stage.client("p", 5)
+    stage.node.view_state = ViewState.MAJORITY
+    assert client.publish("t", b"1", 1, 1) == [Puback(1)]
+    assert subscriber.payloads() == [b"1"]
+    stage.node.view_state = ViewState.MINORITY
+    subscriber.vanish()
+    stage.node.view_state = ViewState.WHOLE
+    assert [m.payload for m in stage.persistent("s", 5).drain()] == [b"1"]
+
+
+# -- retained messages and what the node publishes
+
+
+def test_retained_messages_come_back_with_their_mountpoint() -> None:
+    """After a kill the same as before it, with what was left of their time."""
+    stage = Stage()
+    here = Caller(stage, 5)
+    there = Caller(stage, 5, mountpoint="there")
+    assert here.says(connect("c", 5)) == there.says(connect("c", 5)) == [accepted()]
+    here.publish("t", b"here", 1, 1, retain=True)
+    there.publish("t", b"there", 1, 1, retain=True, message_expiry_interval=100)
+    here.publish("gone", b"x", 1, 2, retain=True)
+    here.publish("gone", b"", 1, 3, retain=True)
+    here.publish("short", b"x", 1, 4, retain=True, message_expiry_interval=5)
+    stage.restart()
+    stage.pass_s(10)
+    there = Caller(stage, 5, mountpoint="there")
+    there.says(connect("c", 5))
+    _, retained = there.subscribe(("#", 0))
+    assert retained.payload == b"there"
+    assert retained.properties == {"message_expiry_interval": 90}
+    _, retained = stage.client("c", 5).subscribe(("#", 0))
+    assert retained.payload == b"here"
+
+
+def test_expired_retained_messages_are_swept() -> None:
+    """`expire_retain_cache`: they leave memory and disk without anybody asking for them (INV 6.4)."""
+    stage = Stage(expire_retain_cache_s=30)
+    stage.client("c", 5).publish("t", b"x", 1, 1, retain=True, message_expiry_interval=20)
+    assert stage.node.retained_count == 1 and len(stage.keys(b"r")) == 1
+    stage.pass_s(29)
+    assert stage.node.retained_count == 1
+    stage.pass_s(2)
+    assert stage.node.retained_count == 0 and stage.keys(b"r") == []
+
+
+def test_a_refused_retained_message_is_said() -> None:
+    """`retained.max_messages`: the message goes to its subscribers, is kept by nobody, and there is an event (P8)."""
+    stage = Stage(retained_max_messages=1)
+    subscriber = stage.client("s")
+    subscriber.subscribe(("#", 0))
+    client = stage.client("c")
+    client.publish("a", b"1", 1, 1, retain=True)
+    client.publish("b", b"2", 1, 2, retain=True)
+    assert subscriber.payloads() == [b"1", b"2"]
+    assert stage.node.retained_count == 1
+    assert [event["topic"] for event in stage.events("ret.refuse")] == ["b"]
+
+
+def test_publishing_from_inside() -> None:
+    """A message of a plugin or of `$SYS`: routed and kept as any other."""
+    stage = Stage()
+    subscriber = stage.client("s")
+    subscriber.subscribe(("t", 0))
+    node = stage.node
+    node.publish(Message("", "t", b"x", 0, True, None, 0, "", node.origin, node.numbers.next()))
+    assert subscriber.payloads() == [b"x"]
+    _, retained = stage.client("late").subscribe(("t", 0))
+    assert retained.retain and retained.payload == b"x"
+
+
+def test_the_totals_are_told_at_the_end() -> None:
+    """`node.stats` has what happened since the start."""
+    stage = Stage()
+    stage.client("s").subscribe(("t", 0))
+    stage.client("p", 5).publish("t")
+    stage.settle()
+    stage.node.close()
+    (stats,) = stage.events("node.stats")
+    assert (stats["connects"], stats["publishes"], stats["deliveries"], stats["drops"]) == (2, 1, 1, {})
+
+
+def test_the_state_of_the_disk_is_told() -> None:
+    """A full disk and its return are events and lines of the log."""
+    stage = Stage()
+    stage.persistent("s").subscribe(("t", 1))
+    stage.disk.full = True
+    stage.client("p").publish("t", b"", 1, 1)
+    stage.pass_s(0.1)
+    assert stage.node.wary
+    stage.disk.full = False
+    stage.pass_s(10)
+    assert not stage.node.wary
+    states = [event["state"] for event in stage.events("store.state")]
+    assert states[-1] == "serving" and len(states) == 2
+    levels = [level for level, line in stage.host.lines if line.startswith("message store")]
+    assert levels == ["error", "warning"]
