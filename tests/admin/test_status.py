@@ -31,7 +31,7 @@ def test_figures(tmp_path: Path) -> None:
             "matches_remote",
             "version",
         ]
-        assert list(found.values())[:12] == [1, 1, 1, 0, 1, 0, 0, 1, 1, 1, 1, 0]
+        assert list(found.values())[:12] == [1, 1, 1, 0, 1, 0, 0, 0, 1, 1, 1, 0]
 
     in_house(tmp_path, test)
 

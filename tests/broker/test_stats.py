@@ -17,7 +17,8 @@ def test_totals_each_minute_and_at_the_stop() -> None:
     for number in range(3):
         writer.publish("t", qos=1, packet_id=number + 1)
     stage.pass_s(61)
-    stage.host.stop()
+    stage.host.stop(lambda: None)
+    stage.pass_s(1)
     first, last = stage.events("node.stats")
     for row in (first, last):
         assert row["connects"] == 2

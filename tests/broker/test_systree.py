@@ -43,8 +43,7 @@ def test_qos_retain_and_mountpoint_are_configured() -> None:
     stage = Stage(systree_enabled=True, systree_qos=1, systree_retain=True)
     Systree(stage.node).publish()
     reader = stage.client("late")
-    reader.subscribe(("$SYS/n1/queue/processes", 1))
-    (message,) = reader.messages()
+    _, message = reader.subscribe(("$SYS/n1/queue/processes", 1))
     assert (message.qos, message.retain, message.payload) == (1, True, b"0")
 
 
