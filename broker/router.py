@@ -90,6 +90,8 @@ class Router:
             granted = chosen.qos if chosen.qos < message.qos or queue.upgrade else message.qos
             retain = message.retain and chosen.retain_as_published
             wait = queue.push(message, granted, retain, chosen.identifiers) or wait
+            if self._node.events.messages:
+                self._node.message_queued(message, chosen.session)
         return wait
 
     def _push_groups(self, message: Message, plan: Plan) -> bool:

@@ -1,0 +1,209 @@
+"""What happened, told in one place: events at both levels, counters, hooks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from strogoff.analytics import schema
+from strogoff.mqtt import packets
+from strogoff.mqtt.packets import Puback, Pubcomp, Pubrec, Pubrel
+
+from .stage import Stage, option
+
+
+def story(stage: Stage, *types: str) -> list[tuple[str, ...]]:
+    """Type, client and reason of the events of these types, in order."""
+    return [
+        tuple(str(event[name]) for name in ("type", "client", "reason") if name in event)
+        for event in stage.events(*types)
+    ]
+
+
+SESSION_TYPES = ("conn.open", "conn.close", "sess.create", "sess.resume", "sess.end", "sess.expire", "will.arm")
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_the_life_of_a_session(version: int) -> None:
+    """Created, resumed, taken over, ended."""
+    stage = Stage()
+    stage.persistent("c", version).vanish()
+    stage.persistent("c", version)
+    stage.persistent("c", version).leave()
+    stage.client("c", version).leave()
+    assert story(stage, *SESSION_TYPES) == [
+        ("conn.open", "c"),
+        ("sess.create", "c"),
+        ("conn.close", "c", "connection reset"),
+        ("conn.open", "c"),
+        ("sess.resume", "c"),
+        ("conn.close", "c", "session_taken_over"),
+        ("conn.open", "c"),
+        ("sess.resume", "c"),
+        ("conn.close", "c", "disconnect"),
+        ("sess.end", "c", "clean_start"),
+        ("conn.open", "c"),
+        ("sess.create", "c"),
+        ("conn.close", "c", "disconnect"),
+        ("sess.end", "c", "disconnected"),
+    ]
+
+
+def test_expiry_and_wills_are_told() -> None:
+    """A will whose delay is longer than the session fires when that ends (MQTT 5.0 section 3.1.3.2.2)."""
+    stage = Stage()
+    stage.client("c", 5, expiry_s=5, will=packets.Will("w", b"", properties={"will_delay_interval": 9})).vanish()
+    stage.pass_s(6)
+    types = ("will.arm", "will.fire", "will.cancel", "sess.expire", "sess.end")
+    assert story(stage, *types) == [
+        ("will.arm", "c"),
+        ("will.fire", "c"),
+        ("sess.expire", "c"),
+        ("sess.end", "c", "expired"),
+    ]
+
+
+def test_events_of_messages_from_publisher_to_subscriber() -> None:
+    """At level `message`: the whole way of a QoS 1 and a QoS 2 message, in order, under one mid each."""
+    stage = Stage(level=2)
+    subscriber = stage.persistent("s")
+    subscriber.subscribe(("t", 2))
+    publisher = stage.client("p")
+    publisher.publish("t", b"one", 1, 1)
+    publisher.publish("t", b"two", 2, 2)
+    publisher.ask(Pubrel(2))
+    for message in subscriber.messages():
+        if message.qos == 1:
+            subscriber.ask(Puback(message.packet_id))
+        else:
+            subscriber.ask(Pubrec(message.packet_id))
+            subscriber.ask(Pubcomp(message.packet_id))
+    types = ("pub.recv", "pub.route", "pub.ack", "q.enq", "q.durable", "dlv.send", "dlv.ack")
+    ways: dict[Any, list[str]] = {}
+    for event in stage.events(*types):
+        ways.setdefault(event["mid"], []).append(event["type"])
+    assert len(ways) == 2
+    for way in ways.values():
+        assert sorted(way) == sorted(types)
+        assert way.index("pub.recv") < way.index("pub.route") < way.index("q.durable") < way.index("pub.ack")
+        assert way.index("dlv.send") < way.index("dlv.ack")
+
+
+def test_every_row_is_one_of_the_schema() -> None:
+    """Types, fields and levels as in analytics/schema.py, whatever happens."""
+    stage = Stage(level=2, max_online_messages=1, max_inflight_messages=1, retained_max_messages=1)
+    subscriber = stage.persistent("s", 5, will=packets.Will("w", b"", 1))
+    subscriber.subscribe(option("t", 2, no_local=True), ("$share/g/u", 1))
+    publisher = stage.client("p", 5)
+    for number in range(1, 5):
+        publisher.publish("t", b"", 1, number, retain=True, message_expiry_interval=1)
+        publisher.publish("u", b"x", 0, retain=True)
+        publisher.publish("v", b"x", 1, number, retain=True)
+    stage.client("late").subscribe(("#", 0))
+    subscriber.unsubscribe("t")
+    subscriber.vanish()
+    stage.pass_s(5)
+    stage.persistent("s", 5).drain()
+    stage.host.stop(lambda: None)
+    stage.settle()
+    assert len({event["type"] for event in stage.host.events}) > 20
+    for event in stage.host.events:
+        assert schema.validate(event) == [], event
+
+
+def test_a_session_with_no_local_is_observed_like_any_other() -> None:
+    """Its messages have entered a queue, too."""
+    stage = Stage(level=2)
+    stage.persistent("s", 5).subscribe(option("t", 1, no_local=True))
+    stage.client("p").publish("t", b"", 1, 1)
+    assert [event["client"] for event in stage.events("q.enq", "q.durable")] == ["s", "s"]
+
+
+def test_level_session_says_nothing_of_messages() -> None:
+    """But drops and expiries are always told (P8)."""
+    stage = Stage(max_inflight_messages=1, max_online_messages=0)
+    stage.client("s").subscribe(("t", 1))
+    publisher = stage.client("p")
+    for number in (1, 2, 3):
+        publisher.publish("t", b"", 1, number)
+    levels = {event["type"].split(".")[0] for event in stage.host.events}
+    assert "pub" not in levels and "dlv" not in levels
+    assert story(stage, "q.drop") == [("q.drop", "s", "queue_full")] * 2
+
+
+def test_counters() -> None:
+    """Under VerneMQ's names, by version (INV 4)."""
+    stage = Stage()
+    subscriber, publisher = stage.client("s", 5), stage.client("p", 4)
+    subscriber.subscribe(("t", 2))
+    publisher.publish("t", b"", 0)
+    publisher.publish("t", b"", 1, 1)
+    publisher.publish("t", b"", 2, 2)
+    publisher.ask(Pubrel(2))
+    subscriber.drain()
+    publisher.leave()
+    counters = stage.node.counters
+    assert counters.publish_received == [3, 0] and counters.publish_sent == [0, 3]
+    assert (counters.puback_sent, counters.pubrec_sent, counters.pubcomp_sent) == (1, 1, 1)
+    assert (counters.puback_received, counters.pubrec_received, counters.pubcomp_received) == (1, 1, 1)
+    assert (counters.pubrel_received, counters.pubrel_sent) == (1, 1)
+    assert (counters.socket_open, counters.socket_close) == (2, 1)
+    assert (counters.queue_setup, counters.queue_teardown) == (2, 1)
+    assert counters.router_matches_local == 3
+
+
+class Listener:
+    """A plugin that hears of everything and answers nothing."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[Any, ...]] = []
+
+    def auth_on_publish(self, *_: Any) -> bool:
+        return True
+
+    def auth_on_subscribe(self, *_: Any) -> bool:
+        return True
+
+    def on_register(self, peer: Any, subscriber: Any, user: Any) -> None:
+        self.heard.append(("register", subscriber.client_id, user))
+
+    def on_client_wakeup(self, subscriber: Any) -> None:
+        self.heard.append(("wakeup", subscriber.client_id))
+
+    def on_client_offline(self, subscriber: Any) -> None:
+        self.heard.append(("offline", subscriber.client_id))
+
+    def on_client_gone(self, subscriber: Any) -> None:
+        self.heard.append(("gone", subscriber.client_id))
+
+    def on_session_expired(self, subscriber: Any) -> None:
+        self.heard.append(("expired", subscriber.client_id))
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_hooks_of_a_session(version: int) -> None:
+    """on_register, on_client_wakeup, on_client_offline, on_client_gone, on_session_expired (INV 5.1)."""
+    plugin = Listener()
+    stage = Stage(plugin, persistent_client_expiration_s=1000)
+    stage.client("clean", version, username="u").leave()
+    stage.persistent("kept", version).leave()
+    stage.pass_s(1001)
+    assert plugin.heard == [
+        ("register", "clean", "u"),
+        ("gone", "clean"),
+        ("register", "kept", None),
+        ("wakeup", "kept"),
+        ("offline", "kept"),
+        ("expired", "kept"),
+    ]
+
+
+def test_totals() -> None:
+    """node.stats: what the counters say (schema)."""
+    stage = Stage()
+    stage.client("s").subscribe(("t", 0))
+    stage.client("p").publish("t")
+    stage.node.emit_stats()
+    (event,) = stage.events("node.stats")
+    assert (event["connects"], event["publishes"], event["deliveries"], event["drops"]) == (2, 1, 1, {})
