@@ -99,7 +99,11 @@ def rejects(parsed: DataFrame) -> DataFrame:
     boot = F.regexp_extract(plain, r"/boot=([0-9]+)-[^/]*$", 1).cast("long")
     bad = parsed.where(F.col("reject").isNotNull())
     return bad.select(
-        plain.alias("path"), node.alias("node"), boot.alias("boot"), F.col("reject").alias("reason"), "line"
+        F.regexp_replace(plain, "^file:(//)?", "").alias("path"),
+        node.alias("node"),
+        boot.alias("boot"),
+        F.col("reject").alias("reason"),
+        "line",
     )
 
 
