@@ -39,9 +39,13 @@ class VirtualLoop:
 
     def call_later(self, delay_s: float, function: Callable[[], None]) -> Scheduled:
         """Run `delay_s` seconds from now."""
+        return self.call_at(self.now_s + max(0.0, delay_s), function)
+
+    def call_at(self, when_s: float, function: Callable[[], None]) -> Scheduled:
+        """Run at this time, or now if it is past. Exact, where a sum of delays is not: for what must keep its order."""
         self._order += 1
         handle = Scheduled(function)
-        heappush(self._later, (self.now_s + max(0.0, delay_s), self._order, handle))
+        heappush(self._later, (max(self.now_s, when_s), self._order, handle))
         return handle
 
     def turn(self) -> bool:
