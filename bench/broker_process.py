@@ -28,6 +28,8 @@ class BrokerProcess:
         self.port = port
         self.settings = settings
         self.log = data.parent / f"{data.name}.log"
+        self.folder: Path | None = None
+        """Where it runs, if not where its parent does."""
         self.process: asyncio.subprocess.Process | None = None
 
     def command(self) -> list[str]:
@@ -51,6 +53,7 @@ class BrokerProcess:
                 *self.command(),
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
+                cwd=self.folder,
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
             )
         assert self.process.stdout is not None
@@ -75,6 +78,10 @@ class BrokerProcess:
     async def stop(self) -> int:
         """SIGTERM; the exit status."""
         return await self._end(signal.SIGTERM)
+
+    async def interrupt(self) -> int:
+        """SIGINT, which is Ctrl-C; the exit status."""
+        return await self._end(signal.SIGINT)
 
     async def _end(self, number: int) -> int:
         process, self.process = self.process, None

@@ -22,8 +22,8 @@ from pathlib import Path
 from .engine import Corrupted, DiskFull, StorageError
 
 REMEDY = (
-    "Put the directory back from a backup, or repair it, which keeps what can be read and never happens unasked; "
-    "a node that has replicas should then be emptied and refilled from them"
+    "Put the directory back from a backup, or run `strogoff repair DATA-DIRECTORY`, which keeps what can be read and "
+    "says what it cost; a node that has replicas should then be emptied and refilled from them"
 )
 _FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT))
 _BROKEN_TABLE = tuple(os.strerror(number) for number in (errno.EINVAL, errno.ENOENT))

@@ -27,9 +27,11 @@ def properties(kind: str, **values: Any) -> Properties:
 
 
 class Paho:
-    """One client of `house`, over tcp, ws, ssl, wss or unix. Leaving the `with` block disconnects."""
+    """One client of `house`, over tcp, ws, ssl, wss or unix, or of the broker at `port`. Leaving `with` disconnects."""
 
-    def __init__(self, house: House, client_id: str, version: int, transport: str = "tcp", **options: Any) -> None:
+    def __init__(
+        self, house: House | None, client_id: str, version: int, transport: str = "tcp", **options: Any
+    ) -> None:
         kind = {"tcp": "tcp", "proxied": "tcp", "ssl": "tcp", "ws": "websockets", "wss": "websockets", "unix": "unix"}[
             transport
         ]
@@ -44,12 +46,13 @@ class Paho:
         )
         self.version = version
         if transport in ("ssl", "wss"):
+            assert house is not None
             self.client.tls_set(str(house.pem.ca))
         if transport in ("ws", "wss"):
             self.client.ws_set_options("/mqtt")
-        self.place = (str(house.unix), 1) if transport == "unix" else ("127.0.0.1", options.pop("port", 0))
-        if self.place[1] == 0:
-            self.place = ("127.0.0.1", house.port(transport))
+        self.place = ("127.0.0.1", options.pop("port", 0))
+        if house is not None and self.place[1] == 0:
+            self.place = (str(house.unix), 1) if transport == "unix" else ("127.0.0.1", house.port(transport))
         self.connect_properties: dict[str, Any] = options.pop("connect", {})
         self.clean_start: bool = options.pop("clean", True)
         self.keepalive: int = options.pop("keepalive", 60)
