@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..mqtt import packets
-from ..mqtt.reasons import ReasonCode
+from ..mqtt.reasons import FROM_SERVER, ReasonCode
 from .hooks import Refuse, Verdict
 from .refusing import refuse
 
@@ -44,6 +44,7 @@ def auth(front: Front, packet: packets.Auth) -> None:
         _fail(front, ReasonCode.PROTOCOL_ERROR, "AUTH with a reason code that does not fit the exchange")
         return
     front.authenticating = True
+    front.cancel_timer("connect")
     _ask(front, properties)
 
 
@@ -51,7 +52,8 @@ def _fail(front: Front, reason: ReasonCode, detail: str) -> None:
     if front.session is None:
         refuse(front, reason, detail)
     else:
-        front.disconnect(reason, detail)
+        # a plugin may not know that this DISCONNECT is no CONNACK [MQTT5-3.14.2-1]
+        front.disconnect(reason if reason in FROM_SERVER["Disconnect"] else ReasonCode.NOT_AUTHORIZED, detail)
 
 
 def _answered(front: Front, verdict: Verdict) -> None:
@@ -67,6 +69,8 @@ def _answered(front: Front, verdict: Verdict) -> None:
     if modifiers.get("reason_code") == ReasonCode.CONTINUE_AUTHENTICATION:
         front.send_packet(packets.Auth(ReasonCode.CONTINUE_AUTHENTICATION, properties))
         front.node.counters.auth_sent(ReasonCode.CONTINUE_AUTHENTICATION)
+        if front.session is None:
+            front.await_client()
         return
     front.authenticating = False
     front.username = modifiers.get("username", front.username)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..mqtt import packets
 from ..mqtt.reasons import ReasonCode
 from ..mqtt.topics import levels
+from ..mqtt.wire import MAX_VARINT, encode_varint
 from . import authenticating
 from .hooks import Refuse, Subscriber, Verdict
 from .records import WillRecord
@@ -18,6 +19,18 @@ if TYPE_CHECKING:
     from .front import Front
 
 PINGRESP = b"\xd0\x00"
+
+_OWN = frozenset(
+    (
+        "assigned_client_identifier",
+        "authentication_method",
+        "maximum_packet_size",
+        "receive_maximum",
+        "session_expiry_interval",
+        "topic_alias_maximum",
+    )
+)
+"""Properties of CONNACK that say what the broker does."""
 
 
 def connect(front: Front, packet: packets.Connect) -> None:
@@ -90,15 +103,24 @@ def _authenticated(front: Front, verdict: Verdict) -> None:
         return
     packet = front.connect_packet
     assert packet is not None
-    modifiers = front.modifiers = dict(verdict.modifiers)
+    _take_modifiers(front, packet, dict(verdict.modifiers))
+    authorise_will(front)
+
+
+def _take_modifiers(front: Front, packet: packets.Connect, modifiers: dict[str, Any]) -> None:
+    """What the plugin changes of this client (INV 5.1, 5.2); `register` and `_welcome` look for the rest."""
+    front.modifiers = modifiers
     front.username = modifiers.get("username", front.username)
     if "subscriber_id" in modifiers:
         front.mountpoint, front.client_id = modifiers["subscriber_id"]
     front.subscriber = Subscriber(front.mountpoint, front.client_id)
     packet.clean_start = modifiers.get("clean_session", modifiers.get("clean_start", packet.clean_start))
     if "max_message_size" in modifiers:
-        front.decoder.max_packet_size = modifiers["max_message_size"]
-    authorise_will(front)
+        front.decoder.max_packet_size = modifiers["max_message_size"] or MAX_VARINT
+    front.problem_information = modifiers.get("request_problem_info", front.problem_information)
+    # never more than the client takes [MQTT5-3.1.2-24]
+    limits = (front.client_packet_limit, modifiers.get("max_packet_size", 0))
+    front.client_packet_limit = min((limit for limit in limits if limit), default=0)
 
 
 def authorise_will(front: Front) -> None:
@@ -124,7 +146,7 @@ def _will_authorised(front: Front, verdict: Verdict) -> None:
         return
     packet = front.connect_packet
     assert packet is not None and packet.will is not None
-    for field in ("topic", "payload", "qos", "retain"):
+    for field in ("topic", "payload", "qos", "retain", "properties"):
         if field in verdict.modifiers:
             setattr(packet.will, field, verdict.modifiers[field])
     register(front)
@@ -142,14 +164,19 @@ def register(front: Front) -> None:
     options, modifiers, properties = node.options, front.modifiers, packet.properties or {}
     if packet.version == 5:
         asked: int = properties.get("session_expiry_interval", 0)
-        expiry: int = modifiers.get("session_expiry_interval", asked)
-        client_max = min(properties.get("receive_maximum", 65535), options.receive_max_client)
-        front.window = modifiers.get("fc_receive_max_client", client_max)
-        front.receive_maximum = modifiers.get("fc_receive_max_broker", options.receive_max_broker)
+        expiry: int = min(modifiers.get("session_expiry_interval", asked), NEVER)
+        # never more than the client takes [MQTT5-3.3.4-9]
+        most = modifiers.get("fc_receive_max_client") or options.receive_max_client
+        front.window = min(properties.get("receive_maximum", 65535), most)
+        front.receive_maximum = min(modifiers.get("fc_receive_max_broker") or options.receive_max_broker, 65535)
         front.topic_alias_limit = min(properties.get("topic_alias_maximum", 0), options.topic_alias_max_broker)
+        front.topic_alias_max = min(modifiers.get("topic_alias_max", options.topic_alias_max_client), 65535)
     else:
         expiry = 0 if packet.clean_start else (options.persistent_client_expiration_s or NEVER)
         front.window = modifiers.get("max_inflight_messages", options.max_inflight_messages) or 65535
+    if not node.store.accepting and _needs_disk(front, packet, expiry):
+        refuse(front, ReasonCode.QUOTA_EXCEEDED, "the message store takes nothing now")
+        return
     front.slow_send = bool(front.client_packet_limit or front.topic_alias_limit or node.deliver_hooked)
     kept = ("max_online_messages", "max_offline_messages", "queue_type", "upgrade_qos", "shared_subscription_policy")
     request = Registration(
@@ -166,6 +193,12 @@ def register(front: Front) -> None:
     )
     front.plans = node.router.plans(front.mountpoint)
     node.slots.register(request, lambda session, present, wrote: _registered(front, session, present, wrote))
+
+
+def _needs_disk(front: Front, packet: packets.Connect, expiry_s: int) -> bool:
+    """CONNACK would wait for the disk: for a session or a will that outlives the process, or for an old one's end."""
+    old = front.node.slots.get(front.mountpoint, front.client_id)
+    return expiry_s > 0 or packet.will is not None or (old is not None and old.stored)
 
 
 def _will_record(front: Front, will: packets.Will | None) -> WillRecord | None:
@@ -188,7 +221,10 @@ def _will_record(front: Front, will: packets.Will | None) -> WillRecord | None:
 
 def _registered(front: Front, session: Session, present: bool, wrote: bool) -> None:
     front.session = session
-    # CONNACK is the first packet [MQTT-3.2.0-1]; the queue waits for it, because the front is not writable before
+    # CONNACK is the first packet [MQTT-3.2.0-1]; the queue waits for it, because the front is not writable before, and
+    # so do the packets behind CONNECT: none of them may end a connection that was accepted before it has heard so
+    if wrote:
+        front.hold("connack")
     front.reply(lambda: _welcome(front, session, present), wrote)
 
 
@@ -196,11 +232,11 @@ def _welcome(front: Front, session: Session, present: bool) -> None:
     packet = front.connect_packet
     assert packet is not None
     node = front.node
-    properties = _connack_properties(front, packet, session) if packet.version == 5 else None
-    front.send_packet(packets.Connack(present, 0, properties))
+    properties = _connack_properties(front, packet, session) if packet.version == 5 else {}
+    front.send_packet(packets.Connack(present, 0, properties or None))
     node.counters.connack_sent(front.version, 0)
     front.connected = True
-    keepalive = packet.keepalive_s
+    keepalive = properties.get("server_keep_alive", packet.keepalive_s)  # [MQTT5-3.2.2-21] [MQTT5-3.2.2-22]
     if keepalive:
         front.keepalive_ms = keepalive * 1500
         front.set_timer("keepalive", front.keepalive_ms, lambda: _keepalive(front))
@@ -219,11 +255,12 @@ def _welcome(front: Front, session: Session, present: bool) -> None:
     front.connect_packet = None
     if not front.transport_paused:
         front.resume_sending()
+    front.release("connack")
 
 
-def _connack_properties(front: Front, packet: packets.Connect, session: Session) -> dict[str, Any] | None:
-    options = front.node.options
-    properties: dict[str, Any] = dict(front.modifiers.get("properties", {}))
+def _connack_properties(front: Front, packet: packets.Connect, session: Session) -> dict[str, Any]:
+    # a plugin has other means to change what the broker itself goes by
+    properties = {name: value for name, value in front.modifiers.get("properties", {}).items() if name not in _OWN}
     asked = packet.properties or {}
     if not packet.client_id:
         properties["assigned_client_identifier"] = front.client_id  # [MQTT5-3.2.2-16]
@@ -231,17 +268,19 @@ def _connack_properties(front: Front, packet: packets.Connect, session: Session)
         properties["session_expiry_interval"] = session.expiry_s
     if front.receive_maximum != 65535:
         properties["receive_maximum"] = front.receive_maximum
-    if options.max_message_size:
-        properties["maximum_packet_size"] = min(options.max_message_size + 5, 268_435_460)
-    if options.topic_alias_max_client:
-        properties["topic_alias_maximum"] = options.topic_alias_max_client
+    limit = front.decoder.max_packet_size
+    if limit < MAX_VARINT:
+        # it limits the remaining length; the property counts the fixed header too
+        properties["maximum_packet_size"] = 1 + len(encode_varint(limit)) + limit
+    if front.topic_alias_max:
+        properties["topic_alias_maximum"] = front.topic_alias_max
     if front.auth_method is not None:
         properties["authentication_method"] = front.auth_method
     if not asked.get("request_response_information", 0):
         properties.pop("response_information", None)  # [MQTT5-3.1.2-28]
     if not front.problem_information:
         properties.pop("reason_string", None)
-    return properties or None
+    return properties
 
 
 def _keepalive(front: Front) -> None:

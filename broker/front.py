@@ -62,6 +62,7 @@ class Front(Pacing):
         "receive_maximum",
         "registered_commit",
         "subscriber",
+        "topic_alias_max",
         "unacked",
         "unreleased",
         "username",
@@ -91,6 +92,7 @@ class Front(Pacing):
         self.window = 0
         self.problem_information = True
         self.aliases_in: dict[int, str] = {}
+        self.topic_alias_max = 0
         self.permitted: dict[str, int] = {}
         self.modifiers: dict[str, Any] = {}
         self.auth_method: str | None = None
@@ -100,7 +102,7 @@ class Front(Pacing):
         self.keepalive_ms = 0
         self.publishes_this_second = 0
         self.rate_second = 0
-        self.set_timer("connect", node.options.mqtt_connect_timeout_ms, self._connect_timeout)
+        self.await_client()
 
     # -- in
 
@@ -273,6 +275,10 @@ class Front(Pacing):
             self.publishes_this_second += publishes
             if self.publishes_this_second > rate:
                 self.throttle(1000 - node.now % 1000)
+
+    def await_client(self) -> None:
+        """The client's next step towards a session, CONNECT or AUTH, has to come within `mqtt_connect_timeout`."""
+        self.set_timer("connect", self.node.options.mqtt_connect_timeout_ms, self._connect_timeout)
 
     def _connect_timeout(self) -> None:
         if self.session is None:

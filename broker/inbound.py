@@ -57,7 +57,7 @@ def publish(front: Front, packet: packets.Publish) -> None:
 
 def _resolve_alias(front: Front, topic: str, alias: int) -> str | None:
     """The topic behind an alias, or None after the connection was closed for a wrong one."""
-    if alias > front.node.options.topic_alias_max_client:
+    if alias > front.topic_alias_max:
         front.disconnect(ReasonCode.TOPIC_ALIAS_INVALID, f"topic alias {alias} is above the maximum")
         return None
     if topic:
@@ -255,7 +255,7 @@ def _not_now(front: Front, reason: ReasonCode, arguments: tuple[Any, ...]) -> No
         node.when_accepting(lambda: _unpark(front))
     front.parked.append((front.mountpoint, front.plans, arguments))
     if len(front.parked) >= node.options.max_parked_publishes:
-        front.hold()
+        front.hold("parked")
 
 
 def _unpark(front: Front) -> None:
@@ -268,8 +268,8 @@ def _unpark(front: Front) -> None:
         front.mountpoint, front.plans = mountpoint, plans
         front.accept(*arguments)
     front.mountpoint, front.plans = own
-    if len(parked) >= front.node.options.max_parked_publishes and not front.parked:
-        front.release()
+    if not front.parked:
+        front.release("parked")
 
 
 def pubrec(front: Front, packet: packets.Pubrec) -> None:

@@ -1,7 +1,8 @@
 """When a connection is read and when not: holding for an answer, pausing for the disk or a rate, and its timers.
 
-*Held* means that somebody's answer is awaited: packets already decoded wait in `held`, in order. *Paused* means that
-the socket is not read, for one or more reasons; the peer's silence meanwhile is ours and does not count against it.
+*Held* means that something is awaited, a plugin's answer or the disk: packets already decoded wait in `held`, in order.
+*Paused* means that the socket is not read. Both are for one or more reasons; the peer's silence meanwhile is ours and
+does not count against it.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ if TYPE_CHECKING:
 class Pacing(Outlet):
     """The part of a front that decides when its socket is read. `last_seen` is cluster time in ms."""
 
-    __slots__ = ("held", "last_seen", "paused_for", "timers")
+    __slots__ = ("held", "held_for", "last_seen", "paused_for", "questions", "timers")
 
     def __init__(self, node: Node, link: Link) -> None:
         super().__init__(node, link)
         self.held: list[Any] | None = None
+        self.held_for: set[str] = set()
+        self.questions = 0
         self.paused_for: set[str] = set()
         self.last_seen = node.now
         self.timers: dict[str, Timer] = {}
@@ -34,17 +37,21 @@ class Pacing(Outlet):
         """Handle decoded packets; the front's part."""
         raise AssertionError("a front handles packets")
 
-    def hold(self) -> None:
-        """Stop processing packets until `release`: somebody's answer is awaited."""
+    def hold(self, reason: str) -> None:
+        """Stop processing packets for this reason too, until `release`."""
+        self.held_for.add(reason)
         if self.held is None:
             self.held = []
             self.pause("held")
 
-    def release(self) -> None:
-        """Go on with what was held."""
+    def release(self, reason: str) -> None:
+        """This reason is gone; go on with what was held when it was the last."""
+        self.held_for.discard(reason)
+        if self.held_for or self.held is None:
+            return
         held, self.held = self.held, None
         self.unpause("held")
-        if held is not None and not self.closed:
+        if not self.closed:
             self.process(held)
 
     def pause(self, reason: str) -> None:
@@ -65,13 +72,16 @@ class Pacing(Outlet):
         if not isinstance(question, Awaitable):
             then(question)
             return
-        self.hold()
+        self.hold("hook")
+        self.questions += 1
 
         def answered(verdict: Verdict) -> None:
             self.node.now = self.node.clock.now_ms()
+            self.questions -= 1
             if not self.closed:
                 then(verdict)
-                self.release()
+                if not self.questions:  # what follows may have a question of its own
+                    self.release("hook")
 
         self.node.spawn(question, answered)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..mqtt import packets
 from ..mqtt.errors import WireError
-from ..mqtt.reasons import ReasonCode, connect_return_for
+from ..mqtt.reasons import ALLOWED, ReasonCode, connect_return_for
 from .hooks import Refuse
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ def refuse(front: Front, reason: ReasonCode, detail: str, properties: dict[str, 
     """Answer CONNACK with this reason and close [MQTT-3.2.2-5] [MQTT5-3.2.2-7]."""
     if front.closed:
         return
+    if reason not in ALLOWED["Connack"]:
+        reason = ReasonCode.NOT_AUTHORIZED  # a plugin's code for another packet [MQTT5-3.2.2-8]
     code = int(reason) if front.version == 5 else int(connect_return_for(reason))
     extra = dict(properties or {})
     if detail and front.problem_information and front.version == 5:
