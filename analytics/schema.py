@@ -139,7 +139,7 @@ _TYPES: Final = """
     q.expire s client topic mid ?mountpoint ?epoch : a message's expiry interval was over
     dlv.send m mid client ?dup ?packet_id ?epoch ?topic ?qos ?pub_client ?pub_conn
         : a PUBLISH was sent to a subscriber
-    dlv.ack m client packet_id ?mid ?epoch : a subscriber finished a message (PUBACK or PUBCOMP)
+    dlv.ack m client packet_id ?mid ?epoch : a subscriber has a message (PUBACK or PUBREC)
     will.arm s client topic ?mountpoint ?epoch ?qos : a connection brought a will
     will.fire s client topic mid ?mountpoint ?epoch : a will was published
     will.cancel s client reason ?topic ?mountpoint ?epoch : a will will not be published

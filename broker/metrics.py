@@ -124,6 +124,11 @@ class Counters:
         """A CONNACK with this return or reason code left."""
         self._count("mqtt_connack_sent", version, code)
 
+    @property
+    def accepted_connects(self) -> int:
+        """Connections that got a session."""
+        return sum(self._by_code.get(("mqtt_connack_sent", version, 0), 0) for version in (4, 5))
+
     def disconnect_received(self, version: int, code: int) -> None:
         """A DISCONNECT came."""
         self._count("mqtt_disconnect_received", version, code)

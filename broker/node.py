@@ -102,7 +102,8 @@ class Node(Observer):
         self.garbage.load()
         if self.options.expire_retain_cache_s:
             self._sweep_retained()
-        self.event("node.start", sessions=restored, retained=self.retained_count)
+        level = "message" if self.events.messages else "session"
+        self.event("node.start", sessions=restored, retained=self.retained_count, level=level)
 
     def accept(self, link: Link, origin: ConnectionOrigin) -> Front:
         """A connection was made."""

@@ -41,8 +41,8 @@ class Observer:
         counters = self.counters
         self.event(
             "node.stats",
-            connects=sum(counters.connect_received),
-            publishes=sum(counters.publish_received),
+            connects=counters.accepted_connects,
+            publishes=sum(counters.publish_received) - sum(counters.publish_auth_error) - sum(counters.publish_error),
             deliveries=sum(counters.publish_sent),
             drops=dict(counters.drops_by_reason),
         )
@@ -168,3 +168,8 @@ class Observer:
             packet_id=entry.packet_id,
             dup=entry.dup,
         )
+
+    def message_sent_qos0(self, front: Outlet, message: Message) -> None:
+        """A QoS 0 message went to a subscriber."""
+        assert front.session is not None
+        self.events.emit("dlv.send", mid=message.mid, client=front.session.client_id, qos=0)

@@ -88,9 +88,9 @@ class Outlet:
     def send_qos0(self, message: Message, retain: bool, identifiers: tuple[int, ...]) -> None:
         """Send a QoS 0 message."""
         key = self.frame_key | RETAIN_FRAME if retain else self.frame_key
-        if (
-            message.frame_key != key or identifiers or self.slow_send
-        ) and not outbound.prepare_qos0(self, message, retain, identifiers, key):
+        if (message.frame_key != key or identifiers or self.slow_send) and not outbound.prepare_qos0(
+            self, message, retain, identifiers, key
+        ):
             return
         out = self.out
         if not out:
@@ -101,6 +101,8 @@ class Outlet:
         self.out_size += len(head)
         if self.out_size > self.out_limit:
             self.is_writable = False
+        if self.node.events.messages:
+            self.node.message_sent_qos0(self, message)
 
     def send(self, entry: Entry) -> None:
         """Send a QoS 1 or 2 message, or send it again."""
@@ -109,9 +111,9 @@ class Outlet:
         key = self.frame_key | entry.qos
         if entry.retain:
             key |= RETAIN_FRAME
-        if (
-            message.frame_key != key or entry.dup or entry.identifiers or self.slow_send
-        ) and not outbound.prepare(self, entry, message, key):
+        if (message.frame_key != key or entry.dup or entry.identifiers or self.slow_send) and not outbound.prepare(
+            self, entry, message, key
+        ):
             return
         out = self.out
         if not out:
