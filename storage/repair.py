@@ -77,7 +77,7 @@ def _repair(path: Path, arguments: dict[str, Any], damage: Corrupted) -> RepairR
         raise Corrupted(
             str(path), f"repair was not enough ({error})", "Put the directory back from a backup"
         ) from error
-    return RepairReport(str(damage), kept, writes, size, tuple(files), lossless=not (files or gone))
+    return RepairReport(f"{damage.file}: {damage.loss}", kept, writes, size, tuple(files), lossless=not (files or gone))
 
 
 def _sift_logs(path: Path) -> tuple[int, int, list[str]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from .directory import DATABASES
 from .engine import StorageError
+from .files import PathLock
 from .repair import repair
 
 
@@ -21,13 +22,32 @@ def main(argv: Sequence[str]) -> int:
     if not folders:
         print(f"strogoff repair: {directory} holds no database of a node", file=sys.stderr)
         return 1
-    lossless = True
-    for folder in folders:
+    try:
+        lock = PathLock(directory / "lock")
         try:
-            report = repair(folder)
-        except StorageError as error:
-            print(f"strogoff repair: {error}", file=sys.stderr)
-            return 1
-        print(f"{folder}: {report}")
-        lossless = lossless and report.lossless
-    return 0 if lossless else 3
+            lossless = [_repair(folder) for folder in folders]
+        finally:
+            lock.close()
+    except (StorageError, OSError) as error:
+        print(f"strogoff repair: {error}", file=sys.stderr)
+        return 1
+    return 0 if all(lossless) else 3
+
+
+def _repair(folder: Path) -> bool:
+    """Repair one database and say what it cost; whether that was nothing."""
+    report = repair(folder)
+    if not report.found:
+        print(f"{folder}: nothing is wrong, {report.kept} keys")
+        return True
+    print(report.found)
+    if report.lossless:
+        print(f"{folder}: repaired, nothing is lost, {report.kept} keys")
+        return True
+    print(
+        f"{folder}: repaired, {report.kept} keys are left; lost are at least {report.dropped_writes} writes, "
+        f"about {report.dropped_bytes} bytes"
+    )
+    if report.files:
+        print(f"{folder}: the damaged files are in lost/: {', '.join(report.files)}")
+    return False

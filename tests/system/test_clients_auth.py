@@ -91,7 +91,7 @@ def test_a_known_user_is_let_in_and_others_are_not(guarded: ConfBroker, house: H
 
 @modern
 def test_the_acl_file_decides(guarded: ConfBroker, house: House, name: str, version: int) -> None:
-    """Reading and writing apart, rules for all, for one, and with %u and %c. [MQTT-3.3.5-2] [MQTT5-3.3.5-2]"""
+    """Reading and writing apart, rules for all, for one, and with %u and %c. [MQTT-3.3.5-2]"""
     refused = 0x87 if version == MQTT_5 else 0x80
     with (
         knocker(guarded, house, f"{name}-a", version, "alice", "wonder") as alice,

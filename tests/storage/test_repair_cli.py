@@ -1,0 +1,83 @@
+"""`strogoff repair DIR`: which databases it looks at, what it says, and its status."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from strogoff.storage.directory import DataDirectory
+from strogoff.storage.repair_cli import main
+
+from .contract import END, LevelDBHarness
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A node's data directory with a hundred keys in the database of messages."""
+    folder = tmp_path / "data"
+    DataDirectory(folder, "node@here", lambda: "id").close()
+    harness = LevelDBHarness(folder / "messages", "os")
+    harness.open()
+    for number in range(100):
+        assert harness.write({b"k%03d" % number: bytes(200)}) is None
+    harness.engine.close()
+    return folder
+
+
+def log_of(folder: Path) -> Path:
+    """The largest log of the messages."""
+    return max((folder / "messages").glob("*.log"), key=lambda path: path.stat().st_size)
+
+
+def test_nothing_is_wrong(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Status 0, a line for each database."""
+    assert main([str(data)]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split(": ")[0] for line in said] == [str(data / "messages"), str(data / "meta")]
+    assert "100 keys" in said[0]
+
+
+def test_lists_of_files_alone_cost_nothing(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Status 0, and the keys are there."""
+    (data / "messages" / "CURRENT").unlink()
+    assert main([str(data)]) == 0
+    assert "CURRENT" in capsys.readouterr().out
+    harness = LevelDBHarness(data / "messages", "os")
+    harness.open()
+    assert len(harness.engine.keys(b"", END)) == 100
+    harness.engine.close()
+
+
+def test_what_is_lost_is_counted(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Status 3; the damaged file is named and kept aside."""
+    log = log_of(data)
+    content = bytearray(log.read_bytes())
+    content[5000:5100] = bytes(100)
+    log.write_bytes(content)
+    assert main([str(data)]) == 3
+    said = capsys.readouterr().out
+    assert "repaired" in said and "lost are at least 1 writes" in said
+    assert f"the damaged files are in lost/: {log.name}" in said
+    assert list((data / "messages" / "lost").iterdir())
+    assert main([str(data)]) == 0
+
+
+def test_what_cannot_be_done(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No database there, or a node has it: status 1 and a line."""
+    assert main([str(tmp_path / "nothing")]) == 1
+    assert capsys.readouterr().err == f"strogoff repair: {tmp_path / 'nothing'} holds no database of a node\n"
+    harness = LevelDBHarness(data / "messages", "os")
+    harness.open()
+    assert main([str(data)]) == 1
+    assert "is in use" in capsys.readouterr().err
+    harness.engine.close()
+
+
+def test_a_node_that_runs_keeps_its_databases_to_itself(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The lock of the data directory counts before any database is looked at."""
+    node = DataDirectory(data, "node@here", lambda: "id")
+    assert main([str(data)]) == 1
+    assert "is in use" in capsys.readouterr().err
+    node.close()
+    assert main([str(data)]) == 0

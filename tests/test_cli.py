@@ -1,0 +1,69 @@
+"""The `strogoff` command: its words, and that each loads only the room that it needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from strogoff import __version__
+from strogoff.cli import main
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    """In both spellings."""
+    for word in ("version", "--version"):
+        assert main([word]) == 0
+        assert capsys.readouterr().out == f"strogoff {__version__}\n"
+
+
+def test_help_and_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """Help is status 0; nothing at all shows it too, with status 2."""
+    for words, status in ((["--help"], 0), (["help"], 0), ([], 2)):
+        assert main(words) == status
+        said = capsys.readouterr().out
+        for word in ("start", "config", "sim", "analytics", "repair", "version"):
+            assert f"\n  {word} " in said or f"\n  {word}\n" in said
+
+
+def test_an_unknown_word(capsys: pytest.CaptureFixture[str]) -> None:
+    """Status 2, the word, and what there is."""
+    assert main(["strat"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("strogoff: unknown command 'strat'\n") and "usage: strogoff COMMAND" in said
+
+
+def test_config(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """check and reference, and what is said when it is neither."""
+    assert main(["config", "check", str(CONFIGS / "vernemq.conf")]) == 0
+    assert "no errors" in capsys.readouterr().out
+    (tmp_path / "wrong.conf").write_text("allow_anonimous = on")
+    assert main(["config", "check", str(tmp_path / "wrong.conf")]) == 1
+    assert "did you mean allow_anonymous?" in capsys.readouterr().out
+    assert main(["config", "reference", "--text", "retry_interval"]) == 0
+    assert capsys.readouterr().out.startswith("retry_interval\n")
+    assert main(["config"]) == 2
+    assert "usage: strogoff config check FILE" in capsys.readouterr().err
+
+
+def test_start_and_repair_get_their_words(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Refusals of the commands themselves come through as status 1."""
+    assert main(["start", "--set", "nothing=1"]) == 1
+    assert "nothing: unknown key" in capsys.readouterr().err
+    assert main(["repair", str(tmp_path)]) == 1
+    assert "holds no database" in capsys.readouterr().err
+
+
+def test_each_word_loads_only_what_it_needs() -> None:
+    """`strogoff version` must not wait for uvloop, aiohttp or Spark to be imported."""
+    code = (
+        "import sys; from strogoff.cli import main; main(['version']);"
+        "print(sorted({m.split('.')[1] for m in sys.modules if m.startswith('strogoff.')}),"
+        "[m for m in ('uvloop', 'aiohttp', 'plyvel', 'pyspark', 'grpc') if m in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    assert ran.stdout.splitlines()[-1] == "['cli'] []"
