@@ -22,7 +22,7 @@ def test_a_full_disk_refuses_v5_and_parks_v3_in_order() -> None:
     stage.disk.full = True
     three.publish("t", b"early", 1, 1)
     stage.pass_s(0.1)
-    assert not stage.node.accepting
+    assert stage.node.wary
     assert five.publish("t", b"x", 1, 1) == [Puback(1, 0x97)]
     assert five.publish("t", b"x", 2, 2) == [Pubrec(2, 0x97)]
     sent = [publish("t", b"a", 1, 2), publish("t", b"b", 2, 3), publish("t", b"c", 1, 4), packets.Pingreq()]
@@ -195,3 +195,58 @@ def test_incoming_dup_is_not_passed_on(version: int) -> None:
     client.publish("t", b"1", 1, 1, dup=True)
     client.publish("t", b"0")
     assert subscriber.messages() == [Publish("t", b"1", 1, packet_id=1), Publish("t", b"0", 0)]
+
+
+def test_parked_publishes_are_bounded() -> None:
+    """Above `session.max_parked_publishes` the client is not read; all is accepted in order afterwards (P8, P2)."""
+    stage = Stage(max_parked_publishes=3)
+    subscriber = stage.persistent("s")
+    subscriber.subscribe(("t", 1), ("fill", 1))
+    client = stage.client("p")
+    stage.disk.full = True
+    stage.client("other").publish("fill", b"", 1, 1)
+    for number in range(1, 11):
+        client.publish("t", b"%d" % number, 1, number)
+    client.send(packets.Pingreq())
+    stage.pass_s(0.1)
+    assert client.take() == []
+    assert len(next(front for front in stage.node.fronts.values() if front.client_id == "p").parked) == 3
+    stage.disk.full = False
+    stage.pass_s(10)
+    came = client.take()
+    assert [packet for packet in came if isinstance(packet, Puback)] == [Puback(number) for number in range(1, 11)]
+    assert packets.Pingresp() in came
+    assert [m.payload for m in subscriber.drain()] == [b"", *[b"%d" % number for number in range(1, 11)]]
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_a_parked_publish_that_is_repeated(qos: int) -> None:
+    """The same packet id while it waits: QoS 2 is one message, and DUP is answered as often as it came."""
+    stage = Stage()
+    subscriber = stage.client("s")
+    subscriber.subscribe(("t", 2))
+    client = stage.client("p")
+    stage.disk.full = True
+    stage.client("other").publish("x", b"v", 1, 1, retain=True)
+    assert client.publish("t", b"x", qos, 5) == []
+    assert client.publish("t", b"x", qos, 5, dup=True) == []
+    stage.disk.full = False
+    stage.pass_s(10)
+    kind = Puback if qos == 1 else Pubrec
+    assert client.take() == [kind(5), kind(5)]
+    assert len(subscriber.messages()) == (2 if qos == 1 else 1)
+
+
+def test_a_client_that_leaves_while_its_publishes_are_parked() -> None:
+    """What was not acknowledged is not accepted: its writer sends it again, or nobody does."""
+    stage = Stage()
+    subscriber = stage.client("s")
+    subscriber.subscribe(("t", 2))
+    client = stage.client("p")
+    stage.disk.full = True
+    stage.client("other").publish("x", b"v", 1, 1, retain=True)
+    client.publish("t", b"x", 1, 5)
+    client.vanish()
+    stage.disk.full = False
+    stage.pass_s(10)
+    assert subscriber.messages() == []
