@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
+from math import inf
 
 
 class Scheduled:
@@ -54,19 +55,26 @@ class VirtualLoop:
             for _ in range(len(self._soon)):
                 self._soon.popleft()()
             return True
-        while self._later:
-            when, _, handle = heappop(self._later)
-            if handle.function is not None:
-                self.now_s = max(self.now_s, when)
-                function, handle.function = handle.function, None
-                function()
-                return True
-        return False
+        if self._next_s() == inf:
+            return False
+        when, _, handle = heappop(self._later)
+        function, handle.function = handle.function, None
+        assert function is not None
+        self.now_s = max(self.now_s, when)
+        function()
+        return True
+
+    def _next_s(self) -> float:
+        """When the next thing is due that was not cancelled."""
+        later = self._later
+        while later and later[0][2].function is None:
+            heappop(later)
+        return later[0][0] if later else inf
 
     def settle(self, limit: int = 1_000_000) -> None:
         """Do all that is due now, time standing still."""
         for _ in range(limit):
-            if not self._soon and (not self._later or self._later[0][0] > self.now_s):
+            if not self._soon and self._next_s() > self.now_s:
                 return
             self.turn()
         raise RuntimeError(f"still busy after {limit} turns at {self.now_s:.6f} s")
@@ -74,7 +82,7 @@ class VirtualLoop:
     def run_until(self, when_s: float, limit: int = 10_000_000) -> None:
         """Do all that is due up to `when_s`, and let time stand there."""
         for _ in range(limit):
-            if not self._soon and (not self._later or self._later[0][0] > when_s):
+            if not self._soon and self._next_s() > when_s:
                 self.now_s = max(self.now_s, when_s)
                 return
             self.turn()

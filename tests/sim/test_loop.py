@@ -41,6 +41,18 @@ def test_cancelled_is_not_done() -> None:
     assert seen == ["third"] and loop.now_s == 10
 
 
+def test_what_was_cancelled_moves_no_time() -> None:
+    """Something cancelled that would be due is no reason to go on to what is later."""
+    loop, seen = VirtualLoop(), []
+    loop.call_later(0, lambda: seen.append("now")).cancel()
+    loop.call_later(1, lambda: seen.append("one")).cancel()
+    loop.call_later(5, lambda: seen.append("five"))
+    loop.settle()
+    assert seen == [] and loop.now_s == 0
+    loop.run_for(2)
+    assert seen == [] and loop.now_s == 2
+
+
 def test_run_until_leaves_what_is_later() -> None:
     """What is due exactly then is done."""
     loop, seen = VirtualLoop(), []
