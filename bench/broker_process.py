@@ -57,19 +57,20 @@ class BrokerProcess:
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
             )
         assert self.process.stdout is not None
-        lines = []
+        ready = asyncio.get_running_loop().create_future()
+        self._drain = asyncio.create_task(self._keep(self.process.stdout, ready))
         async with asyncio.timeout(READY_S):
-            while line := await self.process.stdout.readline():
-                lines.append(line.decode())
-                if b"is ready" in line:
-                    self._drain = asyncio.create_task(self._keep(self.process.stdout))
-                    return
-        raise RuntimeError("the broker did not start:\n" + "".join(lines) + self.log.read_text()[-4000:])
+            if not await ready:
+                raise RuntimeError("the broker did not start:\n" + self.log.read_text()[-4000:])
 
-    async def _keep(self, stream: asyncio.StreamReader) -> None:
+    async def _keep(self, stream: asyncio.StreamReader, ready: asyncio.Future[bool]) -> None:
         with self.log.open("ab", buffering=0) as log:
             while line := await stream.readline():
                 log.write(line)
+                if b"is ready" in line and not ready.done():
+                    ready.set_result(True)
+        if not ready.done():
+            ready.set_result(False)
 
     async def kill(self) -> None:
         """kill -9."""

@@ -2,14 +2,15 @@
 
 `vernemq.conf.local` in the `etc` folder replaces configuration and variables; `DOCKER_VERNEMQ_USER_NAME=password`
 becomes a line of `etc/vmq.passwd`; the log goes to the console; listeners are open on all addresses of the container
-unless DOCKER_IP_ADDRESS names one. The node keeps the name that its data has, so that a container which comes back with
-another address is still the same node.
+unless DOCKER_IP_ADDRESS names one. Where nobody names the node it keeps the name that its data has, so that a container
+which comes back with another address is still the same node.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,30 +24,28 @@ ALL_ADDRESSES = "0.0.0.0"
 def prepare(environ: Mapping[str, str], home: Path) -> tuple[Path | None, dict[str, str], dict[str, str]]:
     """The configuration file, the environment and the overrides with which to load the settings.
 
-    Writes `etc/vmq.passwd` and, for a `vernemq.conf.local`, `etc/vernemq.conf`. OSError where that is not allowed.
+    Writes `etc/vmq.passwd` and, for a `vernemq.conf.local`, `etc/vernemq.conf`. OSError where that is not allowed,
+    ValueError for a user whose name cannot stand in a password file.
     """
     etc = home / "etc"
     environ = {"DOCKER_IP_ADDRESS": ALL_ADDRESSES, **environ}
     overrides = {"platform_data_dir": environ.get("STROGOFF_DATA_DIR", str(home / "data"))}
-    conf: Path | None = etc / "vernemq.conf"
+    conf = etc / "vernemq.conf"
     local = etc / "vernemq.conf.local"
     if local.exists():
-        assert conf is not None
         conf.write_text(conf_text("", local.read_text(), environ))
         environ = {}
-    elif not (conf is not None and conf.exists()):
-        conf = None
     wanted = from_environment(environ)
     if wanted.users:
         overrides["vmq_passwd.password_file"] = str(_write_users(etc / "vmq.passwd", wanted.users))
     if "log.console" not in wanted.values and not local.exists():
         overrides["log.console"] = "console"
         overrides["log.error"] = "off"
-    if "nodename" not in wanted.values:
+    if "nodename" not in wanted.values and not _names_the_node(conf):
         name = _name_of_data(Path(overrides["platform_data_dir"]))
         if name is not None:
             overrides["nodename"] = name
-    return conf, dict(environ), overrides
+    return conf if conf.exists() else None, dict(environ), overrides
 
 
 def _write_users(path: Path, users: Mapping[str, str]) -> Path:
@@ -59,10 +58,16 @@ def _write_users(path: Path, users: Mapping[str, str]) -> Path:
     return path
 
 
+def _names_the_node(conf: Path) -> bool:
+    """Whether the file has a name; then data of another one is a mistake, which the start will tell."""
+    return conf.exists() and re.search(r"(?m)^\s*nodename\s*=", conf.read_text()) is not None
+
+
 def _name_of_data(directory: Path) -> str | None:
     """The name of the node whose data is there; the start checks the rest of the marker."""
     try:
-        name = json.loads((directory / MARKER).read_text()).get("node_name")
+        said = json.loads((directory / MARKER).read_text())
     except (OSError, ValueError):
         return None
+    name = said.get("node_name") if isinstance(said, dict) else None
     return name if isinstance(name, str) else None

@@ -14,6 +14,7 @@ from typing import Protocol
 import uvloop
 
 from ..configs import ConfigError, Settings, load
+from ..configs.problems import Problem
 from ..storage.engine import StorageError
 from .builtin_plugins import PluginFileError
 from .container import prepare
@@ -59,7 +60,10 @@ def read_settings(argv: Sequence[str]) -> Settings:
     if arguments.data_dir is not None:
         overrides["platform_data_dir"] = arguments.data_dir
     if arguments.container:
-        conf, environ, more = prepare(os.environ, Path.cwd())
+        try:
+            conf, environ, more = prepare(os.environ, Path.cwd())
+        except (OSError, ValueError) as error:
+            raise ConfigError([Problem("container", 0, "", str(error))]) from error
         return load(arguments.conf or conf, environ, {**more, **overrides})
     path: Path | None = arguments.conf
     if path is None:
