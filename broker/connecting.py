@@ -197,8 +197,7 @@ def register(front: Front) -> None:
 
 def _needs_disk(front: Front, packet: packets.Connect, expiry_s: int) -> bool:
     """CONNACK would wait for the disk: for a session or a will that outlives the process, or for an old one's end."""
-    old = front.node.slots.get(front.mountpoint, front.client_id)
-    return expiry_s > 0 or packet.will is not None or (old is not None and old.stored)
+    return expiry_s > 0 or packet.will is not None or front.node.slots.on_disk(front.mountpoint, front.client_id)
 
 
 def _will_record(front: Front, will: packets.Will | None) -> WillRecord | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ..cluster.identity import slot_of
 from ..mqtt.topics import parse_shared
 from ..storage import keys
 from .durable_queue import DurableQueue
@@ -58,6 +59,14 @@ class Slots:
         """The session of a client id, if there is one."""
         return self._sessions.get((mountpoint, client_id))
 
+    def on_disk(self, mountpoint: str, client_id: str) -> bool:
+        """Whether the store has a session of this client id, or the end of one that is not yet safe."""
+        session = self.get(mountpoint, client_id)
+        if session is not None:
+            return session.stored
+        key = keys.client_key(slot_of(mountpoint, client_id), mountpoint, client_id)
+        return self._node.store.is_waiting(keys.session_key(key))
+
     def forget(self, session: Session) -> None:
         """The session has ended."""
         if self._sessions.get((session.mountpoint, session.client_id)) is session:
@@ -95,7 +104,9 @@ class Slots:
         session.will = request.will
         apply_limits(session)
         session.attach(request.front, request.window)
-        reply(session, present, node.store.bytes_waiting != before)
+        # also while the end of a former session is not safe: a restart would bring it back
+        wrote = node.store.bytes_waiting != before or node.store.is_waiting(keys.session_key(session.key))
+        reply(session, present, wrote)
 
     def load(self) -> int:
         """Bring back every session that the store holds; deadlines go on. Returns how many there are."""

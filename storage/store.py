@@ -136,6 +136,10 @@ class Store:
         """Whether new work may be taken on: what is written now becomes durable as far as anybody knows."""
         return self.state == "serving"
 
+    def is_waiting(self, key: bytes) -> bool:
+        """Whether a value or a deletion of this key is not yet durable."""
+        return key in self._open or key in self._committing
+
     # Reading
 
     def get(self, key: bytes) -> bytes | None:

@@ -272,3 +272,49 @@ def test_limits_of_a_registration_are_the_session_s(restart: bool) -> None:
         publisher.publish("t", b"%d" % number, 1, 1)
     found = [m.payload for m in stage.persistent("c").drain()]
     assert sorted(found) == [b"2", b"3", b"4"]
+
+
+@pytest.mark.parametrize("power", [False, True])
+def test_an_old_session_does_not_rise_again(power: bool) -> None:
+    """Who was told of a new session never finds the old one, however soon the node is killed [MQTT5-3.1.2-4]."""
+    for seed in range(8):
+        stage = Stage(seed=seed)
+        client = stage.persistent("c", 5)
+        client.subscribe(("t", 1))
+        stage.hold_disk()
+        client.ask(Disconnect(0, {"session_expiry_interval": 0}))
+        told = Caller(stage, 5).says(connect("c", 5)) != []
+        stage.restart(power)
+        assert not (told and stage.node.slots.get("", "c")), seed
+
+
+def test_a_new_session_waits_until_the_old_one_is_gone_from_disk() -> None:
+    """Its CONNACK comes with the commit of that, although it writes nothing itself."""
+    stage = Stage()
+    client = stage.persistent("c", 5)
+    stage.hold_disk()
+    client.ask(Disconnect(0, {"session_expiry_interval": 0}))
+    caller = Caller(stage, 5)
+    assert caller.says(connect("c", 5)) == []
+    assert Caller(stage, 5).says(connect("other", 5)) == [accepted()]
+    stage.free_disk()
+    assert caller.hears() == [accepted()]
+    caller.vanish()
+    stage.hold_disk()
+    assert Caller(stage, 5).says(connect("c", 5)) == [accepted()]
+
+
+def test_a_full_disk_and_the_end_of_a_session() -> None:
+    """A CONNECT that would wait for that end is refused; others are not (P9)."""
+    stage = Stage()
+    client = stage.persistent("c", 5)
+    stage.disk.full = True
+    client.ask(Disconnect(0, {"session_expiry_interval": 0}))
+    stage.pass_s(0.1)
+    assert not stage.node.store.accepting
+    assert stage.node.slots.on_disk("", "c") and not stage.node.slots.on_disk("", "d")
+    assert stage.connect("c", 5)[1].reason == 0x97
+    assert stage.connect("d", 5)[1].reason == 0
+    stage.disk.full = False
+    stage.pass_s(10)
+    assert stage.connect("c", 5)[1].reason == 0

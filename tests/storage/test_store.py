@@ -366,3 +366,14 @@ def test_close_before_the_first_commit_or_during_a_retry_writes_nothing(rig: Rig
         while each.loop.step():
             pass
         assert each.disk.under_way is None
+
+
+def test_a_key_is_waiting_until_its_batch_is_durable(rig: Rig) -> None:
+    """In the open batch and in the one that is being committed; a deletion is as good as a value."""
+    rig.store.put(b"a", b"1")
+    rig.store.delete(b"b")
+    waiting = [rig.store.is_waiting(key) for key in (b"a", b"b", b"c")]
+    rig.loop.turn()
+    assert waiting == [rig.store.is_waiting(key) for key in (b"a", b"b", b"c")] == [True, True, False]
+    rig.disk.end()
+    assert not any(rig.store.is_waiting(key) for key in (b"a", b"b", b"c"))
