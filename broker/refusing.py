@@ -13,8 +13,13 @@ if TYPE_CHECKING:
     from .front import Front
 
 
-def refuse(front: Front, reason: ReasonCode, detail: str, properties: dict[str, Any] | None = None) -> None:
-    """Answer CONNACK with this reason and close [MQTT-3.2.2-5] [MQTT5-3.2.2-7]."""
+def refuse(
+    front: Front, reason: ReasonCode, detail: str, properties: dict[str, Any] | None = None, why: str = ""
+) -> None:
+    """Answer CONNACK with this reason and close [MQTT-3.2.2-5] [MQTT5-3.2.2-7].
+
+    `detail` is for the client and the log, `why` stands in the log where there is no detail.
+    """
     if front.closed:
         return
     if reason not in ALLOWED["Connack"]:
@@ -25,7 +30,7 @@ def refuse(front: Front, reason: ReasonCode, detail: str, properties: dict[str, 
         extra.setdefault("reason_string", detail)
     front.send_packet(packets.Connack(False, code, (extra or None) if front.version == 5 else None))
     front.node.counters.connack_sent(front.version, code)
-    front.node.log("info", f"{front.client_id or front.peer}: CONNECT refused: {detail}")
+    front.node.log("info", f"{front.client_id or front.peer}: CONNECT refused: {detail or why}")
     front.drop("connect_refused")
 
 
@@ -33,7 +38,7 @@ def refuse_verdict(front: Front, verdict: Refuse) -> None:
     """A plugin said no: 4 for wrong credentials, 5 for all else; v5 0x86 unless the plugin names a code (INV 6.2)."""
     if front.version == 5:
         code = verdict.reason_code or ReasonCode.BAD_USER_NAME_OR_PASSWORD
-        refuse(front, ReasonCode(code), "", dict(verdict.properties))
+        refuse(front, ReasonCode(code), "", dict(verdict.properties), verdict.reason)
     elif verdict.reason == "invalid_credentials":
         refuse(front, ReasonCode.BAD_USER_NAME_OR_PASSWORD, verdict.reason)
     else:

@@ -87,6 +87,9 @@ def test_a_known_user_is_let_in_and_others_are_not(guarded: ConfBroker, house: H
     for user, password, code in (("alice", "wrong", 0x86), ("bob", "wonder", 0x86), ("mallory", "wonder", unknown)):
         with knocker(guarded, house, name, version, user, password, expect=code) as stranger:
             assert stranger.gone.wait(WITHIN_S)
+    log = guarded.folder / "log" / "console.log"
+    until(lambda: log.read_text().count(f"{name}: CONNECT refused: invalid_credentials") == 2)
+    assert f"{name}: CONNECT refused: plugin_chain_exhausted" in log.read_text()
 
 
 @modern
