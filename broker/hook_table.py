@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from ..mqtt.reasons import ReasonCode
+from ..mqtt.properties import encode_properties
+from ..mqtt.reasons import ALLOWED, ReasonCode
 
 ALL: Final = "all"
 TILL_OK: Final = "till_ok"
@@ -31,6 +32,11 @@ class HookSpec(NamedTuple):
     modifiers: Mapping[str, Kind]
     optional: int = 0
     v4: str = ""
+
+    @property
+    def packets(self) -> tuple[str, ...]:
+        """The packets, as classes of `mqtt.packets`, that may carry what a plugin says here."""
+        return _PACKETS.get(self.name.removesuffix("_m5"), ())
 
 
 class Kind(NamedTuple):
@@ -190,6 +196,37 @@ _SPECS = (
 HOOKS: Final[Mapping[str, HookSpec]] = {spec.name: spec for spec in _SPECS}
 
 
+_PACKETS: Final = {
+    "auth_on_register": ("Connack",),
+    "auth_on_publish": ("Puback",),
+    "auth_on_subscribe": ("Suback",),
+    "on_auth": ("Auth", "Connack", "Disconnect"),
+    "on_unsubscribe": ("Unsuback",),
+}
+_MESSAGES: Final = ("Publish", "Will")
+
+
+def check_properties(spec: HookSpec, properties: Mapping[str, Any], message: bool) -> None:
+    """ValueError if no packet that these properties may go to can carry them; `message`: they are the message's own."""
+    if "authentication_data" in properties:
+        properties = {"authentication_method": "", **properties}  # the broker itself names the method
+    problem: Exception | None = None
+    for packet in _MESSAGES if message else spec.packets:
+        try:
+            encode_properties(dict(properties), packet)
+        except (ValueError, TypeError, AttributeError) as error:
+            problem = problem or error
+        else:
+            return
+    raise ValueError(f"{spec.name}: {problem or 'it has no properties'}")
+
+
+def refusals(spec: HookSpec) -> frozenset[int]:
+    """The reason codes with which a plugin may refuse [MQTT5-3.2.2-8] [MQTT5-3.4.2-1] [MQTT5-3.9.3-2]."""
+    legal = [ALLOWED[packet] for packet in spec.packets]
+    return FAILURES.intersection(frozenset().union(*legal)) if legal else FAILURES
+
+
 def checked_modifiers(spec: HookSpec, args: tuple[Any, ...], modifiers: Mapping[str, Any]) -> dict[str, Any]:
     """The modifiers, known by name and of the right kind; ValueError with the list of known names otherwise."""
     for name, value in modifiers.items():
@@ -200,6 +237,8 @@ def checked_modifiers(spec: HookSpec, args: tuple[Any, ...], modifiers: Mapping[
         if not kind.fits(value):
             raise ValueError(f"{spec.name}: the modifier {name!r} must be {kind.text}, not {value!r}")
     checked = dict(modifiers)
+    if "properties" in checked:
+        check_properties(spec, checked["properties"], "payload" in spec.arguments)
     if "topics" in checked:
         asked = args[spec.arguments.index("subscriptions" if "subscriptions" in spec.arguments else "topics")]
         checked["topics"] = _checked_topics(spec, asked, checked["topics"])
@@ -224,6 +263,6 @@ def _checked_subscription(spec: HookSpec, entry: Any) -> tuple[str, Any]:
         if wanted == "not_allowed":
             wanted = NOT_ALLOWED
         qos: Any = wanted.get("qos") if isinstance(wanted, Mapping) else wanted
-        if isinstance(topic, str) and topic and isinstance(qos, int) and (0 <= qos <= 2 or qos in FAILURES):
+        if isinstance(topic, str) and topic and isinstance(qos, int) and (0 <= qos <= 2 or qos in ALLOWED["Suback"]):
             return topic, wanted
     raise ValueError(f"{spec.name}: {entry!r} is no pair of a topic filter and a QoS, a refusal code or options")

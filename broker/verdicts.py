@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from .hook_table import FAILURES, HookSpec, checked_modifiers
+from .hook_table import HookSpec, check_properties, checked_modifiers, refusals
 
 
 class Subscriber(NamedTuple):
@@ -101,8 +101,10 @@ def _from_short_form(spec: HookSpec, args: tuple[Any, ...], value: object) -> An
 
 def _checked_refusal(spec: HookSpec, refusal: Refuse) -> Refuse:
     code = refusal.reason_code
-    if code is not None and code not in FAILURES:
-        raise ValueError(f"{spec.name} refused with reason code {code:#04x}; MQTT 5 has no such failure")
+    if code is not None and code not in refusals(spec):
+        raise ValueError(f"{spec.name} refused with reason code {code:#04x}; MQTT 5 has no such failure there")
+    if refusal.properties:
+        check_properties(spec, refusal.properties, False)
     return refusal
 
 

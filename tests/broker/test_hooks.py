@@ -73,8 +73,8 @@ def test_till_ok_stops_at_the_first_that_answers(kind: type[Publish]) -> None:
 
 
 def test_a_refusal_stops_the_chain_too() -> None:
-    h = hooks(a=Publish(Refuse("banned", 0x8A)), b=Publish(True))
-    assert h.ask("auth_on_publish", *PUBLISH) == Refuse("banned", 0x8A)
+    h = hooks(a=Publish(Refuse("enough", 0x97)), b=Publish(True))
+    assert h.ask("auth_on_publish", *PUBLISH) == Refuse("enough", 0x97)
 
 
 def test_nobody_and_nobody_left() -> None:
