@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from random import Random
 from typing import Any
 
 from ..broker.events import Events
-from ..broker.hooks import Hooks, Verdict
+from ..broker.front import Front
+from ..broker.hooks import Allow, Hooks, Verdict
 from ..broker.link import ConnectionOrigin
 from ..broker.node import Node, Ports
 from ..broker.options import Options
@@ -16,10 +18,15 @@ from ..configs.listeners import ListenerSettings
 from ..storage.engine import Engine
 from ..storage.store import Store
 from .loop import Scheduled, VirtualLoop
-from .pipe import Pipe
+from .pipe import Mark, Pipe
 
 EPOCH_MS = 1_760_000_000_000
 """Wall clock at the begin of a simulation, in ms since 1970."""
+CLOCK_KEY = b"nclock"
+CLOCK_EVERY_S = 10.37
+"""How often cluster time is noted on disk, so that a restart never turns it back."""
+STOP_S = 10.0
+"""How long an orderly stop waits for the disk, as the real process does."""
 
 
 class AllowAll:
@@ -29,10 +36,8 @@ class AllowAll:
         """Everybody may come."""
         return True
 
-    def auth_on_publish(self, *_: Any) -> Any:
+    def auth_on_publish(self, *_: Any) -> Allow:
         """Everybody may publish anything, and that may be remembered."""
-        from ..broker.hooks import Allow
-
         return Allow(cacheable=True)
 
     def auth_on_subscribe(self, *_: Any) -> bool:
@@ -41,7 +46,11 @@ class AllowAll:
 
 
 class Host:
-    """One node of the simulation. `disk` outlives the processes; `wall_off_ms` is how wrong its wall clock is."""
+    """One node of the simulation. `disk` gives the engine for each start, `wall_off_ms` is how wrong the wall clock is.
+
+    Ports for who watches: `on_event` gets every domain event, `on_node` a node that is made and not opened yet, and
+    `mark` is asked for what bytes to clients carry along (`Stream.arrived`). `lines` is the node's log.
+    """
 
     def __init__(
         self,
@@ -63,13 +72,24 @@ class Host:
         self.lines: list[tuple[str, str]] = []
         self.events: list[dict[str, Any]] = []
         self.event_level = 0
+        self.on_event: Callable[[dict[str, Any]], None] = self.events.append
+        self.on_node: Callable[[Node], None] | None = None
+        self.mark: Callable[[], Mark] | None = None
         self.node: Node | None = None
         self.engine: Engine | None = None
         self.pipes: list[Pipe] = []
+        self._connections = 0
+        self._stop_by: float | None = None
+        self._stopped: Callable[[], None] | None = None
         self._wake: Scheduled | None = None
         self._wake_at = 0
 
     # -- life
+
+    @property
+    def up(self) -> bool:
+        """A process runs, and takes connections."""
+        return self.node is not None and not self.node.closing
 
     def start(self) -> Node:
         """Start a process on the disk as it is."""
@@ -77,59 +97,76 @@ class Host:
         self.boot += 1
         self.engine = self._new_engine(self)
         store = Store(self.engine, self.soon, self.later)
-        clock = ClusterClock(self._wall_ms, lambda: self.loop.now_s * 1000)
+        floor = store.get(CLOCK_KEY)
+        clock = ClusterClock(self._wall_ms, self._mono_ms, int.from_bytes(floor, "big") if floor else 0)
         rng = Random(f"{self.seed}/{self.name}/{self.boot}")
         ports = Ports(clock, store, self.soon, self._wake_port, self._spawn, rng, self._log)
-        hooks = Hooks()
+        hooks = Hooks(on_error=_plugin_failed)
         for name, plugin in self.plugins.items():
             hooks.add(name, plugin)
-        events = Events(
-            node=self.name,
-            boot=self.boot,
-            run_id=str(self.seed),
-            now_ms=clock.now_ms,
-            mono_ns=lambda: int(self.loop.now_s * 1e9),
-            level=self.event_level,
-        )
-        events.add(self.events.append)
-        self.node = Node(self.name, self.boot, self.options, hooks, events, ports)
-        self.node.open()
-        return self.node
+        events = Events(self.name, self.boot, str(self.seed), clock.now_ms, self._mono_ns, self.event_level)
+        events.add(lambda row: self.on_event(row))
+        self.node = node = Node(self.name, self.boot, self.options, hooks, events, ports)
+        if self.on_node is not None:
+            self.on_node(node)
+        node.open()
+        self._keep_clock()
+        return node
 
     def _wall_ms(self) -> float:
         return EPOCH_MS + self.loop.now_s * 1000 + self.wall_off_ms
 
+    def _mono_ms(self) -> float:
+        return self.loop.now_s * 1000
+
+    def _mono_ns(self) -> int:
+        return int(self.loop.now_s * 1e9)
+
+    def _keep_clock(self) -> None:
+        node = self.node
+        if node is not None and not node.closing:
+            node.store.put(CLOCK_KEY, node.clock.now_ms().to_bytes(8, "big"))
+            self.later(CLOCK_EVERY_S, self._keep_clock)
+
     def kill(self) -> None:
         """The process is gone between two instructions; its peers see their connections reset."""
-        node, self.node = self.node, None
-        assert node is not None
+        assert self.node is not None
+        self.node = None
+        self._stopped = None
         self._forget_wake()
         pipes, self.pipes = self.pipes, []
         for pipe in pipes:
-            pipe.to_node.ended = None
+            pipe.gone = None
             pipe.break_off()
 
-    def stop(self) -> None:
-        """Stop in order: connections are closed, everything is committed."""
+    def stop(self, then: Callable[[], None]) -> None:
+        """Stop in order: connections are closed, everything is committed within `STOP_S`; then `then` is called."""
         node = self.node
-        assert node is not None
+        assert node is not None and not node.closing
+        self._stopped = then
         node.close()
-        done: list[bool] = []
-        node.store.flush(lambda: done.append(True))
-        while not done and self.loop.turn():
-            pass
+        node.store.flush(self._stop_ended)
+        self.later(STOP_S, self._stop_ended)
+
+    def _stop_ended(self) -> None:
+        node, self.node = self.node, None
+        assert node is not None
         node.store.close()
-        self.node = None
         self._forget_wake()
         self.pipes.clear()
+        then, self._stopped = self._stopped, None
+        assert then is not None
+        then()
 
     # -- ports: what a dead process asked for does not happen
 
     def soon(self, function: Callable[[], None]) -> None:
+        """The `schedule` port: at the end of the turn, unless the process is gone by then."""
         boot = self.boot
         self.loop.call_soon(lambda: function() if self._alive(boot) else None)
 
     def later(self, delay_s: float, function: Callable[[], None]) -> Scheduled:
+        """A timer of the process."""
         boot = self.boot
         return self.loop.call_later(delay_s, lambda: function() if self._alive(boot) else None)
 
@@ -141,7 +178,8 @@ class Host:
             return
         self._forget_wake()
         self._wake_at = when_ms
-        now = EPOCH_MS + self.loop.now_s * 1000 if self.node is None else self.node.clock.now_ms()
+        node = self.node
+        now = EPOCH_MS + self.loop.now_s * 1000 if node is None else node.clock.now_ms()
         self._wake = self.later((when_ms - now) / 1000, self._woken)
 
     def _woken(self) -> None:
@@ -165,13 +203,37 @@ class Host:
     def connect(self, rng: Random, delay_s: tuple[float, float] = (0.0, 0.0), **listener: Any) -> Pipe | None:
         """A client connects; None while nobody listens."""
         node = self.node
-        if node is None:
+        if node is None or node.closing:
             return None
         pipe = Pipe(self.loop, rng, delay_s)
-        settings = ListenerSettings(type="tcp", name="default", host="127.0.0.1", port=1883, **listener)
-        origin = ConnectionOrigin("127.0.0.1", 40000 + len(self.pipes), settings, None, None, "tcp")
-        front = node.accept(pipe, origin)
+        settings = _listener(listener)
+        self._connections += 1
+        front = node.accept(pipe, ConnectionOrigin("127.0.0.1", 40000 + self._connections, settings))
         pipe.to_node.deliver = front.receive
-        pipe.to_node.ended = lambda: front.lost("peer closed")
+        pipe.to_client.mark = self.mark
+        pipe.to_client.pressure = partial(self._pressure, pipe, front)
+        pipe.gone = partial(self._lost, pipe, front)
         self.pipes.append(pipe)
         return pipe
+
+    def _pressure(self, pipe: Pipe, front: Front, writable: bool) -> None:
+        if pipe.gone is not None:
+            front.writable(writable)
+
+    def _lost(self, pipe: Pipe, front: Front, reason: str) -> None:
+        if pipe in self.pipes:
+            self.pipes.remove(pipe)
+            front.lost(reason)
+
+
+_PLAIN = ListenerSettings(type="tcp", name="default", host="127.0.0.1", port=1883)
+
+
+def _listener(options: dict[str, Any]) -> ListenerSettings:
+    if not options:
+        return _PLAIN
+    return ListenerSettings(type="tcp", name="default", host="127.0.0.1", port=1883, **options)
+
+
+def _plugin_failed(plugin: str, hook: str, error: BaseException) -> None:
+    raise AssertionError(f"plugin {plugin} failed in {hook}") from error

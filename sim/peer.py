@@ -14,7 +14,11 @@ from .pipe import Pipe
 
 
 class Peer:
-    """A client's end. `received` keeps every packet; `on_packet` and `on_closed` hear them as they come."""
+    """A client's end. `on_packet` hears every packet as it comes and `on_closed` the end; without an `on_packet` the
+    packets gather in `received`.
+
+    Raises ConnectionRefusedError while nobody listens.
+    """
 
     def __init__(self, host: Host, version: int = 4, rng: Random | None = None, **connect: Any) -> None:
         self.version = version
@@ -48,7 +52,7 @@ class Peer:
         return taken
 
     def close(self) -> None:
-        """Close the connection without a DISCONNECT."""
+        """Close the connection without a DISCONNECT; what was sent before still arrives."""
         self.closed = True
         self.pipe.to_client.cut()
         self.pipe.to_node.end()
@@ -59,9 +63,12 @@ class Peer:
 
     def _bytes(self, data: bytes) -> None:
         for packet in self.decoder.feed(data):
-            self.received.append(packet)
-            if self.on_packet is not None:
+            if self.on_packet is None:
+                self.received.append(packet)
+            else:
                 self.on_packet(packet)
+                if self.closed:
+                    return
         if self.decoder.error is not None:
             raise AssertionError(f"the node sent what no client may get: {self.decoder.error}")
 

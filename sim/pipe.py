@@ -1,11 +1,13 @@
 """A connection between a model client and a node: two streams of bytes on virtual time.
 
 Bytes arrive whole and in order, after a delay drawn from the seed; they may be joined or cut anywhere, as TCP does. A
-side that is gone gets nothing more, and what was under way to it is lost.
+side that is gone gets nothing more, and what was under way to it is lost. A receiver that does not read makes the bytes
+wait; the sender hears of it when there are too many.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from random import Random
@@ -13,44 +15,61 @@ from random import Random
 from .loop import VirtualLoop
 
 Receiver = Callable[[bytes], None]
+Mark = tuple[int, float]
+"""What bytes carry along from the sender's time of sending: commits of its disk, and the time in s."""
+NO_MARK: Mark = (0, 0.0)
+HIGH_MARK = 4096
+"""Bytes that wait for a receiver that does not read before the sender is told to stop."""
 
 
 class Stream:
-    """One direction. `deliver` is called with what arrives; `ended` once, after the last byte."""
+    """One direction. `deliver` is called with what arrives; `ended` once, after the last byte.
+
+    `pressure` is told False when `HIGH_MARK` bytes wait and True when they are gone. `mark` is asked at
+    each send; `arrived` is what it said of the bytes that are being delivered. `under_way` counts the bytes that
+    were sent and not delivered.
+    """
 
     def __init__(self, loop: VirtualLoop, rng: Random, delay_s: tuple[float, float]) -> None:
         self._loop = loop
         self._rng = rng
-        self._delay_s = delay_s
+        self.delay_s = delay_s
         self._last_s = 0.0
-        self._held: list[bytes] = []
+        self._held: deque[tuple[bytes, Mark]] = deque()
+        self._held_bytes = 0
         self._paused = False
+        self._pressed = False
         self._end_held = False
         self.open = True
+        self.under_way = 0
         self.deliver: Receiver | None = None
         self.ended: Callable[[], None] | None = None
+        self.pressure: Callable[[bool], None] | None = None
+        self.mark: Callable[[], Mark] | None = None
+        self.arrived: Mark = NO_MARK
 
     def _when(self) -> float:
-        arrival = self._loop.now_s + self._rng.uniform(*self._delay_s)
+        low, high = self.delay_s
+        arrival = self._loop.now_s + low + (high - low) * self._rng.random()
         self._last_s = max(self._last_s, arrival)
-        return self._last_s - self._loop.now_s
+        return self._last_s
 
     def send(self, data: bytes) -> None:
         """Put bytes on their way, now and then in two pieces."""
+        self.under_way += len(data)
         if not self.open:
             return
+        mark = NO_MARK if self.mark is None else self.mark()
         if len(data) > 1 and self._rng.random() < 0.1:
             cut = self._rng.randrange(1, len(data))
-            pieces = [data[:cut], data[cut:]]
-        else:
-            pieces = [data]
-        for piece in pieces:
-            self._loop.call_later(self._when(), partial(self._arrive, piece))
+            self._loop.call_at(self._when(), partial(self._arrive, data[:cut], mark))
+            data = data[cut:]
+        self._loop.call_at(self._when(), partial(self._arrive, data, mark))
 
     def end(self) -> None:
         """Close in order: what was sent still arrives, then the other side learns it."""
         if self.open:
-            self._loop.call_later(self._when(), self._arrive_end)
+            self._loop.call_at(self._when(), self._arrive_end)
 
     def cut(self) -> None:
         """Nothing arrives any more, not even what is under way."""
@@ -61,30 +80,51 @@ class Stream:
         self._paused = True
 
     def resume(self) -> None:
-        """The receiver reads again."""
-        self._paused = False
-        held, self._held = self._held, []
-        for number, data in enumerate(held):
-            if self._paused:
-                self._held = held[number:] + self._held
-                return
-            self._arrive(data)
+        """The receiver reads again, from the next turn on."""
+        if self._paused:
+            self._paused = False
+            if self._held or self._end_held:
+                self._loop.call_soon(self._drain)
+
+    def _drain(self) -> None:
+        held = self._held
+        while held and self.open and not self._paused:
+            data, mark = held.popleft()
+            self._held_bytes -= len(data)
+            self._deliver(data, mark)
+        if not self.open or self._paused:
+            return
+        if self._pressed:
+            self._pressed = False
+            if self.pressure is not None:
+                self.pressure(True)
         if self._end_held:
             self._end_held = False
             self._arrive_end()
 
-    def _arrive(self, data: bytes) -> None:
+    def _arrive(self, data: bytes, mark: Mark) -> None:
         if not self.open:
             return
-        if self._paused:
-            self._held.append(data)
-        elif self.deliver is not None:
+        if not self._paused and not self._held:
+            self._deliver(data, mark)
+            return
+        self._held.append((data, mark))
+        self._held_bytes += len(data)
+        if self._held_bytes > HIGH_MARK and not self._pressed:
+            self._pressed = True
+            if self.pressure is not None:
+                self.pressure(False)
+
+    def _deliver(self, data: bytes, mark: Mark) -> None:
+        self.arrived = mark
+        self.under_way -= len(data)
+        if self.deliver is not None:
             self.deliver(data)
 
     def _arrive_end(self) -> None:
         if not self.open:
             return
-        if self._paused:
+        if self._paused or self._held:
             self._end_held = True
             return
         self.open = False
@@ -93,17 +133,37 @@ class Stream:
 
 
 class Pipe:
-    """Both directions, and the node's end as a `broker.link.Link`."""
+    """Both directions, and the node's end as a `broker.link.Link`.
+
+    `gone` is called once when the node's end is over, which was at `over_at`, None while it is not or if it was killed.
+    """
 
     def __init__(self, loop: VirtualLoop, rng: Random, delay_s: tuple[float, float] = (0.0, 0.0)) -> None:
+        self._loop = loop
         self.to_node = Stream(loop, rng, delay_s)
         self.to_client = Stream(loop, rng, delay_s)
         self.write = self.to_client.send
+        self.gone: Callable[[str], None] | None = None
+        self.over_at: float | None = None
+        self.to_node.ended = partial(self._lost, "peer closed")
+
+    def _lost(self, reason: str) -> None:
+        gone, self.gone = self.gone, None
+        if gone is not None:
+            self._over()
+            gone(reason)
+
+    def _over(self) -> None:
+        if self.over_at is None:
+            self.over_at = self._loop.now_s
 
     def close(self) -> None:
         """The node closes: what it wrote still arrives."""
         self.to_client.end()
         self.to_node.cut()
+        if self.gone is not None:
+            self._over()
+            self._loop.call_soon(partial(self._lost, "closed"))
 
     def abort(self) -> None:
         """The node closes at once."""
@@ -119,11 +179,10 @@ class Pipe:
 
     def break_off(self) -> None:
         """The network loses the connection: both sides learn it, nothing under way arrives."""
-        if self.to_client.open:
-            self.to_client.end()
-        for stream in (self.to_node, self.to_client):
-            stream.open = False
-            ended = stream.ended
-            stream.ended = None
+        told = [self.to_client.ended] if self.to_client.open else []
+        self.to_node.cut()
+        self.to_client.cut()
+        self._lost("connection reset")
+        for ended in told:
             if ended is not None:
                 ended()

@@ -1,0 +1,32 @@
+"""Messages expire at their time, neither early nor late, whatever the wall clock does (review, hole 17; P7).
+
+Early is a message given up as expired before its interval was over in true time. Late is one that leaves for the first
+time after that; one that may have been sent before is completed (MQTT 5.0 section 4.3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..history import NEVER
+from .case import Case
+
+
+def check(case: Case) -> Iterator[str]:
+    """Judges drops for expiry, and deliveries of messages that have an interval."""
+    attempts = case.history.attempts
+    for each in case.history.drops:
+        attempt = attempts.get(each.key)
+        if each.reason != "expired" or attempt is None:
+            continue
+        age = each.at_s - attempt.sent_at
+        if age < attempt.expiry_s - case.slack_s:
+            yield f"expired early: {each.key} after {age:.3f} s of {attempt.expiry_s} s, for {each.client}"
+    for delivery in case.history.deliveries:
+        attempt = attempts.get(delivery.key)
+        if attempt is None or not attempt.expiry_s or delivery.dup or attempt.acked == NEVER:
+            continue
+        age = delivery.sent_at - attempt.acked_at
+        if age > attempt.expiry_s + case.slack_s:
+            late = f"{age:.3f} s after its acknowledgement, interval {attempt.expiry_s} s"
+            yield f"expired late: {delivery.key} left for {delivery.client} {late}"

@@ -1,0 +1,63 @@
+"""P2, in order: first deliveries to a session, per writer, topic and QoS, as they were accepted (anomaly A6).
+
+And across writers: if the acknowledgement of m1 came before m2 was sent, m1 comes first. Not judged are `lifo` queues,
+shared subscriptions, whose messages change hands, retained topics, where a SUBSCRIBE brings old messages, and messages
+of which the session may have missed the first copy and got one that was sent again: they were first sent before the
+SUBACK, or dropped for a limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..history import Attempt, Delivery
+from .case import Case
+
+
+def check(case: Case) -> Iterator[str]:
+    """Looks at every session that ever was."""
+    if case.swarm.options.queue_type == "lifo":
+        return
+    dropped = case.dropped()
+    for (client, epoch), deliveries in case.first_deliveries().items():
+        pairs = [
+            (each, case.history.attempts[each.key])
+            for each in deliveries
+            if each.qos and each.key in case.history.attempts and each.topic.startswith("t/")
+        ]
+        pairs = [
+            (each, attempt)
+            for each, attempt in pairs
+            if (client, each.key) not in dropped and _covered(case, each, attempt)
+        ]
+        yield from _by_writer(f"{client}, session {epoch}", pairs)
+        yield from _by_time(f"{client}, session {epoch}", pairs)
+
+
+def _covered(case: Case, delivery: Delivery, attempt: Attempt) -> bool:
+    """The session was surely subscribed from before the message was first sent until it was delivered."""
+    return any(
+        each.granted < attempt.sent and delivery.number < each.given_up and case.matches(each.filter, attempt.topic)
+        for each in case.history.subscriptions
+        if each.client == delivery.client and each.epoch == delivery.epoch
+    )
+
+
+def _by_writer(session: str, pairs: list[tuple[Delivery, Attempt]]) -> Iterator[str]:
+    last: dict[tuple[str, str, int], Attempt] = {}
+    for _, attempt in pairs:
+        lane = (attempt.writer, attempt.topic, attempt.qos)
+        before = last.get(lane)
+        if before is not None and before.counter > attempt.counter:
+            yield f"reordered: {session} got {attempt.key} after {before.key}, same topic and QoS"
+        else:
+            last[lane] = attempt
+
+
+def _by_time(session: str, pairs: list[tuple[Delivery, Attempt]]) -> Iterator[str]:
+    latest: Attempt | None = None
+    for _, attempt in pairs:
+        if latest is not None and attempt.acked < latest.sent:
+            yield f"reordered: {session} got {attempt.key} after {latest.key}, sent when the first was acknowledged"
+        if latest is None or attempt.sent > latest.sent:
+            latest = attempt

@@ -1,0 +1,18 @@
+"""P3, one owner: a connection that lost its client id to another is closed by the node (anomaly A10)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..history import NEVER
+from .case import Case
+
+
+def check(case: Case) -> Iterator[str]:
+    """The node's end of an older connection is over by the time a later one of the same client id is open."""
+    for connections in case.history.connections.values():
+        for place, older in enumerate(connections):
+            opened = [each for each in connections[place + 1 :] if each.opened != NEVER]
+            over_at = older.noticed_at
+            if opened and (over_at is None or over_at > opened[0].opened_at):
+                yield f"two owners: {older.client}, connection {older.number} goes on beside {opened[0].number}"

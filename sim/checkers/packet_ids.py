@@ -1,0 +1,30 @@
+"""P7: a packet id stands for one message until its handshake is over, across connections and restarts (hole 11).
+
+`History.ids` has what clients saw at once: an id that came with another message while it was in use. Besides, what is
+sent again with DUP comes under an id that it had before. There are two of a message, each with its own id, if its
+writer sent it again with QoS 1, if a SUBSCRIBE brings it as retained, and if it went to another member of a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .case import Case
+
+
+def check(case: Case) -> Iterator[str]:
+    """Looks at every QoS 1 and 2 delivery."""
+    if not case.kept:
+        return
+    for text in case.history.ids:
+        yield f"packet id: {text}"
+    known: dict[tuple[str, int, str], set[int]] = {}
+    for each in case.history.deliveries:
+        if not each.qos or not each.topic.startswith("t/"):
+            continue
+        ids = known.setdefault((each.client, each.epoch, each.key), set())
+        attempt = case.history.attempts.get(each.key)
+        alone = attempt is not None and (each.qos == 2 or not attempt.resent)
+        if alone and each.dup and ids and each.packet_id not in ids:
+            yield f"packet id: {each.client} got {each.key} again under {each.packet_id}, before it was {sorted(ids)}"
+        ids.add(each.packet_id)

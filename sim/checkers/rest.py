@@ -1,0 +1,89 @@
+"""After the healing everything comes to rest: whatever still waits then waits for ever (review, section 4).
+
+And the disk holds nothing that belongs to nobody: entries, subscriptions and bodies of sessions that are gone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from ...broker.node import Node
+from ...broker.records import decode_entry, decode_session
+from ...storage.keys import client_key
+from ..client import Client
+from .case import Case
+
+
+def check(case: Case) -> Iterator[str]:
+    """`pending` was gathered at the end."""
+    for what in case.pending:
+        yield f"not at rest: {what}"
+
+
+def pending(node: Node, clients: list[Client], kept: bool) -> list[str]:
+    """Everything that waits, and must not when the world is at rest; `kept`: the node has forgotten nothing."""
+    found = [*_clients(clients, kept), *_fronts(node)]
+    if node.store.bytes_waiting or node.store.state != "serving":
+        found.append(f"the store, {node.store.state}, {node.store.bytes_waiting} bytes")
+    if len(node.garbage):
+        found.append(f"{len(node.garbage)} ranges of garbage")
+    for session in node.slots:
+        queue = session.queue
+        if session.online and (queue.size or queue.inflight):
+            found.append(f"queue of {session.client_id}: {queue.size} waiting, {len(queue.inflight)} in flight")
+        if not session.online and queue.inflight:
+            found.append(f"queue of {session.client_id}: in flight without a connection")
+    return found
+
+
+def _clients(clients: list[Client], kept: bool) -> Iterator[str]:
+    for client in clients:
+        if client.gone:
+            continue
+        if not client.connected:
+            yield f"{client.name} is not connected"
+        if client.sender.open:
+            yield f"{client.name} waits for the answers to {list(client.sender.open)}"
+        if client.receiver.held and kept:
+            yield f"{client.name} waits for PUBREL of {list(client.receiver.held)}"
+
+
+def _fronts(node: Node) -> Iterator[str]:
+    for front in node.fronts.values():
+        name = front.client_id or "a connection without CONNECT"
+        if front.pending or front.held is not None or front.paused_for:
+            yield f"front of {name}: {len(front.pending)} pending, held {front.held}, paused {sorted(front.paused_for)}"
+        if front.unacked:
+            yield f"front of {name}: {front.unacked} unacknowledged"
+        if front.out:
+            yield f"front of {name}: output that nobody flushes"
+
+
+def leftovers(content: Mapping[bytes, bytes]) -> Iterator[str]:
+    """What is on the disk and belongs to no session."""
+    owners: set[bytes] = set()
+    for key, value in content.items():
+        if key[:1] == b"s":
+            record = decode_session(key, value)
+            owners.add(client_key(key[1], record.mountpoint, record.client_id) + record.incarnation.to_bytes(8, "big"))
+    references: Counter[bytes] = Counter()
+    for key, value in content.items():
+        kind = key[:1]
+        if kind in (b"q", b"b", b"i") and not any(key[1:].startswith(owner) for owner in owners):
+            yield f"on disk without a session: {key!r}"
+        if kind == b"q":
+            mid = decode_entry(key, value).mid
+            if mid:
+                references[mid] += 1
+        if kind == b"g":
+            yield f"on disk: garbage {key!r}"
+    for key, value in content.items():
+        if key[:1] == b"c" and int.from_bytes(value, "big") != references[key[1:]]:
+            count = int.from_bytes(value, "big")
+            yield f"on disk: body {key[1:]!r} counts {count}, {references[key[1:]]} entries have it"
+        if key[:1] == b"m" and b"c" + key[1:] not in content:
+            yield f"on disk: body {key[1:]!r} without a count"
+    for mid in references:
+        if b"m" + mid not in content:
+            yield f"on disk: the body {mid!r} is missing"

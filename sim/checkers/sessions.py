@@ -1,0 +1,120 @@
+"""Sessions live as long as they were promised to, over kills and wrong clocks, and no longer (P7; A12, A13).
+
+What CONNACK says of each connection is held against what the ones before it imply. Where the client cannot know, both
+answers are right: after a connection that never got its CONNACK, or close to the deadline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf
+
+from ..history import NEVER, Connection
+from .case import Case
+
+
+@dataclass(slots=True)
+class _Known:
+    """What a client may know of its session while it is away: it is there until some time from `low` to `high`."""
+
+    low: float
+    high: float
+
+
+NONE = _Known(-inf, -inf)
+
+
+def check(case: Case) -> Iterator[str]:
+    """Follows each client from connection to connection."""
+    if not case.kept:
+        return
+    for connections in case.history.connections.values():
+        known = NONE
+        for each in connections:
+            if each.opened == NEVER:
+                known = _perhaps(case, known, each)
+                continue
+            yield from _answer(case, known, each)
+            yield from _overdue(case, known, each.asked_at, each.client)
+            known = _after(case, each)
+        if connections and connections[-1].opened != NEVER:
+            yield from _overdue(case, known, case.end_s, connections[-1].client)
+
+
+def _answer(case: Case, known: _Known, connection: Connection) -> Iterator[str]:
+    if connection.present is None:
+        return
+    who = f"{connection.client}, connection {connection.number}"
+    if connection.present and (connection.clean or connection.asked_at > known.high + case.slack_s):
+        yield f"zombie: {who}: session present, which has ended"
+    if not connection.present and not connection.clean and connection.opened_at < known.low - case.slack_s:
+        yield f"amnesia: {who}: no session present, which must be there"
+
+
+def _overdue(case: Case, known: _Known, until_s: float, client: str) -> Iterator[str]:
+    """A session that nobody came back to ends by its deadline, or once the node is up after that."""
+    if known.low == -inf or known.high + case.slack_s >= until_s:
+        return
+    by_s = case.up_from(known.high + case.slack_s)
+    if by_s >= until_s:
+        return
+    ended = [
+        at_s
+        for at_s, row in case.history.events
+        if row["type"] == "sess.end" and row["client"] == client and known.low - case.slack_s <= at_s <= by_s
+    ]
+    if not ended:
+        yield f"overdue: the session of {client} had to end by {known.high:.3f} s, and did not"
+
+
+def _after(case: Case, connection: Connection) -> _Known:
+    """What is known once this connection is over."""
+    if connection.closed == NEVER:
+        return _Known(inf, inf)
+    expiries = {connection.expiry_s}
+    if connection.final_expiry_s is not None:
+        if connection.arrived:
+            expiries.clear()
+        expiries.add(connection.final_expiry_s)
+    begins, ends = detached(case, connection)
+    low = min(_deadline(begins, each) for each in expiries)
+    high = max(_deadline(ends, each) for each in expiries)
+    return _Known(low, high)
+
+
+def _perhaps(case: Case, known: _Known, connection: Connection) -> _Known:
+    """A CONNECT that was never answered: the node may have it or not."""
+    if connection.expiry_s == 0:
+        return _Known(-inf, known.high)
+    begins, ends = detached(case, connection)
+    low = -inf if connection.clean else min(known.low, _deadline(min(begins, connection.asked_at), connection.expiry_s))
+    return _Known(low, max(known.high, _deadline(ends, connection.expiry_s)))
+
+
+def _deadline(since_s: float, expiry_s: int | None) -> float:
+    if expiry_s is None:
+        return inf
+    return since_s + expiry_s if expiry_s else -inf
+
+
+def detached(case: Case, connection: Connection) -> tuple[float, float]:
+    """The earliest and the latest time from which the node may count the absence of this client.
+
+    A kill shortly after the end undoes what the node knew of it: then it counts from its return.
+    """
+    noticed = connection.noticed_at
+    if noticed is None:
+        return connection.closed_at or connection.asked_at, inf
+    latest = noticed
+    for start in case.history.starts:
+        if latest < start and _killed_within(case, latest, start):
+            latest = start
+    earliest = min(connection.closed_at, noticed) if connection.closed != NEVER else noticed
+    return earliest, latest
+
+
+def _killed_within(case: Case, since_s: float, until_s: float) -> bool:
+    kills = [each.at_s for each in case.history.faults if each.kind in ("kill", "power loss")]
+    kills.append(case.history.healed_at)
+    return any(since_s <= at_s <= min(until_s, since_s + case.commit_s) for at_s in kills)

@@ -1,0 +1,110 @@
+"""P5: each will is published exactly once per ungraceful end, never after DISCONNECT, at its time or not at all if the
+session is resumed before; also when the node is killed (anomaly A14).
+
+A steady subscriber counts them with QoS 2. A will of QoS 1 may come more than once if the node was killed meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from math import inf
+
+from ..history import NEVER, Connection
+from ..swarm import WATCHER, WILL_FILTER
+from .case import Case
+from .sessions import detached
+
+
+def check(case: Case) -> Iterator[str]:
+    """Looks at the will of every connection that was opened."""
+    if not case.kept or WATCHER not in case.sessions:
+        return
+    counts: Counter[str] = Counter()
+    times: dict[str, float] = {}
+    for each in case.history.deliveries:
+        if each.client == WATCHER and each.first:
+            # what is sent again with QoS 1 is no second publication
+            counts[each.key] += 1 if each.qos == 2 or not each.dup or not counts[each.key] else 0
+            times.setdefault(each.key, each.sent_at)
+    dropped = case.dropped()
+    since = min((each.granted for each in case.history.subscriptions if each.filter == WILL_FILTER), default=NEVER)
+    for connections in case.history.connections.values():
+        for place, connection in enumerate(connections):
+            will = connection.will
+            if will is None or connection.opened == NEVER or connection.asked < since or (WATCHER, will.key) in dropped:
+                continue
+            later = connections[place + 1] if place + 1 < len(connections) else None
+            yield from _judge(case, connection, later, counts[will.key], times.get(will.key))
+
+
+def _judge(
+    case: Case, connection: Connection, later: Connection | None, count: int, at_s: float | None
+) -> Iterator[str]:
+    will = connection.will
+    assert will is not None
+    low, high = _expected(case, connection, later)
+    who = f"the will {will.key} of {connection.client}, connection {connection.number},"
+    if count < low:
+        yield f"will lost: {who} was never published"
+    elif high == 0 and count:
+        yield f"will spurious: {who} was published, which it should not be"
+    elif count > 1 and (will.qos == 2 or not _killed_after(case, connection)):
+        yield f"will twice: {who} came {count} times"
+    if at_s is not None and connection.closed != NEVER and low == 1 and (later is None or not later.clean):
+        earliest = detached(case, connection)[0] + _delay(connection)
+        if at_s < earliest - case.slack_s:
+            yield f"will early: {who} was published {earliest - at_s:.3f} s before its time"
+    yield from _late(case, connection, later, who)
+
+
+def _late(case: Case, connection: Connection, later: Connection | None, who: str) -> Iterator[str]:
+    """A will that nobody prevents is published by its time, or once the node is up after that."""
+    begins, ends = detached(case, connection)
+    earliest, latest = begins + _delay(connection) - case.slack_s, ends + _delay(connection) + case.slack_s
+    if connection.closed == NEVER or connection.polite or latest > case.end_s:
+        return
+    if later is not None and later.asked_at <= latest:
+        return
+    by_s = case.up_from(latest)
+    fired = [
+        at_s
+        for at_s, row in case.history.events
+        if row["type"] == "will.fire" and row["client"] == connection.client and earliest <= at_s <= by_s
+    ]
+    if not fired:
+        yield f"will late: {who} was not published by {by_s:.3f} s"
+
+
+def _expected(case: Case, connection: Connection, later: Connection | None) -> tuple[int, int]:
+    """How often the will must be published at least, and whether it may be at all."""
+    begins, ends = detached(case, connection)
+    if connection.closed == NEVER:
+        return 0, 0
+    if connection.polite:
+        # DISCONNECT is not answered: a kill before the node has written it down undoes it
+        return 0, 0 if connection.arrived and ends == connection.noticed_at else 1
+    delay = _delay(connection)
+    earliest, latest = begins + delay - case.slack_s, ends + delay + case.slack_s
+    if later is None:
+        return (1 if latest < case.end_s else 0), 1
+    if delay == 0:
+        return 1, 1
+    if later.clean:
+        return (1 if later.opened != NEVER else 0), 1
+    if later.asked_at > latest:
+        return 1, 1
+    if later.opened != NEVER and later.opened_at < earliest:
+        return 0, 0
+    return 0, 1
+
+
+def _delay(connection: Connection) -> float:
+    """A will waits for its delay or for the end of the session, whichever is first [MQTT5-3.1.3-9]."""
+    assert connection.will is not None
+    expiry = inf if connection.expiry_s is None else connection.expiry_s
+    return min(connection.will.delay_s, expiry)
+
+
+def _killed_after(case: Case, connection: Connection) -> bool:
+    return any(start > connection.opened_at for start in case.history.starts)

@@ -1,0 +1,127 @@
+"""`strogoff sim`: simulate a node under faults, seed by seed, and say which promises were broken."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from multiprocessing import get_context
+
+from ..storage.engine import Durability
+from .plants import PLANTS
+from .swarm import draw
+from .world import Outcome, World
+
+SECONDS = 20.0
+"""Virtual time under faults, before the healing."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="strogoff sim",
+        description="Simulate one node with model clients on virtual time, under kills, power loss, full and slow "
+        "disks, wrong clocks and bad networks, and check its promises. The same seed does the same every time.",
+    )
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="how many seeds to run (default: 1)")
+    parser.add_argument("--first", type=int, default=0, metavar="K", help="the first seed (default: 0)")
+    parser.add_argument("--seconds", type=float, default=SECONDS, metavar="S", help="virtual time under faults")
+    parser.add_argument("--durability", choices=("os", "sync"), help="default: the seed decides")
+    parser.add_argument("--plant", choices=sorted(PLANTS), metavar="NAME", help="plant a bug; see --plants")
+    parser.add_argument("--plants", action="store_true", help="list the bugs that can be planted")
+    parser.add_argument("--trace", action="store_true", help="print all that happens, for one seed")
+    parser.add_argument("--jobs", type=int, default=1, metavar="J", help="processes to use (default: 1)")
+    return parser
+
+
+def run_seed(
+    seed: int,
+    seconds: float = SECONDS,
+    durability: Durability | None = None,
+    plant: str | None = None,
+    trace: bool = False,
+) -> Outcome:
+    """One seed from begin to verdict. An exception anywhere in the node is a violation as well."""
+    world = World(draw(seed, durability, seconds), trace, PLANTS[plant] if plant else None)
+    try:
+        return world.run()
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"crash: {type(error).__name__}: {error}, at {where.filename}:{where.lineno} in {where.name}"
+        return world.outcome((text,))
+
+
+def run_seeds(
+    seeds: Iterable[int],
+    jobs: int = 1,
+    seconds: float = SECONDS,
+    durability: Durability | None = None,
+    plant: str | None = None,
+) -> Iterator[Outcome]:
+    """Many seeds, in order, on `jobs` processes."""
+    work = partial(run_seed, seconds=seconds, durability=durability, plant=plant)
+    if jobs <= 1:
+        yield from map(work, seeds)
+        return
+    with get_context("spawn").Pool(jobs) as pool:
+        yield from pool.imap(work, seeds, chunksize=8)
+
+
+def replay(outcome: Outcome, arguments: argparse.Namespace) -> str:
+    """The command that does the same again."""
+    words = [f"strogoff sim --first {outcome.seed} --trace"]
+    if arguments.seconds != SECONDS:
+        words.append(f"--seconds {arguments.seconds:g}")
+    if arguments.durability:
+        words.append(f"--durability {arguments.durability}")
+    if arguments.plant:
+        words.append(f"--plant {arguments.plant}")
+    return " ".join(words)
+
+
+def _print_trace(arguments: argparse.Namespace) -> int:
+    outcome = run_seed(arguments.first, arguments.seconds, arguments.durability, arguments.plant, trace=True)
+    for line in outcome.lines:
+        print(line)
+    for violation in outcome.violations:
+        print(f"VIOLATION  {violation}")
+    return 1 if outcome.violations else 0
+
+
+def _print_plants() -> int:
+    for plant in PLANTS.values():
+        print(f"{plant.name:<26} {plant.about} (found within {plant.seeds} seeds)")
+    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; 1 if a promise was broken, 2 for a wrong command line."""
+    arguments = _parser().parse_args(argv)
+    if arguments.plants:
+        return _print_plants()
+    if arguments.trace:
+        return _print_trace(arguments)
+    began = time.monotonic()
+    seeds = range(arguments.first, arguments.first + arguments.seeds)
+    messages = faults = failed = 0
+    for outcome in run_seeds(seeds, arguments.jobs, arguments.seconds, arguments.durability, arguments.plant):
+        messages += outcome.messages
+        faults += outcome.faults
+        if outcome.violations:
+            failed += 1
+            print(f"seed {outcome.seed}: {len(outcome.violations)} violations")
+            for violation in outcome.violations[:5]:
+                print(f"    {violation}")
+            print(f"    again: {replay(outcome, arguments)}", flush=True)
+    took = max(time.monotonic() - began, 1e-9)
+    print(
+        f"{arguments.seeds} seeds, {failed} failed; {messages} messages, {faults} faults; "
+        f"{took:.1f} s, {arguments.seeds / took:.1f} seeds/s"
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

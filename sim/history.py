@@ -1,0 +1,206 @@
+"""What happened in one simulation, written down by clients, faults and disk; checkers read it afterwards.
+
+Every entry has a number from one counter, so "before" is a comparison of numbers. Times are true time in seconds since
+the begin. Messages are known by the writer's own counter (`key`), never by what the broker calls them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .pipe import Pipe
+
+NEVER = 1 << 60
+"""The number of what did not happen."""
+
+
+@dataclass(slots=True)
+class Attempt:
+    """A PUBLISH as its writer knows it. `acked` is the number of PUBACK or PUBREC, `refused` that of one with an error.
+
+    `mark` counts the disk's commits at the time the node sent that acknowledgement, `resent` how often the PUBLISH was
+    sent again.
+    """
+
+    key: str
+    writer: str
+    counter: int
+    topic: str
+    qos: int
+    retain: bool
+    expiry_s: int
+    sent: int
+    sent_at: float
+    acked: int = NEVER
+    acked_at: float = 0.0
+    refused: int = NEVER
+    mark: int = 0
+    resent: int = 0
+
+
+@dataclass(slots=True)
+class Delivery:
+    """A PUBLISH that came to a client; `sent_at` is when the node wrote it.
+
+    `first` says that the client handed it on: with QoS 2 one whose packet id it knew already is dropped.
+    """
+
+    key: str
+    client: str
+    epoch: int
+    connection: int
+    number: int
+    sent_at: float
+    qos: int
+    dup: bool
+    retained: bool
+    packet_id: int
+    first: bool
+    topic: str
+
+
+@dataclass(slots=True)
+class Subscribed:
+    """One filter of one client's session: asked for, granted (NEVER if no SUBACK came), given up, given up for sure."""
+
+    client: str
+    epoch: int
+    filter: str
+    qos: int
+    asked: int
+    granted: int = NEVER
+    granted_at: float = 0.0
+    given_up: int = NEVER
+    gone: int = NEVER
+
+
+@dataclass(slots=True)
+class Will:
+    """The will of one connection; `delay_s` as asked for."""
+
+    key: str
+    topic: str
+    qos: int
+    delay_s: int
+
+
+@dataclass(slots=True)
+class Connection:
+    """One connection of one client, from its CONNECT to its end.
+
+    `expiry_s` is the session's after this connection (None: never ends). `present` is what CONNACK said, None without
+    one or for MQTT 3.1, which does not say. `polite` is True once DISCONNECT was sent, `final_expiry_s` what it asked
+    for. `came_back_at` is when the node came back, if its own end was that of the connection.
+    """
+
+    client: str
+    number: int
+    version: int
+    clean: bool
+    expiry_s: int | None
+    asked: int
+    asked_at: float
+    will: Will | None = None
+    epoch: int = 0
+    opened: int = NEVER
+    opened_at: float = 0.0
+    present: bool | None = None
+    closed: int = NEVER
+    closed_at: float = 0.0
+    polite: bool = False
+    final_expiry_s: int | None = None
+    pipe: Pipe | None = None
+    came_back_at: float | None = None
+
+    @property
+    def arrived(self) -> bool:
+        """The node got everything that was sent."""
+        return self.pipe is not None and not self.pipe.to_node.under_way
+
+    @property
+    def noticed_at(self) -> float | None:
+        """When the node knew that the connection is over, None if it does not yet."""
+        over_at = None if self.pipe is None else self.pipe.over_at
+        return self.came_back_at if over_at is None else over_at
+
+
+@dataclass(slots=True)
+class Answer:
+    """A QoS 1 or 2 PUBLISH was answered by the subscriber for good (PUBACK or PUBCOMP sent)."""
+
+    client: str
+    epoch: int
+    connection: int
+    packet_id: int
+    key: str
+    number: int
+
+
+@dataclass(slots=True)
+class Dropped:
+    """The node gave a message up for a session, and said why."""
+
+    client: str
+    key: str
+    reason: str
+    number: int
+    at_s: float
+
+
+@dataclass(slots=True)
+class Fault:
+    """Something was done to the node or its world."""
+
+    kind: str
+    number: int
+    at_s: float
+
+
+@dataclass(slots=True)
+class History:
+    """Everything that happened. `lines` is the readable trace, None while nobody wants one.
+
+    `full_until` is when the node's store last took nothing, infinite while it does.
+    """
+
+    now: Callable[[], float]
+    lines: list[str] | None = None
+    count: int = 0
+    attempts: dict[str, Attempt] = field(default_factory=dict)
+    deliveries: list[Delivery] = field(default_factory=list)
+    subscriptions: list[Subscribed] = field(default_factory=list)
+    connections: dict[str, list[Connection]] = field(default_factory=dict)
+    drops: list[Dropped] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    starts: list[float] = field(default_factory=list)
+    ends: list[float] = field(default_factory=list)
+    events: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
+    durable: dict[tuple[str, str], int] = field(default_factory=dict)
+    ids: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    power_lost: bool = False
+    full_until: float = -1.0
+    healed: int = NEVER
+    healed_at: float = 0.0
+
+    def next(self) -> int:
+        """The number of what happens now."""
+        self.count += 1
+        return self.count
+
+    def say(self, who: str, what: str) -> None:
+        """A line of the trace. Callers that build long texts test `lines` first."""
+        if self.lines is not None:
+            self.lines.append(f"{self.now():12.6f}  {who:<8} {what}")
+
+    def fault(self, kind: str) -> None:
+        """A fault begins or ends."""
+        self.faults.append(Fault(kind, self.next(), self.now()))
+        self.say("FAULT", kind)
+
+    def problem(self, what: str) -> None:
+        """Something that is wrong by itself, whatever else happens."""
+        self.problems.append(what)
+        self.say("PROBLEM", what)

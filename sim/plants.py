@@ -1,0 +1,182 @@
+"""Bugs planted on purpose, to see whether the simulator finds them (docs/simulation.md).
+
+A plant is put into a node before it opens its disk. The broker knows nothing of it: its objects are given other classes
+from `planted`, or lose something on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..broker.durable_queue import DurableQueue
+from ..broker.front import Front
+from ..broker.link import ConnectionOrigin, Link
+from ..broker.message import Message
+from ..broker.node import Node
+from ..broker.plans import PlanCache
+from ..broker.router import DONE
+from ..broker.session import NEVER, Session
+from ..storage.engine import Durability
+from . import planted
+
+
+@dataclass(frozen=True, slots=True)
+class Plant:
+    """One bug: `apply` puts it into a node, `about` says what it is.
+
+    `durability` is what the disk does where that is not what the swarm was promised. `seeds` is the number of seeds
+    within which it must be found, from seed 0 on.
+    """
+
+    name: str
+    about: str
+    seeds: int
+    apply: Callable[[Node], None]
+    durability: Durability | None = None
+
+
+def _nothing(session: Session) -> None:
+    """Alters nothing."""
+
+
+def _sessions(
+    node: Node, made: Callable[[Session], None] = _nothing, restored: Callable[[Session], None] = _nothing
+) -> None:
+    slots: Any = node.slots
+    slots.__class__ = planted.AlteringSlots
+    slots.made, slots.restored = made, restored
+
+
+def queue_plant(kind: type[DurableQueue]) -> Callable[[Node], None]:
+    """Every durable queue becomes one of this class."""
+
+    def made(session: Session) -> None:
+        if session.durable:
+            session.queue.__class__ = kind
+
+    return lambda node: _sessions(node, made)
+
+
+def session_plant(kind: type[Session]) -> Callable[[Node], None]:
+    """Every session becomes one of this class."""
+
+    def made(session: Session) -> None:
+        session.__class__ = kind
+
+    return lambda node: _sessions(node, made)
+
+
+def restore_plant(restored: Callable[[Session], None]) -> Callable[[Node], None]:
+    """Something happens to every session that a restart brings back."""
+    return lambda node: _sessions(node, restored=restored)
+
+
+def front_plant(kind: type[Front]) -> Callable[[Node], None]:
+    """Every connection becomes one of this class."""
+
+    def plant(node: Node) -> None:
+        accept = node.accept
+
+        def accepting(link: Link, origin: ConnectionOrigin) -> Front:
+            front = accept(link, origin)
+            front.__class__ = kind
+            return front
+
+        node.accept = accepting  # type: ignore[method-assign]
+
+    return plant
+
+
+def _ack_before_commit(node: Node) -> None:
+    route = node.router.route
+
+    def routed(message: Message, plans: PlanCache) -> int:
+        return min(DONE, route(message, plans))
+
+    node.router.route = routed  # type: ignore[method-assign]
+
+
+def _ids_from_one(node: Node) -> None:
+    def restored(session: Session) -> None:
+        queue: Any = session.queue
+        if session.durable:
+            queue.__class__ = planted.IdsFromOne
+            queue.renumber()
+
+    _sessions(node, restored=restored)
+
+
+def _session_expiry_restarts(session: Session) -> None:
+    if session.expires_at and session.expiry_s != NEVER:
+        session.expires_at = session.node.now + session.expiry_s * 1000
+
+
+def _will_delay_restarts(session: Session) -> None:
+    if session.will_at and session.will is not None:
+        session.will_at = session.node.now + 1000 + session.will.delay_s * 1000
+
+
+def _will_lost(session: Session) -> None:
+    session.will = None
+    session.will_at = 0
+
+
+def _inbound_lost(session: Session) -> None:
+    session.inbound.clear()
+
+
+def _subscriptions_lost(session: Session) -> None:
+    for text in list(session.subscriptions):
+        subscription = session.subscriptions.pop(text)
+        session.node.router.table(session.mountpoint).remove(session, subscription.filter, subscription.group)
+
+
+def _wall_clock(node: Node) -> None:
+    clock: Any = node.clock
+    clock.__class__ = planted.WallClock
+
+
+def _parked_for_ever(node: Node) -> None:
+    node.when_accepting = lambda callback: None  # type: ignore[method-assign]
+
+
+def _as_it_is(node: Node) -> None:
+    """Only the durability differs."""
+
+
+PLANTS: dict[str, Plant] = {
+    plant.name: plant
+    for plant in (
+        Plant("ack-before-commit", "PUBACK and PUBREC do not wait for the commit", 30, _ack_before_commit),
+        Plant("answers-before-commit", "no answer at all waits", 30, front_plant(planted.AnswersBeforeCommit)),
+        Plant("sync-without-fsync", "commits are done before they are on the platter", 300, _as_it_is, "os"),
+        Plant("released-not-stored", "PUBREC seen is not stored", 300, queue_plant(planted.ReleasedNotStored)),
+        Plant("pubrel-before-stored", "PUBREL leaves too early", 1000, queue_plant(planted.PubrelBeforeStored)),
+        Plant("publish-before-stored", "QoS 2 leaves too early", 1000, queue_plant(planted.PublishBeforeStored)),
+        Plant("disk-means-safe", "what was read back counts as safe", 1000, queue_plant(planted.DiskMeansSafe)),
+        Plant("ids-from-one", "packet ids begin anew after a restart", 300, _ids_from_one),
+        Plant("newest-first", "a backlog is sent from its end", 100, queue_plant(planted.NewestFirst)),
+        Plant("window-ignored", "the receive maximum is ignored", 100, queue_plant(planted.WindowIgnored)),
+        Plant("inbound-lost", "inbound QoS 2 ids are lost at restart", 300, restore_plant(_inbound_lost)),
+        Plant(
+            "routed-too-early", "stored as routed before routing", 1000, session_plant(planted.InboundRoutedTooEarly)
+        ),
+        Plant("pubcomp-too-early", "PUBCOMP before the id is forgotten", 1000, session_plant(planted.PubcompTooEarly)),
+        Plant("subscriptions-lost", "a restart forgets subscriptions", 30, restore_plant(_subscriptions_lost)),
+        Plant("session-expiry-restarts", "a restart begins it anew", 300, restore_plant(_session_expiry_restarts)),
+        Plant("message-expiry-restarts", "a restart prolongs it", 300, queue_plant(planted.MessageExpiryRestarts)),
+        Plant("will-delay-restarts", "a restart begins it anew", 300, restore_plant(_will_delay_restarts)),
+        Plant("will-lost", "a restart forgets wills", 100, restore_plant(_will_lost)),
+        Plant("will-twice", "a fired will stays on disk", 1000, session_plant(planted.WillStaysOnDisk)),
+        Plant("will-forgotten-first", "forgotten, then published", 1000, session_plant(planted.WillForgottenFirst)),
+        Plant("will-after-disconnect", "DISCONNECT is no end", 100, session_plant(planted.DisconnectKeepsWill)),
+        Plant("wall-clock", "deadlines follow the wall clock", 300, _wall_clock),
+        Plant("old-connection-kept", "a takeover closes nobody", 100, front_plant(planted.OldConnectionKept)),
+        Plant("parked-for-ever", "nobody comes back to parked publishes", 300, _parked_for_ever),
+        Plant("nothing-cleaned-up", "ended sessions leave entries", 100, queue_plant(planted.NothingCleanedUp)),
+        Plant("bodies-kept", "shared bodies are not let go", 100, queue_plant(planted.BodiesKept)),
+    )
+}
+"""Every plant by its name."""

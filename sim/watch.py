@@ -1,0 +1,92 @@
+"""An engine that looks at what is written: which message is durable for which session, and since which commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..broker.records import Origins, decode_entry, decode_message
+from ..storage.engine import Batch, Done
+from .disk import SimDisk
+from .history import History
+from .sender import key_of
+
+_ORIGINS = Origins()
+
+
+class Watch:
+    """A `SimDisk` with an eye on it. `commits` counts the batches that are done, over all starts of the node."""
+
+    def __init__(self, history: History, disk: SimDisk) -> None:
+        self.disk = disk
+        self.durability = disk.durability
+        self.commits = 0
+        self.writes = 0
+        self.on_write: Callable[[], None] | None = None
+        self._history = history
+        self._bodies: dict[bytes, str] = {}
+        self._writing: Batch = {}
+        self.get = disk.get
+        self.scan = disk.scan
+        self.keys = disk.keys
+
+    def crash(self, power: bool) -> None:
+        """The process or the machine dies; what was under way is there or not."""
+        self.disk.crash(power)
+        self.reopen()
+        batch, self._writing = self._writing, {}
+        if batch and all(self.get(key) == value for key, value in batch.items()):
+            self.commits += 1
+            self._note(batch)
+
+    def reopen(self) -> None:
+        """The disk after a restart, as it is."""
+        self.disk = disk = self.disk.reopen()
+        self.get = disk.get
+        self.scan = disk.scan
+        self.keys = disk.keys
+
+    def write(self, batch: Batch, done: Done) -> None:
+        """As `Engine.write`."""
+        self.writes += 1
+        if self.on_write is not None:
+            self.on_write()
+
+        self._writing = batch
+
+        def landed(error: Exception | None) -> None:
+            self._writing = {}
+            if error is None:
+                self.commits += 1
+                self._note(batch)
+            done(error)
+
+        self.disk.write(batch, landed)
+
+    def close(self) -> None:
+        """As `Engine.close`."""
+        self.disk.close()
+
+    def _note(self, batch: Batch) -> None:
+        durable, commits = self._history.durable, self.commits
+        for key, value in batch.items():
+            kind = key[:1]
+            if value is None:
+                continue
+            if kind == b"m":
+                self._bodies[key[1:]] = key_of(decode_message(key, value, "", _ORIGINS).payload)
+            elif kind == b"q":
+                record = decode_entry(key, value)
+                if record.message is not None:
+                    message = key_of(record.message.payload)
+                elif record.mid:
+                    message = self._bodies.get(record.mid, "")
+                else:
+                    continue
+                durable.setdefault((client_of(key), message), commits)
+
+
+def client_of(key: bytes) -> str:
+    """The client id in a key of the kinds s, b, q and i."""
+    start = 2 + 2 + int.from_bytes(key[2:4], "big")
+    length = int.from_bytes(key[start : start + 2], "big")
+    return key[start + 2 : start + 2 + length].decode()
