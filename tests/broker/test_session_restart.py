@@ -230,6 +230,19 @@ def test_a_connection_that_the_kill_cut_begins_its_absence_then() -> None:
     assert stage.node.slots.get("", "c") is None
 
 
+@POWER
+def test_a_session_that_ends_with_its_connection_ends_with_the_node(power: bool) -> None:
+    """Also one that was kept before, and that its last CONNECT gave an expiry of 0 [MQTT5-4.1.0-2]."""
+    stage = Stage()
+    stage.persistent("c", 5).subscribe(("t", 1))
+    stage.client("c", 5, False, 0)
+    sender(stage, b"lost with it")
+    stage.restart(power)
+    stage.pass_s(1)
+    assert not stage.connect("c", 5, False, 1000)[1].session_present
+    assert stage.keys(b"q") == stage.keys(b"b") == []
+
+
 def test_what_expires_while_the_node_is_down() -> None:
     """Sessions and messages whose time came meanwhile are gone, and it is said."""
     stage = Stage()
