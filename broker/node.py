@@ -257,7 +257,7 @@ class Node(Observer):
         return max(routed, self.retain(message)) if message.retain else routed
 
     def publish_will(self, session: Session, will: WillRecord) -> None:
-        """Publish a will under a new mid [MQTT-3.1.2-8]; in a split without a lease it waits for the heal."""
+        """Publish a will under a new mid [MQTT-3.1.2-8]."""
         message = Message(
             session.mountpoint,
             will.topic,
