@@ -1,4 +1,4 @@
-# A node of Strogoff: small, not root, data on a volume, stopped cleanly by SIGTERM.
+# A node of Strogoff: small, not root, data on a volume, stopped cleanly by SIGTERM. docs/container.md tells more.
 #   docker build -t strogoff .
 #   docker run -p 1883:1883 -v strogoff:/strogoff/data -e DOCKER_VERNEMQ_ALLOW_ANONYMOUS=on strogoff
 FROM docker.io/library/python:3.12-slim-bookworm AS build
@@ -8,7 +8,7 @@ RUN python3 -m venv /opt/strogoff && /opt/strogoff/bin/pip install --no-cache-di
 FROM docker.io/library/python:3.12-slim-bookworm
 COPY --from=build /opt/strogoff /opt/strogoff
 RUN mkdir -p /strogoff/etc /strogoff/data /strogoff/log \
-    && useradd --system --uid 10000 --home-dir /strogoff --no-create-home strogoff \
+    && useradd --uid 10000 --home-dir /strogoff --no-create-home strogoff \
     && chown -R strogoff /strogoff \
     && ln -s /strogoff /vernemq
 COPY --chown=strogoff configs/vmq.acl /strogoff/etc/vmq.acl
@@ -17,7 +17,7 @@ WORKDIR /strogoff
 ENV PATH=/opt/strogoff/bin:$PATH PYTHONUNBUFFERED=1 STROGOFF_DATA_DIR=/strogoff/data
 VOLUME ["/strogoff/data", "/strogoff/log"]
 EXPOSE 1883 8883 8080 8888 44053
-HEALTHCHECK --interval=10s --timeout=5s --start-period=10s CMD ["vmq-admin", "node", "status"]
+HEALTHCHECK --interval=30s --timeout=10s --start-period=15s CMD ["vmq-admin", "node", "status"]
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["strogoff"]
 CMD ["start", "--container"]
