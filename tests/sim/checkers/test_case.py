@@ -1,0 +1,62 @@
+"""What checkers are given."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.mqtt.topics import levels
+from strogoff.sim.checkers.case import topic_matches
+
+from ..scene import Story
+
+
+@pytest.mark.parametrize(
+    ("pattern", "topic", "matches"),
+    [
+        ("a/b", "a/b", True), ("a/b", "a/b/c", False), ("a/b/c", "a/b", False), ("a/+", "a/b", True),
+        ("a/+", "a/b/c", False), ("a/#", "a", True), ("a/#", "a/b/c", True), ("#", "a", True), ("+/b", "a/b", True),
+    ],
+)  # fmt: skip
+def test_filters(pattern: str, topic: str, matches: bool) -> None:
+    assert levels(topic) and topic_matches(pattern, topic) is matches
+
+
+def test_what_is_owed() -> None:
+    """Sent after SUBACK, acknowledged before UNSUBSCRIBE, with QoS above 0 on both sides."""
+    story = Story()
+    story.connect("s")
+    story.publish("w-1")
+    first = story.subscribe("s", "t/#")
+    story.publish("w-2")
+    story.publish("w-3", qos=0)
+    story.publish("w-4", acked=False)
+    story.publish("w-5", topic="u/1")
+    first.given_up = story.tick()
+    story.publish("w-6")
+    assert [(each.filter, attempt.key) for each, attempt in story.case().owed(False)] == [("t/#", "w-2")]
+
+
+def test_shared_subscriptions_are_owed_apart() -> None:
+    story = Story()
+    story.connect("s")
+    story.subscribe("s", "$share/g/t/#")
+    story.publish("w-1")
+    assert list(story.case().owed(False)) == [] and len(list(story.case().owed(True))) == 1
+
+
+def test_nothing_is_owed_to_a_session_that_is_gone() -> None:
+    story = Story()
+    story.connect("s")
+    story.subscribe("s", "t/#")
+    story.publish("w-1")
+    story.connect("s", epoch=2)
+    assert list(story.case().owed(False)) == []
+
+
+def test_when_the_node_is_up_again() -> None:
+    story = Story()
+    story.start()
+    story.fault("kill")
+    story.start()
+    case = story.case()
+    assert [case.up_from(at_s) for at_s in (1.5, 2.0, 2.5, 3.5)] == [1.5, 3.0, 3.0, 3.5]

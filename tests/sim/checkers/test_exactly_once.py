@@ -1,0 +1,40 @@
+"""QoS 2 reaches the application once."""
+
+from __future__ import annotations
+
+from strogoff.sim.checkers.exactly_once import check
+
+from ..scene import Story
+
+
+def test_twice_is_once_too_often() -> None:
+    """[MQTT-4.3.3-2] a receiver that is sent one message under two ids hands it on twice."""
+    story = Story()
+    story.publish("w-1", qos=2)
+    story.deliver("w-1")
+    story.deliver("w-1", first=False)
+    assert list(check(story.case())) == []
+    story.deliver("w-1")
+    assert list(check(story.case())) == ["duplicate: s, session 1 got w-1 2 times with QoS 2"]
+
+
+def test_a_shared_message_goes_to_one_member() -> None:
+    story = Story()
+    story.publish("w-1", topic="s/0", qos=2)
+    story.deliver("w-1", "a")
+    story.deliver("w-1", "b")
+    assert list(check(story.case())) == ["duplicate: the shared group got w-1 2 times with QoS 2"]
+
+
+def test_what_may_come_more_often() -> None:
+    """QoS 1 on either side, retained messages, another session."""
+    story = Story()
+    story.publish("w-1", qos=1)
+    story.publish("w-2", qos=2)
+    for _ in range(2):
+        story.deliver("w-1")
+        story.deliver("w-2", qos=1)
+        story.deliver("w-2", client="r", retained=True)
+    story.deliver("w-2", client="u")
+    story.deliver("w-2", client="u", epoch=2)
+    assert list(check(story.case())) == []

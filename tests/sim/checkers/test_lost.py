@@ -1,0 +1,62 @@
+"""Acknowledged means kept."""
+
+from __future__ import annotations
+
+from strogoff.sim.checkers.lost import check
+
+from ..scene import Story
+
+
+def story() -> Story:
+    made = Story()
+    made.connect("s")
+    made.subscribe("s", "t/#")
+    made.publish("w-1")
+    return made
+
+
+def test_what_was_never_received_is_lost() -> None:
+    made = story()
+    assert [text.split(" on ")[0] for text in check(made.case())] == ["lost: s never got w-1"]
+    made.deliver("w-1")
+    assert list(check(made.case())) == []
+
+
+def test_a_visible_drop_excuses() -> None:
+    made = story()
+    made.drop("w-1")
+    assert list(check(made.case())) == []
+
+
+def test_another_session_does_not_count() -> None:
+    made = story()
+    made.deliver("w-1", epoch=2)
+    assert len(list(check(made.case()))) == 1
+
+
+def test_nothing_is_promised_after_power_loss_with_os() -> None:
+    made = story()
+    made.kept = False
+    assert list(check(made.case())) == []
+
+
+def test_a_shared_message_needs_one_member() -> None:
+    made = Story()
+    for name in ("a", "b"):
+        made.connect(name)
+        made.subscribe(name, "$share/g/s/#")
+    made.publish("w-1", topic="s/0")
+    assert list(check(made.case())) == ["lost: no member of the shared group got w-1, acknowledged after a SUBACK"]
+    made.deliver("w-1", "b")
+    assert list(check(made.case())) == []
+
+
+def test_a_member_that_is_gone_may_have_taken_it_along() -> None:
+    made = Story()
+    gone = made.connect("a")
+    made.connect("b")
+    for name in ("a", "b"):
+        made.subscribe(name, "$share/g/s/#")
+    made.publish("w-1", topic="s/0")
+    made.close(gone)
+    assert list(check(made.case())) == []

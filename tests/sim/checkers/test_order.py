@@ -1,0 +1,75 @@
+"""First deliveries in the order of acceptance."""
+
+from __future__ import annotations
+
+from strogoff.sim.checkers.order import check
+
+from ..scene import Story
+
+
+def story(**options: object) -> Story:
+    made = Story(**options)
+    made.connect("s")
+    made.subscribe("s", "t/#")
+    return made
+
+
+def test_one_writer_one_topic() -> None:
+    made = story()
+    first, second = made.publish("w-1", acked=False), made.publish("w-2", acked=False)
+    made.deliver("w-2")
+    made.deliver("w-1")
+    assert list(check(made.case())) == ["reordered: s, session 1 got w-1 after w-2, same topic and QoS"]
+    assert first.sent < second.sent
+
+
+def test_what_comes_again_is_no_first_delivery() -> None:
+    made = story()
+    for key in ("w-1", "w-2"):
+        made.publish(key, acked=False)
+        made.deliver(key)
+    made.deliver("w-1", dup=True)
+    assert list(check(made.case())) == []
+
+
+def test_topics_and_levels_are_independent() -> None:
+    made = story()
+    made.publish("w-1", acked=False)
+    made.publish("w-2", topic="t/1", acked=False)
+    made.publish("w-3", qos=2, acked=False)
+    for key in ("w-3", "w-2", "w-1"):
+        made.deliver(key)
+    assert list(check(made.case())) == []
+
+
+def test_two_writers_by_acknowledgement() -> None:
+    """m1 was acknowledged before anybody sent m2: m1 comes first."""
+    made = story()
+    made.publish("a-1")
+    made.publish("b-1", topic="t/1")
+    made.deliver("b-1")
+    made.deliver("a-1")
+    assert list(check(made.case())) == [
+        "reordered: s, session 1 got a-1 after b-1, sent when the first was acknowledged"
+    ]
+
+
+def test_what_is_not_judged() -> None:
+    """Messages of before the SUBACK, dropped ones, and queues that are meant to be turned round."""
+    made = Story()
+    made.connect("s")
+    made.publish("w-1", acked=False)
+    made.subscribe("s", "t/#")
+    made.publish("w-2", acked=False)
+    made.deliver("w-2")
+    made.deliver("w-1")
+    assert list(check(made.case())) == []
+    for dropped, options in ((True, {}), (False, {"queue_type": "lifo"})):
+        made = story(**options)
+        made.publish("w-1", acked=False)
+        made.publish("w-2", acked=False)
+        made.deliver("w-2")
+        if dropped:
+            made.drop("w-1")
+        made.deliver("w-1")
+        assert list(check(made.case())) == []

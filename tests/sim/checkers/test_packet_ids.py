@@ -1,0 +1,35 @@
+"""A packet id stands for one message."""
+
+from __future__ import annotations
+
+from strogoff.sim.checkers.packet_ids import check
+
+from ..scene import Story
+
+
+def test_again_under_another_id() -> None:
+    """[MQTT-4.4.0-1] what is sent again keeps its packet id."""
+    story = Story()
+    story.publish("w-1", qos=2)
+    story.deliver("w-1", packet_id=5)
+    story.deliver("w-1", packet_id=5, dup=True)
+    assert list(check(story.case())) == []
+    story.deliver("w-1", packet_id=6, dup=True)
+    assert list(check(story.case())) == ["packet id: s got w-1 again under 6, before it was [5]"]
+
+
+def test_what_there_may_be_two_of() -> None:
+    story = Story()
+    story.publish("w-1", resent=1)
+    story.publish("w-2", topic="r/0")
+    story.publish("w-3", topic="s/0")
+    for key in ("w-1", "w-2", "w-3"):
+        story.deliver(key, packet_id=5)
+        story.deliver(key, packet_id=6, dup=True)
+    assert list(check(story.case())) == []
+
+
+def test_what_clients_saw_at_once() -> None:
+    story = Story()
+    story.history.ids.append("s: packet id 5 came with w-2 while it stands for w-1")
+    assert list(check(story.case())) == ["packet id: s: packet id 5 came with w-2 while it stands for w-1"]

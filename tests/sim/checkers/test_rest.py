@@ -1,0 +1,80 @@
+"""After the healing nothing waits, and nothing is left on disk without an owner."""
+
+from __future__ import annotations
+
+from random import Random
+
+from strogoff.mqtt import packets
+from strogoff.sim.checkers.rest import check, leftovers, pending
+from strogoff.sim.client import Client
+from strogoff.sim.history import History
+from strogoff.sim.peer import Peer, connect_packet
+from strogoff.sim.swarm import draw
+
+from ..scene import Story, make_host
+
+
+def test_what_was_gathered_is_said() -> None:
+    case = Story().case()
+    case.pending = ["the store"]
+    assert list(check(case)) == ["not at rest: the store"]
+
+
+def test_a_node_at_rest_and_one_that_waits() -> None:
+    loop, host, disks = make_host()
+    node = host.start()
+    subscriber, publisher = Peer(host), Peer(host)
+    subscriber.send(connect_packet("s", clean=False), packets.Subscribe(1, [packets.SubscribeOptions("t", 2)]))
+    publisher.send(connect_packet("p", clean=False))
+    loop.run_for(1)
+    assert pending(node, [], True) == []
+    publisher.send(packets.Publish("t", b"x", 2, packet_id=1))
+    loop.run_for(1)
+    assert pending(node, [], True) == [
+        "front of p: 1 unacknowledged",
+        "queue of s: 0 waiting, 1 in flight",
+    ]
+    disks[0].stall_until = loop.now_s + 10
+    publisher.send(packets.Publish("t", b"x", 1, packet_id=2))
+    loop.run_for(1)
+    assert any("1 pending" in text for text in pending(node, [], True))
+    assert any(text.startswith("the store, serving") for text in pending(node, [], True))
+
+
+def test_a_client_that_waits() -> None:
+    loop, host, _ = make_host()
+    history = History(lambda: loop.now_s)
+    client = Client(draw(0).clients[0], host, history, Random(0), (0.0, 0.0), None)
+    node = host.start()
+    loop.run_for(1)
+    assert pending(node, [client], True) == ["watch is not connected"]
+    client.connect(False)
+    loop.run_for(1)
+    client.receiver.held[7] = "w-1"
+    assert pending(node, [client], True) == ["watch waits for PUBREL of [7]"]
+    assert pending(node, [client], False) == []
+
+
+def test_a_disk_with_and_without_owners() -> None:
+    """Two queues share a body; without the sessions their entries belong to nobody."""
+    loop, host, disks = make_host()
+    host.start()
+    for name in ("s", "r"):
+        peer = Peer(host)
+        peer.send(connect_packet(name, clean=False), packets.Subscribe(1, [packets.SubscribeOptions("t", 1)]))
+        loop.run_for(1)
+        peer.close()
+    publisher = Peer(host)
+    publisher.send(connect_packet("p"), packets.Publish("t", b"x" * 300, 1, packet_id=1))
+    loop.run_for(1)
+    content = disks[0].content()
+    assert {key[:1] for key in content} >= {b"s", b"b", b"q", b"m", b"c"} and list(leftovers(content)) == []
+    orphans = {key: value for key, value in content.items() if key[:1] != b"s"}
+    assert len(list(leftovers(orphans))) == 4
+    without_body = {key: value for key, value in content.items() if key[:1] != b"m"}
+    assert [text.split(" b'")[0] for text in leftovers(without_body)] == ["on disk: the body"]
+    one_entry = dict(content)
+    del one_entry[next(key for key in one_entry if key[:1] == b"q")]
+    assert "counts 2, 1 entries have it" in next(leftovers(one_entry))
+    assert "garbage" in next(leftovers({b"gq": b""}))
+    assert "without a count" in next(leftovers({b"mx": b""}))

@@ -1,0 +1,107 @@
+"""Wills: once per ungraceful end, at their time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from strogoff.sim.checkers.wills import check
+from strogoff.sim.swarm import WATCHER
+
+from ..scene import Story, will
+
+
+def story(**fields: Any) -> tuple[Story, Any]:
+    made = Story()
+    made.connect(WATCHER)
+    made.subscribe(WATCHER, "w/#")
+    return made, made.connect("c", present=False, **fields)
+
+
+def kinds(made: Story) -> list[str]:
+    return [text.split(":")[0] for text in check(made.case())]
+
+
+@pytest.mark.parametrize(("count", "wrong"), [(0, ["will lost", "will late"]), (1, []), (2, ["will twice"])])
+def test_once_when_the_connection_was_lost(count: int, wrong: list[str]) -> None:
+    """[MQTT-3.1.2-8] [MQTT5-3.1.2-8]"""
+    made, connection = story(will=will())
+    made.close(connection)
+    if count:
+        made.event("will.fire", "c")
+    for _ in range(count):
+        made.deliver("c!1", WATCHER)
+    made.now += 10
+    assert kinds(made) == wrong
+
+
+def test_never_while_the_connection_is_there() -> None:
+    made, _ = story(will=will())
+    made.deliver("c!1", WATCHER)
+    assert kinds(made) == ["will spurious"]
+
+
+def test_after_disconnect_only_a_kill_excuses_it() -> None:
+    """[MQTT-3.14.4-3] [MQTT5-3.14.4-3]"""
+
+    class Arrived:
+        over_at = 100.0
+
+        class to_node:
+            under_way = 0
+
+    made, connection = story(will=will(), polite=True)
+    made.close(connection)
+    connection.pipe = Arrived()
+    Arrived.over_at = made.now
+    made.deliver("c!1", WATCHER)
+    assert kinds(made) == ["will spurious"]
+    made.history.faults.clear()
+    made.now = connection.closed_at
+    made.fault("kill")
+    made.history.faults[-1].at_s = connection.closed_at
+    made.start()
+    assert kinds(made) == []
+
+
+def test_a_delayed_will_is_cancelled_by_a_resumption() -> None:
+    """[MQTT5-3.1.3-9]"""
+    made, connection = story(will=will(delay_s=50))
+    made.close(connection)
+    made.connect("c", present=True)
+    assert kinds(made) == []
+    made.event("will.fire", "c")
+    made.deliver("c!1", WATCHER)
+    assert kinds(made) == ["will spurious"]
+
+
+def test_a_delayed_will_comes_neither_early_nor_late() -> None:
+    made, connection = story(will=will(delay_s=50))
+    made.close(connection)
+    made.event("will.fire", "c")
+    made.deliver("c!1", WATCHER)
+    made.now += 100
+    assert kinds(made) == ["will early", "will late"]
+
+
+def test_the_end_of_the_session_does_not_wait_for_the_delay() -> None:
+    """A will waits for its delay or for the end of the session, whichever is first [MQTT5-3.1.3-9]."""
+    made, connection = story(will=will(delay_s=50), expiry_s=0)
+    made.close(connection)
+    made.event("will.fire", "c")
+    made.deliver("c!1", WATCHER)
+    made.now += 100
+    assert kinds(made) == []
+
+
+def test_qos_1_may_come_again_after_a_kill() -> None:
+    made, connection = story(will=will(qos=1))
+    made.close(connection)
+    made.event("will.fire", "c")
+    for _ in range(2):
+        made.deliver("c!1", WATCHER, qos=1)
+    made.now += 10
+    assert kinds(made) == ["will twice"]
+    made.start()
+    assert kinds(made) == []
