@@ -87,6 +87,16 @@ def test_the_reason_string_in_a_small_packet(room: int) -> None:
     assert caller.says(publish("t", topic_alias=9)) == [full if room else Disconnect(0x94), CLOSED]
 
 
+def test_no_disconnect_before_connack() -> None:
+    """A connection that still waits for its CONNACK is just closed [MQTT5-3.14.0-1]"""
+    stage = Stage()
+    stage.hold_disk()
+    caller = Caller(stage, 5)
+    assert caller.says(connect("c", 5, False, 100)) == []
+    stage.node.close()
+    assert caller.hears() == [CLOSED]
+
+
 @pytest.mark.parametrize("version", (3, 4))
 def test_older_versions_are_just_closed(version: int) -> None:
     """They know no DISCONNECT from a server (3.1.1 section 3.14)."""

@@ -229,6 +229,10 @@ def test_the_expiry_of_the_last_connection_counts() -> None:
     stage.client("c", 5, False, 10).leave()
     stage.client("c", 5, False).leave()
     assert not present(stage, "c")
+    stage.client("c", 5, False, 10).leave()
+    stage.client("c", 5, False, 0xFFFFFFFF).leave()
+    stage.pass_s(86400)
+    assert present(stage, "c")
 
 
 def test_clean_start_with_expiry() -> None:
