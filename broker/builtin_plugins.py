@@ -50,7 +50,7 @@ class BuiltinPlugins:
             if key == "vmq_acl.acl_file":
                 # the file that VerneMQ installs: everybody may publish and subscribe everything
                 path = Path(str(files("strogoff.configs") / "vmq.acl"))
-            else:
+            elif not settings["allow_anonymous"]:
                 self._log("warning", f"{key}: there is no {path}: nobody can log in with a password")
         watched = WatchedFile(path, reloader)
         watched.check()

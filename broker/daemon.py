@@ -95,8 +95,6 @@ async def serve(settings: Settings, extensions: Sequence[Extension] = ()) -> int
     tune_gc()
     node = server.node
     log("notice", f"node {node.name}, boot {node.epoch}, data in {server.data_dir.absolute()}")
-    for row in server.listeners.show():
-        log("notice", f"listening: {row.type} {row.address}:{row.port}")
     print(f"strogoff: node {node.name} is ready", flush=True)
     await stopping.wait()
     log("notice", "stopping")

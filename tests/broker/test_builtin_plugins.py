@@ -66,6 +66,11 @@ def test_without_files_everybody_may_publish_and_nobody_log_in(tmp_path: Path) -
     ]
 
 
+def test_who_lets_everybody_in_needs_no_passwords(tmp_path: Path) -> None:
+    """No warning then."""
+    assert Case(tmp_path, allow_anonymous="on").lines == []
+
+
 def test_files_at_their_usual_place_are_found(tmp_path: Path) -> None:
     """./etc, as in VerneMQ's installation."""
     (tmp_path / "etc").mkdir()

@@ -205,4 +205,4 @@ def test_a_start_with_a_local_file(home: Path) -> None:
         await client.disconnect()
 
     in_container(container, work)
-    assert (home / "data.log").read_text().count("listening: ") == 1
+    assert (home / "data.log").read_text().count(": listening on ") == 1

@@ -121,7 +121,7 @@ def test_a_signal_stops_everything_in_reverse_order(
     assert asyncio.run(daemon.serve(settings(tmp_path), parts)) == 0
     assert diary == ["one starts", "interrupter starts", "interrupter stops", "one stops"]
     said = capsys.readouterr().out
-    for text in ("listening: mqtt 127.0.0.1:", "is ready", "[NOTICE] stopping", "[NOTICE] stopped"):
+    for text in ("listener.tcp.default: listening on 127.0.0.1:", "is ready", "[NOTICE] stopping", "[NOTICE] stopped"):
         assert text in said
     assert f"data in {tmp_path}/data" in said
 
