@@ -1,7 +1,7 @@
 """A message inside the broker: what was accepted, independent of any protocol version.
 
 A message is made once, when a PUBLISH (or a will) is accepted, and shared by every queue that it goes to. It is never
-changed afterwards, except for `frame_key`, `head` and `tail`, a memory of the last encoding so that a fan-out encodes once.
+changed afterwards, except for `frame_key`, `head` and `tail`: the last encoding, so that a fan-out encodes once.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
 class Message(msgspec.Struct, gc=False):
     """An application message with its identity.
 
-    `mid` is `(origin.node, origin.boot, counter)` and travels through links, queues, stores and events (architecture 4.2).
+    `mid` is `(origin.node, origin.boot, counter)` and travels through links, queues, stores and events.
     `properties` holds only what v5 forwards unchanged (payload format, content type, response topic, correlation data,
-    user properties); `expires_at` is cluster time in ms, 0 for never; `shared` says that several durable queues hold it, so
-    that its body is stored once, under its mid.
+    user properties); `expires_at` is cluster time in ms, 0 for never; `shared` says that several durable queues hold it,
+    so that its body is stored once, under its mid.
     """
 
     mountpoint: str

@@ -1,8 +1,8 @@
 """The slots' port: registration of client ids, and all sessions of the node (architecture 3).
 
 The primary of a client id's slot decides about it alone: one connection at a time, the old one fenced before the new
-one is answered (P3). On a single node every slot is local and a registration is a function call; its answer comes through
-`reply` all the same, because a slot elsewhere answers later.
+one is answered (P3). On a single node every slot is local and a registration is a function call; its answer comes
+through `reply` all the same, because a slot elsewhere answers later.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ def slot_of(mountpoint: str, client_id: str) -> int:
 
 
 class Numbers:
-    """Numbers that no other process of this node ever gave out: the boot, raised durably at each start, and a counter."""
+    """Numbers that no process of this node ever gave out: the boot, raised durably at each start, and a counter."""
 
     __slots__ = ("boot", "counter")
 

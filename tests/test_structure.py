@@ -224,7 +224,8 @@ def test_public_names_have_docstrings() -> None:
         if ast.get_docstring(tree) is None:
             missing.append(name_of(path))
         for node in tree.body:
-            if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
-                if ast.get_docstring(node) is None:
-                    missing.append(f"{name_of(path)}:{node.lineno} {node.name}")
+            if not isinstance(node, ast.ClassDef | ast.FunctionDef) or node.name.startswith("_"):
+                continue
+            if ast.get_docstring(node) is None:
+                missing.append(f"{name_of(path)}:{node.lineno} {node.name}")
     assert missing == []
