@@ -23,7 +23,7 @@ class Behaviour:
         self._loop: VirtualLoop = client.loop
         self._calm = False
         self._levels = [0] * ("qos0" in swarm.features) + [q for q in (1, 2) if f"qos{q}" in swarm.features] * 2
-        self._returns = rng.choice((0.5, 0.1))
+        self._returns = rng.choice((0.5, 0.5, 0.05))
         self._moves = self._weighted()
 
     def begin(self) -> None:

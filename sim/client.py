@@ -133,6 +133,7 @@ class Client:
     def _impatient(self, peer: Peer) -> None:
         if self.peer is peer and not self.connected:
             self.lose()
+            self.again()
 
     def again(self) -> None:
         """Try to connect in a moment, if one is wanted."""

@@ -96,7 +96,6 @@ class Story:
         self.history.starts.append(self.now)
 
     def event(self, type_: str, client: str) -> None:
-        self.tick()
         self.history.events.append((self.now, {"type": type_, "client": client}))
 
     def case(self) -> Case:

@@ -1,0 +1,58 @@
+"""`strogoff sim`."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from strogoff.sim import commands
+from strogoff.sim.commands import main, run_seed, run_seeds
+from strogoff.sim.world import World
+
+
+def test_clean_seeds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seeds", "3", "--first", "10", "--seconds", "5", "--durability", "os"]) == 0
+    assert re.fullmatch(r"3 seeds, 0 failed; \d+ messages, \d+ faults; .* seeds/s\n", capsys.readouterr().out)
+
+
+def test_a_failing_seed_is_said_with_the_command_that_does_it_again(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seeds", "2", "--plant", "ack-before-commit", "--durability", "sync"]) == 1
+    told = capsys.readouterr().out
+    assert "seed 0: " in told and "early ack" in told
+    again = re.search(r"again: strogoff sim (.*)", told)
+    assert again is not None
+    assert main(again.group(1).split()) == 1
+    assert "VIOLATION  early ack" in capsys.readouterr().out
+
+
+def test_a_trace_reads_like_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--trace", "--seconds", "5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 50 and all(re.match(r" *\d+\.\d{6}  \S+ +\S", line) for line in lines)
+    assert any("--> PUBLISH" in line for line in lines) and any("<-- PUB" in line for line in lines)
+
+
+def test_jobs_change_nothing() -> None:
+    assert list(run_seeds(range(4), 2, 5.0)) == list(run_seeds(range(4), 1, 5.0))
+
+
+def test_an_exception_in_the_node_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: World) -> None:
+        raise ValueError("no good")
+
+    monkeypatch.setattr(World, "run", broken)
+    (text,) = run_seed(0).violations
+    assert text.startswith("crash: ValueError: no good, at ")
+
+
+def test_plants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--plants"]) == 0
+    assert "ack-before-commit" in capsys.readouterr().out and commands.SECONDS > 0
+
+
+@pytest.mark.parametrize("words", [["--plant", "none"], ["--durability", "none"], ["--seeds", "x"]])
+def test_wrong_words(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(words)
+    assert stopped.value.code == 2 and "usage: strogoff sim" in capsys.readouterr().err

@@ -1,0 +1,42 @@
+"""What is written down."""
+
+from __future__ import annotations
+
+from random import Random
+
+from strogoff.sim.history import Connection, History
+from strogoff.sim.loop import VirtualLoop
+from strogoff.sim.pipe import Pipe
+
+
+def test_one_counter_for_everything() -> None:
+    history = History(lambda: 1.5)
+    first = history.next()
+    history.fault("kill")
+    assert (history.faults[0].number, history.faults[0].at_s) == (first + 1, 1.5)
+
+
+def test_the_trace_is_kept_only_where_it_is_wanted() -> None:
+    silent, told = History(lambda: 1.5), History(lambda: 1.5, [])
+    for history in (silent, told):
+        history.say("node", "begins")
+        history.problem("the sky falls")
+    assert silent.lines is None and silent.problems == ["the sky falls"]
+    assert told.lines == ["    1.500000  node     begins", "    1.500000  PROBLEM  the sky falls"]
+
+
+def test_when_the_node_knew_of_an_end() -> None:
+    """By itself, or not before its own return."""
+    loop = VirtualLoop()
+    connection = Connection("c", 1, 5, True, 0, 1, 0.0)
+    assert connection.noticed_at is None and not connection.arrived
+    connection.pipe = pipe = Pipe(loop, Random(0), (1.0, 1.0))
+    pipe.gone = lambda reason: None
+    pipe.to_node.send(b"x")
+    assert not connection.arrived
+    pipe.to_node.end()
+    loop.run_for(5)
+    assert connection.noticed_at == 1.0 and connection.arrived
+    connection.pipe = None
+    connection.came_back_at = 7.0
+    assert connection.noticed_at == 7.0

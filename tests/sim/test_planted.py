@@ -1,0 +1,45 @@
+"""Planted parts are what they stand for, with one decision changed."""
+
+from __future__ import annotations
+
+import inspect
+
+from strogoff.broker.durable_queue import DurableQueue
+from strogoff.broker.front import Front
+from strogoff.broker.node import Node
+from strogoff.broker.session import Session
+from strogoff.cluster.clock import ClusterClock
+from strogoff.sim import planted
+from strogoff.sim.planted import AlteringSlots
+from strogoff.sim.plants import PLANTS
+
+from .scene import make_host
+
+
+def test_every_planted_class_is_used_and_can_stand_for_its_original() -> None:
+    """An object can be given the class only if it brings no fields of its own."""
+    used = inspect.getsource(inspect.getmodule(PLANTS["wall-clock"].apply))  # type: ignore[arg-type]
+    for name, kind in vars(planted).items():
+        if inspect.isclass(kind) and kind.__module__ == planted.__name__:
+            assert f"planted.{name}" in used, name
+            if issubclass(kind, DurableQueue | Session | Front | ClusterClock):
+                assert kind.__dict__["__slots__"] == (), name
+
+
+def test_a_node_without_a_plant_has_nothing_planted() -> None:
+    _, host, _ = make_host()
+    node = host.start()
+    assert type(node.slots) is not AlteringSlots and type(node.clock) is ClusterClock
+
+
+def test_a_plant_is_in_before_the_disk_is_opened() -> None:
+    _, host, _ = make_host()
+    seen: list[Node] = []
+
+    def apply(node: Node) -> None:
+        PLANTS["inbound-lost"].apply(node)
+        seen.append(node)
+
+    host.on_node = apply
+    node = host.start()
+    assert seen == [node] and type(node.slots) is AlteringSlots

@@ -1,0 +1,39 @@
+"""Each planted bug is found within its number of seeds."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.sim.commands import run_seed
+from strogoff.sim.plants import PLANTS
+
+KINDS = {
+    "ack-before-commit": ("early ack", "lost"),
+    "answers-before-commit": ("early ack", "lost", "amnesia"),
+    "sync-without-fsync": ("lost", "amnesia", "duplicate"),
+    "ids-from-one": ("packet id", "duplicate", "not at rest", "lost"),
+    "newest-first": ("reordered",),
+    "old-connection-kept": ("two owners",),
+    "window-ignored": ("wrong",),
+    "wall-clock": ("expired early", "expired late", "amnesia", "will early", "will late"),
+    "session-expiry-restarts": ("overdue", "zombie"),
+    "message-expiry-restarts": ("expired late",),
+    "will-twice": ("will twice",),
+}
+"""Plant -> what must be among the violations, for those that have one plain symptom."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if plant.seeds >= 300 else []) for name, plant in PLANTS.items()],
+)
+def test_found(name: str) -> None:
+    plant = PLANTS[name]
+    for seed in range(plant.seeds):
+        violations = run_seed(seed, plant=name).violations
+        if violations:
+            kinds = {text.split(":")[0] for text in violations}
+            assert "crash" not in kinds, violations
+            assert not KINDS.get(name) or kinds & set(KINDS[name]), violations
+            return
+    pytest.fail(f"{name} was not found within {plant.seeds} seeds")

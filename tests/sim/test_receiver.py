@@ -1,0 +1,102 @@
+"""The subscribing half of a model client."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from strogoff.mqtt.packets import Puback, Pubcomp, Publish, Pubrec, Pubrel
+from strogoff.sim.history import History
+from strogoff.sim.loop import VirtualLoop
+from strogoff.sim.receiver import Receiver
+from strogoff.sim.sender import payload
+
+
+class Stage:
+    def __init__(self) -> None:
+        self.loop = VirtualLoop()
+        self.history = History(lambda: self.loop.now_s)
+        self.sent: list[Any] = []
+        self.connection = 1
+        self.receiver = Receiver(self.history, "s", self.loop.call_later, self.answer)
+        self.receiver.begin(1)
+
+    def answer(self, connection: int, packet: Any) -> bool:
+        if connection == self.connection:
+            self.sent.append(packet)
+        return connection == self.connection
+
+    def message(self, key: str, qos: int, packet_id: int, dup: bool = False) -> None:
+        self.receiver.publish(Publish("t", payload(key), qos, False, dup, packet_id), 0.5)
+
+    @property
+    def handed_on(self) -> list[str]:
+        return [each.key for each in self.history.deliveries if each.first]
+
+
+def test_every_level_is_answered() -> None:
+    stage = Stage()
+    stage.message("w-1", 0, 0)
+    stage.message("w-2", 1, 1)
+    stage.message("w-3", 2, 2)
+    stage.receiver.pubrel(Pubrel(2))
+    assert stage.sent == [Puback(1), Pubrec(2), Pubcomp(2)] and stage.handed_on == ["w-1", "w-2", "w-3"]
+    assert stage.history.deliveries[0].sent_at == 0.5
+
+
+def test_a_known_id_is_dropped_also_on_another_connection() -> None:
+    """[MQTT-4.3.3-2] [MQTT5-4.3.3-10]"""
+    stage = Stage()
+    stage.message("w-1", 2, 1)
+    stage.connection = 2
+    stage.receiver.begin(2)
+    stage.message("w-1", 2, 1, dup=True)
+    assert stage.handed_on == ["w-1"] and len(stage.history.deliveries) == 2 and stage.history.ids == []
+    stage.receiver.pubrel(Pubrel(1))
+    stage.message("w-2", 2, 1)
+    assert stage.handed_on == ["w-1", "w-2"]
+
+
+def test_a_used_id_with_another_message_is_swallowed_and_seen() -> None:
+    stage = Stage()
+    stage.message("w-1", 2, 1)
+    stage.message("w-2", 2, 1)
+    assert stage.handed_on == ["w-1"] and "packet id 1 came with w-2" in stage.history.ids[0]
+
+
+def test_forgotten_with_the_session() -> None:
+    stage = Stage()
+    stage.message("w-1", 2, 1)
+    stage.receiver.forget()
+    stage.message("w-1", 2, 1)
+    assert stage.handed_on == ["w-1", "w-1"]
+
+
+def test_late_answers_keep_their_order_and_their_connection() -> None:
+    """[MQTT-4.6.0-2]"""
+    stage = Stage()
+    stage.receiver.delay_s = 5.0
+    stage.message("w-1", 1, 1)
+    stage.receiver.delay_s = 0.0
+    stage.message("w-2", 1, 2)
+    stage.loop.run_for(4.0)
+    assert stage.sent == []
+    stage.loop.run_for(1.0)
+    assert stage.sent == [Puback(1), Puback(2)]
+    stage.receiver.delay_s = 5.0
+    stage.message("w-3", 1, 3)
+    stage.connection = 2
+    stage.receiver.begin(2)
+    stage.loop.run_for(9.0)
+    assert stage.sent == [Puback(1), Puback(2)]
+
+
+def test_a_window_overrun_is_a_problem() -> None:
+    """[MQTT5-3.3.4-9]; what is sent again may cross its answer and does not count."""
+    stage = Stage()
+    stage.receiver.window = 1
+    stage.receiver.delay_s = 5.0
+    stage.message("w-1", 1, 1)
+    stage.message("w-1", 1, 1, dup=True)
+    assert stage.history.problems == []
+    stage.message("w-2", 1, 2)
+    assert stage.history.problems == ["s: 2 in flight, window 1"]

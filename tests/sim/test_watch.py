@@ -1,0 +1,70 @@
+"""The engine that looks at what is written."""
+
+from __future__ import annotations
+
+from random import Random
+
+from strogoff.broker.records import QUEUED, EntryRecord, MessageRecord, encode
+from strogoff.sim.disk import SimDisk
+from strogoff.sim.history import History
+from strogoff.sim.loop import VirtualLoop
+from strogoff.sim.watch import Watch, client_of
+from strogoff.storage.keys import client_key, message_id, queue_prefix, session_key
+from strogoff.storage.store import Store
+
+CLIENT = client_key(7, "", "s")
+BODY = MessageRecord("t", b"w-1|", 1, False, None, 0, "w", "n1", 1, 1)
+
+
+def make() -> tuple[VirtualLoop, Watch, History]:
+    loop = VirtualLoop()
+    history = History(lambda: loop.now_s)
+    return loop, Watch(history, SimDisk(Random(0), loop.call_later, lambda: loop.now_s)), history
+
+
+def entry(seq: int) -> bytes:
+    return queue_prefix(CLIENT, 1) + seq.to_bytes(8, "big")
+
+
+def test_the_client_in_a_key() -> None:
+    assert client_of(session_key(CLIENT)) == client_of(entry(5)) == "s"
+
+
+def test_entries_with_their_own_body_and_with_a_shared_one() -> None:
+    loop, watch, history = make()
+    store = Store(watch, loop.call_soon, loop.call_later)
+    store.put(entry(1), encode(EntryRecord(QUEUED, 1, 1, False, (), BODY, b"", "")))
+    loop.run_for(1)
+    assert history.durable == {("s", "w-1"): 1} and watch.commits == 1
+    mid = message_id("n1", 1, 2)
+    other = MessageRecord("t", b"w-2|", 1, False, None, 0, "w", "n1", 1, 2)
+    store.put(b"m" + mid, encode(other))
+    store.put(entry(2), encode(EntryRecord(QUEUED, 1, 1, False, (), None, mid, "")))
+    store.delete(entry(1))
+    loop.run_for(1)
+    assert history.durable["s", "w-2"] == 2
+
+
+def test_a_write_that_a_crash_caught_counts_if_it_is_there() -> None:
+    landed = set()
+    for seed in range(20):
+        _, watch, history = make()
+        watch.disk._rng.seed(seed)
+        watch.write({entry(1): encode(EntryRecord(QUEUED, 1, 1, False, (), BODY, b"", ""))}, lambda error: None)
+        watch.crash(False)
+        assert (watch.get(entry(1)) is not None) == (("s", "w-1") in history.durable)
+        landed.add(watch.commits)
+    assert landed == {0, 1}
+
+
+def test_it_tells_when_a_write_begins() -> None:
+    loop, watch, _ = make()
+    begun: list[float] = []
+    watch.on_write = lambda: begun.append(loop.now_s)
+    store = Store(watch, loop.call_soon, loop.call_later)
+    store.put(b"x", b"1")
+    loop.run_for(1)
+    assert begun == [0.0] and watch.writes == 1 and watch.scan(b"x", b"y") == [(b"x", b"1")]
+    watch.close()
+    watch.reopen()
+    assert watch.keys(b"x", b"y") == [b"x"]
