@@ -21,10 +21,10 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
 class Message(msgspec.Struct, gc=False):
     """An application message with its identity.
 
-    `mid` is `(origin.node, origin.boot, counter)` and travels through links, queues, stores and events.
-    `properties` holds only what v5 forwards unchanged (payload format, content type, response topic, correlation data,
-    user properties); `expires_at` is cluster time in ms, 0 for never; `shared` says that several durable queues hold it,
-    so that its body is stored once, under its mid.
+    `mid` is `(origin.node, origin.boot, counter)` and travels through links, queues, stores and events. `properties`
+    holds only what v5 forwards unchanged (payload format, content type, response topic, correlation data, user
+    properties); `expires_at` is cluster time in ms, 0 for never; `shared` says that several durable queues hold it, so
+    that its body is stored once, under its mid.
     """
 
     mountpoint: str
