@@ -110,7 +110,9 @@ class Server:
         if level:
             self._eventlog = EventLog.from_settings(settings, name, directory.boot, self.log)
             events.add(self._eventlog)
-        ports = Ports(clock, self.store, self._loop.call_soon, self._wake_port, self._spawn, random.SystemRandom(), self.log)
+        ports = Ports(
+            clock, self.store, self._loop.call_soon, self._wake_port, self._spawn, random.SystemRandom(), self.log
+        )
         self.runtime = RuntimeSettings(settings, self.store)
         for problem in self.runtime.problems:
             self.log("warning", problem)
