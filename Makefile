@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DATA ?= ./data
 
-.PHONY: run test test-all check kill-test fuzz sim format conformance clean
+.PHONY: run test test-slow test-all check kill-test fuzz sim format conformance clean
 KILLS ?= 200
 SECONDS_EACH ?= 600
 SEEDS ?= 5000
@@ -24,13 +24,16 @@ run: $(VENV)/.run                 ## one broker on 127.0.0.1:1883, data under ./
 test: $(VENV)/.test               ## the fast suite
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-all: $(VENV)/.test           ## everything, the slow tests too
-	$(BIN)/python -m pytest -n 2
+test-slow: $(VENV)/.test          ## the slow tests: Spark, packaging, long kills
+	$(BIN)/python -m pytest -n 2 -m slow
+
+test-all: test test-slow          ## everything
 
 check: $(VENV)/.test              ## format, lint, strict types; the layering is in tests/test_structure.py
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python docs/conformance.py --check
 	$(BIN)/python -m pytest tests/test_structure.py
 
 format: $(VENV)/.test
