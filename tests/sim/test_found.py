@@ -1,0 +1,144 @@
+"""What the simulator has found in the broker: each bug as the shortest transcript that showed it."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.mqtt.packets import Puback, Publish, Pubrec, Pubrel
+from strogoff.sim.commands import run_seed
+
+from ..broker.stage import Stage, publish
+
+
+def test_a_qos_2_message_read_back_from_the_store_leaves_after_its_commit() -> None:
+    """An entry behind a full memory window was read back from the open batch and sent before it was safe (hole 11).
+
+    Killed then, the node knew nothing of it, and the publisher's repetition came to the application a second time.
+    """
+    stage = Stage(memory_window=1, max_inflight_messages=5)
+    subscriber = stage.persistent("s")
+    subscriber.subscribe(("t", 2))
+    publisher = stage.persistent("p")
+    stage.hold_disk()
+    publisher.send(*[publish("t", b"%d" % number, 1, number) for number in (1, 2, 3)])
+    stage.settle()
+    stage.free_disk()
+    subscriber.drain()
+    stage.hold_disk()
+    for number in (4, 5, 6):
+        publisher.send(publish("t", b"%d" % number, 2, number))
+    stage.settle()
+    sent: list[bytes] = []
+    for _ in range(8):
+        # one commit at a time, and nothing may have left that the disk does not hold
+        stage.disk.stall_until = 0.0
+        stage.loop.turn()
+        stage.hold_disk()
+        stage.settle()
+        sent += subscriber.payloads()
+        held = b"".join(value for key, value in stage.disk.content().items() if key[:1] in (b"q", b"m"))
+        assert all(payload in held for payload in sent)
+
+
+@pytest.mark.parametrize("override", [True, False])
+def test_a_queue_knows_its_size_after_a_restart_without_a_limit(override: bool) -> None:
+    """The count began at "unknown" and was counted up and down from there, below zero."""
+    stage = Stage(
+        max_online_messages=-1, max_offline_messages=-1, override_max_online_messages=override, memory_window=2
+    )
+    subscriber = stage.persistent("s")
+    subscriber.subscribe(("t", 1))
+    subscriber.vanish()
+    publisher = stage.client("p")
+    for number in range(1, 6):
+        publisher.publish("t", b"x", 1, number)
+    stage.restart()
+    session = stage.node.slots.get("", "s")
+    assert session is not None
+    stage.client("p").publish("t", b"x", 1, 1)
+    subscriber = stage.persistent("s")
+    assert len(subscriber.drain()) == 6 and session.queue.size == 0
+    subscriber.vanish()
+    assert session.queue.size == 0
+
+
+def test_lifo_keeps_what_pubrel_is_owed_for() -> None:
+    """[MQTT-4.3.3-1] [MQTT5-4.3.3-6] A `lifo` queue above its limit dropped QoS 2 messages in the middle of their
+    handshake; the subscriber waited for PUBREL for ever, and dropped the next message under that id."""
+    stage = Stage(queue_type="lifo", max_offline_messages=1, max_online_messages=100)
+    subscriber = stage.persistent("s")
+    subscriber.subscribe(("t", 2))
+    publisher = stage.client("p")
+    for number in (1, 2, 3):
+        publisher.publish("t", b"%d" % number, 2, number)
+    ids = [message.packet_id for message in subscriber.messages()]
+    assert subscriber.ask(Pubrec(ids[0])) == [Pubrel(ids[0])]
+    subscriber.vanish()
+    subscriber = stage.persistent("s")
+    came = subscriber.take()
+    assert Pubrel(ids[0]) in came and stage.drops() == []
+    assert {packet.packet_id for packet in came if isinstance(packet, Publish)} == set(ids[1:])
+
+
+def test_the_window_counts_what_is_open_on_this_connection() -> None:
+    """[MQTT5-3.3.4-7] PUBREL of a message that was repeated on a new connection took away from what others held."""
+    stage = Stage(receive_max_broker=2)
+    publisher = stage.persistent("p", 5)
+    publisher.publish("t", b"1", 2, 1)
+    publisher.vanish()
+    publisher = stage.persistent("p", 5)
+    front = next(iter(stage.node.fronts.values()))
+    assert publisher.publish("t", b"1", 2, 1, dup=True) == [Pubrec(1)] and front.unacked == 1
+    stage.persistent("s").subscribe(("u", 1))
+    stage.hold_disk()
+    publisher.send(publish("u", b"2", 1, 2), Pubrel(1))
+    stage.free_disk()
+    assert front.unacked == 0
+
+
+def test_time_passes_while_the_disk_stands_still() -> None:
+    """[MQTT5-3.3.2-5] A commit brought no new time with it: what had expired meanwhile was sent."""
+    stage = Stage()
+    subscriber = stage.persistent("s", 5)
+    subscriber.subscribe(("t", 2))
+    publisher = stage.persistent("p", 5)
+    stage.hold_disk()
+    publisher.send(publish("t", b"x", 2, 1, message_expiry_interval=2))
+    stage.pass_s(4)
+    stage.free_disk()
+    assert subscriber.messages() == []
+
+
+def test_a_shared_message_that_has_expired_is_handed_to_nobody() -> None:
+    """[MQTT5-3.3.2-5] It had been sent to a member that left; to the next one it would have been new."""
+    stage = Stage()
+    first = stage.persistent("a", 5)
+    first.subscribe(("$share/g/t", 1))
+    publisher = stage.client("p", 5)
+    publisher.publish("t", b"x", 1, 1, message_expiry_interval=2)
+    second = stage.persistent("b", 5)
+    second.subscribe(("$share/g/t", 1))
+    stage.pass_s(5)
+    first.vanish()
+    assert second.messages() == []
+    assert [message.dup for message in stage.persistent("a", 5).messages()] == [True]
+
+
+def test_a_shared_message_that_has_not_is_handed_on() -> None:
+    """(MQTT 5.0 section 4.8.2) The other side of the test above."""
+    stage = Stage()
+    first = stage.persistent("a", 5)
+    first.subscribe(("$share/g/t", 1))
+    stage.client("p", 5).publish("t", b"x", 1, 1, message_expiry_interval=100)
+    second = stage.persistent("b", 5)
+    second.subscribe(("$share/g/t", 1))
+    first.vanish()
+    (message,) = second.messages()
+    second.send(Puback(message.packet_id))
+    assert stage.persistent("a", 5).messages() == []
+
+
+@pytest.mark.parametrize("seed", [19, 71, 105, 1354, 1802, 1976, 2457])
+def test_seeds_that_failed(seed: int) -> None:
+    """They found the bugs above, or took a way that nothing else takes."""
+    assert run_seed(seed).violations == ()
