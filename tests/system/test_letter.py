@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
 from pathlib import Path
 
 import pytest
 
 from bench.broker_process import BrokerProcess, free_port
 
+from .brokers import need
+
 pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
-
-
-def need(program: str) -> str:
-    """The program, or a skip that names its Debian package; nothing is skipped where STROGOFF_NO_SKIP is set."""
-    found = shutil.which(program)
-    if found is None:
-        assert not os.environ.get("STROGOFF_NO_SKIP"), f"{program} is missing (Debian package mosquitto-clients)"
-        pytest.skip(f"{program} is not installed (Debian package mosquitto-clients)")
-    return found
 
 
 async def publish(port: int, text: str) -> None:

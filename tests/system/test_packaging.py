@@ -35,7 +35,7 @@ def run(*words: str | Path, cwd: Path | None = None, data: str | None = None) ->
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files that git knows, as they are now, in a folder with another name."""
     folder = tmp_path_factory.mktemp("9-another.name")
-    listed = run("git", "ls-files", "-z", cwd=ROOT).split("\0")
+    listed = run("git", "-c", "safe.directory=*", "ls-files", "-z", cwd=ROOT).split("\0")
     for name in filter(None, listed):
         if (ROOT / name).is_symlink() or (ROOT / name).exists():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
