@@ -117,7 +117,7 @@ class World:
         history = self.history
         if kind == "store.state":
             history.full_until = self.loop.now_s if row["state"] == "serving" else inf
-        if kind in ("will.fire", "sess.end", "q.drop"):
+        if kind in ("will.fire", "sess.end", "policy.deny"):
             history.events.append((self.loop.now_s, row))
         if history.lines is not None:
             shown = {name: value for name, value in row.items() if name not in _HEADER}

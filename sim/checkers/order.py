@@ -3,7 +3,7 @@
 And across writers: if the acknowledgement of m1 came before m2 was sent, m1 comes first. Not judged are `lifo` queues,
 shared subscriptions, whose messages change hands, retained topics, where a SUBSCRIBE brings old messages, and messages
 of which the session may have missed the first copy and got one that was sent again: they were first sent before the
-SUBACK, or dropped for a limit.
+SUBACK, or dropped for a limit, or refused for a full disk, of which their writer may not have heard.
 """
 
 from __future__ import annotations
@@ -28,10 +28,18 @@ def check(case: Case) -> Iterator[str]:
         pairs = [
             (each, attempt)
             for each, attempt in pairs
-            if (client, each.key) not in dropped and _covered(case, each, attempt)
+            if (client, each.key) not in dropped and _covered(case, each, attempt) and not _refused(case, attempt)
         ]
         yield from _by_writer(f"{client}, session {epoch}", pairs)
         yield from _by_time(f"{client}, session {epoch}", pairs)
+
+
+def _refused(case: Case, attempt: Attempt) -> bool:
+    """It was sent again, and the first time the node may have taken nothing from this writer."""
+    return attempt.resent > 0 and any(
+        row["type"] == "policy.deny" and row["client"] == attempt.writer and attempt.sent_at <= at_s
+        for at_s, row in case.history.events
+    )
 
 
 def _covered(case: Case, delivery: Delivery, attempt: Attempt) -> bool:

@@ -73,3 +73,17 @@ def test_what_is_not_judged() -> None:
             made.drop("w-1")
         made.deliver("w-1")
         assert list(check(made.case())) == []
+
+
+def test_a_refusal_that_its_writer_may_not_have_heard_of() -> None:
+    """The first was refused for a full disk, the second taken, and then the first was sent again."""
+    made = story()
+    first = made.publish("w-1", acked=False)
+    made.event("policy.deny", "w")
+    made.publish("w-2", acked=False)
+    made.deliver("w-2")
+    first.resent = 1
+    made.deliver("w-1")
+    assert list(check(made.case())) == []
+    first.resent = 0
+    assert len(list(check(made.case()))) == 1
