@@ -9,7 +9,7 @@ import pytest
 
 from bench.kill_test import Run
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(200)]
 
 
 @pytest.mark.parametrize("durability", ["os", "sync"])
