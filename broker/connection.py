@@ -9,6 +9,7 @@ peer gets our last words instead of a reset (a socket closed with unread input r
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from .link import CLOSE_BOUND_S, ConnectionOrigin, FrontPort
 from .proxy_protocol import ProxyError, ProxyReader, unmapped
 from .tls import check_depth, facts
 from .traffic import Traffic
+
+_READ_BYTES = 65536
 
 
 def _discard(data: bytes) -> None:
@@ -116,6 +119,8 @@ class Connection(asyncio.Protocol, ABC):
     def connection_lost(self, exc: Exception | None) -> None:
         """The transport is gone."""
         self._stop_timer()
+        if isinstance(exc, OSError) and self.front is not None and not self.closing:
+            self._last_words()
         # health checks reset connections before they are open, which is no error
         if exc is not None and self.front is not None and not self.closing:
             self.traffic.socket_error += 1
@@ -124,6 +129,23 @@ class Connection(asyncio.Protocol, ABC):
         self.transport = None
         self.door.leave(self)
         self.tell_lost(self.reason or _reason(exc))
+
+    def _last_words(self) -> None:
+        """Take what the peer had sent before it reset the connection, where a write of ours noticed the reset first.
+
+        A client that closes with an answer of ours unread, as `mosquitto_sub -C` does, makes its system send a reset
+        instead of an end; its acknowledgements and its DISCONNECT may be here and not yet read. What is here is no
+        more than the system's buffer. With TLS it cannot be understood any more.
+        """
+        if self.door.settings.uses_tls:
+            return
+        handle: int = self.transport.get_extra_info("socket").fileno()
+        try:
+            while not self.closing and (data := os.read(handle, _READ_BYTES)):
+                self.data_received(data)
+        except OSError:
+            # all of it has been read: what comes last is the reset itself
+            return
 
     def pause_writing(self) -> None:
         """The transport's buffer is above its high mark."""

@@ -205,6 +205,30 @@ def test_a_reset_is_an_error_with_its_name(loop: str) -> None:
 
 
 @both_loops
+@pytest.mark.parametrize("linger", [True, False])
+def test_what_was_sent_before_a_reset_counts_even_if_a_write_notices_the_reset_first(loop: str, linger: bool) -> None:
+    """A peer that closes with an answer unread resets the connection: what it sent before must not be lost."""
+
+    async def test(house: House) -> None:
+        port = await house.open(tcp())
+        with socket.create_connection(("127.0.0.1", port)) as peer:
+            front = await house.front()
+            front.link.write(b"unread")
+            assert await asyncio.to_thread(peer.recv, 1, socket.MSG_PEEK) == b"u"
+            # no turn of the loop from here on
+            peer.sendall(b"last words")
+            if linger:
+                peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            peer.close()
+            front.link.write(b"an answer")
+            front.link.write(b"another")
+        await house.until(lambda: front.reasons)
+        assert front.received == b"last words"
+
+    in_house(test, loop)
+
+
+@both_loops
 def test_a_peer_that_shuts_down_still_gets_its_answer(loop: str) -> None:
     async def test(house: House) -> None:
         peer = await Peer.connect(await house.open(tcp()))
