@@ -155,7 +155,7 @@ def path_without_java(directory: Path) -> str:
     for place in (Path("/usr/bin"), Path("/bin")):
         for command in place.iterdir():
             link = directory / command.name
-            if not command.name.startswith("java") and not link.exists():
+            if not command.name.startswith("java") and not os.path.lexists(link):
                 link.symlink_to(command)
     return str(directory)
 
