@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from asyncio.subprocess import PIPE, Process
-
 import pytest
 
-from .brokers import WITHIN_S, House, need, play
+from .brokers import House, play
+from .mosquitto import Sub, pub
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
 
@@ -23,41 +21,6 @@ def where(house: House, transport: str) -> list[str]:
     return ["-h", "127.0.0.1", "-p", str(house.tcp)]
 
 
-class Sub:
-    """mosquitto_sub, subscribed when `start` returns."""
-
-    def __init__(self, process: Process) -> None:
-        self.process = process
-
-    @classmethod
-    async def start(cls, *words: str) -> Sub:
-        """Start it, and wait for its SUBACK. It writes to a pipe, which must not keep the lines back."""
-        process = await asyncio.create_subprocess_exec(
-            "stdbuf", "-oL", need("mosquitto_sub"), "-d", *words, stdout=PIPE
-        )
-        assert process.stdout is not None
-        while line := await asyncio.wait_for(process.stdout.readline(), WITHIN_S):
-            if line.startswith(b"Subscribed"):
-                return cls(process)
-        raise AssertionError("mosquitto_sub did not subscribe")
-
-    async def lines(self) -> list[str]:
-        """What it wrote until it ended by itself (-C), without its own debug lines; its status must be 0."""
-        output, _ = await asyncio.wait_for(self.process.communicate(), WITHIN_S)
-        assert self.process.returncode == 0
-        return [line for line in output.decode().splitlines() if not line.startswith(("Client ", "Subscribed"))]
-
-
-async def pub(*words: str, data: bytes | None = None) -> int:
-    """Run mosquitto_pub; its exit status."""
-    process = await asyncio.create_subprocess_exec(
-        need("mosquitto_pub"), *words, stdin=PIPE if data is not None else None, stderr=PIPE
-    )
-    await asyncio.wait_for(process.communicate(data), WITHIN_S)
-    assert process.returncode is not None
-    return process.returncode
-
-
 @versions
 @pytest.mark.parametrize("transport", ["tcp", "ssl", "unix"])
 def test_lines_go_through_in_order(house: House, name: str, version: str, transport: str) -> None:
@@ -67,10 +30,10 @@ def test_lines_go_through_in_order(house: House, name: str, version: str, transp
         at = [*where(house, transport), "-V", version]
         for qos in "012":
             topic = f"{name}/{qos}"
-            sub = await Sub.start(*at, "-t", topic, "-q", "2", "-C", "100", "-F", "%q %p")
+            sub = await Sub.start(*at, "-t", topic, "-q", "2", "-F", "%q %p")
             text = "".join(f"line {number}\n" for number in range(100))
             assert await pub(*at, "-t", topic, "-q", qos, "-l", data=text.encode()) == 0
-            assert await sub.lines() == [f"{qos} line {number}" for number in range(100)]
+            assert await sub.finish(100) == [f"{qos} line {number}" for number in range(100)]
 
     play(run())
 
@@ -83,12 +46,12 @@ def test_retained_and_deleted(house: House, name: str, version: str) -> None:
         at = [*where(house, "tcp"), "-V", version]
         for text in ("old", "new"):
             assert await pub(*at, "-t", f"{name}/a", "-q", "1", "-r", "-m", text) == 0
-        sub = await Sub.start(*at, "-t", f"{name}/+", "-q", "1", "-C", "1", "-F", "%r %p")
-        assert await sub.lines() == ["1 new"]
+        sub = await Sub.start(*at, "-t", f"{name}/+", "-q", "1", "-F", "%r %p")
+        assert await sub.finish(1) == ["1 new"]
         assert await pub(*at, "-t", f"{name}/a", "-q", "1", "-r", "-n") == 0
-        sub = await Sub.start(*at, "-t", f"{name}/+", "-q", "1", "-C", "1", "-F", "%r %p")
+        sub = await Sub.start(*at, "-t", f"{name}/+", "-q", "1", "-F", "%r %p")
         assert await pub(*at, "-t", f"{name}/b", "-q", "1", "-m", "live") == 0
-        assert await sub.lines() == ["0 live"]
+        assert await sub.finish(1) == ["0 live"]
 
     play(run())
 
@@ -100,11 +63,11 @@ def test_the_will_of_a_killed_client(house: House, name: str, version: str) -> N
     async def run() -> None:
         at = [*where(house, "tcp"), "-V", version]
         will = ["--will-topic", f"{name}/will", "--will-payload", "killed", "--will-qos", "2"]
-        watch = await Sub.start(*at, "-t", f"{name}/#", "-q", "2", "-C", "1", "-F", "%t %q %p")
+        watch = await Sub.start(*at, "-t", f"{name}/#", "-q", "2", "-F", "%t %q %p")
         dying = await Sub.start(*at, "-t", f"{name}-other", "-i", name[-20:], *will)
         dying.process.kill()
         await dying.process.wait()
-        assert await watch.lines() == [f"{name}/will 2 killed"]
+        assert await watch.finish(1) == [f"{name}/will 2 killed"]
 
     play(run())
 
@@ -114,7 +77,7 @@ def test_properties_of_version_5(house: House, name: str) -> None:
 
     async def run() -> None:
         at = [*where(house, "tcp"), "-V", "mqttv5"]
-        sub = await Sub.start(*at, "-t", name, "-q", "1", "-C", "1", "-F", "%C|%R|%D|%P|%p")
+        sub = await Sub.start(*at, "-t", name, "-q", "1", "-F", "%C|%R|%D|%P|%p")
         assert (
             await pub(
                 *(*at, "-t", name, "-q", "1", "-m", "body"),
@@ -126,7 +89,7 @@ def test_properties_of_version_5(house: House, name: str) -> None:
             )
             == 0
         )
-        assert await sub.lines() == ["text/plain|back|17|k:v|body"]
+        assert await sub.finish(1) == ["text/plain|back|17|k:v|body"]
 
     play(run())
 

@@ -1,0 +1,68 @@
+"""mosquitto_pub and mosquitto_sub as a test wants them."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio.subprocess import PIPE, Process
+
+from .brokers import WITHIN_S, need
+
+
+class Sub:
+    """mosquitto_sub, subscribed when `start` returns. `got` is what it has printed so far, its debug lines left out."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.got: list[str] = []
+
+    @classmethod
+    async def start(cls, *words: str) -> Sub:
+        """Start it, and wait for its SUBACK. It writes to a pipe, which must not keep the lines back."""
+        process = await asyncio.create_subprocess_exec(
+            "stdbuf", "-oL", need("mosquitto_sub"), "-d", *words, stdout=PIPE
+        )
+        sub = cls(process)
+        while not (await sub._line()).startswith("Subscribed"):
+            pass
+        return sub
+
+    async def _line(self) -> str:
+        assert self.process.stdout is not None
+        line = (await asyncio.wait_for(self.process.stdout.readline(), WITHIN_S)).decode()
+        assert line, f"mosquitto_sub ended after {self.got}"
+        if not line.startswith(("Client ", "Subscribed")):
+            self.got.append(line.rstrip("\n"))
+        return line
+
+    async def lines(self, count: int) -> list[str]:
+        """All that it printed, `count` lines or more."""
+        while len(self.got) < count:
+            await self._line()
+        return self.got
+
+    async def finish(self, count: int) -> list[str]:
+        """All that it printed, when it was `count` lines or more and it has been stopped."""
+        await self.lines(count)
+        return await self.stop()
+
+    async def stop(self) -> list[str]:
+        """Kill it. All that it printed; what it had printed it has acknowledged.
+
+        Not -C: that leaves at once, with the SUBACK perhaps unread, and then the system throws unsent PUBACKs away.
+        Not a signal that it handles: its handler prints, and in the midst of a line that prints the line twice.
+        """
+        self.process.kill()
+        output, _ = await asyncio.wait_for(self.process.communicate(), WITHIN_S)
+        rest = [line for line in output.decode().splitlines() if not line.startswith(("Client ", "Subscribed"))]
+        self.got += rest
+        return self.got
+
+
+async def pub(*words: str, data: bytes | None = None) -> int:
+    """Run mosquitto_pub; its exit status."""
+    process = await asyncio.create_subprocess_exec(
+        need("mosquitto_pub"), *words, stdin=PIPE if data is not None else None, stderr=PIPE
+    )
+    await asyncio.wait_for(process.communicate(data), WITHIN_S)
+    assert process.returncode is not None
+    return process.returncode
