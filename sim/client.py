@@ -205,8 +205,6 @@ class Client:
             self.void = True
         self.peer = self.connection = None
         self.asked.clear()
-        if self.history.on_end is not None:
-            self.history.on_end()
 
     # -- packets
 

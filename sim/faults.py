@@ -15,7 +15,7 @@ YEAR_MS = 365 * 86400 * 1000.0
 
 
 class Faults:
-    """Injects the faults of a swarm. Most kills come a moment after something has begun, where it hurts."""
+    """Injects the faults of a swarm. Half of the kills come a moment after some write has begun, where it hurts."""
 
     def __init__(self, world: World, rng: Random) -> None:
         self._world = world
@@ -40,9 +40,10 @@ class Faults:
         for _ in range(swarm.fault_count):
             kind = rng.choice(swarm.faults)
             when = 1.0 + rng.random() * (swarm.seconds - 1.0)
-            ways = (self._strike, self._after_write, self._after_end)
-            way = rng.choice(ways) if kind in ("kill", "power") else self._strike
-            loop.call_later(when, partial(way, kind))
+            if kind in ("kill", "power") and rng.random() < 0.5:
+                loop.call_later(when, partial(self._after_write, kind))
+            else:
+                loop.call_later(when, partial(self._strike, kind))
 
     def heal(self) -> None:
         """No more faults, and those that last end."""
@@ -52,7 +53,6 @@ class Faults:
         world.watch.disk.full = False
         world.watch.disk.stall_until = 0.0
         world.watch.on_write = None
-        world.history.on_end = None
         world.set_delay(GOOD_NETWORK_S)
 
     def _strike(self, kind: str) -> None:
@@ -60,29 +60,16 @@ class Faults:
             self._kinds[kind]()
 
     def _after_write(self, kind: str) -> None:
-        """Strike soon after the next write has begun: some of it is durable, some is not."""
-        watch = self._world.watch
+        """Strike soon after the next write has begun."""
+        watch, loop = self._world.watch, self._world.loop
 
         def begun() -> None:
             watch.on_write = None
-            self._soon(kind, 1.5 * self._world.swarm.latency_s[1])
+            reach = 1.5 * self._world.swarm.latency_s[1]
+            loop.call_later(self._rng.random() * reach, lambda: self._strike(kind))
 
         if not self._over:
             watch.on_write = begun
-
-    def _after_end(self, kind: str) -> None:
-        """Strike soon after the next connection has ended: wills and sessions wait for their time."""
-        history = self._world.history
-
-        def ended() -> None:
-            history.on_end = None
-            self._soon(kind, 2.0)
-
-        if not self._over:
-            history.on_end = ended
-
-    def _soon(self, kind: str, reach_s: float) -> None:
-        self._world.loop.call_later(self._rng.random() * reach_s, partial(self._strike, kind))
 
     def _crash(self, power: bool) -> None:
         world = self._world

@@ -162,8 +162,7 @@ class Fault:
 class History:
     """Everything that happened. `lines` is the readable trace, None while nobody wants one.
 
-    `full_until` is when the node's store last took nothing, infinite while it does. `on_end` is called whenever a
-    client's connection is over.
+    `full_until` is when the node's store last took nothing, infinite while it does.
     """
 
     now: Callable[[], float]
@@ -181,7 +180,6 @@ class History:
     durable: dict[tuple[str, str], int] = field(default_factory=dict)
     ids: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    on_end: Callable[[], None] | None = None
     power_lost: bool = False
     full_until: float = -1.0
     healed: int = NEVER

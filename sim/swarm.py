@@ -14,7 +14,7 @@ from ..storage.engine import Durability
 
 FEATURES = {
     "qos2": 0.8, "qos1": 0.8, "qos0": 0.4, "shared": 0.3, "retained": 0.3, "wills": 0.6, "expiry": 0.4,
-    "session_expiry": 0.6, "slow": 0.3, "takeover": 0.4, "subscribing": 0.4, "clean_start": 0.4, "abandon": 0.3,
+    "session_expiry": 0.5, "slow": 0.3, "takeover": 0.4, "subscribing": 0.4, "clean_start": 0.4, "abandon": 0.3,
     "large": 0.3, "limits": 0.1, "lifo": 0.05, "small_window": 0.5, "small_memory": 0.4, "small_buffers": 0.3,
     "retry": 0.3, "breaks": 0.7, "polite": 0.6, "many": 0.2,
 }  # fmt: skip
@@ -138,7 +138,7 @@ def _clients(rng: Random, features: frozenset[str]) -> list[ClientSpec]:
     for number in range(rng.randint(1, 4 if "many" in features else 3)):
         filters = _filters(rng, features)
         writes = rng.random() < 0.4
-        will = (rng.choice((1, 2)), rng.choice((0, 0, 2, 4))) if "wills" in features and rng.random() < 0.7 else None
+        will = (rng.choice((1, 2)), rng.choice((0, 0, 1, 3))) if "wills" in features and rng.random() < 0.7 else None
         clients.append(_client(rng, features, f"c{number}", rng.random() < 0.4, writes, filters, will))
     return clients
 

@@ -21,7 +21,7 @@ from .plants import Plant
 from .swarm import Swarm
 from .watch import Watch
 
-HEAL_S = 300.0
+HEAL_S = 60.0
 """Virtual time within which everything must have come to rest after the healing."""
 STEP_S = 1.0
 WILL_S = 8.0

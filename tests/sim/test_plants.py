@@ -27,7 +27,6 @@ KINDS = {
     "name",
     [pytest.param(name, marks=[pytest.mark.slow] if plant.seeds >= 300 else []) for name, plant in PLANTS.items()],
 )
-@pytest.mark.timeout(900)
 def test_found(name: str) -> None:
     plant = PLANTS[name]
     for seed in range(plant.seeds):
