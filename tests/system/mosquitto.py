@@ -19,7 +19,7 @@ class Sub:
     async def start(cls, *words: str) -> Sub:
         """Start it, and wait for its SUBACK. It writes to a pipe, which must not keep the lines back."""
         process = await asyncio.create_subprocess_exec(
-            "stdbuf", "-oL", need("mosquitto_sub"), "-d", *words, stdout=PIPE
+            *("stdbuf", "-oL", need("mosquitto_sub"), "-d", "-W", f"{3 * WITHIN_S:.0f}"), *words, stdout=PIPE
         )
         sub = cls(process)
         while not (await sub._line()).startswith("Subscribed"):
