@@ -138,10 +138,6 @@ def _wall_clock(node: Node) -> None:
     clock.__class__ = planted.WallClock
 
 
-def _parked_for_ever(node: Node) -> None:
-    node.when_accepting = lambda callback: None  # type: ignore[method-assign]
-
-
 def _as_it_is(node: Node) -> None:
     """Only the durability differs."""
 
@@ -172,7 +168,6 @@ PLANTS: dict[str, Plant] = {
         Plant("will-after-disconnect", "DISCONNECT is no end", 100, session_plant(planted.DisconnectKeepsWill)),
         Plant("wall-clock", "deadlines follow the wall clock", 100, _wall_clock),
         Plant("old-connection-kept", "a takeover closes nobody", 20, front_plant(planted.OldConnectionKept)),
-        Plant("parked-for-ever", "nobody comes back to parked publishes", 100, _parked_for_ever),
         Plant("nothing-cleaned-up", "ended sessions leave entries", 100, queue_plant(planted.NothingCleanedUp)),
         Plant("bodies-kept", "shared bodies are not let go", 50, queue_plant(planted.BodiesKept)),
     )
