@@ -1,0 +1,131 @@
+"""API keys: what may be one, how long it counts, and for what."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from strogoff.admin.api_keys import LONGEST, SCOPES, ApiKey, ApiKeyError, ApiKeys
+from strogoff.storage.sorted_keys import SortedKeys
+
+NOW = 1_700_000_000
+
+
+class Shelf:
+    """Entries in memory."""
+
+    def __init__(self) -> None:
+        self.values: dict[bytes, bytes] = {}
+        self.get = self.values.get
+        self.put = self.values.__setitem__
+
+    def delete(self, key: bytes) -> None:
+        self.values.pop(key, None)
+
+    def scan(self, start: bytes, stop: bytes) -> list[tuple[bytes, bytes]]:
+        return [(key, self.values[key]) for key in SortedKeys(self.values).between(start, stop)]
+
+
+def keys(shortest: int = 0, longest_days: int | None = None, shelf: Shelf | None = None, now: int = NOW) -> ApiKeys:
+    turn = itertools.count()
+    return ApiKeys(shelf or Shelf(), shortest, longest_days, lambda: now, lambda some: some[next(turn) % len(some)])
+
+
+def test_a_key_opens_what_it_has_the_scope_for() -> None:
+    office = keys()
+    office.add("secret", "mgmt", None)
+    office.add("secret", "metrics", None)
+    office.add("other", "health", None)
+    verdicts = {scope: office.check("secret", scope) for scope in SCOPES}
+    assert verdicts == {**dict.fromkeys(SCOPES, "scope"), "mgmt": "ok", "metrics": "ok"}
+    for wrong in ("", "secre", "secret1", "mgmt.secret", "Secret", "sécret"):
+        assert office.check(wrong, "mgmt") == "unknown"
+
+
+def test_keys_that_are_made_are_long_enough_and_differ() -> None:
+    office = keys()
+    first, second = office.create("mgmt", None), office.create("mgmt", None)
+    assert first != second and len(first) == len(second) == 32 and (first + second).isalnum()
+    assert len(keys(shortest=40).create("mgmt", None)) == 40
+    assert office.check(first, "mgmt") == office.check(second, "mgmt") == "ok"
+
+
+def test_expiry() -> None:
+    shelf = Shelf()
+    keys(shelf=shelf).add("a", "mgmt", "2023-11-14T22:13:21")
+    for now, verdict in ((NOW, "ok"), (NOW + 1, "expired")):
+        office = keys(shelf=shelf, now=now)
+        (row,) = office.rows()
+        assert row == ApiKey("a", "mgmt", NOW + 1)
+        assert row.expires == "2023-11-14T22:13:21"
+        assert (office.check("a", "mgmt"), office.has_expired(row)) == (verdict, verdict == "expired")
+    assert ApiKey("a", "mgmt", None).expires == "never"
+
+
+def test_the_longest_life_is_also_the_usual_one() -> None:
+    office = keys(longest_days=2)
+    office.add("a", "mgmt", None)
+    assert office.rows() == [ApiKey("a", "mgmt", NOW + 2 * 86400)]
+    office.add("b", "mgmt", "2023-11-16T22:13:20")
+    with pytest.raises(ApiKeyError, match="2023-11-16T22:13:21 is too late: max_apikey_expiry_days = 2"):
+        office.add("c", "mgmt", "2023-11-16T22:13:21")
+
+
+@pytest.mark.parametrize(
+    ("key", "scope", "expires", "said"),
+    [
+        ("abc", "mgmt", None, "The key is too short: at least 4 characters are needed."),
+        ("x" * (LONGEST + 1), "mgmt", None, f"The key is too long: at most {LONGEST} characters are possible."),
+        ("ab:cd", "mgmt", None, "A key has letters, digits and signs of ASCII, but no colon and no spaces."),
+        ("ab cd", "mgmt", None, "A key has letters"),
+        ("abcdé", "mgmt", None, "A key has letters"),
+        ("abcd\n", "mgmt", None, "A key has letters"),
+        ("taken", "mgmt", None, "This key has the scope mgmt already; delete it first."),
+        ("abcd", "all", None, "scope=all: there are status, mgmt, metrics, health, api2, httppub."),
+        ("abcd", "mgmt", "tomorrow", "expires=tomorrow: yyyy-mm-ddThh:mm:ss is expected, in UTC."),
+        ("abcd", "mgmt", "2023-13-01T00:00:00", "expires=2023-13-01T00:00:00: yyyy-mm-dd"),
+        ("abcd", "mgmt", "2023-11-14T22:13:20", "expires=2023-11-14T22:13:20 is in the past; times are UTC."),
+    ],
+)
+def test_what_cannot_be_a_key(key: str, scope: str, expires: str | None, said: str) -> None:
+    shelf = Shelf()
+    office = keys(4, shelf=shelf)
+    office.add("taken", "mgmt", None)
+    before = dict(shelf.values)
+    with pytest.raises(ApiKeyError) as error:
+        office.add(key, scope, expires)
+    assert str(error.value).startswith(said)
+    assert shelf.values == before
+
+
+def test_an_empty_key_is_none_even_if_any_length_will_do() -> None:
+    with pytest.raises(ApiKeyError, match="at least 1 char"):
+        keys().add("", "mgmt", None)
+
+
+def test_delete() -> None:
+    office = keys()
+    for key, scope in (("a", "mgmt"), ("a", "status"), ("a", "health"), ("ab", "mgmt")):
+        office.add(key, scope, None)
+    office.delete("a", "mgmt")
+    assert [(row.key, row.scope) for row in office.rows()] == [("a", "health"), ("ab", "mgmt"), ("a", "status")]
+    assert [row.key for row in office.rows("mgmt")] == ["ab"]
+    with pytest.raises(ApiKeyError, match=r"There is no such key with the scope mgmt\."):
+        office.delete("a", "mgmt")
+    office.delete("a", None)
+    assert [row.key for row in office.rows()] == ["ab"]
+    with pytest.raises(ApiKeyError, match=r"There is no such key\."):
+        office.delete("a", None)
+    for wrong in (lambda: office.delete("ab", "x"), lambda: office.rows("x")):
+        with pytest.raises(ApiKeyError, match="scope=x: there are"):
+            wrong()
+
+
+def test_an_entry_that_is_damaged_opens_nothing() -> None:
+    shelf = Shelf()
+    shelf.put(b"nkey.mgmt.a", b"what?")
+    office = keys(shelf=shelf)
+    assert office.check("a", "mgmt") == "expired"
+    office.delete("a", "mgmt")
+    assert office.rows() == []
