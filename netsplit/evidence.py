@@ -1,0 +1,120 @@
+"""Who has gone quiet: what this node knows of each peer's life from its streams and the answers to its lease requests.
+
+A suspicion costs nothing and decides nothing: views are changed by the Raft leader, on leases (review, hole 6). It is
+for people and for the ledger of incidents, to which it tells when the last common contact was, and it comes after one
+second, well before a view can change (detection takes 2.5 s).
+
+Times are cluster time in ms. After an absence of this node itself (a pause, a stuck loop) the silence of all peers is
+our own: they get the full limit again, counted from the first question afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+HEARTBEAT_MS = 250
+"""Between two frames of an idle stream."""
+
+MISSES = 4
+"""Heartbeats that may be missing in a row; 4 = one second, less than half of the detection time."""
+
+SILENT = "silent"
+"""Why a peer is suspected whose link is up."""
+
+
+class Suspicion(NamedTuple):
+    """A peer that was not heard for too long: last heard at `since_ms`; `why` is `silent` or how its link ended."""
+
+    peer: str
+    since_ms: int
+    why: str
+
+
+class Return(NamedTuple):
+    """A suspected peer was heard again, after a silence that began at `since_ms` and took `silent_ms`."""
+
+    peer: str
+    since_ms: int
+    silent_ms: int
+
+
+class _Peer:
+    __slots__ = ("answered_at", "down", "heard_at", "suspected_since")
+
+    def __init__(self, now: int) -> None:
+        self.heard_at = now
+        self.answered_at = -1
+        self.down = ""
+        self.suspected_since = -1
+
+
+class Evidence:
+    """The evidence about all peers. The limit is `heartbeat_ms * misses`."""
+
+    def __init__(self, heartbeat_ms: int = HEARTBEAT_MS, misses: int = MISSES) -> None:
+        assert heartbeat_ms > 0 and misses > 0, (heartbeat_ms, misses)
+        self.limit_ms = heartbeat_ms * misses
+        self._peers: dict[str, _Peer] = {}
+        self._returned: list[Return] = []
+        self._asked_at = -1
+        self._awake_since = -1
+
+    def watch(self, peers: Iterable[str], now: int) -> None:
+        """These are the peers from now on. A new one counts as heard now; what was known of others is forgotten."""
+        self._peers = {peer: self._peers.get(peer) or _Peer(now) for peer in peers}
+
+    def heard(self, peer: str, now: int) -> None:
+        """A frame came from the peer, whatever was in it: its link is up."""
+        known = self._peers.get(peer)
+        if known is None:
+            return
+        if known.suspected_since >= 0:
+            self._returned.append(Return(peer, known.heard_at, max(0, now - known.heard_at)))
+            known.suspected_since = -1
+        known.heard_at = max(known.heard_at, now)
+        known.down = ""
+
+    def answered(self, peer: str, now: int) -> None:
+        """The peer answered a lease request of this node: heard, and alive enough to decide."""
+        self.heard(peer, now)
+        known = self._peers.get(peer)
+        if known is not None:
+            known.answered_at = max(known.answered_at, now)
+
+    def lost(self, peer: str, reason: str, now: int) -> None:
+        """The link to the peer ended, for `reason`, a few words. The silence begins with the last frame, not here."""
+        known = self._peers.get(peer)
+        if known is not None:
+            known.down = reason or "link down"
+
+    def last_heard(self, peer: str) -> int | None:
+        """When the peer was last heard, None for a stranger."""
+        known = self._peers.get(peer)
+        return None if known is None else known.heard_at
+
+    def last_answer(self, peer: str) -> int | None:
+        """When the peer last answered a lease request, None if never."""
+        known = self._peers.get(peer)
+        return None if known is None or known.answered_at < 0 else known.answered_at
+
+    def suspect(self, now: int) -> tuple[Suspicion, ...]:
+        """The peers that are silent for longer than the limit, the longest silence first, then by name.
+
+        To be asked at least once in the limit; a longer gap between two questions is taken for our own absence.
+        """
+        if 0 <= self._asked_at < now - self.limit_ms:
+            self._awake_since = now
+        self._asked_at = max(self._asked_at, now)
+        found = []
+        for peer, known in self._peers.items():
+            if known.suspected_since < 0 and now - max(known.heard_at, self._awake_since) > self.limit_ms:
+                known.suspected_since = now
+            if known.suspected_since >= 0:
+                found.append(Suspicion(peer, known.heard_at, known.down or SILENT))
+        return tuple(sorted(found, key=lambda each: (each.since_ms, each.peer)))
+
+    def returned(self, now: int) -> tuple[Return, ...]:
+        """The suspected peers that were heard again since the last call, up to `now`, in the order of their return."""
+        returned, self._returned = self._returned, []
+        return tuple(each for each in returned if each.peer in self._peers and each.since_ms <= now)

@@ -1,0 +1,137 @@
+"""Evidence about peers: silence, links, lease answers, and the difference between their absence and ours."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strogoff.netsplit.evidence import SILENT, Evidence, Return, Suspicion
+
+
+def watching(*peers: str, now: int = 0) -> Evidence:
+    evidence = Evidence()
+    evidence.watch(peers, now)
+    return evidence
+
+
+def ask_until(evidence: Evidence, now: int, step: int = 250) -> tuple[Suspicion, ...]:
+    """Ask at every heartbeat up to `now`, as a node does."""
+    found: tuple[Suspicion, ...] = ()
+    for each in range(0, now + 1, step):
+        found = evidence.suspect(each)
+    return found
+
+
+def test_four_heartbeats_of_silence_are_no_suspicion_and_more_are() -> None:
+    evidence = watching("b")
+    evidence.heard("b", 100)
+    assert ask_until(evidence, 1000) == ()
+    assert evidence.suspect(1100) == ()
+    assert evidence.suspect(1101) == (Suspicion("b", 100, SILENT),)
+    assert evidence.suspect(1300) == (Suspicion("b", 100, SILENT),)
+
+
+def test_a_peer_that_was_never_heard_is_silent_since_it_is_watched() -> None:
+    assert ask_until(watching("b"), 1250) == (Suspicion("b", 0, SILENT),)
+
+
+def test_the_longest_silence_comes_first_then_the_name() -> None:
+    evidence = watching("d", "b", "c")
+    evidence.heard("d", 50)
+    assert [each.peer for each in ask_until(evidence, 1250)] == ["b", "c", "d"]
+
+
+def test_a_lost_link_says_why_and_a_frame_says_that_it_is_up() -> None:
+    evidence = watching("b")
+    evidence.lost("b", "reset by peer", 10)
+    assert ask_until(evidence, 1000) == ()
+    assert evidence.suspect(1001) == (Suspicion("b", 0, "reset by peer"),)
+    evidence.heard("b", 1100)
+    assert evidence.suspect(1200) == ()
+    assert [each.why for each in (evidence.suspect(2100), evidence.suspect(2101)) for each in each] == [SILENT]
+
+
+def test_a_link_without_a_reason_has_one() -> None:
+    evidence = watching("b")
+    evidence.lost("b", "", 10)
+    (suspicion,) = ask_until(evidence, 1250)
+    assert suspicion.why == "link down"
+
+
+def test_who_returns_is_told_once() -> None:
+    evidence = watching("b", "c")
+    evidence.heard("b", 200)
+    ask_until(evidence, 1500)
+    evidence.heard("b", 1700)
+    evidence.heard("b", 1800)
+    assert evidence.returned(1800) == (Return("b", 200, 1500),)
+    assert evidence.returned(1900) == ()
+    assert [each.peer for each in evidence.suspect(1900)] == ["c"]
+
+
+def test_a_short_silence_is_no_return() -> None:
+    evidence = watching("b")
+    evidence.suspect(500)
+    evidence.heard("b", 900)
+    assert evidence.returned(900) == ()
+
+
+def test_a_lease_answer_is_heard_too() -> None:
+    evidence = watching("b")
+    assert evidence.last_answer("b") is None
+    evidence.heard("b", 300)
+    evidence.answered("b", 400)
+    assert (evidence.last_heard("b"), evidence.last_answer("b")) == (400, 400)
+    evidence.heard("b", 500)
+    assert (evidence.last_heard("b"), evidence.last_answer("b")) == (500, 400)
+
+
+def test_our_own_absence_makes_nobody_suspect() -> None:
+    """After a pause of ten seconds the peers' frames wait in our sockets: they have the whole limit again."""
+    evidence = watching("b", "c")
+    evidence.suspect(250)
+    assert evidence.suspect(10_250) == ()
+    evidence.heard("b", 10_260)
+    assert evidence.suspect(11_250) == ()
+    assert evidence.suspect(11_251) == (Suspicion("c", 0, SILENT),)
+    assert evidence.returned(11_251) == ()
+
+
+def test_a_suspicion_outlives_our_absence() -> None:
+    evidence = watching("b")
+    ask_until(evidence, 1500)
+    assert evidence.suspect(20_000) == (Suspicion("b", 0, SILENT),)
+
+
+def test_members_come_and_go() -> None:
+    evidence = watching("b", "c")
+    evidence.heard("b", 700)
+    evidence.watch(["b", "d"], 900)
+    assert (evidence.last_heard("b"), evidence.last_heard("c"), evidence.last_heard("d")) == (700, None, 900)
+    assert [each.peer for each in ask_until(evidence, 2000)] == ["b", "d"]
+    evidence.heard("b", 2100)
+    evidence.watch(["d"], 2100)
+    assert evidence.returned(2100) == ()
+
+
+def test_strangers_are_not_evidence() -> None:
+    evidence = watching()
+    evidence.heard("x", 1)
+    evidence.answered("x", 1)
+    evidence.lost("x", "reset", 1)
+    assert (evidence.last_heard("x"), evidence.last_answer("x")) == (None, None)
+    assert ask_until(evidence, 3000) == ()
+
+
+@given(st.lists(st.tuples(st.sampled_from("bc"), st.integers(1, 700)), max_size=40))
+def test_suspected_is_who_was_silent_for_more_than_a_second(frames: list[tuple[str, int]]) -> None:
+    """Against the plain definition, asked after every frame."""
+    evidence = watching("b", "c")
+    last = {"b": 0, "c": 0}
+    now = 0
+    for peer, later in frames:
+        now += later
+        evidence.heard(peer, now)
+        last[peer] = now
+        expected = sorted((since, each) for each, since in last.items() if now - since > 1000)
+        assert [(each.since_ms, each.peer) for each in evidence.suspect(now)] == expected
