@@ -69,19 +69,23 @@ HEADER: Final = (
 
 _FIELDS: Final = """
     acked           int      messages   acknowledged by the slot's followers or links
+    begin_ms        int      ms         cluster time of the last common contact, where an incident begins
     bytes           int      bytes      size of the payload
     client          string   -          client id; for a shared subscription without a member its group
     client_key      string   -          the load generator's own name for the message: writer-counter
     code            int      -          reason code that the peer got, as in the standard
     connects        int      total      connections that got a session, since the start
     count           int      -          how many
+    counts          counts   -          operations since the suspicion by outcome, such as publish_refused
     deliveries      int      total      PUBLISH packets sent to subscribers, since the start
     detail          string   -          further facts, for people
+    detected_ms     int      ms         cluster time when the node knew of the incident
     drops           counts   total      messages dropped from queues by reason, since the start
     dup             bool     -          sent again after it may have been received
     epoch           int      -          incarnation of the session
     filter          string   -          topic filter as subscribed
     first           int      seq        first missing row
+    healed_ms       int      ms         cluster time when the node was whole again and had merged
     key             string   -          configuration key
     last            int      seq        last missing row
     level           string   -          eventlog.level: session or message
@@ -107,6 +111,7 @@ _FIELDS: Final = """
     sessions        int      sessions   sessions in the store
     slot            int      -          slot of the client id, 0 to 255
     source          string   -          node that it comes from
+    split_ms        int      ms         from detection to heal
     state           string   -          state entered
     target          string   -          node that it goes to
     targets         strings  -          client ids (and nodes, as @node) that the message goes to
@@ -114,6 +119,7 @@ _FIELDS: Final = """
     username        string   -          user name of the client
     version         int      -          MQTT version: 3, 4 (3.1.1) or 5
     view            int      -          number of the cluster view
+    window_ms       int      ms         from begin to now; of an incident to its detection: the Window of Uncertainty
 """
 
 # Type, level (s = session, m = message), required and ?optional fields : meaning.
@@ -162,8 +168,13 @@ _TYPES: Final = """
     mem.suspect s target ?detail ?view : a member did not answer in time
     mem.down s target ?reason ?view : a member left the view
     mem.up s target ?view : a member entered the view
-    split.detect s nodes ?state ?view ?detail : members are missing: who, and what this side is
-    split.heal s nodes ?view ?detail : all members are back
+    split.suspect s nodes begin_ms window_ms ?detail : a member is silent: perhaps an incident
+    split.pass s nodes begin_ms window_ms ?detail : it was heard again before anything was detected
+    split.detect s nodes ?state ?view ?begin_ms ?detected_ms ?window_ms ?counts ?detail
+        : an incident: members are missing, or the lease is lost; who, and what this side is
+    split.change s nodes state ?view ?detail : an incident goes on: who is missing now, and what this side is
+    split.heal s nodes ?state ?view ?begin_ms ?detected_ms ?healed_ms ?window_ms ?split_ms ?counts ?detail
+        : the incident is over: all members are back and all is merged; state is the worst there was
     mig.start s target ?client ?slot ?count : a session or slot begins to move
     mig.commit s target ?client ?slot ?count : it has moved
     mig.abort s target reason ?client ?slot : it stays where it was

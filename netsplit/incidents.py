@@ -1,0 +1,240 @@
+"""The ledger of incidents: how long this node did not know that it was cut off, and what it did meanwhile (P10).
+
+    calm --suspected--> suspected --returned--> calm
+      |                     |
+      +------- view --------+--view: someone missing, or no lease--> open --healed--> calm
+
+An incident *begins* at the last common contact with the first member that is missing (or with the loss of the own
+lease), is *detected* by the view without the member or by the loss of the own lease, whatever comes first, and *healed*
+when the node is whole again and has merged. From begin to detection is the Window of Uncertainty: the node accepted what
+it would not have accepted had it known. Each node has its own incidents; the event log of all nodes shows the whole.
+
+Times are cluster time in ms. Counting costs one addition; callers ask `active` first, which is False in calm.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from .policy import OPERATIONS, ViewState
+
+Emit = Callable[[str, dict[str, Any]], None]
+"""Takes the type of an event of `analytics/schema.py` and its fields."""
+
+OUTCOMES = ("accepted", "refused", "parked", "voided", "merged")
+"""What became of an operation. *voided*: accepted, never acknowledged, and given up on re-entry. *merged*: accepted
+without a lease, and reconciled at heal."""
+
+KEEP = 100
+"""Incidents that are remembered."""
+
+START_MS = 5000
+"""A node that starts has this long to get its first lease before the lack of one is an incident: worst failover
+(4.5 s, review, section 2) and some."""
+
+
+class Incident(msgspec.Struct):
+    """One incident of this node. `healed_ms` is 0 while it is open.
+
+    `window_ms` is the Window of Uncertainty, begin to detection; `split_ms` goes from detection to heal, 0 while open.
+    `state` is majority or minority at detection, `worst` is minority if the node ever was without a lease. `uncertain`
+    counts operations in the window, `counts` all of them, by names like `publish_refused`.
+    """
+
+    number: int
+    begin_ms: int
+    detected_ms: int
+    state: str
+    worst: str
+    peers: tuple[str, ...]
+    view: int
+    uncertain: dict[str, int]
+    counts: dict[str, int] = {}
+    healed_ms: int = 0
+
+    @property
+    def window_ms(self) -> int:
+        """The Window of Uncertainty."""
+        return self.detected_ms - self.begin_ms
+
+    @property
+    def split_ms(self) -> int:
+        """From detection to heal, 0 while open."""
+        return self.healed_ms - self.detected_ms if self.healed_ms else 0
+
+
+class Ledger:
+    """The incidents of one node. `now_ms` is the time at its start."""
+
+    def __init__(self, node: str, emit: Emit, now_ms: int) -> None:
+        self.node = node
+        self.active = False
+        """Whether operations are to be counted: an incident is open or suspected. A plain attribute for hot paths."""
+        self.open: Incident | None = None
+        self._emit = emit
+        self._started = now_ms
+        self._entered = False
+        self._suspects: dict[str, int] = {}
+        self._counts: dict[tuple[str, str], int] = {}
+        self._missing: tuple[str, ...] = ()
+        self._state = ViewState.WHOLE
+        self._kept: deque[Incident] = deque(maxlen=KEEP)
+        self.detected = 0
+        self.resolved = 0
+        self.suspicions = 0
+        self.passed = 0
+        self.last_window_ms = 0
+        self.longest_window_ms = 0
+        self._reset()
+
+    def _reset(self) -> None:
+        self._counts = {(operation, outcome): 0 for operation in OPERATIONS for outcome in OUTCOMES}
+        self.active = self.open is not None or bool(self._suspects)
+
+    # -- what happens
+
+    def suspected(self, peer: str, last_heard_ms: int, now: int) -> None:
+        """The peer is silent since `last_heard_ms`. Repetitions count once; never an incident by itself."""
+        if peer in self._suspects or (self.open is not None and peer in self.open.peers):
+            return
+        begin = min(last_heard_ms, now)
+        self._suspects[peer] = begin
+        self.suspicions += 1
+        self.active = True
+        self._emit("split.suspect", {"nodes": [peer], "begin_ms": begin, "window_ms": now - begin})
+
+    def returned(self, peer: str, now: int) -> None:
+        """The peer was heard again. A suspicion that was not followed by a detection is over and counted."""
+        begin = self._suspects.pop(peer, None)
+        if begin is None:
+            return
+        self.passed += 1
+        self._emit("split.pass", {"nodes": [peer], "begin_ms": begin, "window_ms": now - begin})
+        if self.open is None and not self._suspects:
+            self._reset()
+
+    def view(self, missing: tuple[str, ...], view_id: int, leased: bool, now: int) -> None:
+        """What the node knows now: members that are missing from its view, and whether it has a lease.
+
+        To be called at every change of either, and as often as one likes besides. Being whole heals nothing yet:
+        `healed` does. While a node starts (`START_MS`) the lack of its first lease is no incident.
+        """
+        self._entered = self._entered or leased
+        if not self._entered and now - self._started < START_MS:
+            return
+        missing = tuple(sorted(missing))
+        state = ViewState.WHOLE if leased and not missing else ViewState.MAJORITY if leased else ViewState.MINORITY
+        if self.open is None:
+            if state is not ViewState.WHOLE:
+                self._detect(missing, view_id, state, now)
+        elif (missing, state) != (self._missing, self._state):
+            self._change(self.open, missing, view_id, state)
+        self._missing, self._state = missing, state
+
+    def count(self, operation: str, outcome: str, number: int = 1) -> None:
+        """An operation had this outcome; no effect in calm. KeyError for a word that is not in the lists."""
+        if self.active:
+            self._counts[operation, outcome] += number
+
+    def healed(self, now: int) -> None:
+        """The node has merged what it had to: the incident is over. No effect without one, or if it is not whole."""
+        incident = self.open
+        if incident is None or self._state is not ViewState.WHOLE:
+            return
+        incident.healed_ms = max(now, incident.detected_ms)
+        incident.counts = self._counted()
+        self.open = None
+        self.resolved += 1
+        self._emit(
+            "split.heal",
+            {
+                "nodes": list(incident.peers),
+                "state": incident.worst,
+                "view": incident.view,
+                "begin_ms": incident.begin_ms,
+                "detected_ms": incident.detected_ms,
+                "healed_ms": incident.healed_ms,
+                "window_ms": incident.window_ms,
+                "split_ms": incident.split_ms,
+                "counts": incident.counts,
+            },
+        )
+        self._reset()
+
+    # -- what is known
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The last incidents, oldest first, the open one last: plain data for `vmq-admin` and the HTTP API.
+
+        `healed_ms` and `split_ms` are None in the open one, and its counts are those so far.
+        """
+        found = []
+        for incident in self._kept:
+            row: dict[str, Any] = msgspec.structs.asdict(incident)
+            is_open = incident is self.open
+            row["peers"] = list(incident.peers)
+            row["counts"] = self._counted() if is_open else incident.counts
+            row["healed_ms"] = None if is_open else incident.healed_ms
+            row["window_ms"] = incident.window_ms
+            row["split_ms"] = None if is_open else incident.split_ms
+            found.append({"node": self.node, **row})
+        return found
+
+    def metrics(self) -> dict[str, int]:
+        """Metric -> value: counters since the start, then gauges (`netsplit_open` and windows in ms)."""
+        return {
+            "netsplit_detected": self.detected,
+            "netsplit_resolved": self.resolved,
+            "netsplit_suspected": self.suspicions,
+            "netsplit_passed": self.passed,
+            "netsplit_open": int(self.open is not None),
+            "netsplit_last_window_ms": self.last_window_ms,
+            "netsplit_longest_window_ms": self.longest_window_ms,
+        }
+
+    # -- inside
+
+    def _detect(self, missing: tuple[str, ...], view_id: int, state: ViewState, now: int) -> None:
+        # without a lease the own view is old and misses nobody yet: then it is about those who went quiet
+        cut_off = state is ViewState.MINORITY
+        silent = {peer: since for peer, since in self._suspects.items() if cut_off or peer in missing}
+        peers = tuple(sorted({*missing, *silent}))
+        begin = min([now, *silent.values()])
+        counted = self._counted()
+        self.detected += 1
+        incident = Incident(self.detected, begin, now, state.value, state.value, peers, view_id, counted)
+        self.open = incident
+        self.active = True
+        self._kept.append(incident)
+        self.last_window_ms = incident.window_ms
+        self.longest_window_ms = max(self.longest_window_ms, incident.window_ms)
+        for peer in silent:
+            del self._suspects[peer]
+        self._emit(
+            "split.detect",
+            {
+                "nodes": list(peers),
+                "state": state.value,
+                "view": view_id,
+                "begin_ms": begin,
+                "detected_ms": now,
+                "window_ms": incident.window_ms,
+                "counts": counted,
+            },
+        )
+
+    def _change(self, incident: Incident, missing: tuple[str, ...], view_id: int, state: ViewState) -> None:
+        incident.peers = tuple(sorted({*incident.peers, *missing}))
+        incident.view = view_id
+        if state is ViewState.MINORITY:
+            incident.worst = state.value
+        for peer in missing:
+            self._suspects.pop(peer, None)
+        self._emit("split.change", {"nodes": list(missing), "state": state.value, "view": view_id})
+
+    def _counted(self) -> dict[str, int]:
+        return {f"{operation}_{outcome}": n for (operation, outcome), n in self._counts.items() if n}
