@@ -9,6 +9,7 @@ from ..mqtt.reasons import ReasonCode
 from ..mqtt.topics import levels
 from ..mqtt.wire import MAX_VARINT, encode_varint
 from . import authenticating
+from .answers import REGISTER
 from .hooks import Refuse, Subscriber, Verdict
 from .records import WillRecord
 from .refusing import refuse, refuse_verdict
@@ -224,7 +225,7 @@ def _registered(front: Front, session: Session, present: bool, wrote: bool) -> N
     # so do the packets behind CONNECT: none of them may end a connection that was accepted before it has heard so
     if wrote:
         front.hold("connack")
-    front.reply(lambda: _welcome(front, session, present), wrote)
+    front.promise(lambda: _welcome(front, session, present), wrote, operation=REGISTER)
 
 
 def _welcome(front: Front, session: Session, present: bool) -> None:

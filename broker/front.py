@@ -10,7 +10,6 @@ commit; one that needs none goes at once, unless others wait before it. While a 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +20,10 @@ from ..mqtt.errors import ProtocolError, WireError
 from ..mqtt.packets import Puback, Publish
 from ..mqtt.reasons import ReasonCode
 from . import authenticating, connecting, inbound, refusing, subscribing
+from .answers import PUBLISH, Answers
 from .hooks import Subscriber
 from .link import ConnectionOrigin, Link
 from .message import Message
-from .pacing import Pacing
 
 if TYPE_CHECKING:
     from .node import Node
@@ -32,10 +31,8 @@ if TYPE_CHECKING:
 
 _PUBACK = b"\x40\x02"
 
-Item = bytes | Callable[[], None]
 
-
-class Front(Pacing):
+class Front(Answers):
     """One connection. `session` is None before CONNECT was accepted and after the connection was given up."""
 
     __slots__ = (
@@ -53,17 +50,14 @@ class Front(Pacing):
         "origin",
         "parked",
         "peer",
-        "pending",
         "permitted",
         "plans",
         "problem_information",
         "publishes_this_second",
         "rate_second",
         "receive_maximum",
-        "registered_commit",
         "subscriber",
         "topic_alias_max",
-        "unacked",
         "unreleased",
         "username",
         "when_authenticated",
@@ -83,9 +77,6 @@ class Front(Pacing):
         self.username: str | None = origin.username
         self.subscriber = Subscriber("", "")
         self.plans: Any = None
-        self.pending: deque[tuple[int, Item, int]] = deque()
-        self.registered_commit = 0
-        self.unacked = 0
         self.unreleased: set[int] = set()
         self.parked: list[tuple[str, Any, tuple[Any, ...]]] = []
         self.receive_maximum = 1 << 30
@@ -200,6 +191,8 @@ class Front(Pacing):
             routed = max(routed, node.retain(message))
         if answered_qos:
             self._puback_for(packet_id, routed, message)
+        elif node.owed is not None:
+            node.owed = None
 
     def _puback_for(self, packet_id: int, routed: int, message: Message) -> None:
         """PUBACK [MQTT-3.3.4-1]; 0x10 tells a v5 client that nobody was there (MQTT 5.0 section 3.4.2.1)."""
@@ -207,13 +200,15 @@ class Front(Pacing):
             frame = _PUBACK + PACKET_IDS[packet_id]
         else:
             frame = b"\x40\x03" + PACKET_IDS[packet_id] + b"\x10"
-        if self.node.events.messages:
-            self.reply(self.node.message_acked(self, message, frame), routed == 2, 1)
-        elif routed == 2 or self.pending:
-            self.reply(frame, routed == 2, 1)
+        node = self.node
+        if node.events.messages:
+            self.promise(node.message_acked(self, message, frame), routed == 2, 1)
+        elif routed == 2 or self.pending or node.owed is not None:
+            self.promise(frame, routed == 2, 1)
         else:
+            self.promised |= PUBLISH
             self.write(frame)
-        self.node.counters.puback_sent += 1
+        node.counters.puback_sent += 1
 
     def _puback(self, packet: Puback) -> None:
         session = self.session
@@ -224,42 +219,7 @@ class Front(Pacing):
         if not session.queue.ack(packet.packet_id):
             self.node.counters.puback_invalid += 1
 
-    # -- answers in order
-
-    def reply(self, item: Item, wait: bool, unacked: int = 0) -> None:
-        """Send an acknowledgement, or do what comes after one, in order; with `wait` after the open batch is safe.
-
-        `unacked` is 1 for the answer to a PUBLISH, which counts against the Receive Maximum until it leaves.
-        """
-        pending = self.pending
-        if wait:
-            commit = self.node.store.open_commit
-        elif pending:
-            commit = pending[-1][0]
-        else:
-            self._emit(item)
-            return
-        self.unacked += unacked
-        pending.append((commit, item, unacked))
-        if self.registered_commit < commit:
-            self.registered_commit = commit
-            self.node.store.when_committed(commit, self._committed)
-
-    def _committed(self) -> None:
-        self.node.tick()
-        pending = self.pending
-        committed = self.node.store.committed
-        while pending and pending[0][0] <= committed:
-            _, item, unacked = pending.popleft()
-            self.unacked -= unacked
-            if not self.closed:
-                self._emit(item)
-
-    def _emit(self, item: Item) -> None:
-        if isinstance(item, bytes):
-            self.write(item)
-        else:
-            item()
+    # -- flow
 
     def _check_flow(self, publishes: int) -> None:
         node = self.node

@@ -11,6 +11,7 @@ from ..mqtt.topics import levels
 from .hooks import Refuse, Verdict
 from .message import Message
 from .records import InboundRecord
+from .router import DONE, WAIT
 
 if TYPE_CHECKING:
     from .front import Front
@@ -190,9 +191,9 @@ def accept(
         # one that is repeated on a new connection counts there, too (MQTT 5.0 section 4.9)
         front.unreleased.add(packet_id)
         front.unacked += 1
-    if record is not None and record.routed:
+    if record is not None and record.routed and packet_id not in session.forward_again:
         # at most once: the repeated PUBLISH is only answered [MQTT-4.3.3-2] [MQTT5-4.3.3-10]
-        front.reply(_PUBREC + PACKET_IDS[packet_id], False)
+        front.reply(_PUBREC + PACKET_IDS[packet_id], False, owed=session.owed.get(packet_id))
         return
     if record is None:
         record = InboundRecord(node.numbers.boot, node.numbers.next(), False)
@@ -221,23 +222,33 @@ def _route_qos2(front: Front, message: Message, packet_id: int) -> None:
     if session is None:
         return
     record = session.inbound.get(packet_id)
-    if record is not None and record.routed:
+    again = packet_id in session.forward_again
+    if record is not None and record.routed and not again:
         # repeated while the first one waited for the disk [MQTT-4.3.3-2] [MQTT5-4.3.3-10]
-        front.reply(_PUBREC + PACKET_IDS[packet_id], False)
+        front.reply(_PUBREC + PACKET_IDS[packet_id], False, owed=session.owed.get(packet_id))
         return
     if node.events.messages:
         node.message_received(front, message, packet_id)
-    routed = node.router.route(message, node.router.plans(message.mountpoint))
-    if message.retain:
-        routed = max(routed, node.retain(message))
-    session.routed_inbound(packet_id)
+    plans = node.router.plans(message.mountpoint)
+    if again:
+        # its copies here are safe since before the restart; whether the other nodes have theirs nobody knows
+        session.forward_again.discard(packet_id)
+        node.router.forward_again(message, plans)
+        routed = DONE
+    else:
+        routed = node.router.route(message, plans)
+        if message.retain:
+            routed = max(routed, node.retain(message))
+        session.routed_inbound(packet_id)
+    if node.owed is not None:
+        session.owed[packet_id] = node.owed
     if routed or front.version != 5:
         frame = _PUBREC + PACKET_IDS[packet_id]
     else:
         frame = b"\x50\x03" + PACKET_IDS[packet_id] + b"\x10"
     node.counters.pubrec_sent += 1
     item = node.message_acked(front, message, frame) if node.events.messages else frame
-    front.reply(item, routed == 2 or session.durable)
+    front.promise(item, routed == WAIT or session.durable)
 
 
 def _not_now(front: Front, reason: ReasonCode, arguments: tuple[Any, ...]) -> None:

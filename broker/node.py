@@ -23,10 +23,12 @@ from .garbage import Garbage
 from .hooks import Hooks, Verdict
 from .link import ConnectionOrigin, Link
 from .message import Message, Origin
+from .obligations import Obligation
 from .observer import Observer
 from .options import Options
 from .outlet import Outlet
 from .records import Origins, WillRecord, decode_message, encode, to_record
+from .remote import RemoteMembers, RemoteTarget
 from .retained import Refusal, RetainedMessages
 from .router import WAIT, Router
 from .session import Session
@@ -44,6 +46,17 @@ class Random(Protocol):
     def getrandbits(self, bits: int, /) -> int:
         """A number of that many random bits."""
         ...
+
+
+Forward = Callable[[Message, tuple[RemoteTarget, ...], list[RemoteMembers]], None]
+
+
+def _nowhere(message: Message, targets: tuple[RemoteTarget, ...], members: list[RemoteMembers]) -> None:
+    raise AssertionError("a node alone has no remote targets")
+
+
+def _alone(_: object, __: object) -> None:
+    """A node alone has nobody to tell."""
 
 
 class Ports(msgspec.Struct):
@@ -87,6 +100,19 @@ class Node(Observer):
         self.wary = False
         """Something forbids some PUBLISH packets: the disk is full, or the cluster is not whole."""
         self.closing = False
+        self.owed: Obligation | None = None
+        """What the answer to the packet at hand has to wait for on other nodes; whoever answers takes it away."""
+        self.guard: Callable[[Outlet, int], bool] | None = None
+        """Asked before promises of a front leave, whether they may; see `answers`."""
+        self.forward: Forward = _nowhere
+        """The port to the other nodes: takes a message, the nodes with subscribers, and members of shared groups."""
+        self.retain_elsewhere: Callable[[str, str, Message | None], None] | None = None
+        """The port that keeps retained messages for the whole cluster; None: this node's store keeps them."""
+        self.subscribed: Callable[[str, str], None] = _alone
+        """Told a mountpoint and the filter as written, when a client subscribed: see `Clustering.subscribed`."""
+        self.mid_opened: Callable[[int, int], None] = _alone
+        self.mid_closed: Callable[[int, int], None] = _alone
+        """Told boot and counter of an inbound QoS 2 handshake's mid."""
         self._retained: dict[str, RetainedMessages] = {}
         self._dirty: list[Outlet] = []
         self._when_accepting: list[Callable[[], None]] = []
@@ -133,6 +159,10 @@ class Node(Observer):
         return now
 
     # -- output, once per turn
+
+    def after_turn(self, callback: Callable[[], None]) -> None:
+        """Call back at the end of the turn."""
+        self._schedule(callback)
 
     def touch(self, front: Outlet) -> None:
         """This front has something to say at the end of the turn."""
@@ -231,6 +261,9 @@ class Node(Observer):
         return 0
 
     def _store_retained(self, mountpoint: str, topic: str, message: Message | None) -> None:
+        if self.retain_elsewhere is not None:
+            self.retain_elsewhere(mountpoint, topic, message)
+            return
         key = retained_prefix(mountpoint) + topic.encode()
         if message is None:
             self.store.delete(key)
@@ -254,7 +287,10 @@ class Node(Observer):
     def publish(self, message: Message) -> int:
         """Route a message that no client connection sent: a will, `$SYS`, a plugin's."""
         routed = self.router.route(message, self.router.plans(message.mountpoint))
-        return max(routed, self.retain(message)) if message.retain else routed
+        if message.retain:
+            routed = max(routed, self.retain(message))
+        self.owed = None  # nobody is answered
+        return routed
 
     def publish_will(self, session: Session, will: WillRecord) -> None:
         """Publish a will under a new mid [MQTT-3.1.2-8]."""

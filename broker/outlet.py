@@ -45,6 +45,7 @@ class Outlet:
         "out",
         "out_limit",
         "out_size",
+        "promised",
         "sent",
         "session",
         "slow_send",
@@ -64,6 +65,7 @@ class Outlet:
         self.out_size = 0
         self.out_limit = node.options.out_buffer_bytes
         self.sent = 0
+        self.promised = 0
         self.is_writable = False
         self.transport_paused = False
         self.frame_key = 0
@@ -143,6 +145,11 @@ class Outlet:
         if not out:
             return
         self.out = []
+        if self.promised:
+            promised, self.promised = self.promised, 0
+            if self.node.guard is not None and not self.node.guard(self, promised):
+                self.out_size = 0
+                return
         if self.out_size < LARGE:
             self.link.write(out[0] if len(out) == 1 else b"".join(out))
         else:

@@ -6,6 +6,7 @@ acknowledgement has to wait for.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from . import bodies
 from .message import Message
 from .plans import Plan, PlanCache, Target
 from .queue import Entry
+from .remote import RemoteMembers
 from .shared import Progress, SharedGroup, choose, redistribute
 from .subscriptions import Subscription, SubscriptionTable
 
@@ -54,9 +56,13 @@ class Router:
         """Subscriptions on this node, all mountpoints."""
         return sum(len(table) for table in self._tables.values())
 
-    def route(self, message: Message, plans: PlanCache) -> int:
-        """Give the message to every queue that it is for; `NOBODY`, `DONE` or `WAIT`."""
-        plan = plans.plans.get(message.topic) or plans.build(message.topic)
+    def route(self, message: Message, plans: PlanCache, plan: Plan | None = None) -> int:
+        """Give the message to every queue that it is for, here and on other nodes; `NOBODY`, `DONE` or `WAIT`.
+
+        What is to wait for other nodes is in `Node.owed`.
+        """
+        if plan is None:
+            plan = plans.plans.get(message.topic) or plans.build(message.topic)
         targets = plan.targets
         qos = message.qos
         if qos and len(targets) > 1 and len(message.payload) >= bodies.WORTH_SHARING:
@@ -75,12 +81,53 @@ class Router:
                 wait = True
             if messages:
                 self._node.message_queued(message, target.session)
-        counters = self._node.counters
-        counters.router_matches_local += len(targets)
-        if plan.groups:
-            wait = self._push_groups(message, plan) or wait
+        node = self._node
+        node.counters.router_matches_local += len(targets)
+        if plan.groups or plan.remote:
+            chosen: list[RemoteMembers] = []
+            if plan.groups:
+                wait = self._push_groups(message, plan.groups, chosen) or wait
+            if plan.remote or chosen:
+                node.forward(message, plan.remote, chosen)
         elif not targets:
             return NOBODY
+        return WAIT if wait else DONE
+
+    def forward_again(self, message: Message, plans: PlanCache) -> None:
+        """A QoS 2 message whose copies on this node are safe goes to the other nodes again, under the same mid."""
+        plan = plans.plans.get(message.topic) or plans.build(message.topic)
+        if plan.remote:
+            self._node.forward(message, plan.remote, [])
+
+    def route_group(self, message: Message, group: str, text: str) -> int:
+        """Another member of one shared subscription gets the message, the node that was to have it being gone."""
+        plans = self.plans(message.mountpoint)
+        plan = plans.plans.get(message.topic) or plans.build(message.topic)
+        chosen: list[RemoteMembers] = []
+        groups = [each for each in plan.groups if each.group == group and each.filter == text]
+        wait = self._push_groups(message, groups, chosen)
+        if chosen:
+            self._node.forward(message, (), chosen)
+        return WAIT if wait else DONE
+
+    def deliver(self, message: Message, plans: PlanCache, plain: bool, groups: tuple[str, ...]) -> int:
+        """A message that another node accepted: give it to the queues on this node.
+
+        `plain` asks for everybody's ordinary subscriptions; `groups` are the `$share` filters of which the origin chose
+        this node for one of its members.
+        """
+        plan = plans.plans.get(message.topic) or plans.build(message.topic)
+        wait = False
+        if plain:
+            wait = self.route(message, plans, Plan(plan.targets)) == WAIT
+        if groups:
+            chosen: list[RemoteMembers] = []
+            local = [SharedGroup(each.group, each.filter, each.members) for each in plan.groups if each.text in groups]
+            wait = self._push_groups(message, local, chosen) or wait
+            missing = [each for each in plan.groups if each.text in groups and not each.members]
+            if missing:  # the last member here has gone meanwhile
+                self._push_groups(message, missing, chosen)
+                self._node.forward(message, (), chosen)
         return WAIT if wait else DONE
 
     def _push_alternatives(self, message: Message, target: Target) -> bool:
@@ -94,12 +141,15 @@ class Router:
                 self._node.message_queued(message, chosen.session)
         return wait
 
-    def _push_groups(self, message: Message, plan: Plan) -> bool:
+    def _push_groups(self, message: Message, groups: Iterable[SharedGroup], chosen: list[RemoteMembers]) -> bool:
+        """One member of each group gets the message; those on other nodes are added to `chosen`."""
         wait = False
-        for group in plan.groups:
+        for group in groups:
             member = choose(group, message, self._policy(message), self._node.rng)
             if member is None:
                 self._node.dropped_for_group(group, message)
+            elif isinstance(member, RemoteMembers):
+                chosen.append(member)
             else:
                 self._node.counters.router_matches_local += 1
                 wait = self._push_member(message, group, member, message.qos) or wait

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..cluster.identity import slot_of
 from ..storage import keys
 from .durable_queue import DurableQueue
+from .obligations import Obligation
 from .queue import Queue
 from .records import InboundRecord, SessionRecord, SubscriptionRecord, WillRecord, encode
 from .subscriptions import Subscription
@@ -35,6 +36,7 @@ class Session:
         "expires_at",
         "expiry_s",
         "expiry_timer",
+        "forward_again",
         "front",
         "grouped",
         "inbound",
@@ -43,6 +45,7 @@ class Session:
         "mountpoint",
         "node",
         "overrides",
+        "owed",
         "queue",
         "stored",
         "subscriptions",
@@ -69,6 +72,8 @@ class Session:
         self.subscriptions: dict[str, Subscription] = {}
         self.grouped = False
         self.inbound: dict[int, InboundRecord] = {}
+        self.forward_again: set[int] = set()
+        self.owed: dict[int, Obligation] = {}
         self.will: WillRecord | None = None
         self.will_at = 0
         self.will_timer: Timer | None = None
@@ -151,9 +156,17 @@ class Session:
 
     # -- inbound QoS 2
 
+    def restore_inbound(self, packet_id: int, record: InboundRecord) -> None:
+        """A handshake that a restart interrupted: whether other nodes have the message, nobody knows any more."""
+        self.inbound[packet_id] = record
+        self.node.mid_opened(record.boot, record.counter)
+        if record.routed:
+            self.forward_again.add(packet_id)
+
     def open_inbound(self, packet_id: int, record: InboundRecord) -> bool:
         """Remember the packet id until PUBREL. True if that has to be safe before anything leaves (review, hole 12)."""
         self.inbound[packet_id] = record
+        self.node.mid_opened(record.boot, record.counter)
         return self._write_inbound(packet_id, record)
 
     def routed_inbound(self, packet_id: int) -> None:
@@ -170,8 +183,12 @@ class Session:
 
     def close_inbound(self, packet_id: int) -> bool:
         """PUBREL: forget the packet id. True if that has to be safe before PUBCOMP."""
-        if self.inbound.pop(packet_id, None) is None:
+        record = self.inbound.pop(packet_id, None)
+        if record is None:
             return False
+        self.owed.pop(packet_id, None)
+        self.forward_again.discard(packet_id)
+        self.node.mid_closed(record.boot, record.counter)
         if self.durable:
             self.node.store.delete(self._inbound_key(packet_id))
         return self.durable
@@ -279,10 +296,12 @@ class Session:
         store = self.node.store
         for text in list(self.subscriptions):
             self.unsubscribe(text)
-        if self.durable:
-            for packet_id in self.inbound:
+        for packet_id, record in self.inbound.items():
+            self.node.mid_closed(record.boot, record.counter)
+            if self.durable:
                 store.delete(self._inbound_key(packet_id))
         self.inbound.clear()
+        self.owed.clear()
         self.queue.discard()
         if self.stored:
             store.delete(keys.session_key(self.key))

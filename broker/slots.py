@@ -169,7 +169,7 @@ class Slots:
             table.add(subscription)
         prefix = keys.inbound_prefix(session.key, session.incarnation)
         for key, value in store.scan(prefix, keys.after(prefix)):
-            session.inbound[int.from_bytes(key[-2:], "big")] = decode_inbound(key, value)
+            session.restore_inbound(int.from_bytes(key[-2:], "big"), decode_inbound(key, value))
 
 
 def apply_limits(session: Session) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..mqtt import packets
 from ..mqtt.reasons import ReasonCode
 from ..mqtt.topics import levels, parse_shared, valid_filter
+from .answers import SUBSCRIBE, UNSUBSCRIBE
 from .hooks import Refuse, Verdict
 from .subscriptions import Subscription
 
@@ -93,11 +94,12 @@ def _authorised(front: Front, packet: packets.Subscribe, reasons: list[int | Non
             continue
         subscription = _make(front, session, wanted, identifier)
         new = session.subscribe(wanted.filter, subscription)
+        node.subscribed(session.mountpoint, wanted.filter)
         node.event("sub.add", client=front.client_id, filter=wanted.filter, qos=wanted.qos)
         fresh.append((subscription, new))
         answers.append(wanted.qos)
     _notify(front, "on_subscribe", [(w.filter, w.qos) for w in packet.subscriptions], packet.properties)
-    _suback(front, packet, answers, session.durable and bool(fresh))
+    _suback(front, packet, answers, session.durable and bool(fresh), SUBSCRIBE)
     # retained messages come after SUBACK, and after everything that was routed before it
     front.reply(lambda: _send_retained(front, fresh), False)
 
@@ -137,12 +139,12 @@ def _make(front: Front, session: Session, wanted: packets.SubscribeOptions, iden
     )
 
 
-def _suback(front: Front, packet: packets.Subscribe, reasons: list[int], wait: bool) -> None:
+def _suback(front: Front, packet: packets.Subscribe, reasons: list[int], wait: bool, operation: int = 0) -> None:
     if front.version != 5:
         reasons = [V3_REFUSED if reason > 2 else reason for reason in reasons]
     front.node.counters.suback_sent[front.version == 5] += 1
     answer = packets.Suback(packet.packet_id, reasons)
-    front.reply(lambda: front.send_packet(answer), wait)
+    front.promise(lambda: front.send_packet(answer), wait, operation=operation)
 
 
 def _send_retained(front: Front, fresh: list[tuple[Subscription, bool]]) -> None:
@@ -200,15 +202,15 @@ def _remove(front: Front, packet_id: int, filters: list[str]) -> None:
         reasons.append(0 if found else ReasonCode.NO_SUBSCRIPTION_EXISTED)
         if found:
             front.node.event("sub.del", client=front.client_id, filter=text)
-    _unsuback(front, packet_id, reasons, session.durable and removed)
+    _unsuback(front, packet_id, reasons, session.durable and removed, UNSUBSCRIBE)
     if front.node.hooks.has("on_topic_unsubscribed"):
         front.node.hooks.notify("on_topic_unsubscribed", front.subscriber, filters)
 
 
-def _unsuback(front: Front, packet_id: int, reasons: list[int], wait: bool) -> None:
+def _unsuback(front: Front, packet_id: int, reasons: list[int], wait: bool, operation: int = 0) -> None:
     front.node.counters.unsuback_sent[front.version == 5] += 1
     answer = packets.Unsuback(packet_id, reasons if front.version == 5 else [])
-    front.reply(lambda: front.send_packet(answer), wait)
+    front.promise(lambda: front.send_packet(answer), wait, operation=operation)
 
 
 def _notify(front: Front, hook: str, topics: list[Any], properties: dict[str, Any] | None) -> None:

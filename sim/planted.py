@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..broker.answers import Item
 from ..broker.durable_queue import DurableQueue
-from ..broker.front import Front, Item
+from ..broker.front import Front
+from ..broker.obligations import Obligation
 from ..broker.queue import Entry, Queue
 from ..broker.records import InboundRecord, encode
 from ..broker.session import Session
@@ -196,9 +198,11 @@ class AnswersBeforeCommit(Front):
 
     __slots__ = ()
 
-    def reply(self, item: Item, wait: bool, unacked: int = 0) -> None:
+    def reply(
+        self, item: Item, wait: bool, unacked: int = 0, owed: Obligation | None = None, operation: int = 0
+    ) -> None:
         """At once, whatever it says."""
-        super().reply(item, False, unacked)
+        super().reply(item, False, unacked, owed, operation)
 
 
 class OldConnectionKept(Front):

@@ -15,7 +15,7 @@ from ..broker.front import Front
 from ..broker.link import ConnectionOrigin, Link
 from ..broker.message import Message
 from ..broker.node import Node
-from ..broker.plans import PlanCache
+from ..broker.plans import Plan, PlanCache
 from ..broker.router import DONE
 from ..broker.session import NEVER, Session
 from ..storage.engine import Durability
@@ -92,8 +92,8 @@ def front_plant(kind: type[Front]) -> Callable[[Node], None]:
 def _ack_before_commit(node: Node) -> None:
     route = node.router.route
 
-    def routed(message: Message, plans: PlanCache) -> int:
-        return min(DONE, route(message, plans))
+    def routed(message: Message, plans: PlanCache, plan: Plan | None = None) -> int:
+        return min(DONE, route(message, plans, plan))
 
     node.router.route = routed  # type: ignore[method-assign]
 

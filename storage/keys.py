@@ -7,6 +7,9 @@
     m mid                             body of a message that several queues hold
     c mid                             how many of them still do
     r mountpoint topic                retained message
+    w node boot                       how far the publishes of another node's boot were taken
+    x mid                             QoS 2 message of another node that may come again
+    d key                             replicated metadata
     g start                           a key range that is being deleted
     n name                            the node's own values
 
@@ -51,6 +54,26 @@ def inbound_prefix(client: bytes, incarnation: int) -> bytes:
 def message_id(node: str, boot: int, counter: int) -> bytes:
     """A `mid` as bytes."""
     return _sized(node) + boot.to_bytes(4, "big") + counter.to_bytes(8, "big")
+
+
+def watermark_key(node: str, boot: int) -> bytes:
+    """Where it is noted how far the publishes of a node's boot were taken."""
+    return b"w" + _sized(node) + boot.to_bytes(4, "big")
+
+
+def parse_watermark_key(key: bytes) -> tuple[str, int]:
+    """Node and boot of a `watermark_key`."""
+    return key[3:-4].decode(), int.from_bytes(key[-4:], "big")
+
+
+def seen_key(node: str, boot: int, counter: int) -> bytes:
+    """Where it is noted that a QoS 2 message of another node was taken."""
+    return b"x" + message_id(node, boot, counter)
+
+
+def parse_seen_key(key: bytes) -> tuple[str, int, int]:
+    """Node, boot and counter of a `seen_key`."""
+    return key[3:-12].decode(), int.from_bytes(key[-12:-8], "big"), int.from_bytes(key[-8:], "big")
 
 
 def retained_prefix(mountpoint: str) -> bytes:

@@ -1,0 +1,94 @@
+"""Acknowledgements, in the order of the packets that they answer (architecture 4, point 7).
+
+One that needs the disk waits in `pending` for its commit, one that needs other nodes for its obligation; one that needs
+neither goes at once, unless others wait before it. An answer that *promises* something, because it accepts what was
+offered for the first time, leaves only if at the end of the turn the node still has its lease: match first, test the
+lease after, then acknowledge (review, hole 4).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from .link import Link
+from .obligations import Obligation
+from .pacing import Pacing
+
+if TYPE_CHECKING:
+    from .node import Node
+
+Item = bytes | Callable[[], None]
+
+PUBLISH = 1
+SUBSCRIBE = 2
+UNSUBSCRIBE = 4
+REGISTER = 8
+"""Operations, as bits of `Outlet.promised`."""
+
+
+class Answers(Pacing):
+    """The part of a front that answers. `unacked` counts PUBLISH packets whose answer has not left."""
+
+    __slots__ = ("pending", "registered_commit", "unacked")
+
+    def __init__(self, node: Node, link: Link) -> None:
+        super().__init__(node, link)
+        self.pending: deque[tuple[int, Item, int, Obligation | None, int]] = deque()
+        self.registered_commit = 0
+        self.unacked = 0
+
+    def promise(self, item: Item, wait: bool, unacked: int = 0, operation: int = PUBLISH) -> None:
+        """`reply` to a first acceptance: it waits for what `node.owed` says, too, and for the lease."""
+        owed, self.node.owed = self.node.owed, None
+        self.reply(item, wait, unacked, owed, operation)
+
+    def reply(
+        self, item: Item, wait: bool, unacked: int = 0, owed: Obligation | None = None, operation: int = 0
+    ) -> None:
+        """Send an acknowledgement, or do what comes after one, in order; with `wait` after the open batch is safe.
+
+        `unacked` is 1 for the answer to a PUBLISH, which counts against the Receive Maximum until it leaves.
+        """
+        pending = self.pending
+        if owed is not None and not owed.open:
+            owed = None
+        if wait:
+            commit = self.node.store.open_commit
+        elif pending:
+            commit = pending[-1][0]
+        elif owed is None:
+            self.promised |= operation
+            self._emit(item)
+            return
+        else:
+            commit = 0
+        self.unacked += unacked
+        pending.append((commit, item, unacked, owed, operation))
+        if owed is not None:
+            owed.waiter = self._advance
+        if self.registered_commit < commit:
+            self.registered_commit = commit
+            self.node.store.when_committed(commit, self._advance)
+
+    def _advance(self) -> None:
+        """A commit or an obligation that somebody waited for is done."""
+        self.node.tick()
+        pending = self.pending
+        committed = self.node.store.committed
+        while pending:
+            commit, item, unacked, owed, operation = pending[0]
+            if commit > committed or (owed is not None and owed.open):
+                return
+            pending.popleft()
+            self.unacked -= unacked
+            if not self.closed:
+                self.promised |= operation
+                self._emit(item)
+
+    def _emit(self, item: Item) -> None:
+        if isinstance(item, bytes):
+            self.write(item)
+        else:
+            item()

@@ -1,0 +1,195 @@
+"""The origin's side of messages for other nodes: one copy per node, and who still owes an acknowledgement for it.
+
+The node that accepted a PUBLISH alone decides when it is done (review, hole 7). Each copy is an obligation of its node,
+discharged by that node's acknowledgement; by a view without that node where only clean sessions would have had it, for
+they have ended; by sending it to another member where a shared subscription had chosen that node. What is for durable
+sessions of a node that is away stays owed until it is back, or has left for good. Never by time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from .forwarded import encode_forward
+from .message import Message
+from .obligations import Obligation
+from .remote import RemoteMembers, RemoteTarget
+from .router import WAIT
+
+if TYPE_CHECKING:
+    from .node import Node
+
+
+class PublishLanes(Protocol):
+    """The port to the links: one lane of publishes to each node, contiguous and acknowledged."""
+
+    def send(self, node: str, payload: bytes) -> int:
+        """Send, now and after every reconnect until it is acknowledged; its number in the lane."""
+        ...
+
+    def void(self, node: str, seqs: list[int] | None = None) -> None:
+        """These matter to nobody any more (None: all): their numbers go on as voids."""
+        ...
+
+    def congested(self, node: str) -> bool:
+        """Whether more waits for the node than should."""
+        ...
+
+
+class Copy(msgspec.Struct):
+    """One copy under way. `groups` are the shared subscriptions that chose the node."""
+
+    seq: int
+    message: Message
+    owed: Obligation | None
+    live: bool
+    durable: bool
+    groups: list[RemoteMembers]
+
+
+class Forwarding:
+    """All copies that this node has sent to others as their origin."""
+
+    def __init__(self, node: Node, lanes: PublishLanes) -> None:
+        self._node = node
+        self._lanes = lanes
+        self._under_way: dict[str, deque[Copy]] = {}
+        self._open_mids: dict[tuple[int, int], None] = {}
+        self._mids: list[tuple[int, int]] = []
+        self.relief: list[Callable[[], None]] = []
+        """Who waits for a lane to be less full."""
+
+    @property
+    def copies(self) -> int:
+        """Copies that nobody has acknowledged yet."""
+        return sum(len(each) for each in self._under_way.values())
+
+    # -- out
+
+    def forward(self, message: Message, targets: tuple[RemoteTarget, ...], members: list[RemoteMembers]) -> None:
+        """Send the message to each target, and to the nodes of the members that were chosen for shared subscriptions.
+
+        For QoS 1 and 2 the answer to the packet at hand waits for all of them (`Node.owed`).
+        """
+        node = self._node
+        owed: Obligation | None = None
+        if message.qos:
+            owed = node.owed = node.owed or Obligation()
+        chosen: dict[str, list[RemoteMembers]] = {}
+        for member in members:
+            chosen.setdefault(member.node, []).append(member)
+        stable = self._stable()
+        plain_payload = b""
+        for target in targets:
+            if not message.qos and (target.absent or self._lanes.congested(target.node)):
+                node.counters.drop("cluster_congested")
+                continue
+            groups = chosen.pop(target.node, [])
+            if groups:
+                payload = encode_forward(message, True, tuple([each.text for each in groups]), stable)
+            else:
+                payload = plain_payload = plain_payload or encode_forward(message, True, (), stable)
+            self._send(target.node, message, payload, owed, target.live, target.durable, groups)
+        for name, groups in chosen.items():
+            payload = encode_forward(message, False, tuple([each.text for each in groups]), stable)
+            self._send(name, message, payload, owed, False, False, groups)
+        node.counters.router_matches_remote += len(targets) + len(chosen)
+
+    def _send(
+        self,
+        name: str,
+        message: Message,
+        payload: bytes,
+        owed: Obligation | None,
+        live: bool,
+        durable: bool,
+        groups: list[RemoteMembers],
+    ) -> None:
+        seq = self._lanes.send(name, payload)
+        copy = Copy(seq, message, owed.owe() if owed is not None else None, live, durable, groups)
+        self._under_way.setdefault(name, deque()).append(copy)
+
+    def congested(self) -> bool:
+        """Whether clients should be read more slowly, because a node does not take what is for it."""
+        return any(self._lanes.congested(name) for name in self._under_way)
+
+    def relieved(self) -> None:
+        """A lane is less full."""
+        waiting, self.relief = self.relief, []
+        for callback in waiting:
+            callback()
+
+    # -- done
+
+    def acked(self, name: str, upto: int) -> None:
+        """The node has everything up to this number, as safely as its sessions ask for."""
+        copies = self._under_way.get(name)
+        while copies and copies[0].seq <= upto:
+            copy = copies.popleft()
+            if copy.owed is not None:
+                copy.owed.discharge()
+
+    def away(self, name: str) -> None:
+        """A view without the node's incarnation was applied: what was for its clean sessions is for nobody now."""
+        copies = self._under_way.get(name, deque())
+        kept = deque([copy for copy in copies if copy.durable])
+        ended = [copy for copy in copies if not copy.durable]
+        self._under_way[name] = kept
+        self._lanes.void(name, [copy.seq for copy in ended])
+        for copy in ended:
+            self._choose_again(copy)
+            if copy.owed is not None:
+                copy.owed.discharge()
+
+    def _choose_again(self, copy: Copy) -> None:
+        """Another member of the shared subscription gets the message, under the same mid."""
+        if not copy.groups:
+            return
+        node = self._node
+        before, node.owed = node.owed, copy.owed
+        for member in copy.groups:
+            routed = node.router.route_group(copy.message, member.group, member.filter)
+            if routed == WAIT and copy.owed is not None:
+                node.store.when_committed(node.store.open_commit, copy.owed.owe().discharge)
+        node.owed = before
+
+    def gone(self, name: str) -> None:
+        """The node has left for good, or came back with another disk: nothing of its sessions is left to owe to."""
+        copies = self._under_way.pop(name, deque())
+        for copy in copies:
+            self._choose_again(copy)
+            if copy.owed is not None:
+                copy.owed.discharge()
+
+    def void_all(self) -> None:
+        """This node was out of the view: what nobody acknowledged to it, it has acknowledged to nobody (hole 14).
+
+        Nothing is discharged: the connections that wait for it are closed by the caller.
+        """
+        for name in self._under_way:
+            self._lanes.void(name)
+        self._under_way.clear()
+
+    # -- inbound QoS 2
+
+    def opened(self, boot: int, counter: int) -> None:
+        """An inbound QoS 2 handshake began under this mid: receivers must know it again until it is closed."""
+        self._open_mids[boot, counter] = None
+        heappush(self._mids, (boot, counter))
+
+    def closed(self, boot: int, counter: int) -> None:
+        """The handshake is over: no copy of this mid will be sent again."""
+        self._open_mids.pop((boot, counter), None)
+
+    def _stable(self) -> tuple[int, int]:
+        """All mids of this node below (boot, counter) will never be sent again (review, hole 12)."""
+        mids = self._mids
+        while mids and mids[0] not in self._open_mids:
+            heappop(mids)
+        numbers = self._node.numbers
+        return mids[0] if mids else (numbers.boot, numbers.counter)

@@ -1,0 +1,32 @@
+"""What has to be true on other nodes before an acknowledgement may leave (review, hole 7; P4).
+
+An obligation is open for each node that has to have a copy, and for each barrier that metadata written with a message
+has to pass. It is discharged by that node's acknowledgement or by a view without it, never by time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class Obligation:
+    """Counts what is owed for one answer; `waiter` is called once when the last of it is discharged."""
+
+    __slots__ = ("open", "waiter")
+
+    def __init__(self) -> None:
+        self.open = 0
+        self.waiter: Callable[[], None] | None = None
+
+    def owe(self) -> Obligation:
+        """One more thing is owed."""
+        self.open += 1
+        return self
+
+    def discharge(self) -> None:
+        """One thing less is owed."""
+        assert self.open > 0
+        self.open -= 1
+        if not self.open and self.waiter is not None:
+            waiter, self.waiter = self.waiter, None
+            waiter()

@@ -1,0 +1,144 @@
+"""The target's side of messages from other nodes: into the queues once, acknowledged when they are safe (P6).
+
+How far the lane of each origin was taken is written in the batch of the queue entries, so that after a restart what was
+taken before is not taken again. A QoS 2 message can come twice under its mid, on another lane, because its origin was
+restarted in the middle of a handshake; its mid is remembered until the origin says that it is over (review, hole 12).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from ..storage import keys
+from .forwarded import decode_forward
+from .obligations import Obligation
+from .router import WAIT
+
+if TYPE_CHECKING:
+    from .node import Node
+
+
+class Acknowledge(Protocol):
+    """The port to the links: tells an origin how far its lane is done with."""
+
+    def __call__(self, origin: str, seq: int) -> None: ...
+
+
+class _Lane(msgspec.Struct):
+    """One origin: its boot, how far its lane was taken, and (number, commit, obligation) that are not yet answered."""
+
+    boot: int
+    taken: int
+    waiting: deque[tuple[int, int, Obligation | None]]
+    registered: int = 0
+    scheduled: bool = False
+
+
+class Receiving:
+    """All that other nodes send here as origins."""
+
+    def __init__(self, node: Node, acknowledge: Acknowledge) -> None:
+        self._node = node
+        self._acknowledge = acknowledge
+        self._lanes: dict[str, _Lane] = {}
+        self._mids: dict[str, dict[tuple[int, int], bool]] = {}
+
+    def load(self) -> None:
+        """Bring back watermarks and open QoS 2 mids from the store."""
+        store = self._node.store
+        for key, value in store.scan(b"w", b"x"):
+            name, boot = keys.parse_watermark_key(key)
+            known = self._lanes.get(name)
+            if known is None or known.boot < boot:
+                self._lanes[name] = _Lane(boot, int.from_bytes(value, "big"), deque())
+        for key in store.keys(b"x", b"y"):
+            name, boot, counter = keys.parse_seen_key(key)
+            self._mids.setdefault(name, {})[boot, counter] = True
+
+    def watermark(self, origin: str, boot: int) -> int:
+        """How far the lane of this boot of the origin was taken, durably where it matters; 0 for a new boot."""
+        lane = self._lanes.get(origin)
+        if lane is None or lane.boot < boot:
+            if lane is not None:
+                self._node.store.delete(keys.watermark_key(origin, lane.boot))
+            lane = self._lanes[origin] = _Lane(boot, 0, deque())
+        return lane.taken
+
+    def forget(self, origin: str) -> None:
+        """The origin has left the cluster for good."""
+        lane = self._lanes.pop(origin, None)
+        store = self._node.store
+        if lane is not None:
+            store.delete(keys.watermark_key(origin, lane.boot))
+        for (boot, counter), stored in self._mids.pop(origin, {}).items():
+            if stored:
+                store.delete(keys.seen_key(origin, boot, counter))
+
+    def deliver(self, origin: str, seq: int, payload: bytes) -> None:
+        """Take the next message of an origin's lane. Raises `MalformedForward` before anything is taken."""
+        node = self._node
+        forwarded = decode_forward(payload, node.origins)
+        message = forwarded.message
+        node.events.observe(forwarded.hlc)
+        lane = self._lanes[origin]
+        mid = (message.origin.boot, message.counter)
+        self._settle(origin, forwarded.qos2_stable)
+        wait = False
+        if message.qos < 2 or mid not in self._mids.get(origin, ()):
+            plans = node.router.plans(message.mountpoint)
+            wait = node.router.deliver(message, plans, forwarded.plain, forwarded.groups) == WAIT
+            if message.qos == 2:
+                self._mids.setdefault(origin, {})[mid] = wait
+                if wait:
+                    node.store.put(keys.seen_key(origin, *mid), b"")
+        lane.taken = seq
+        if wait:
+            node.store.put(keys.watermark_key(origin, lane.boot), seq.to_bytes(8, "big"))
+        elif message.qos == 2 and self._mids[origin].get(mid):
+            wait = True  # taken before, and perhaps not yet safe
+        owed, node.owed = node.owed, None
+        self._answer(origin, lane, seq, node.store.open_commit if wait else 0, owed)
+
+    def _settle(self, origin: str, stable: tuple[int, int]) -> None:
+        """Forget the mids that the origin will never send again."""
+        mids = self._mids.get(origin)
+        while mids:
+            mid = next(iter(mids))
+            if mid >= stable:
+                return
+            if mids.pop(mid):
+                self._node.store.delete(keys.seen_key(origin, *mid))
+
+    def _answer(self, origin: str, lane: _Lane, seq: int, commit: int, owed: Obligation | None) -> None:
+        if lane.waiting:
+            commit = max(commit, lane.waiting[-1][1])
+        lane.waiting.append((seq, commit, owed))
+        if owed is not None and owed.open:
+            owed.waiter = lambda: self._advance(origin, lane)
+        if commit > lane.registered:
+            lane.registered = commit
+            self._node.store.when_committed(commit, lambda: self._advance(origin, lane))
+        elif not lane.scheduled and (not commit or commit <= self._node.store.committed):
+            lane.scheduled = True
+            self._node.after_turn(lambda: self._turn_over(origin, lane))
+
+    def _turn_over(self, origin: str, lane: _Lane) -> None:
+        lane.scheduled = False
+        self._advance(origin, lane)
+
+    def _advance(self, origin: str, lane: _Lane) -> None:
+        """Tell the origin how far all is safe, in order."""
+        committed = self._node.store.committed
+        done = 0
+        waiting = lane.waiting
+        while waiting:
+            seq, commit, owed = waiting[0]
+            if commit > committed or (owed is not None and owed.open):
+                break
+            done = seq
+            waiting.popleft()
+        if done and self._lanes.get(origin) is lane:
+            self._acknowledge(origin, done)
