@@ -6,7 +6,7 @@
 
 An incident *begins* at the last common contact with the first member that is missing (or with the loss of the own
 lease), is *detected* by the view without the member or by the loss of the own lease, whatever comes first, and *healed*
-when the node is whole again and has merged. From begin to detection is the Window of Uncertainty: the node accepted what
+when the node is whole again and has merged. From begin to detection is the Window of Uncertainty: it accepted what
 it would not have accepted had it known. Each node has its own incidents; the event log of all nodes shows the whole.
 
 Times are cluster time in ms. Counting costs one addition; callers ask `active` first, which is False in calm.

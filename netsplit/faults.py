@@ -1,0 +1,326 @@
+"""Faults as data: what tests and the simulator do to a cluster, with a text form that is read back.
+
+    cut a b | c            the groups do not hear each other; nodes that are not named hear everybody
+    pair_cut a b           two nodes do not hear each other
+    one_way_cut a b        b does not hear a
+    delay a b 200ms        what they send each other takes that much longer
+    loss a b 0.05          that share of what they send each other is lost
+    kill a                 kill -9; what was written survives
+    power_loss a           what was not synced is gone
+    fast_restart a         killed and started within the lease
+    pause a 5s             SIGSTOP: clocks go on
+    vm_freeze a 5s         the machine stands still, and its monotonic clock with it
+    disk_stall a           writes hang
+    disk_full a            no space left
+    disk_lost a            killed, and started with an empty disk
+    backup_restored a      killed, and started with an old copy of its disk
+    clock_jump a +60000ms  the wall clock is set
+
+The words are also the names of the events (`fault.cut`) that tell a checker what was injected. How long a fault lasts
+is the matter of a scenario (`scenarios.py`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+_NODE = re.compile(r"[^\s|;#]+")
+_NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+_SECONDS = re.compile(rf"({_NUMBER})s")
+_MILLISECONDS = re.compile(r"([+-]?\d+)ms")
+FOR = "for"
+"""The word before the duration in a scenario: no node is called so."""
+
+
+class FaultError(ValueError):
+    """A fault or a scenario that makes no sense, or a text that is none: says what, and for scenarios in which line."""
+
+
+def require(condition: bool, problem: str) -> None:
+    """Raise FaultError unless the condition holds."""
+    if not condition:
+        raise FaultError(problem)
+
+
+def _check_node(name: str) -> None:
+    require(isinstance(name, str) and _NODE.fullmatch(name) is not None and name != FOR, f"{name!r} is not a node name")
+
+
+def _check_nodes(*names: str) -> None:
+    for name in names:
+        _check_node(name)
+    require(len(set(names)) == len(names), f"a node is named twice: {' '.join(names)}")
+
+
+def check_seconds(seconds: float, zero: bool = False) -> None:
+    """Raise FaultError unless this is a time in seconds; `zero` says that 0 will do."""
+    least = "0 or more" if zero else "above 0"
+    require(
+        math.isfinite(seconds) and (seconds > 0 or (zero and seconds == 0)), f"seconds must be {least}, are {seconds}"
+    )
+
+
+def number_text(value: float) -> str:
+    """A number of seconds or a share as text that is read back exactly."""
+    return repr(float(value)).removesuffix(".0")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Base of all faults: `str` gives the text, `nodes` who is concerned, `event` the type of its event."""
+
+    word: ClassVar[str] = ""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes concerned, as they are named."""
+        raise AssertionError("each fault names its nodes")
+
+    @property
+    def event(self) -> str:
+        """The type of the event that says that it was injected."""
+        return f"fault.{self.word}"
+
+    def __str__(self) -> str:
+        return " ".join((self.word, *self.nodes))
+
+
+@dataclass(frozen=True, slots=True)
+class Cut(Fault):
+    """Two groups of nodes or more that do not hear each other."""
+
+    word = "cut"
+    groups: tuple[tuple[str, ...], ...]
+
+    def __post_init__(self) -> None:
+        require(len(self.groups) > 1 and all(self.groups), "a cut needs two groups or more, none of them empty")
+        _check_nodes(*self.nodes)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """All that are named."""
+        return tuple(node for group in self.groups for node in group)
+
+    def __str__(self) -> str:
+        return f"{self.word} " + " | ".join(" ".join(group) for group in self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class _Two(Fault):
+    a: str
+    b: str
+
+    def __post_init__(self) -> None:
+        _check_nodes(self.a, self.b)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return (self.a, self.b)
+
+
+@dataclass(frozen=True, slots=True)
+class PairCut(_Two):
+    """`a` and `b` do not hear each other; all others hear both (review, hole 6)."""
+
+    word = "pair_cut"
+
+
+@dataclass(frozen=True, slots=True)
+class OneWay(_Two):
+    """`b` does not hear `a`; `a` hears `b`."""
+
+    word = "one_way_cut"
+
+
+@dataclass(frozen=True, slots=True)
+class Delay(_Two):
+    """What `a` and `b` send each other takes `ms` milliseconds longer."""
+
+    word = "delay"
+    ms: int
+
+    def __post_init__(self) -> None:
+        _check_nodes(self.a, self.b)
+        require(self.ms > 0, f"a delay must be above 0 ms, is {self.ms}")
+
+    def __str__(self) -> str:
+        return f"{self.word} {self.a} {self.b} {self.ms}ms"
+
+
+@dataclass(frozen=True, slots=True)
+class Loss(_Two):
+    """`share` (above 0, up to 1) of the packets between `a` and `b` is lost; a stream repeats them, and is slow."""
+
+    word = "loss"
+    share: float
+
+    def __post_init__(self) -> None:
+        _check_nodes(self.a, self.b)
+        require(0 < self.share <= 1, f"a share must be above 0 and at most 1, is {self.share}")
+
+    def __str__(self) -> str:
+        return f"{self.word} {self.a} {self.b} {number_text(self.share)}"
+
+
+@dataclass(frozen=True, slots=True)
+class _One(Fault):
+    node: str
+
+    def __post_init__(self) -> None:
+        _check_node(self.node)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return (self.node,)
+
+
+@dataclass(frozen=True, slots=True)
+class Kill(_One):
+    """`kill -9`: what the operating system has been given survives."""
+
+    word = "kill"
+
+
+@dataclass(frozen=True, slots=True)
+class PowerLoss(_One):
+    """What was not synced is gone; the tail of a file may be torn."""
+
+    word = "power_loss"
+
+
+@dataclass(frozen=True, slots=True)
+class FastRestart(_One):
+    """Killed, and back before anybody noticed (review, hole 1)."""
+
+    word = "fast_restart"
+
+
+@dataclass(frozen=True, slots=True)
+class _Still(_One):
+    s: float
+
+    def __post_init__(self) -> None:
+        _check_node(self.node)
+        check_seconds(self.s)
+
+    def __str__(self) -> str:
+        return f"{self.word} {self.node} {number_text(self.s)}s"
+
+
+@dataclass(frozen=True, slots=True)
+class Pause(_Still):
+    """SIGSTOP for `s` seconds, then SIGCONT: the process stands still while the clocks go on."""
+
+    word = "pause"
+
+
+@dataclass(frozen=True, slots=True)
+class Freeze(_Still):
+    """The virtual machine stands still for `s` seconds, and its monotonic clock with it (review, hole 5)."""
+
+    word = "vm_freeze"
+
+
+@dataclass(frozen=True, slots=True)
+class DiskStall(_One):
+    """Writes hang while the loop goes on (review, hole 6)."""
+
+    word = "disk_stall"
+
+
+@dataclass(frozen=True, slots=True)
+class DiskFull(_One):
+    """No space left."""
+
+    word = "disk_full"
+
+
+@dataclass(frozen=True, slots=True)
+class DiskLost(_One):
+    """Killed, and started with an empty data directory."""
+
+    word = "disk_lost"
+
+
+@dataclass(frozen=True, slots=True)
+class BackupRestored(_One):
+    """Killed, and started with an old copy of its data directory."""
+
+    word = "backup_restored"
+
+
+@dataclass(frozen=True, slots=True)
+class ClockJump(_One):
+    """The wall clock is set by `ms` milliseconds, forward or back (review, hole 17)."""
+
+    word = "clock_jump"
+    ms: int
+
+    def __post_init__(self) -> None:
+        _check_node(self.node)
+        require(self.ms != 0, "a jump of the clock by 0 ms is none")
+
+    def __str__(self) -> str:
+        return f"{self.word} {self.node} {self.ms:+d}ms"
+
+
+def seconds_of(text: str) -> float:
+    """`1.5s` -> 1.5. Raises FaultError."""
+    found = _SECONDS.fullmatch(text)
+    require(found is not None, f"{text!r} is not a number of seconds, such as 1.5s")
+    assert found is not None
+    return float(found[1])
+
+
+def _milliseconds(text: str) -> int:
+    found = _MILLISECONDS.fullmatch(text)
+    require(found is not None, f"{text!r} is not a number of milliseconds, such as 200ms")
+    assert found is not None
+    return int(found[1])
+
+
+def _share(text: str) -> float:
+    require(re.fullmatch(_NUMBER, text) is not None, f"{text!r} is not a share, such as 0.05")
+    return float(text)
+
+
+def _groups(words: list[str]) -> Cut:
+    return Cut(tuple(tuple(group.split()) for group in " ".join(words).split("|")))
+
+
+_MAKERS: dict[str, tuple[int, Callable[[list[str]], Fault]]] = {
+    Cut.word: (0, _groups),
+    PairCut.word: (2, lambda words: PairCut(*words)),
+    OneWay.word: (2, lambda words: OneWay(*words)),
+    Delay.word: (3, lambda words: Delay(words[0], words[1], _milliseconds(words[2]))),
+    Loss.word: (3, lambda words: Loss(words[0], words[1], _share(words[2]))),
+    Kill.word: (1, lambda words: Kill(*words)),
+    PowerLoss.word: (1, lambda words: PowerLoss(*words)),
+    FastRestart.word: (1, lambda words: FastRestart(*words)),
+    Pause.word: (2, lambda words: Pause(words[0], seconds_of(words[1]))),
+    Freeze.word: (2, lambda words: Freeze(words[0], seconds_of(words[1]))),
+    DiskStall.word: (1, lambda words: DiskStall(*words)),
+    DiskFull.word: (1, lambda words: DiskFull(*words)),
+    DiskLost.word: (1, lambda words: DiskLost(*words)),
+    BackupRestored.word: (1, lambda words: BackupRestored(*words)),
+    ClockJump.word: (2, lambda words: ClockJump(words[0], _milliseconds(words[1]))),
+}
+"""Word -> how many words follow (0 = any number), and what makes the fault of them."""
+
+WORDS = tuple(_MAKERS)
+"""The words that faults begin with."""
+
+
+def parse(text: str) -> Fault:
+    """The fault that a text stands for, the inverse of `str`. Raises FaultError."""
+    word, *rest = text.split() or [""]
+    known = _MAKERS.get(word)
+    require(known is not None, f"{word!r} is not a fault; there are {', '.join(WORDS)}")
+    assert known is not None
+    number, make = known
+    require(number in (0, len(rest)), f"{word} takes {number} words, not {len(rest)}: {text!r}")
+    return make(rest)
