@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 SHELLS = {
     "storage": {"files", "leveldb", "leveldb_damage", "leveldb_folder", "leveldb_log", "directory", "repair"}
     | {"repair_cli"},
-    "cluster": set(),
+    "cluster": {"grpc_stream", "grpc_wire", "memory_asyncio"},
     "netsplit": set(),
     "mqtt": set(),
     "sim": {"commands"},
