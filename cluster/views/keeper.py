@@ -1,0 +1,233 @@
+"""The leader's side: who gets a lease, and which commands and changes of voters it proposes (review, holes 5, 6, 21).
+
+The order that makes views safe: *stop granting, wait until the last lease has certainly ended, propose the view without
+the node*. A lease certainly ends `expiry_ms` after the leader got the request for it, and those of former leaders
+`expiry_ms` after this leader's election: they answered after a majority had confirmed them, which the election ended.
+
+One object lives as long as its process; `elected` empties it, and between elections nobody asks it anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from .clique import largest_clique
+from .commands import Boot, Command, Join, Leave, Settle, SetView, Stale
+from .machine import Membership
+from .messages import LeaseReply, LeaseRequest
+from .next_view import Outlook, next_view
+from .settings import Settings
+from .voters import Peers, VoterChange, next_change
+
+Asked = Settle | Join | Boot | Leave | Stale
+"""Commands that somebody asks the leader for."""
+
+Proposal = Command | VoterChange
+"""What `decide` wants done: a command for `Raft.propose`, a `Change` for `Raft.change`, or a `Transfer`."""
+
+
+class Heard(Struct, frozen=True):
+    """The last request of a node and when it came, in milliseconds of the leader's monotonic clock."""
+
+    at_ms: float
+    request: LeaseRequest
+
+
+class Keeper:
+    """`node` is the leader itself, `membership` its machine, `cluster_ms` its cluster clock.
+
+    All `now_ms` are the leader's monotonic clock. The shell applies what is committed before it hands on a
+    confirmation, and calls `decide` after each of both and at least once per heartbeat.
+    """
+
+    def __init__(
+        self, node: str, membership: Membership, cluster_ms: Callable[[], int], settings: Settings | None = None
+    ) -> None:
+        self.node = node
+        self.membership = membership
+        self.settings = settings or Settings()
+        self._cluster_ms = cluster_ms
+        self._ticket = 0
+        self.elected(0.0)
+
+    def elected(self, now_ms: float) -> None:
+        """This node leads from now on: it knows nothing of what former leaders granted, or it itself long ago."""
+        self.elected_ms = now_ms
+        self._decided_ms = self._woke_ms = now_ms
+        self._heard: dict[str, Heard] = {}
+        self._kept: tuple[str, ...] = ()
+        self._pending: dict[int, Heard] = {}
+        self._granted: dict[str, float] = {}
+        self._doomed: dict[str, int] = {}
+        self._submitted: list[Asked] = []
+        self._proposed: tuple[int, float] | None = None
+        self._change_ms = now_ms
+
+    # -- leases
+
+    def request(self, request: LeaseRequest, now_ms: float) -> int | None:
+        """A request came: a ticket for `Raft.confirm`, or None if its sender cannot have a lease as things are."""
+        member = self.membership.members.get(request.node)
+        if member is None or (request.boot, request.process) != (member.boot, member.process):
+            return None
+        last = self._heard.get(request.node)
+        if last and last.request.process == request.process and request.number <= last.request.number:
+            return None
+        heard = self._heard[request.node] = Heard(now_ms, request)
+        self._consider(now_ms)
+        if not self._may_grant(request):
+            return None
+        self._ticket += 1
+        self._pending[self._ticket] = heard
+        return self._ticket
+
+    def confirmed(self, ticket: int, now_ms: float) -> list[tuple[str, LeaseReply]]:
+        """Since the request came, a majority of the voters has confirmed this leader: the lease, to be sent at once."""
+        heard = self._pending.pop(ticket, None)
+        if heard is None or not self._may_grant(heard.request):
+            return []
+        request = heard.request
+        self._granted[request.node] = max(heard.at_ms, self._granted.get(request.node, heard.at_ms))
+        full = tuple(sorted(name for name, other in self._heard.items() if other.request.full))
+        reply = LeaseReply(
+            request.node, request.boot, request.process, request.number, request.since, self._cluster_ms(), full
+        )
+        return [(request.node, reply)]
+
+    def _may_grant(self, request: LeaseRequest) -> bool:
+        """The view has this process, by the same entrance that the process knows of, and is to keep it."""
+        row = self.membership.view.row(request.node)
+        member = self.membership.members.get(request.node)
+        if row is None or member is None or request.node not in self._kept:
+            return False
+        same = (row.boot, row.since, member.process) == (request.boot, request.since, request.process)
+        return same and self._doomed.get(request.node) != row.since and not self._is_leaving(request.node)
+
+    def _consider(self, now_ms: float) -> None:
+        """Whom to keep: the largest clique around the leader, of those in the view that have been heard from.
+
+        Before the leader's own first request nothing is known of whom it hears, and nobody is left out.
+        """
+        fresh = [name for name in self.membership.view.nodes if name in self._heard and not self.silent(name, now_ms)]
+        if self.node not in self._heard or self.silent(self.node, now_ms):
+            self._kept = tuple(fresh)
+            return
+        hears = {name: heard.request.hears for name, heard in self._heard.items()}
+        self._kept = largest_clique(self.node, fresh, hears)
+
+    # -- what is known of a node
+
+    def silent(self, node: str, now_ms: float) -> bool:
+        """True if nothing came from it for the detection time.
+
+        A new leader waits until the old leases have ended, and one that stood still gives four heartbeats more.
+        """
+        settings = self.settings
+        heard = self._heard.get(node)
+        last_ms = heard.at_ms if heard else self.elected_ms - (settings.detection_ms - settings.expiry_ms)
+        return (
+            now_ms - max(last_ms, self._woke_ms - settings.detection_ms + settings.hearing_ms) >= settings.detection_ms
+        )
+
+    @property
+    def _stuck_since_ms(self) -> float:
+        own = self._heard.get(self.node)
+        return max(own.at_ms if own else self.elected_ms, self._woke_ms)
+
+    def expired(self, node: str, now_ms: float) -> bool:
+        """True if no lease of the node can be valid any more, whoever granted it."""
+        since_ms = max(self.elected_ms, self._granted.get(node, self.elected_ms))
+        return now_ms - since_ms >= self.settings.expiry_ms
+
+    def _is_leaving(self, node: str) -> bool:
+        return any(command.node == node and self._takes_away(command) for command in self._submitted)
+
+    def _takes_away(self, command: Asked) -> bool:
+        """True if the command removes a row whose process may be alive and hold a lease."""
+        member = self.membership.members.get(command.node)
+        if member is None or self.membership.view.row(command.node) is None:
+            return False
+        return isinstance(command, Leave) or (isinstance(command, Join) and command.disk != member.disk)
+
+    # -- decisions
+
+    def submit(self, command: Asked) -> None:
+        """A command that somebody asked for: `decide` proposes it as soon as it is safe to.
+
+        `Leave`, and the `Join` of a node in the view with another disk, wait until the node's last lease has ended.
+        The others are safe at once: that the former process of a disk is gone when the next one boots is promised by
+        the lock of the data directory. It is proposed once: who asked repeats it until it is answered.
+        """
+        if command not in self._submitted:
+            self._submitted.append(command)
+
+    def decide(self, now_ms: float, peers: Peers) -> list[Proposal]:
+        """What to propose now, in this order; `peers` is this node's Raft.
+
+        `ChangePending` and `Rejected` may be ignored: what is still wanted is decided again. What was proposed stays in
+        the log of this leader until it is applied or the leadership is over, so no node is granted anything that a
+        proposal removes.
+        """
+        if now_ms - self._decided_ms > self.settings.hearing_ms:
+            self._woke_ms = now_ms  # What came while this leader stood still has not been read yet.
+        self._decided_ms = now_ms
+        self._consider(now_ms)
+        entrances = [(row.node, row.since) for row in self.membership.view.rows]
+        self._doomed = {name: since for name, since in self._doomed.items() if (name, since) in entrances}
+        asked = self._safe_commands(now_ms)
+        views = self._view_command(now_ms) if self.membership.cluster_id and not asked else []
+        return [*asked, *views, *self._voter_changes(now_ms, peers)]
+
+    def _safe_commands(self, now_ms: float) -> list[Asked]:
+        waiting = [c for c in self._submitted if self._takes_away(c) and not self.expired(c.node, now_ms)]
+        safe = [command for command in self._submitted if command not in waiting]
+        for command in safe:
+            row = self.membership.view.row(command.node)
+            if row is not None and self._takes_away(command):
+                self._doomed[row.node] = row.since
+        self._submitted = waiting
+        return safe
+
+    def _view_command(self, now_ms: float) -> list[SetView]:
+        view = self.membership.view
+        if self._proposed and self._proposed[0] == view.id and now_ms < self._proposed[1]:
+            return []
+        command = next_view(self._outlook(now_ms))
+        if command is None:
+            return []
+        staying = {(row.node, row.since) for row in command.rows}
+        self._doomed.update((row.node, row.since) for row in view.rows if (row.node, row.since) not in staying)
+        self._proposed = (view.id, now_ms + self.settings.proposal_ms)
+        return [command]
+
+    def _outlook(self, now_ms: float) -> Outlook:
+        leaving = {row.node for row in self.membership.view.rows if self._is_leaving(row.node)}
+        unwanted = [
+            name
+            for name in self.membership.view.nodes
+            if name in self._doomed or self.silent(name, now_ms) or (name in self._heard and name not in self._kept)
+        ]
+        return Outlook(
+            self.membership,
+            {name: heard.request for name, heard in self._heard.items()},
+            tuple(name for name in unwanted if self.expired(name, now_ms)),
+            tuple(name for name in self.membership.view.nodes if name in unwanted or name in leaving),
+            tuple(
+                name
+                for name, heard in sorted(self._heard.items())
+                if now_ms - heard.at_ms <= self.settings.hearing_ms and not self._is_leaving(name)
+            ),
+        )
+
+    def _voter_changes(self, now_ms: float, peers: Peers) -> list[VoterChange]:
+        if now_ms < self._change_ms or not self.membership.cluster_id:
+            return []
+        # A leader whose own disk or loop hangs cannot even propose the view without itself (hole 6).
+        stuck = now_ms - self._stuck_since_ms > self.settings.hearing_ms
+        change = next_change(self.membership, peers, stuck)
+        if change is None:
+            return []
+        self._change_ms = now_ms + self.settings.heartbeat_ms
+        return [change]

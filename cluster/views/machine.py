@@ -1,0 +1,219 @@
+"""The replicated membership: members and the view, as the commands of the Raft log make them. The same on every node.
+
+    a member's row    none --SetView--> joining --SetView--> serving --SetView--> none
+                      none <--Boot, Join, Leave-- joining, serving
+
+What a command must not do is refused here, when it is applied, whoever proposed it: a view cannot hold a process that
+is not the last one started, nobody serves without having joined, and a restart is always a leave and an enter (review,
+holes 1 and 4). A refused command changes nothing.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import msgspec
+from msgspec import Struct
+
+from .commands import Boot, Join, Leave, MalformedCommand, Row, Settle, SetView, Stale, decode_command
+from .happenings import Booted, Happening, Joined, Left, Refused, Settled, ViewChanged, WentStale
+from .view import View
+
+
+class MemberRow(Struct, array_like=True, frozen=True):
+    """A member and its last start. `joined`: the log index at which this disk came in, for its age."""
+
+    node: str
+    disk: str
+    boot: int
+    process: str
+    address: str
+    joined: int
+    stale: bool = False
+
+
+class _State(Struct, array_like=True):
+    cluster_id: str = ""
+    index: int = 0
+    members: tuple[MemberRow, ...] = ()
+    view: View = View()
+    boots: dict[str, int] = {}
+
+
+class Membership:
+    """`boots` has the highest boot that each name ever had, member or not: no `(node, boot)` exists twice, ever.
+
+    `index`: the last applied entry of the log. `view` and the rows of `members` are replaced, never changed.
+    """
+
+    def __init__(self) -> None:
+        self.cluster_id = ""
+        self.index = 0
+        self.members: dict[str, MemberRow] = {}
+        self.view = View()
+        self.boots: dict[str, int] = {}
+
+    def apply(self, index: int, data: bytes) -> tuple[Happening, ...]:
+        """Apply the entry at `index` of the log: what changed. Raises `MalformedCommand`, on every node alike."""
+        command = decode_command(data)
+        assert index > self.index, (index, self.index)
+        self.index = index
+        before = self.view
+        match command:
+            case Settle():
+                happened = self._settle(command)
+            case Join():
+                happened = self._join(command)
+            case Boot():
+                happened = self._boot(command)
+            case Leave(node):
+                happened = self._leave(node)
+            case Stale(node):
+                happened = self._stale(node)
+            case SetView():
+                happened = self._set_view(command)
+        if self.view is not before:
+            happened = (*happened, ViewChanged(before, self.view))
+        return happened
+
+    # -- members
+
+    def _settle(self, command: Settle) -> tuple[Happening, ...]:
+        if self.cluster_id:
+            return (Refused(command, f"this cluster is settled as {self.cluster_id}"),)
+        self.cluster_id = command.cluster_id
+        self._enter(Join(command.node, command.disk, command.boot, command.process, command.address))
+        self.view = View(1, (Row(command.node, command.boot, 1, True),))
+        return (Settled(command.cluster_id), Joined(command.node, False))
+
+    def _join(self, command: Join) -> tuple[Happening, ...]:
+        known = self.members.get(command.node)
+        if not self.cluster_id:
+            return (Refused(command, "this cluster is not settled"),)
+        if known and known.disk == command.disk:
+            return self._boot(command)
+        logged = self.boots.get(command.node, 0)
+        if command.boot <= logged:
+            return (Refused(command, f"boot {command.boot} is not above {logged}, which this name has had", logged),)
+        self._remove_row(command.node)
+        self._enter(command)
+        return (Joined(command.node, known is not None),)
+
+    def _enter(self, command: Join) -> None:
+        self.boots[command.node] = command.boot
+        self.members[command.node] = MemberRow(
+            command.node, command.disk, command.boot, command.process, command.address, self.index
+        )
+
+    def _boot(self, command: Boot | Join) -> tuple[Happening, ...]:
+        known = self.members.get(command.node)
+        if known is None:
+            return (Refused(command, "not a member"),)
+        if known.stale:
+            return (Refused(command, "away for too long: it has to join with an empty disk", known.boot),)
+        if known.disk != command.disk:
+            return (Refused(command, f"the member's disk is {known.disk}, not {command.disk}", known.boot),)
+        if command.boot == known.boot and command.process == known.process:
+            if command.address != known.address:
+                self.members[command.node] = msgspec.structs.replace(known, address=command.address)
+            return ()
+        if command.boot <= known.boot:
+            # The disk is a copy of an older one: what this process would remember has happened otherwise.
+            return (Refused(command, f"boot {command.boot} is not above the logged {known.boot}", known.boot),)
+        self._remove_row(command.node)
+        self.boots[command.node] = command.boot
+        self.members[command.node] = msgspec.structs.replace(
+            known, boot=command.boot, process=command.process, address=command.address
+        )
+        return (Booted(command.node, command.boot),)
+
+    def _leave(self, node: str) -> tuple[Happening, ...]:
+        if node not in self.members:
+            return ()
+        if len(self.members) == 1:
+            return (Refused(Leave(node), "the last member cannot leave"),)
+        self._remove_row(node)
+        del self.members[node]
+        return (Left(node),)
+
+    def _stale(self, node: str) -> tuple[Happening, ...]:
+        known = self.members.get(node)
+        if known is None or known.stale:
+            return ()
+        if self.view.row(node) is not None:
+            return (Refused(Stale(node), "it is in the view"),)
+        self.members[node] = msgspec.structs.replace(known, stale=True)
+        return (WentStale(node),)
+
+    # -- the view
+
+    def _remove_row(self, node: str) -> None:
+        self.view = self.view.without(node)
+
+    def _set_view(self, command: SetView) -> tuple[Happening, ...]:
+        if command.after != self.view.id:
+            return (Refused(command, f"made for view {command.after}, the present one is {self.view.id}"),)
+        rows = tuple(sorted(command.rows))
+        names = [row.node for row in rows]
+        wrong = next((name for name, following in pairwise(names) if name == following), None)
+        if wrong is not None:
+            return (Refused(command, f"two rows for {wrong}"),)
+        for row in rows:
+            reason = self._wrong(row)
+            if reason:
+                return (Refused(command, f"row of {row.node}: {reason}"),)
+        if rows != self.view.rows:
+            self.view = View(self.view.id + 1, rows)
+        return ()
+
+    def _wrong(self, row: Row) -> str:
+        """Why the row cannot be in the next view; "" if it can."""
+        member = self.members.get(row.node)
+        if member is None:
+            return "not a member"
+        if member.stale:
+            return "away for too long"
+        if row.boot != member.boot:
+            return f"boot {row.boot}, the logged one is {member.boot}"
+        former = self.view.row(row.node)
+        if former is None:
+            if row.since != self.view.id + 1:
+                return f"since {row.since}, but it enters in view {self.view.id + 1}"
+            return "serving without having joined" if row.serving else ""
+        if row.since != former.since:
+            return f"since {row.since}, but it entered in view {former.since}"
+        return "joining after having served" if former.serving and not row.serving else ""
+
+    # -- snapshots
+
+    def snapshot(self) -> bytes:
+        """All of it, for `restore` on another node or after a restart. Equal memberships give equal bytes."""
+        members = tuple(self.members[node] for node in sorted(self.members))
+        boots = {node: self.boots[node] for node in sorted(self.boots)}
+        return msgspec.msgpack.encode(_State(self.cluster_id, self.index, members, self.view, boots))
+
+    def restore(self, data: bytes) -> None:
+        """Become what `snapshot` wrote. Raises `MalformedCommand` and stays as it was."""
+        try:
+            state = msgspec.msgpack.decode(data, type=_State)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise MalformedCommand(f"snapshot of a membership, {len(data)} bytes: {error}") from error
+        self.cluster_id, self.index, self.view, self.boots = state.cluster_id, state.index, state.view, state.boots
+        self.members = {row.node: row for row in state.members}
+
+
+def peer_of(row: MemberRow) -> str:
+    """The member's Raft peer: a node with a new disk is a new peer, which has no vote to forget."""
+    return f"{row.node}/{row.disk}"
+
+
+def whole(membership: Membership) -> bool:
+    """True if every member is in the view and serves."""
+    return bool(membership.members) and len(membership.view.serving) == len(membership.members)
+
+
+def wanted_voters(membership: Membership) -> tuple[str, ...]:
+    """The peers that should vote, sorted: an odd number, so the youngest of an even one does not (review, hole 21)."""
+    able = sorted((row for row in membership.members.values() if not row.stale), key=lambda row: (row.joined, row.node))
+    odd = able if len(able) % 2 else able[:-1]
+    return tuple(sorted(peer_of(row) for row in odd))

@@ -1,0 +1,76 @@
+"""A node's request for a lease and the leader's answer, as they travel between nodes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from .commands import Count, Name
+
+Natural = Annotated[int, Meta(ge=0)]
+
+
+class MalformedLease(Exception):
+    """Bytes that are no lease request or reply; the text says what is wrong and where."""
+
+
+class LeaseRequest(Struct, array_like=True, frozen=True):
+    """What a node says of itself, at most every heartbeat and only while its loop and its disk go on (review, hole 6).
+
+    `number` counts the requests of this process. `hears`: the peers heard on their data streams. `view`: the id of the
+    view it has applied; `since`: its own row's in that view, 0 without one. `exchanged`: while it is joining, the
+    incarnations `(node, since)` with which it has completed a full exchange since it entered. `full`: its disk is full.
+    """
+
+    node: Name
+    boot: Count
+    process: Name
+    number: Count
+    hears: tuple[str, ...]
+    view: Natural
+    since: Natural
+    exchanged: tuple[tuple[str, int], ...] = ()
+    full: bool = False
+
+
+class LeaseReply(Struct, array_like=True, frozen=True):
+    """A lease for one incarnation, from the moment it sent request `number`.
+
+    `cluster_ms` is the leader's cluster time when it answered (hole 17), `full` the nodes whose disk is full (hole 20).
+    """
+
+    node: Name
+    boot: Count
+    process: Name
+    number: Count
+    since: Count
+    cluster_ms: int
+    full: tuple[str, ...] = ()
+
+
+_encoder = msgspec.msgpack.Encoder()
+_requests = msgspec.msgpack.Decoder(LeaseRequest)
+_replies = msgspec.msgpack.Decoder(LeaseReply)
+
+
+def encode_lease(message: LeaseRequest | LeaseReply) -> bytes:
+    """As it travels."""
+    return _encoder.encode(message)
+
+
+def decode_request(data: bytes) -> LeaseRequest:
+    """Raises `MalformedLease`."""
+    try:
+        return _requests.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise MalformedLease(f"lease request of {len(data)} bytes: {error}") from error
+
+
+def decode_reply(data: bytes) -> LeaseReply:
+    """Raises `MalformedLease`."""
+    try:
+        return _replies.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise MalformedLease(f"lease reply of {len(data)} bytes: {error}") from error
