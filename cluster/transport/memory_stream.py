@@ -1,0 +1,185 @@
+"""A stream within one process: two ends, and what is on its way between them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from .wire import WireEvents
+
+Path = tuple[str, str]
+"""From one host to another."""
+
+Item = tuple[str, bytes, str]
+"""What travels: "frame" or "welcome" with bytes, "close" with a reason."""
+
+
+class Timer(Protocol):
+    """What a loop's `call_later` returns."""
+
+    def cancel(self) -> None:
+        """Do not do it."""
+
+
+class Ways(Protocol):
+    """What a stream needs of the network that it runs over."""
+
+    soon: Callable[[Callable[[], None]], object]
+
+    def send(self, path: Path, step: Callable[[], None]) -> None:
+        """Do `step` when it has come to the end of the path."""
+
+    def over(self, stream: Stream) -> None:
+        """Both ends of the stream are closed."""
+
+
+class Stream:
+    """One dial and what comes of it. It is the `Dialing` of the side that dialled."""
+
+    __slots__ = ("far", "near", "opened", "timer", "ways")
+
+    def __init__(self, ways: Ways, near_host: str, far_host: str, address: str, events: WireEvents) -> None:
+        self.ways = ways
+        self.near = End(self, near_host, address)
+        self.far = End(self, far_host, near_host)
+        self.near.other, self.far.other = self.far, self.near
+        self.near.events = events
+        self.opened = False
+        self.timer: Timer | None = None
+
+    def cancel(self) -> None:
+        """As `Dialing.cancel`."""
+        self.near.close("cancelled by the dialer")
+
+    def near_fails(self, reason: str) -> None:
+        """The dial ends without a wire."""
+        if not self.opened:
+            self.near.lost(reason)
+
+    def broken(self, reason: str) -> None:
+        """Both ends close at once, whatever is on its way."""
+        for end in (self.near, self.far):
+            if not end.dead:
+                end.die()
+                self.ways.soon(lambda end=end: end.tell_closed(reason))  # type: ignore[misc]
+
+    def settle(self) -> None:
+        """Stop the clock of the dial if that has ended; leave the network once nobody uses either end."""
+        if self.timer is not None and (self.opened or self.near.dead):
+            self.timer.cancel()
+        if self.near.dead and (self.far.dead or self.far.events is None):
+            self.ways.over(self)
+
+
+class End:
+    """One end: a `Wire`."""
+
+    __slots__ = (
+        "_handing", "_queue", "_ready", "_transit", "dead", "events", "host", "other", "peer", "queued_bytes",
+        "stream",
+    )  # fmt: skip
+
+    def __init__(self, stream: Stream, host: str, peer: str) -> None:
+        self.stream = stream
+        self.host = host
+        self.peer = peer
+        self.other: End = self
+        self.events: WireEvents | None = None
+        self.dead = False
+        self.queued_bytes = 0
+        self._ready = False
+        self._handing = False
+        self._queue: deque[bytes] = deque()
+        self._transit: deque[Item] = deque()
+
+    # The owner's side
+
+    def send(self, frame: bytes) -> None:
+        """As `Wire.send`."""
+        if self.dead:
+            return
+        self._queue.append(frame)
+        self.queued_bytes += len(frame)
+        if self._ready:
+            self._hand_over_soon()
+
+    def close(self, reason: str) -> None:
+        """As `Wire.close`."""
+        if not self.dead:
+            self._ship(("close", b"", reason))
+            self.die()
+
+    # The network's side
+
+    def welcome(self, welcome: bytes, events: WireEvents) -> None:
+        """The far end is accepted: the welcome goes first, then what was sent meanwhile."""
+        if self.dead:
+            return
+        self.events = events
+        self._ready = True
+        self._ship(("welcome", welcome, ""))
+        if self._queue:
+            self._hand_over_soon()
+
+    def lost(self, reason: str) -> None:
+        """This end closes, its owner is told, and the other end if it can be reached."""
+        if not self.dead:
+            self._ship(("close", b"", reason))
+            self.die()
+            self.tell_closed(reason)
+
+    def die(self) -> None:
+        """No more events but `closed`, nothing more goes out."""
+        self.dead = True
+        self._queue.clear()
+        self.queued_bytes = 0
+        self.stream.settle()
+
+    def tell_closed(self, reason: str) -> None:
+        """The last event, if anybody listens."""
+        events, self.events = self.events, None
+        if events is not None:
+            events.closed(reason)
+
+    def _hand_over_soon(self) -> None:
+        if not self._handing:
+            self._handing = True
+            self.stream.ways.soon(self._hand_over)
+
+    def _hand_over(self) -> None:
+        self._handing = False
+        if self.dead or self.events is None:
+            return
+        while self._queue:
+            self._ship(("frame", self._queue.popleft(), ""))
+        self.queued_bytes = 0
+        self.events.drained()
+
+    def _ship(self, item: Item) -> None:
+        # The step takes whatever is first in transit, so that a path whose delay shrinks does not reorder a stream.
+        self._transit.append(item)
+        self.stream.ways.send((self.host, self.other.host), self._arrives)
+
+    def _arrives(self) -> None:
+        self.other.take(self._transit.popleft())
+
+    def take(self, item: Item) -> None:
+        """Something comes in from the other end."""
+        kind, data, reason = item
+        if self.dead or self.events is None:
+            return
+        if kind == "close":
+            self.die()
+            self.tell_closed(reason)
+            return
+        try:
+            if kind == "welcome":
+                self.stream.opened = self._ready = True
+                self.stream.settle()
+                self.events.opened(self, data)
+            else:
+                self.events.received(data)
+        except Exception as error:
+            self.lost(f"error in the receiver: {error!r}")
+            raise

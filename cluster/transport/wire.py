@@ -1,0 +1,117 @@
+r"""The port to the other nodes: streams of frames, and single calls. What every transport promises, and no more.
+
+A *wire* is one end of one bidirectional stream. Frames arrive whole, once and in order, or the wire closes; a frame
+that was sent before a close may have arrived or not. The side that dials sends a *hello*, the side that is dialled
+answers with a *welcome* or refuses; both belong to the opening and are not frames. All calls and all events are on the
+thread of one loop; no event comes out of a call of `send`, `close`, `cancel` or `dial`, it always comes later.
+
+    dial --- opened -+- received, drained ... -+- closed(reason)        each of opened and closed at most once
+         \- closed(reason)                     \- (own close: silence)  nothing at all after an own close or cancel
+
+A peer that is dead, stopped or cut off is noticed by the transport within `NOTICE_S`, also when nobody sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+NOTICE_S = 2.0
+"""A peer that does not answer the transport's own pings for so long (seconds) is gone: both ends of the wire close."""
+
+DIAL_S = 2.0
+"""A dial without an answer ends with `closed` after so many seconds."""
+
+MAX_FRAME = 64 << 20
+"""The largest frame, hello, welcome, request or answer in bytes (default of incoming_clustering_buffer_size)."""
+
+
+class TransportError(Exception):
+    """An address cannot be served, or certificates cannot be used. The text says which and why."""
+
+
+class CallFailed(Exception):
+    """A call was not answered: the text is the reason, the handler's own or the transport's.
+
+    A handler raises it to refuse a call; the caller gets the same text.
+    """
+
+
+class Wire(Protocol):
+    """One end of one open stream."""
+
+    @property
+    def peer(self) -> str:
+        """The other end, for logs."""
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes given to `send` that the network has not taken yet."""
+
+    def send(self, frame: bytes) -> None:
+        """Queue a frame of at most `MAX_FRAME` bytes; at most one write is in flight. Nothing happens after a close."""
+
+    def close(self, reason: str) -> None:
+        """End the stream; what is queued is dropped. The other end gets `closed`, with the reason if it can be told."""
+
+
+class WireEvents(Protocol):
+    """What happens to a wire. The side that was dialled gets no `opened`: its `accept` is that."""
+
+    def opened(self, wire: Wire, welcome: bytes) -> None:
+        """The other side accepted the hello."""
+
+    def received(self, frame: bytes) -> None:
+        """One frame, as it was sent. If this raises, the wire is closed and the error reported to the loop."""
+
+    def drained(self) -> None:
+        """All that was queued has been handed to the network."""
+
+    def closed(self, reason: str) -> None:
+        """The wire is closed, or never opened: refused, not reachable, lost. Nothing follows."""
+
+
+class Dialing(Protocol):
+    """A dial that has begun."""
+
+    def cancel(self) -> None:
+        """Give up, or close the wire that came of it. No event follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The answer to a hello: what goes back, and who hears of the wire from now on."""
+
+    welcome: bytes
+    events: WireEvents
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The answer to a hello that is not wanted. The dialer's `closed` gets this text."""
+
+    reason: str
+
+
+Accept = Callable[[bytes, Wire], Accepted | Refused]
+"""Decides on a hello. The wire may be used at once: what is sent on it goes after the welcome."""
+
+Calls = Callable[[str, bytes], Awaitable[bytes]]
+"""Answers a call (method, request); raises `CallFailed` to refuse it."""
+
+
+class Transport(Protocol):
+    """What a node can do to the others."""
+
+    def dial(self, address: str, hello: bytes, events: WireEvents) -> Dialing:
+        """Open a stream to an address; `events.opened` or `events.closed` tells how it went, within `DIAL_S`."""
+
+    async def serve(self, address: str, accept: Accept, calls: Calls | None = None) -> str:
+        """Listen on `host:port` (port 0: any free one) and return the bound address. Raises `TransportError`."""
+
+    async def call(self, address: str, method: str, request: bytes, timeout_s: float) -> bytes:
+        """Ask once. Raises `CallFailed`: refused, not reachable, or no answer within `timeout_s`."""
+
+    async def close(self) -> None:
+        """Close all wires, dials and servers of this transport, without events. The others see their ends close."""

@@ -1,0 +1,290 @@
+"""The contract of a transport, on both: gRPC (asyncio and uvloop) and memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import uvloop
+
+from strogoff.cluster.transport.grpc_wire import GrpcTransport
+from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
+from strogoff.cluster.transport.wire import CallFailed, Transport, TransportError
+
+from .listening import Place, Recorder
+
+Body = Callable[["Two"], Awaitable[None]]
+
+
+class Two:
+    """Two nodes: `there` serves, `here` dials."""
+
+    def __init__(self, here: Transport, there: Transport, host: str) -> None:
+        self.here = here
+        self.there = there
+        self.any = f"{host}:0"
+        self.place = Place(there)
+
+    async def joined(self, hello: bytes = b"me") -> tuple[Recorder, Recorder]:
+        """One open stream: the recorders of its two ends."""
+        if not self.place.address:
+            await self.place.open(self.any)
+        mine = Recorder()
+        self.here.dial(self.place.address, hello, mine)
+        await mine.until("opened")
+        return mine, await self.place.comes(len(self.place.accepted) or 1)
+
+
+@pytest.fixture(params=["memory", "grpc", "grpc-uvloop"])
+def run(request: pytest.FixtureRequest) -> Callable[[Body], None]:
+    """Runs a test body on a transport, and demands that nothing is left running and the loop has no complaint."""
+    kind = request.param
+
+    def run(body: Body) -> None:
+        complaints: list[dict[str, Any]] = []
+
+        async def main() -> None:
+            loop = asyncio.get_running_loop()
+            loop.set_exception_handler(lambda _, context: complaints.append(context))
+            here: Transport
+            there: Transport
+            if kind == "memory":
+                network = memory_network(dial_s=0.5)
+                here, there = AsyncioMemoryTransport(network, "here"), AsyncioMemoryTransport(network, "there")
+            else:
+                here, there = GrpcTransport(), GrpcTransport()
+            two = Two(here, there, "there" if kind == "memory" else "127.0.0.1")
+            try:
+                async with asyncio.timeout(20):
+                    await body(two)
+            finally:
+                await here.close()
+                await there.close()
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+            assert [str(context.get("exception")) for context in complaints] == getattr(two, "complaints", [])
+
+        factory = uvloop.new_event_loop if kind.endswith("uvloop") else None
+        with asyncio.Runner(loop_factory=factory, debug=True) as runner:
+            runner.run(main())
+
+    return run
+
+
+def test_hello_welcome_frames_both_ways(run: Callable[[Body], None]) -> None:
+    """The welcome is first, also before what the acceptor sent while it accepted; frames are whole and in order."""
+
+    async def body(two: Two) -> None:
+        two.place.early = b"early"
+        mine, theirs = await two.joined()
+        frames = [bytes([number % 256]) * (number * 7 % 5000) for number in range(300)]
+        assert mine.wire is not None and theirs.wire is not None
+        for frame in frames:
+            mine.wire.send(frame)
+            theirs.wire.send(frame)
+        assert await theirs.until("received", 300) == frames
+        assert await mine.until("received", 301) == [b"early", *frames]
+        assert mine.seen[0] == ("opened", b"welcome to me")
+        assert theirs.all("opened") == []
+        assert mine.wire.peer and theirs.wire.peer
+
+    run(body)
+
+
+def test_drained_tells_when_the_next_may_go(run: Callable[[Body], None]) -> None:
+    """What is given while a write is in flight queues; `drained` comes when all of it is gone, never within `send`."""
+
+    async def body(two: Two) -> None:
+        mine, theirs = await two.joined()
+        assert mine.wire is not None
+        mine.wire.send(b"a" * 1000)
+        mine.wire.send(b"b" * 1000)
+        assert mine.wire.queued_bytes == 2000 and mine.all("drained") == []
+        await mine.until("drained")
+        assert mine.wire.queued_bytes == 0
+        mine.wire.send(b"c")
+        await mine.until("drained", 2)
+        assert [len(frame) for frame in await theirs.until("received", 3)] == [1000, 1000, 1]
+
+    run(body)
+
+
+def test_a_large_frame(run: Callable[[Body], None]) -> None:
+    """48 MiB arrive whole."""
+
+    async def body(two: Two) -> None:
+        mine, theirs = await two.joined()
+        assert mine.wire is not None
+        mine.wire.send(b"x" * (48 << 20))
+        (frame,) = await theirs.until("received")
+        assert len(frame) == 48 << 20
+
+    run(body)
+
+
+def test_refused(run: Callable[[Body], None]) -> None:
+    """The dialer learns the reason, and nothing else happens."""
+
+    async def body(two: Two) -> None:
+        await two.place.open(two.any)
+        mine = Recorder()
+        two.here.dial(two.place.address, b"no", mine)
+        await mine.until("closed")
+        assert mine.seen == [("closed", "not a member of this cluster")]
+        assert two.place.accepted == []
+
+    run(body)
+
+
+def test_nobody_there(run: Callable[[Body], None]) -> None:
+    """A dial to an address where nobody listens ends with a reason; so does a call."""
+
+    async def body(two: Two) -> None:
+        address = await two.place.open(two.any)
+        await two.there.close()
+        mine = Recorder()
+        two.here.dial(address, b"me", mine)
+        (reason,) = await mine.until("closed")
+        assert "connect" in reason
+        with pytest.raises(CallFailed, match="connect"):
+            await two.here.call(address, "join", b"", 5)
+
+    run(body)
+
+
+@pytest.mark.parametrize("closer", ["dialer", "acceptor"])
+def test_close(run: Callable[[Body], None], closer: str) -> None:
+    """The other end is told, the own end hears nothing more, and what is sent after it is nothing."""
+
+    async def body(two: Two) -> None:
+        mine, theirs = await two.joined()
+        closing, other = (mine, theirs) if closer == "dialer" else (theirs, mine)
+        assert closing.wire is not None
+        closing.wire.close("enough of this")
+        before = list(closing.seen)
+        closing.wire.send(b"too late")
+        closing.wire.close("again")
+        (reason,) = await other.until("closed")
+        if closer == "acceptor":
+            assert reason == "enough of this"
+        again, _ = await two.joined(b"again")
+        assert again.seen == [("opened", b"welcome to again")]
+        assert closing.seen == before
+        assert other.all("received") == [] and other.all("closed") == [reason]
+
+    run(body)
+
+
+def test_cancel_a_dial(run: Callable[[Body], None]) -> None:
+    """No event follows, whether it was cancelled at once or when the wire was open."""
+
+    async def body(two: Two) -> None:
+        await two.place.open(two.any)
+        at_once = Recorder()
+        two.here.dial(two.place.address, b"at once", at_once).cancel()
+        opened = Recorder()
+        dialing = two.here.dial(two.place.address, b"opened", opened)
+        await opened.until("opened")
+        theirs = two.place.accepted[-1]
+        dialing.cancel()
+        await theirs.until("closed")
+        assert at_once.seen == []
+        assert opened.seen == [("opened", b"welcome to opened")]
+
+    run(body)
+
+
+def test_the_transport_ends(run: Callable[[Body], None]) -> None:
+    """Closing a transport closes the other ends of its wires, dialled and accepted, without events of its own."""
+
+    async def body(two: Two) -> None:
+        mine, theirs = await two.joined()
+        other = Place(two.here)
+        await other.open(two.any)
+        dialled = Recorder()
+        two.there.dial(other.address, b"back", dialled)
+        await dialled.until("opened")
+        await two.there.close()
+        await mine.until("closed")
+        await (await other.comes()).until("closed")
+        assert theirs.all("closed") == [] and dialled.all("closed") == []
+
+    run(body)
+
+
+def test_an_error_in_the_receiver(run: Callable[[Body], None]) -> None:
+    """Closes that wire, tells both ends, and is reported to the loop; other wires go on."""
+
+    async def body(two: Two) -> None:
+        two.complaints = ["boom"]  # type: ignore[attr-defined]
+        mine, theirs = await two.joined()
+        other, _ = await two.joined(b"other")
+
+        def explode(_wire: Any, _frame: bytes) -> None:
+            raise ZeroDivisionError("boom")
+
+        theirs._on_frame = explode
+        assert mine.wire is not None and other.wire is not None
+        mine.wire.send(b"x")
+        assert "boom" in (await mine.until("closed"))[0]
+        assert "boom" in (await theirs.until("closed"))[0]
+        other.wire.send(b"y")
+        assert await two.place.accepted[1].until("received") == [b"y"]
+
+    run(body)
+
+
+def test_calls(run: Callable[[Body], None]) -> None:
+    """An answer, a refusal, no handler, no answer in time."""
+
+    async def body(two: Two) -> None:
+        never = asyncio.Event()
+
+        async def calls(method: str, request: bytes) -> bytes:
+            if method == "refuse":
+                raise CallFailed("this node has sessions of its own")
+            if method == "hang":
+                await never.wait()
+            return method.encode() + b":" + request
+
+        address = await two.place.open(two.any, calls)
+        assert await two.here.call(address, "join", b"\x00x", 5) == b"join:\x00x"
+        with pytest.raises(CallFailed, match=r"^this node has sessions of its own$"):
+            await two.here.call(address, "refuse", b"", 5)
+        with pytest.raises(CallFailed, match=r"no answer from .* in 0.3 s"):
+            await two.here.call(address, "hang", b"", 0.3)
+        deaf = await Place(two.here).open(two.any)
+        with pytest.raises(CallFailed, match="answers no calls"):
+            await two.there.call(deaf, "join", b"", 5)
+
+    run(body)
+
+
+def test_an_address_in_use(run: Callable[[Body], None]) -> None:
+    """A clear error that names it."""
+
+    async def body(two: Two) -> None:
+        address = await two.place.open(two.any)
+        with pytest.raises(TransportError, match=f"cannot listen on {address}"):
+            await Place(two.here).open(address)
+
+    run(body)
+
+
+def test_many_at_once(run: Callable[[Body], None]) -> None:
+    """Twenty streams both ways between the same two: none mixes with another."""
+
+    async def body(two: Two) -> None:
+        await two.place.open(two.any)
+        mine = [Recorder() for _ in range(20)]
+        for number, recorder in enumerate(mine):
+            two.here.dial(two.place.address, b"%d" % number, recorder)
+        for number, recorder in enumerate(mine):
+            assert await recorder.until("opened") == [b"welcome to %d" % number]
+            assert recorder.wire is not None
+            recorder.wire.send(b"frame of %d" % number)
+        received = sorted([(await recorder.until("received"))[0] for recorder in two.place.accepted])
+        assert received == sorted(b"frame of %d" % number for number in range(20))
+
+    run(body)
