@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from .remote import RemoteMembers, RemoteTarget
+from .remote_table import NOWHERE, RemoteMatch
 from .shared import SharedGroup
 from .subscriptions import Subscription, SubscriptionTable
 
@@ -43,12 +45,12 @@ class Plan(msgspec.Struct):
 
     targets: tuple[Target, ...]
     groups: tuple[SharedGroup, ...] = ()
-    remote: tuple[str, ...] = ()
+    remote: tuple[RemoteTarget, ...] = ()
 
     @property
     def weight(self) -> int:
         """How much it holds on to, in targets."""
-        return len(self.targets) + len(self.remote) + sum([len(group.members) for group in self.groups])
+        return len(self.targets) + len(self.remote) + sum([group.size for group in self.groups])
 
 
 def merge(subscriptions: list[Subscription]) -> Target:
@@ -72,8 +74,11 @@ def merge(subscriptions: list[Subscription]) -> Target:
     return target
 
 
-def make_plan(matched: list[Subscription], remote: tuple[str, ...] = ()) -> Plan:
-    """The plan for a topic that these subscriptions match, in their order."""
+def make_plan(matched: list[Subscription], remote: RemoteMatch = NOWHERE) -> Plan:
+    """The plan for a topic that these subscriptions match, in their order, and on other nodes these.
+
+    A shared subscription with members on other nodes alone is a group as well.
+    """
     alone: dict[Any, Subscription] = {}
     overlapping: dict[Any, list[Subscription]] = {}
     groups: dict[tuple[str, str], list[Subscription]] = {}
@@ -86,8 +91,25 @@ def make_plan(matched: list[Subscription], remote: tuple[str, ...] = ()) -> Plan
         targets = tuple([merge(overlapping.get(session) or [first]) for session, first in alone.items()])
     else:
         targets = tuple([_single(each) for each in alone.values()])
-    shared = tuple([SharedGroup(group, text, tuple(members)) for (group, text), members in groups.items()])
-    return Plan(targets, shared, remote)
+    shared = [SharedGroup(group, text, tuple(members)) for (group, text), members in groups.items()]
+    if remote.groups or remote.away:
+        shared = _with_remote(shared, remote)
+    return Plan(targets, tuple(shared), remote.plain)
+
+
+def _with_remote(groups: list[SharedGroup], remote: RemoteMatch) -> list[SharedGroup]:
+    """The groups with their members on other nodes, and the groups that have members only there."""
+    by_name = {(each.group, each.filter): each for each in groups}
+    for each in remote.groups:
+        _group(by_name, each).remote += (each,)
+    for each in remote.away:
+        _group(by_name, each).away += (each,)
+    return list(by_name.values())
+
+
+def _group(by_name: dict[tuple[str, str], SharedGroup], members: RemoteMembers) -> SharedGroup:
+    name = members.group, members.filter
+    return by_name.get(name) or by_name.setdefault(name, SharedGroup(*name, ()))
 
 
 def _single(each: Subscription) -> Target:
@@ -103,8 +125,8 @@ def _single(each: Subscription) -> Target:
     )
 
 
-def _no_nodes(topic: str) -> tuple[str, ...]:
-    return ()
+def _no_nodes(topic: str) -> RemoteMatch:
+    return NOWHERE
 
 
 class PlanCache:
@@ -112,8 +134,8 @@ class PlanCache:
 
     `plans` is the same dict for good, so the router may hold it: `plans.get(topic) or cache.build(topic)`. At most
     `limit` plans are kept, with at most `max_targets` targets in all unless a single plan has more; the oldest go
-    first. `remote` is the port for the nodes that have subscribers for a topic; who changes its answer calls
-    `invalidate` with the filter. A session's `queue` stays the same object as long as the session subscribes.
+    first. `remote` is the port for what other nodes have for a topic (`Routes.match`); who changes its answer
+    calls `invalidate` with the filter. A session's `queue` stays the same object as long as the session subscribes.
     """
 
     def __init__(
@@ -121,7 +143,7 @@ class PlanCache:
         table: SubscriptionTable,
         limit: int = 100_000,
         max_targets: int = 1_000_000,
-        remote: Callable[[str], tuple[str, ...]] = _no_nodes,
+        remote: Callable[[str], RemoteMatch] = _no_nodes,
     ) -> None:
         self.plans: dict[str, Plan] = {}
         self._table = table

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from strogoff.broker.plans import Plan, PlanCache, Target, make_plan, merge
+from strogoff.broker.remote import RemoteMembers, RemoteTarget
+from strogoff.broker.remote_table import NOWHERE, RemoteMatch
 from strogoff.broker.subscriptions import Subscription, SubscriptionTable
 from strogoff.mqtt.topics import matches
 
@@ -230,12 +232,28 @@ def test_one_plan_may_be_larger_than_all_that_is_allowed() -> None:
 
 
 def test_nodes_come_from_their_port() -> None:
-    nodes = {"a": ("n2",)}
+    two, three = RemoteTarget("n2", True, False), RemoteTarget("n3", False, True)
+    nodes = {"a": RemoteMatch((two,), ())}
     table = SubscriptionTable()
-    cache = PlanCache(table, remote=lambda topic: nodes.get(topic, ()))
-    assert cache.build("a").remote == ("n2",)
+    cache = PlanCache(table, remote=lambda topic: nodes.get(topic, NOWHERE))
+    assert cache.build("a").remote == (two,)
     assert cache.build("b").remote == ()
-    nodes["b"] = ("n3",)
+    nodes["b"] = RemoteMatch((three,), ())
     cache.invalidate("b")
-    assert (cache.plans.get("b") or cache.build("b")).remote == ("n3",)
+    assert (cache.plans.get("b") or cache.build("b")).remote == (three,)
     assert cache.targets == 2
+
+
+def test_a_group_has_members_on_several_nodes() -> None:
+    """And is one where all of them are elsewhere; share name and filter together say which it is (4.8.2)."""
+    session = Subscriber("one", object())
+    held = [make(session, "a/b", "g"), make(session, "a/+", "g")]
+    two, three = RemoteMembers("g", "a/b", "n2", 1, 0), RemoteMembers("g", "a/b", "n3", 2, 0)
+    other, away = RemoteMembers("h", "a/b", "n2", 1, 0), RemoteMembers("g", "a/+", "n4", 0, 1)
+    plan = make_plan(held, RemoteMatch((), (two, three, other), (away,)))
+    assert [(group.text, len(group.members), group.remote, group.away) for group in plan.groups] == [
+        ("$share/g/a/b", 1, (two, three), ()),
+        ("$share/g/a/+", 1, (), (away,)),
+        ("$share/h/a/b", 0, (other,), ()),
+    ]
+    assert plan.weight == 6

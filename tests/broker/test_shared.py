@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strogoff.broker.message import Message, Origin
-from strogoff.broker.shared import POLICIES, Progress, SharedGroup, choose, redistribute
+from strogoff.broker.remote import RemoteMembers
+from strogoff.broker.shared import POLICIES, Chosen, Progress, SharedGroup, choose, redistribute
 from strogoff.broker.subscriptions import Subscription
 
 ORIGIN = Origin("n1", 1)
@@ -24,7 +25,7 @@ class Queue(msgspec.Struct):
 
 
 class Member(msgspec.Struct, eq=False):
-    """What is asked of a session."""
+    """What is asked of a session; one that is not local is alone on a node of its name."""
 
     client_id: str
     online: bool = True
@@ -34,21 +35,27 @@ class Member(msgspec.Struct, eq=False):
 
 
 def group_of(*members: Member, qos: int = 1) -> SharedGroup:
-    held = [Subscription(member, "a/+", "g", qos, False, False, 0, 0) for member in members]
-    return SharedGroup("g", "a/+", tuple(held))
+    held = [Subscription(member, "a/+", "g", qos, False, False, 0, 0) for member in members if member.local]
+    remote = [
+        RemoteMembers("g", "a/+", member.client_id, int(member.online), int(not member.online and member.durable))
+        for member in members
+        if not member.local
+    ]
+    return SharedGroup("g", "a/+", tuple(held), tuple(remote))
 
 
 def message(qos: int = 1) -> Message:
     return Message("", "a/b", b"x", qos, False, None, 0, "publisher", ORIGIN, 1)
 
 
-def is_local(member: Subscription) -> bool:
-    return bool(member.session.local)
+def name_of(member: Chosen) -> str:
+    if isinstance(member, RemoteMembers):
+        return member.node
+    return str(member.session.client_id) if member else ""
 
 
 def chosen(group: SharedGroup, policy: str, seed: int = 1, qos: int = 1, exclude: tuple[Member, ...] = ()) -> str:
-    member = choose(group, message(qos), policy, Random(seed), exclude, is_local)
-    return member.session.client_id if member else ""
+    return name_of(choose(group, message(qos), policy, Random(seed), exclude))
 
 
 MEMBERS = st.lists(st.builds(Member, st.uuids().map(str), st.booleans(), st.booleans(), st.booleans()), max_size=8)
@@ -79,25 +86,70 @@ def test_the_choice_follows_the_policy(members: list[Member], policy: str, qos: 
 
 @given(MEMBERS, st.sampled_from(sorted(POLICIES)), st.integers(0, 2), st.data())
 def test_the_excluded_are_not_chosen(members: list[Member], policy: str, qos: int, data: st.DataObject) -> None:
-    excluded = tuple(data.draw(st.lists(st.sampled_from(members), unique_by=id))) if members else ()
+    here = [member for member in members if member.local]
+    excluded = tuple(data.draw(st.lists(st.sampled_from(here), unique_by=id))) if here else ()
     rest = [member for member in members if member not in excluded]
     wanted = acceptable(rest, policy, qos)
     name = chosen(group_of(*members), policy, 3, qos, excluded)
     assert name in wanted if wanted else name == ""
 
 
+def counts_of(group: SharedGroup, policy: str, rounds: int, qos: int = 1) -> Counter[str]:
+    rng = Random(7)
+    return Counter(name_of(choose(group, message(qos), policy, rng)) for _ in range(rounds))
+
+
+def assert_fair(counts: Counter[str], weights: dict[str, int]) -> None:
+    rounds, total = counts.total(), sum(weights.values())
+    assert sorted(counts) == sorted(name for name, weight in weights.items() if weight)
+    for name, count in counts.items():
+        expected = rounds * weights[name] / total
+        assert abs(count - expected) < 0.15 * expected, (name, count, expected)
+
+
 @pytest.mark.parametrize("size", [2, 5, 12])
-def test_every_member_of_the_first_tier_has_the_same_chance(size: int) -> None:
+@pytest.mark.parametrize("elsewhere", [(), (1,), (3, 7)])
+def test_every_member_of_the_first_tier_has_the_same_chance(size: int, elsewhere: tuple[int, ...]) -> None:
+    """Wherever it is: a node is drawn as often as it has members that are online."""
     members = [Member(str(number), online=number % 3 != 1) for number in range(size)]
-    group, rng, rounds = group_of(*members), Random(7), 6000
-    counts: Counter[str] = Counter()
-    for _ in range(rounds):
-        member = choose(group, message(), "random", rng)
-        assert member is not None
-        counts[member.session.client_id] += 1
-    online = [member.client_id for member in members if member.online]
-    assert sorted(counts) == sorted(online)
-    assert all(abs(count - rounds / len(online)) < 0.2 * rounds / len(online) for count in counts.values())
+    group = group_of(*members)
+    group.remote = tuple([RemoteMembers("g", "a/+", f"n{online}", online, 5) for online in elsewhere])
+    weights = {member.client_id: 1 for member in members if member.online} | {f"n{each}": each for each in elsewhere}
+    assert_fair(counts_of(group, "random", 12_000), weights)
+
+
+@pytest.mark.parametrize("policy", ["random", "prefer_local", "prefer_online_before_local"])
+def test_members_elsewhere_have_the_same_chance_among_themselves(policy: str) -> None:
+    """Nobody here is online, and those who are away elsewhere do not count while somebody is there."""
+    here = [Member(str(number), online=False) for number in range(6)]
+    group = group_of(*here)
+    group.remote = (RemoteMembers("g", "a/+", "n2", 2, 9), RemoteMembers("g", "a/+", "n3", 6, 0))
+    assert_fair(counts_of(group, policy, 4000), {"n2": 2, "n3": 6})
+    group.remote = (RemoteMembers("g", "a/+", "n2", 0, 2), RemoteMembers("g", "a/+", "n3", 0, 4))
+    away = {member.client_id: 1 for member in here}
+    weights = {
+        "random": away | {"n2": 2, "n3": 4},
+        "prefer_local": away,
+        "prefer_online_before_local": {"n2": 2, "n3": 4},
+    }
+    assert_fair(counts_of(group, policy, 8000), weights[policy])
+    assert set(counts_of(group, policy, 100, qos=0)) == {""}
+
+
+def test_nodes_that_left_the_view_are_asked_last() -> None:
+    """Their sessions that last keep the message only if nobody else can take it."""
+    away = (RemoteMembers("g", "a/+", "n2", 0, 1), RemoteMembers("g", "a/+", "n3", 0, 3))
+    group = group_of(Member("one", online=False))
+    group.away = away
+    assert chosen(group, "prefer_online_before_local") == "one"
+    group = SharedGroup("g", "a/+", (), (), away)
+    assert_fair(counts_of(group, "random", 4000), {"n2": 1, "n3": 3})
+    assert chosen(group, "random", qos=0) == ""
+    assert chosen(group, "local_only") == ""
+    assert choose(group, message(), "random", Random(1), online_only=True) is None
+    group.remote = (RemoteMembers("g", "a/+", "n4", 0, 1),)
+    assert chosen(group, "random") == "n4"
+    assert group.size == 3
 
 
 def test_a_message_is_not_bound_to_an_offline_member_while_another_is_online() -> None:
@@ -128,8 +180,7 @@ def test_an_offline_member_must_be_able_to_hold_the_message() -> None:
 def handed(
     group: SharedGroup, leaving: Member, progress: Progress, qos: int = 1, ended: bool = True, policy: str = "random"
 ) -> str:
-    member = redistribute(group, message(2), progress, qos, leaving, ended, policy, Random(1), is_local)
-    return member.session.client_id if member else ""
+    return name_of(redistribute(group, message(2), progress, qos, leaving, ended, policy, Random(1)))
 
 
 def test_messages_of_a_member_that_is_gone_for_good() -> None:
@@ -160,6 +211,19 @@ def test_a_member_that_may_come_back_keeps_its_messages_unless_another_is_online
     assert handed(group_of(leaving, away, present), leaving, Progress.QUEUED, ended=False) == "present"
     assert handed(group_of(leaving, away, present), leaving, Progress.SENT, 1, ended=False) == "present"
     assert handed(group_of(leaving, away, present), leaving, Progress.SENT, 2, ended=False) == ""
+
+
+def test_messages_of_a_member_that_goes_stay_here_if_the_policy_says_so() -> None:
+    """Else each member of the cluster has its chance; one that may come back keeps them unless somebody is online."""
+    leaving = Member("leaving", online=False)
+    group = group_of(leaving, Member("near"), Member("far", local=False))
+    assert handed(group, leaving, Progress.QUEUED, policy="prefer_local") == "near"
+    group = group_of(leaving, Member("near", online=False), Member("far", local=False))
+    assert handed(group, leaving, Progress.QUEUED, policy="prefer_local", ended=False) == "far"
+    assert handed(group, leaving, Progress.QUEUED, policy="local_only") == "near"
+    group = group_of(leaving, Member("far", online=False, local=False))
+    assert handed(group, leaving, Progress.QUEUED, ended=False) == ""
+    assert handed(group, leaving, Progress.QUEUED, ended=True) == "far"
 
 
 def test_the_text_of_a_group_is_what_its_members_subscribed_to() -> None:

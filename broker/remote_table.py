@@ -1,0 +1,227 @@
+"""Which filters have subscribers on which other nodes, for one mountpoint (architecture 4, item 5).
+
+A node with a million filters costs every other node a million routes, so a route is an entry of a dict and nothing
+else: its value is shared by all routes of that node with the same flags. Filters with wildcards stand in a tree too.
+
+Measured with tracemalloc for 1,000,000 routes of one node to filters of 26 characters (CPython 3.11, the text
+included): 117 bytes per route where the filters have no wildcard, 168 where all have one; each further node with the
+same filters adds 82. A shared route takes 230 bytes. A match without wildcard filters in the table takes 1.3 us, with
+a million of them 3.8 us, both with one route found; 0.4 us if there is none and no wildcards.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from .level_tree import LevelTree
+from .remote import RemoteMembers, RemoteTarget
+
+
+class RemoteMatch(NamedTuple):
+    """What other nodes have for a topic: each node once in `plain`, each group once per node in `groups`.
+
+    `away` are members on nodes whose incarnation is not in the view: nobody there is online, but sessions that last
+    can be given a message when nobody else is left, if it waits for them (review, hole 7).
+    """
+
+    plain: tuple[RemoteTarget, ...]
+    groups: tuple[RemoteMembers, ...]
+    away: tuple[RemoteMembers, ...] = ()
+
+
+NOWHERE = RemoteMatch((), ())
+"""No other node has a subscriber."""
+
+
+class Peer(msgspec.Struct, eq=False):
+    """Another node, as its routes see it. The numbers are ids of views, as in `Incarnation.since`.
+
+    Of an incarnation up to `dead` only what lasts counts, of one up to `gone` nothing. Routes that came from such
+    incarnations stop counting at once, whatever their number; `RemoteTable.sweep` takes them away later.
+    """
+
+    node: str
+    absent: bool = False
+    dead: int = -1
+    gone: int = -1
+
+
+class Route(msgspec.Struct, eq=False, frozen=True, gc=False):
+    """What a node says of a filter: `live` clean sessions, `durable` ones. One object for all filters it fits."""
+
+    peer: Peer
+    since: int
+    live: bool
+    durable: bool
+
+    @property
+    def dead(self) -> bool:
+        """It does not count any more, and never will again."""
+        return self.since <= self.peer.gone or (self.since <= self.peer.dead and not self.durable)
+
+
+class SharedRoute(msgspec.Struct, eq=False, frozen=True, gc=False):
+    """What a node says of its members of a group: `lasting` of those online would hold if they were not."""
+
+    peer: Peer
+    since: int
+    group: str
+    online: int
+    holding: int
+    lasting: int
+
+    @property
+    def dead(self) -> bool:
+        """It does not count any more, and never will again."""
+        return self.since <= self.peer.gone or (self.since <= self.peer.dead and not self.holding + self.lasting)
+
+
+class RemoteTable:
+    """The routes of the other nodes in one mountpoint. Filters stand without `$share/GROUP/`."""
+
+    def __init__(self) -> None:
+        self._plain: dict[str, Route | tuple[Route, ...]] = {}  # in the order in which they came
+        self._shared: dict[str, SharedRoute | dict[tuple[str, str], SharedRoute]] = {}
+        self._wild = LevelTree()
+
+    def __len__(self) -> int:
+        """Filters that somebody elsewhere has subscribed to, shared and ordinary ones counted apart."""
+        return len(self._plain) + len(self._shared)
+
+    def texts(self) -> list[str]:
+        """All filters, one that has ordinary and shared routes twice."""
+        return [*self._plain, *self._shared]
+
+    # -- changes
+
+    def set(self, text: str, route: Route) -> None:
+        """Take in the route of a node to a filter, in place of an earlier one."""
+        held = self._plain.get(text)
+        if held is None:
+            self._enlist(text)
+            self._plain[text] = route
+        elif isinstance(held, tuple):
+            self._plain[text] = (*[each for each in held if each.peer is not route.peer], route)
+        else:
+            self._plain[text] = route if held.peer is route.peer else (held, route)
+
+    def set_shared(self, text: str, route: SharedRoute) -> None:
+        """Take in what a node says of its members of a group, in place of what it said before."""
+        held = self._shared.get(text)
+        if held is None:
+            self._enlist(text)
+            self._shared[text] = route
+        elif isinstance(held, dict):
+            held[_key(route)] = route
+        else:
+            self._shared[text] = route if _key(held) == _key(route) else {_key(held): held, _key(route): route}
+
+    def get(self, text: str, node: str, group: str | None) -> Route | SharedRoute | None:
+        """What a node has said of a filter, or of a group of that filter."""
+        if group is None:
+            for each in _routes(self._plain.get(text)):
+                if each.peer.node == node:
+                    return each
+            return None
+        held = self._shared.get(text)
+        if isinstance(held, dict):
+            return held.get((group, node))
+        return held if held is not None and _key(held) == (group, node) else None
+
+    def discard(self, text: str, node: str, group: str | None) -> bool:
+        """Drop a route; False if there was none."""
+        if self.get(text, node, group) is None:
+            return False
+        if group is None:
+            self._keep(text, [each for each in _routes(self._plain[text]) if each.peer.node != node])
+        else:
+            shared = _shared_routes(self._shared[text])
+            self._keep_shared(text, [each for each in shared if _key(each) != (group, node)])
+        return True
+
+    def sweep(self, text: str) -> None:
+        """Take away the dead routes to a filter."""
+        routes = _routes(self._plain.get(text))
+        if any(each.dead for each in routes):
+            self._keep(text, [each for each in routes if not each.dead])
+        shared = _shared_routes(self._shared.get(text))
+        if any(each.dead for each in shared):
+            self._keep_shared(text, [each for each in shared if not each.dead])
+
+    def _keep(self, text: str, routes: list[Route]) -> None:
+        if routes:
+            self._plain[text] = routes[0] if len(routes) == 1 else tuple(routes)
+        else:
+            del self._plain[text]
+            self._delist(text)
+
+    def _keep_shared(self, text: str, routes: list[SharedRoute]) -> None:
+        if routes:
+            self._shared[text] = routes[0] if len(routes) == 1 else {_key(each): each for each in routes}
+        else:
+            del self._shared[text]
+            self._delist(text)
+
+    def _enlist(self, text: str) -> None:
+        if ("+" in text or "#" in text) and text not in self._plain and text not in self._shared:
+            self._wild.add(text)
+
+    def _delist(self, text: str) -> None:
+        if ("+" in text or "#" in text) and text not in self._plain and text not in self._shared:
+            self._wild.remove(text)
+
+    # -- matching
+
+    def match(self, topic: str) -> RemoteMatch:
+        """The nodes with subscribers for a topic, and the members of groups there, both by node name."""
+        texts = [topic] if topic in self._plain or topic in self._shared else []
+        if len(self._wild):
+            texts += self._wild.filters_for(topic)
+        if not texts:
+            return NOWHERE
+        targets: dict[str, RemoteTarget] = {}
+        groups: list[RemoteMembers] = []
+        away: list[RemoteMembers] = []
+        for text in texts:
+            for route in _routes(self._plain.get(text)):
+                _join(targets, route)
+            for shared in _shared_routes(self._shared.get(text)):
+                if not shared.dead:
+                    (away if shared.peer.absent else groups).append(_members(text, shared))
+        plain = [targets[node] for node in sorted(targets)] if len(targets) > 1 else targets.values()
+        return RemoteMatch(tuple(plain), tuple(sorted(groups)), tuple(sorted(away)))
+
+
+def _key(route: SharedRoute) -> tuple[str, str]:
+    return route.group, route.peer.node
+
+
+def _routes(held: Route | tuple[Route, ...] | None) -> tuple[Route, ...]:
+    return held if isinstance(held, tuple) else () if held is None else (held,)
+
+
+def _shared_routes(held: SharedRoute | dict[tuple[str, str], SharedRoute] | None) -> list[SharedRoute]:
+    return list(held.values()) if isinstance(held, dict) else [] if held is None else [held]
+
+
+def _join(targets: dict[str, RemoteTarget], route: Route) -> None:
+    """Add a route to the one target of its node."""
+    if route.dead:
+        return
+    peer, live, durable = route.peer, route.live, route.durable
+    if route.since <= peer.dead:
+        live = False
+    other = targets.get(peer.node)
+    if other is not None:
+        live, durable = live or other.live, durable or other.durable
+    targets[peer.node] = RemoteTarget(peer.node, live, durable, peer.absent)
+
+
+def _members(text: str, route: SharedRoute) -> RemoteMembers:
+    """The members that a shared route stands for."""
+    peer, online, holding = route.peer, route.online, route.holding
+    if route.since <= peer.dead:
+        online, holding = 0, holding + route.lasting
+    return RemoteMembers(route.group, text, peer.node, online, holding)

@@ -1,0 +1,217 @@
+"""Routes between nodes: on node N somebody subscribes to this filter (architecture 5, metadata).
+
+A route is a key of the replicated map, written by its own node alone, so it needs no merging:
+
+    f mountpoint node filter     mountpoint and node each with two bytes of length in front
+
+The filter stands as the subscribers wrote it, with `$share/GROUP/` in front of a shared one. The value is a msgpack
+array: `(since, live, durable)` of an ordinary filter, `(since, online, holding, lasting)` of a shared one; see
+`remote_table`. `since` is the id of the view in which the writer entered. When its incarnation leaves the view its
+clean sessions have ended (review, hole 18), so all that it said of them is void at once, without a message from anyone.
+
+A change takes 2.2 us (CPython 3.11, tables of 1,000,000 routes), the decoding of its key included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Annotated
+
+import msgspec
+
+from ..mqtt.topics import parse_shared
+from .remote_table import NOWHERE, Peer, RemoteMatch, RemoteTable, Route, SharedRoute
+
+SPACE = b"f"
+"""The letter of routes in the replicated map."""
+
+STEP = 1000
+"""Filters that one call looks at when a node is forgotten."""
+
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+
+encode_value = msgspec.msgpack.Encoder().encode
+_plain_value = msgspec.msgpack.Decoder(tuple[_Count, bool, bool])
+_shared_value = msgspec.msgpack.Decoder(tuple[_Count, _Count, _Count, _Count])
+
+
+class MalformedRoute(ValueError):
+    """A key or value of the replicated map that is no route: says what and where."""
+
+
+def route_prefix(mountpoint: str, node: str) -> bytes:
+    """In front of all routes of a node in a mountpoint; the filter follows."""
+    return SPACE + _sized(mountpoint) + _sized(node)
+
+
+def _sized(text: str) -> bytes:
+    raw = text.encode()
+    return len(raw).to_bytes(2, "big") + raw
+
+
+def parse_route_key(key: bytes) -> tuple[str, str, str]:
+    """`(mountpoint, node, filter)` of a key. Raises `MalformedRoute`."""
+    middle = 3 + int.from_bytes(key[1:3], "big")
+    end = middle + 2 + int.from_bytes(key[middle : middle + 2], "big")
+    if key[:1] != SPACE or len(key) <= end:
+        raise MalformedRoute(f"route key {key!r}: not {SPACE!r}, mountpoint, node and a filter")
+    try:
+        return key[3:middle].decode(), key[middle + 2 : end].decode(), key[end:].decode()
+    except UnicodeDecodeError as error:
+        raise MalformedRoute(f"route key {key!r}: {error}") from None
+
+
+class Routes:
+    """What the other nodes have announced; `node` is this node, whose own routes are of no interest here.
+
+    `changed` is a port: each of its functions is called with mountpoint and filter when the answer of `match` may be
+    another one for the topics of that filter, so that plans are dropped before anyone is told that the change has
+    arrived (review, ambiguity 16). The filter is `#` where any may be concerned. `soon` runs a function in another
+    turn.
+
+    A view changes the routes by four facts: `entered`, `drop_live` when an incarnation left, `drop` when it serves
+    again or is no member any more. Each takes the same time whatever the number of routes.
+    """
+
+    def __init__(self, node: str, soon: Callable[[Callable[[], None]], None]) -> None:
+        self.changed: list[Callable[[str, str], None]] = []
+        self._node = node
+        self._soon = soon
+        self._tables: dict[str, RemoteTable] = {}
+        self._peers: dict[str, Peer] = {}
+        self._plain: dict[tuple[str, bytes], Route] = {}  # by node and value: the one object for all such routes
+        self._sweeping: Iterator[tuple[RemoteTable, str]] | None = None
+        self._sweep_again = False
+
+    def __len__(self) -> int:
+        """Filters with subscribers elsewhere."""
+        return sum([len(table) for table in self._tables.values()])
+
+    def match(self, mountpoint: str, topic: str) -> RemoteMatch:
+        """What other nodes have for a valid topic name."""
+        table = self._tables.get(mountpoint)
+        return NOWHERE if table is None else table.match(topic)
+
+    # -- what arrives
+
+    def change(self, key: bytes, value: bytes | None) -> None:
+        """A route has this value now, or none. To be called before the write is acknowledged.
+
+        Raises `MalformedRoute`; then nothing has changed.
+        """
+        mountpoint, node, text = parse_route_key(key)
+        if node == self._node:
+            return
+        group, text = _split(key, text)
+        table = self._tables.get(mountpoint)
+        if value is None:
+            if table is None or not self._withdraw(table, text, node, group):
+                return
+        else:
+            route = self._decode(key, value, node, group)
+            if route.since <= route.peer.gone:
+                return  # said by an incarnation that is forgotten
+            if table is None:
+                table = self._tables[mountpoint] = RemoteTable()
+            if isinstance(route, Route):
+                table.set(text, route)
+            else:
+                table.set_shared(text, route)
+        for changed in self.changed:
+            changed(mountpoint, text)
+
+    def _withdraw(self, table: RemoteTable, text: str, node: str, group: str | None) -> bool:
+        route = table.get(text, node, group)
+        if route is None or (route.since <= route.peer.dead and not route.dead):
+            # The map forgets what an incarnation wrote that left the view; its sessions that last are still there
+            # and will be announced again, or `drop` is called.
+            return False
+        return table.discard(text, node, group)
+
+    def _decode(self, key: bytes, value: bytes, node: str, group: str | None) -> Route | SharedRoute:
+        known = self._plain.get((node, value)) if group is None else None
+        if known is not None:
+            return known
+        try:
+            if group is not None:
+                since, online, holding, lasting = _shared_value.decode(value)
+                return SharedRoute(self._peer(node), since, group, online, holding, lasting)
+            route = Route(self._peer(node), *_plain_value.decode(value))
+        except msgspec.MsgspecError as error:
+            raise MalformedRoute(f"value {value!r} of route {key!r}: {error}") from None
+        self._plain[node, value] = route
+        return route
+
+    def _peer(self, node: str) -> Peer:
+        return self._peers.get(node) or self._peers.setdefault(node, Peer(node))
+
+    # -- views
+
+    def entered(self, node: str, since: int) -> None:
+        """An incarnation is in the applied view: targets on its node are not absent any more.
+
+        What an earlier incarnation said of sessions that last still counts until `drop`.
+        """
+        peer = self._peer(node)
+        if peer.absent and since > peer.dead:
+            peer.absent = False
+            self._anything_changed()
+
+    def drop_live(self, node: str, since: int) -> None:
+        """The incarnation that entered in view `since` has left: its clean sessions have ended.
+
+        Its sessions that last are there when it comes back: their routes stay and their targets are `absent`.
+        """
+        peer = self._peer(node)
+        peer.absent = True
+        peer.dead = max(peer.dead, since)
+        self._anything_changed()
+
+    def drop(self, node: str, through: int) -> None:
+        """Forget what incarnations of a node said that entered in a view up to `through`.
+
+        For an incarnation that is serving: all before it, `since - 1`; it has announced what there is. For a node that
+        is no member any more: the id of the view in which it is none.
+        """
+        peer = self._peer(node)
+        peer.gone = max(peer.gone, through)
+        self._anything_changed()
+
+    def _anything_changed(self) -> None:
+        for mountpoint in self._tables:
+            for changed in self.changed:
+                changed(mountpoint, "#")
+        if self._sweeping is not None:
+            self._sweep_again = True
+            return
+        self._sweeping = self._everything()
+        self._soon(self._sweep)
+
+    def _everything(self) -> Iterator[tuple[RemoteTable, str]]:
+        for table in list(self._tables.values()):
+            for text in table.texts():
+                yield table, text
+
+    def _sweep(self) -> None:
+        """Take away what does not count any more, a step at a time: it costs memory only."""
+        assert self._sweeping is not None
+        seen = 0
+        for table, text in islice(self._sweeping, STEP):
+            table.sweep(text)
+            seen += 1
+        if seen < STEP:
+            self._plain = {each: route for each, route in self._plain.items() if not route.dead}
+            if not self._sweep_again:
+                self._sweeping = None
+                return
+            self._sweep_again = False
+            self._sweeping = self._everything()
+        self._soon(self._sweep)
+
+
+def _split(key: bytes, text: str) -> tuple[str | None, str]:
+    try:
+        return parse_shared(text)
+    except ValueError as error:
+        raise MalformedRoute(f"route key {key!r}: {error}") from None
