@@ -1,0 +1,1 @@
+"""Raft without sockets, threads or clocks: elections, the replicated log, its members (Ongaro and Ousterhout, 2014)."""

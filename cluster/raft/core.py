@@ -1,0 +1,324 @@
+"""One Raft peer: it is told the time and what others say, and gives back batches of what to write, send and apply.
+
+    follower -- nobody leads --> precandidate -- a majority would vote --> candidate -- a majority did --> leader
+        ^                             |                                        |                             |
+        +--- a leader, a higher term, a refusal, or no majority to be heard ---+-----------------------------+
+
+The paper's numbers in the comments are sections of Ongaro and Ousterhout, "In Search of an Understandable Consensus
+Algorithm" (2014, extended version); "thesis" is Ongaro's (2014). Time is monotonic, in milliseconds, from any origin.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from . import follower
+from .election import Campaign, grants
+from .interface import NotLeader, Ready, Rng, Settings
+from .leader import Leadership
+from .log import Log
+from .messages import FROM_LEADER, REPLIES, Change, Configuration, HardState, Message, MessageKind, Saved
+
+Role = Literal["follower", "precandidate", "candidate", "leader"]
+
+_NOTHING = Ready(None, None, None, (), (), (), (), False)
+
+
+class Raft:
+    """A peer. Its owner calls `tick` when `next_deadline_ms` is reached and `step` for each message, and after each of
+    these and of its own calls does what `ready` gives, until that is None.
+    """
+
+    leadership = Leadership
+
+    def __init__(self, peer: str, saved: Saved, settings: Settings, rng: Rng, now_ms: float) -> None:
+        self.peer = peer
+        self.role: Role = "follower"
+        self.leader: str | None = None
+        self._settings = settings
+        self._rng = rng
+        self._now_ms = now_ms
+        self._log = Log(saved)
+        self._hard = saved.hard  # what the disk has
+        self._term = saved.hard.term
+        self._vote = saved.hard.vote
+        self._campaigning: Campaign | None = None
+        self._leading: Leadership | None = None
+        self._heard_ms = now_ms  # when `leader` was heard last
+        self._election_at_ms = 0.0
+        self._outbox: list[Message] = []
+        self._taken: Ready | None = None
+        self._rearm()
+        if self.configuration.voters == (peer,):
+            self._election_at_ms = now_ms  # whom should it wait for?
+
+    # What is known
+
+    @property
+    def term(self) -> int:
+        """The latest term that this peer has seen."""
+        return self._term
+
+    @property
+    def configuration(self) -> Configuration:
+        """The configuration in force here: the last one in the log, committed or not."""
+        return self._log.history.last
+
+    @property
+    def commit_index(self) -> int:
+        """All entries up to this one are committed."""
+        return self._log.committed
+
+    @property
+    def applied_index(self) -> int:
+        """All entries up to this one were applied, as far as `advance` has been told."""
+        return self._log.applied
+
+    @property
+    def last_index(self) -> int:
+        """The last entry of the log."""
+        return self._log.last_index
+
+    @property
+    def next_deadline_ms(self) -> float:
+        """When `tick` is due."""
+        return self._leading.beat_at_ms if self._leading else self._election_at_ms
+
+    def caught_up(self, peer: str) -> bool:
+        """For a leader: whether this peer answers and holds the log but for a few entries (`Settings.caught_up`)."""
+        return self._leading is not None and self._leading.caught_up(peer, self._now_ms)
+
+    # What the owner wants
+
+    def propose(self, data: bytes) -> int:
+        """Append a command for the state machine; the index it will have if this leader's term lasts.
+
+        Raises `NotLeader`, also while leadership is being handed over.
+        """
+        return self._lead_on().propose(data)
+
+    def change(self, change: Change) -> int:
+        """Change one peer's place in the configuration; the index of the entry. It is in force from now on.
+
+        Raises `NotLeader`, `ChangePending`, and `Rejected`: a peer becomes a voter only as a learner that has caught
+        up, and the last voter stays one.
+        """
+        return self._lead_on().change(change, self._now_ms)
+
+    def confirm(self, ticket: int) -> None:
+        """Ask whether this is still the leader: the ticket comes back in `Ready.confirmed` once a majority of voters
+        answered a heartbeat sent after this call, and is forgotten if leadership ends. Raises `NotLeader`.
+        """
+        if self._leading is None:
+            raise NotLeader(self.leader)
+        self._leading.confirm(ticket)
+
+    def transfer(self, peer: str) -> None:
+        """Hand leadership to another voter; nothing is proposed meanwhile. If it has not led within an election timeout
+        this one goes on. Raises `NotLeader`, and `Rejected` if that peer is no other voter.
+        """
+        self._lead_on().transfer(peer, self._now_ms)
+
+    def _lead_on(self) -> Leadership:
+        if self._leading is None:
+            raise NotLeader(self.leader)
+        if self._leading.transferee is not None:
+            raise NotLeader(None)
+        return self._leading
+
+    def compact(self, index: int, data: bytes) -> None:
+        """The state machine's snapshot after the applied entry `index`; all but a tail of the log before is dropped."""
+        self._log.compact(index, data, self._settings.tail)
+
+    # Time and messages
+
+    def tick(self, now_ms: float) -> None:
+        """Time has passed."""
+        self._now_ms = now_ms
+        if self._leading is not None:
+            if not self._leading.tick(now_ms):
+                self._follow(self._term, None)
+        elif now_ms >= self._election_at_ms:
+            if self.peer in self.configuration.voters:
+                self._campaign(trial=True)
+            else:
+                self.leader = None
+                self._rearm()
+
+    def step(self, message: Message, now_ms: float) -> None:
+        """A message has arrived. Late, repeated and reordered ones, and those of strangers, do no harm."""
+        self._now_ms = now_ms
+        kind, term = message.kind, message.term
+        if message.to != self.peer or message.sender == self.peer:
+            return  # meant for another disk of this node
+        if kind in REPLIES and message.sender not in self.configuration.peers:
+            return  # a removed peer has no say. Requests are another matter: the log may be late to name their sender
+        if kind is MessageKind.PREVOTE or kind is MessageKind.VOTE:
+            self._asked_for_vote(message)
+            return
+        promise = kind is MessageKind.PREVOTE_REPLY and not message.reject  # about a term that nobody is in
+        if term > self._term and not promise:
+            self._follow(term, None)
+        if kind in FROM_LEADER:
+            if term < self._term:
+                # It would never hear of our term otherwise: it does not take our messages for a leader's (thesis 9.6).
+                self._outbox.append(Message(MessageKind.APPEND_REPLY, message.sender, self.peer, self._term))
+            else:
+                self._obey(message)
+        elif kind is MessageKind.PREVOTE_REPLY or kind is MessageKind.VOTE_REPLY:
+            self._count(message)
+        elif term == self._term and self._leading is not None:
+            self._leading.receive(message, now_ms)
+            self._commit()
+
+    def _obey(self, message: Message) -> None:
+        """What the leader of this term sends."""
+        assert self._leading is None, f"two leaders of term {self._term}: {self.peer} and {message.sender}"
+        if self.role != "follower" or self.leader != message.sender:
+            self._follow(self._term, message.sender)
+        self._heard_ms = self._now_ms
+        self._rearm()
+        kind = message.kind
+        if kind is MessageKind.APPEND:
+            self._outbox.append(follower.append(self._log, message))
+        elif kind is MessageKind.HEARTBEAT:
+            self._supersede(follower.beat(self._log, message))
+        elif kind is MessageKind.SNAPSHOT:
+            self._outbox.append(follower.install(self._log, message))
+        elif self.peer in self.configuration.voters:
+            self._campaign(trial=False, force=True)
+
+    # Elections
+
+    def _asked_for_vote(self, message: Message) -> None:
+        trial = message.kind is MessageKind.PREVOTE
+        if message.term > self._term:
+            if self._has_leader and not message.force:
+                return  # who cannot hear the leader must not depose it (section 6; thesis 4.2.3)
+            if not trial:
+                self._follow(message.term, None)
+        granted = message.term >= self._term and grants(message, self._term, self._vote, self.leader, self._log)
+        if granted and not trial and self._vote != message.sender:
+            self._vote = message.sender
+            self._follow(self._term, None)
+        kind = MessageKind.PREVOTE_REPLY if trial else MessageKind.VOTE_REPLY
+        term = message.term if granted else self._term
+        self._supersede(Message(kind, message.sender, self.peer, term, reject=not granted))
+
+    @property
+    def _has_leader(self) -> bool:
+        """Whether this peer leads or has heard the leader within the shortest election timeout."""
+        heard_lately = self._now_ms - self._heard_ms < self._settings.election_ms[0]
+        return self._leading is not None or (self.leader is not None and heard_lately)
+
+    def _campaign(self, trial: bool, force: bool = False) -> None:
+        """Stand for election, or find out first whether it could be won (thesis 9.6)."""
+        if not trial:
+            self._term += 1
+            self._vote = self.peer
+        self.role = "precandidate" if trial else "candidate"
+        self.leader = None
+        self._rearm()
+        campaign = Campaign(self._term + trial, trial, self.configuration.voters)
+        self._campaigning = campaign
+        self._outbox = [kept for kept in self._outbox if kept.kind not in (MessageKind.PREVOTE, MessageKind.VOTE)]
+        self._outbox += campaign.requests(self.peer, self._log, force)
+        campaign.answer(self.peer, True)
+        self._decide(campaign)
+
+    def _count(self, message: Message) -> None:
+        """An answer to PREVOTE or VOTE counts in the campaign that asked for it alone."""
+        campaign = self._campaigning
+        if campaign is None or campaign.trial != (message.kind is MessageKind.PREVOTE_REPLY):
+            return
+        if message.term == (self._term if message.reject else campaign.term):
+            campaign.answer(message.sender, not message.reject)
+            self._decide(campaign)
+
+    def _decide(self, campaign: Campaign) -> None:
+        if campaign.won:
+            if campaign.trial:
+                self._campaign(trial=False)
+            else:
+                self._lead()
+        elif campaign.lost:
+            self._follow(self._term, None)
+
+    def _lead(self) -> None:
+        self.role = "leader"
+        self.leader = self.peer
+        self._campaigning = None
+        self._leading = self.leadership(self.peer, self._term, self._log, self._settings, self._now_ms)
+
+    def _follow(self, term: int, leader: str | None) -> None:
+        """Be a follower in this term, which is the present one or a later one."""
+        assert term >= self._term, (term, self._term)
+        if term > self._term:
+            self._term = term
+            self._vote = ""
+        self.role = "follower"
+        self.leader = leader
+        self._campaigning = None
+        self._leading = None
+        self._rearm()
+
+    def _rearm(self) -> None:
+        self._election_at_ms = self._now_ms + self._rng.uniform(*self._settings.election_ms)
+
+    # Batches
+
+    def ready(self) -> Ready | None:
+        """What is to be done, in the order that `Ready` says; None if nothing is, or the batch before is not done."""
+        if self._taken is not None:
+            return None
+        log, leading = self._log, self._leading
+        if leading is not None:
+            self._outbox += leading.messages(self._now_ms)
+        hard = HardState(self._term, self._vote, log.committed)
+        promised = (hard.term, hard.vote) != (self._hard.term, self._hard.vote)
+        entries = log.unstable()
+        ready = Ready(
+            hard if hard != self._hard else None,
+            log.pending_snapshot,
+            log.pending_compaction,
+            entries,
+            tuple(self._outbox),
+            log.to_apply(),
+            leading.confirmed() if leading is not None and log.pending_snapshot is None else (),
+            promised or bool(entries) or log.pending_snapshot is not None,
+        )
+        if not any(
+            (ready.hard, ready.snapshot, ready.compacted, entries, self._outbox, ready.committed, ready.confirmed)
+        ):
+            return None
+        self._hard = hard
+        self._outbox = []
+        log.pending_compaction = None
+        self._taken = ready
+        return ready
+
+    def advance(self, ready: Ready) -> None:
+        """The batch is done: its writes are durable, its messages handed over, its committed entries applied."""
+        assert ready is self._taken, "not the batch that was taken last"
+        self._taken = None
+        if ready.snapshot is not None:
+            self._log.restored(ready.snapshot)
+        if ready.entries:
+            self._log.written(ready.entries[-1])
+        if ready.committed:
+            self._log.applied = ready.committed[-1].index
+        self._commit()
+
+    def _commit(self) -> None:
+        """Commit what can be; a leader that has thereby left the voters leads no more (thesis 4.2.2)."""
+        leading = self._leading
+        if leading is not None:
+            leading.commit()
+            if leading.deposed:
+                self._outbox += leading.farewell(self._now_ms)
+                self._follow(self._term, None)
+
+    def _supersede(self, message: Message) -> None:
+        """Send it instead of one of its kind to the same peer that still waits: a slow disk must not pile them up."""
+        self._outbox = [kept for kept in self._outbox if (kept.kind, kept.to) != (message.kind, message.to)]
+        self._outbox.append(message)

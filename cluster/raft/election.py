@@ -1,0 +1,57 @@
+"""Elections: who may have a vote, and how one candidate counts (5.2, 5.4.1; the trial before it: thesis 9.6)."""
+
+from __future__ import annotations
+
+from .log import Log
+from .messages import Message, MessageKind
+
+
+class Campaign:
+    """One election or trial of one candidate: asks the voters of its configuration and counts their answers."""
+
+    __slots__ = ("answers", "term", "trial", "voters")
+
+    def __init__(self, term: int, trial: bool, voters: tuple[str, ...]) -> None:
+        self.term = term
+        self.trial = trial
+        self.voters = voters
+        self.answers: dict[str, bool] = {}
+
+    def requests(self, peer: str, log: Log, force: bool) -> list[Message]:
+        """What to ask the other voters. `force`: the leader wants it so, a live leader is no reason to refuse."""
+        kind = MessageKind.PREVOTE if self.trial else MessageKind.VOTE
+        index, log_term = log.last_index, log.last_term
+        return [
+            Message(kind, voter, peer, self.term, index=index, log_term=log_term, force=force)
+            for voter in self.voters
+            if voter != peer
+        ]
+
+    def answer(self, voter: str, granted: bool) -> None:
+        """One voter's answer; a second one of the same voter changes nothing, another peer's does not count."""
+        if voter in self.voters:
+            self.answers.setdefault(voter, granted)
+
+    @property
+    def won(self) -> bool:
+        """Whether a majority of all voters granted it."""
+        return sum(self.answers.values()) > len(self.voters) // 2
+
+    @property
+    def lost(self) -> bool:
+        """Whether a majority can no longer be reached."""
+        refused = len(self.answers) - sum(self.answers.values())
+        return refused >= len(self.voters) - len(self.voters) // 2
+
+
+def grants(message: Message, term: int, vote: str, leader: str | None, log: Log) -> bool:
+    """Whether a peer in `term` with this `vote` and log grants what PREVOTE or VOTE asks.
+
+    One vote per term, and only for a log that holds at least as much as the own. A trial asks about a later term, in
+    which nobody has voted, and binds nobody. A learner answers too: nobody asks it who does not know it as a voter, and
+    it may be the last to learn of its promotion; its vote is kept like any other.
+    """
+    free = vote in ("", message.sender) and (leader is None or vote == message.sender)
+    if message.kind is MessageKind.PREVOTE and message.term > term:
+        free = True
+    return free and log.is_behind(message.index, message.log_term)

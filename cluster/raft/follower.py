@@ -1,0 +1,55 @@
+"""What a follower does with what its leader sends: the receiver's half of AppendEntries and InstallSnapshot (5.3, 7).
+
+The functions change the log and return the answer, which may leave once the log is durable.
+"""
+
+from __future__ import annotations
+
+from .log import Log
+from .messages import Message, MessageKind
+
+
+def append(log: Log, message: Message) -> Message:
+    """Take the entries of an APPEND if the one before them is here, or say where the logs may agree."""
+    if message.index < log.committed:
+        # Old: what is committed agrees with every leader's log. (This also covers entries that are compacted.)
+        return _agreed(message, log.committed)
+    if log.term(message.index) != message.log_term:
+        hint = log.last_of(message.index, message.log_term)
+        return Message(
+            MessageKind.APPEND_REPLY,
+            message.sender,
+            message.to,
+            message.term,
+            index=message.index,
+            log_term=log.term(hint) or 0,
+            reject=True,
+            hint=hint,
+        )
+    log.merge(message.entries)
+    last = message.index + len(message.entries)
+    # Only up to the last entry of this message: what follows it in the log may contradict the leader's.
+    log.commit(min(message.commit, last))
+    return _agreed(message, last)
+
+
+def install(log: Log, message: Message) -> Message:
+    """Take a snapshot, unless the log holds all that it does."""
+    snapshot = message.snapshot
+    assert snapshot is not None
+    if snapshot.index > log.committed:
+        if log.term(snapshot.index) == snapshot.term:
+            log.commit(snapshot.index)  # nothing to throw away: the entries are here (figure 13, step 6)
+        else:
+            log.restore(snapshot)
+    return _agreed(message, log.committed)
+
+
+def beat(log: Log, message: Message) -> Message:
+    """Take the commit index of a HEARTBEAT, which the leader limits to what it knows to agree."""
+    log.commit(message.commit)
+    return Message(MessageKind.HEARTBEAT_REPLY, message.sender, message.to, message.term, round=message.round)
+
+
+def _agreed(message: Message, index: int) -> Message:
+    return Message(MessageKind.APPEND_REPLY, message.sender, message.to, message.term, index=index)

@@ -1,0 +1,190 @@
+"""What Raft says and remembers: entries, changes of the configuration, durable state, and the messages between peers.
+
+All of it travels or is stored as msgspec arrays: a field may be added at the end with a default, none may be moved.
+One `Message` serves all kinds; what its fields mean for each is in the table of `MessageKind`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+Natural = Annotated[int, Meta(ge=0)]
+
+
+class MalformedMessage(Exception):
+    """Bytes that are no message, change or saved state of Raft; the text says what is wrong and where."""
+
+
+class Kind(IntEnum):
+    """What the data of an entry is for."""
+
+    COMMAND = 0  # the state machine's
+    CHANGE = 1  # an encoded `Change` of the configuration
+    EMPTY = 2  # the first entry of a leader's term (section 8)
+
+
+class Entry(Struct, array_like=True, frozen=True, gc=False):
+    """One entry of the log. Index and term begin at 1; `kind` is a `Kind`."""
+
+    index: Annotated[int, Meta(ge=1)]
+    term: Annotated[int, Meta(ge=1)]
+    kind: Annotated[int, Meta(ge=0, le=2)]
+    data: bytes
+
+
+class Change(Struct, array_like=True, frozen=True, gc=False):
+    """One peer's place changes: it becomes a learner, becomes a voter, or is removed (thesis 4.1)."""
+
+    action: Literal["learner", "voter", "remove"]
+    peer: Annotated[str, Meta(min_length=1)]
+
+
+class Configuration(Struct, array_like=True, frozen=True):
+    """Who takes part: voters elect and count, learners only get the log. Both in the order of their names."""
+
+    voters: tuple[str, ...] = ()
+    learners: tuple[str, ...] = ()
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        """Voters and learners."""
+        return self.voters + self.learners
+
+
+class HardState(Struct, array_like=True, frozen=True, gc=False):
+    """What a peer must not forget besides its log (figure 2). `vote` is "" while there is none in this term."""
+
+    term: Natural = 0
+    vote: str = ""
+    commit: Natural = 0
+
+
+class Snapshot(Struct, array_like=True, frozen=True):
+    """The state machine after the entry at `index`, and the configuration in force there (section 7)."""
+
+    index: Annotated[int, Meta(ge=1)]
+    term: Annotated[int, Meta(ge=1)]
+    configuration: Configuration
+    data: bytes
+
+
+class Saved(Struct):
+    """What a restart reads. Entries at or below the snapshot's index are allowed and ignored."""
+
+    hard: HardState = HardState()
+    snapshot: Snapshot | None = None
+    entries: list[Entry] = field(default_factory=list)
+
+
+def empty() -> Saved:
+    """A new peer, which knows nobody: it waits until a leader writes to it."""
+    return Saved()
+
+
+def bootstrap(peer: str) -> Saved:
+    """The first voter of a new cluster: its log begins with its own entrance, which is committed."""
+    first = Entry(1, 1, Kind.CHANGE, encode_change(Change("voter", peer)))
+    return Saved(HardState(1, "", 1), None, [first])
+
+
+class MessageKind(IntEnum):
+    """The kinds of a `Message` and the fields they use besides `to`, `sender` and `term`.
+
+    ================  ==========================================================================================
+    PREVOTE           `term` is the one it would campaign in; `index`, `log_term` of its last entry (thesis 9.6)
+    PREVOTE_REPLY     granted: the term asked for; `reject`: the own term
+    VOTE              `index`, `log_term` of its last entry; `force` after TIMEOUT_NOW (5.2)
+    VOTE_REPLY        `reject`
+    APPEND            `index`, `log_term` of the entry before `entries`; `commit` (5.3)
+    APPEND_REPLY      `index` up to which the logs agree; or `reject`, the `index` that did not match, and
+                      `hint`, `log_term`: the last entry of the follower that the leader may hold as well
+    HEARTBEAT         `commit`; `round`, given back by the reply (section 8)
+    HEARTBEAT_REPLY   `round`
+    SNAPSHOT          `snapshot`; answered by APPEND_REPLY (section 7)
+    TIMEOUT_NOW       campaign at once: the leader hands over (thesis 3.10)
+    ================  ==========================================================================================
+    """
+
+    PREVOTE = 0
+    PREVOTE_REPLY = 1
+    VOTE = 2
+    VOTE_REPLY = 3
+    APPEND = 4
+    APPEND_REPLY = 5
+    HEARTBEAT = 6
+    HEARTBEAT_REPLY = 7
+    SNAPSHOT = 8
+    TIMEOUT_NOW = 9
+
+
+FROM_LEADER = (MessageKind.APPEND, MessageKind.HEARTBEAT, MessageKind.SNAPSHOT, MessageKind.TIMEOUT_NOW)
+REPLIES = (
+    MessageKind.PREVOTE_REPLY,
+    MessageKind.VOTE_REPLY,
+    MessageKind.APPEND_REPLY,
+    MessageKind.HEARTBEAT_REPLY,
+)
+
+
+class Message(Struct, array_like=True, frozen=True):
+    """One message between two peers; see `MessageKind` for the fields."""
+
+    kind: MessageKind
+    to: str
+    sender: str
+    term: Natural
+    index: Natural = 0
+    log_term: Natural = 0
+    commit: Natural = 0
+    entries: tuple[Entry, ...] = ()
+    reject: bool = False
+    hint: Natural = 0
+    round: Natural = 0
+    snapshot: Snapshot | None = None
+    force: bool = False
+
+
+_encoder = msgspec.msgpack.Encoder()
+_messages = msgspec.msgpack.Decoder(Message)
+_changes = msgspec.msgpack.Decoder(Change)
+
+
+def encode_message(message: Message) -> bytes:
+    """The bytes of a message."""
+    return _encoder.encode(message)
+
+
+def decode_message(data: bytes) -> Message:
+    """The message of these bytes. Raises `MalformedMessage`, also for contents that no peer could have meant."""
+    try:
+        message = _messages.decode(data)
+    except msgspec.DecodeError as error:
+        raise MalformedMessage(f"not a Raft message: {error}") from error
+    if (message.kind is MessageKind.SNAPSHOT) != (message.snapshot is not None):
+        raise MalformedMessage(f"a snapshot belongs to SNAPSHOT alone and is its content, in {message.kind.name}")
+    last, term = message.index, message.log_term
+    for entry in message.entries:
+        if entry.index != last + 1 or not term <= entry.term <= message.term:
+            where = f"entry {entry.index} of term {entry.term} behind entry {last} of term {term}"
+            raise MalformedMessage(f"{where} in {message.kind.name} of term {message.term}")
+        if entry.kind == Kind.CHANGE:
+            decode_change(entry.data)
+        last, term = entry.index, entry.term
+    return message
+
+
+def encode_change(change: Change) -> bytes:
+    """The data of a CHANGE entry."""
+    return _encoder.encode(change)
+
+
+def decode_change(data: bytes) -> Change:
+    """The change that an entry holds. Raises `MalformedMessage`."""
+    try:
+        return _changes.decode(data)
+    except msgspec.DecodeError as error:
+        raise MalformedMessage(f"not a change of the configuration: {error}") from error

@@ -1,0 +1,132 @@
+"""What the leader knows about one peer's log, and how fast it may write to it.
+
+PROBE      where the logs agree is not known: one APPEND at a time, the next after an answer or a heartbeat's
+REPLICATE  they agree: APPENDs follow each other without waiting, at most `max_inflight` of them
+SNAPSHOT   the log no longer reaches back so far: nothing but the snapshot, until it is acknowledged
+
+PROBE -- acknowledged --> REPLICATE -- refused --> PROBE -- log compacted --> SNAPSHOT -- acknowledged --> PROBE
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+
+
+class Pace(Enum):
+    """How a peer is written to; see the head of the module."""
+
+    PROBE = "probe"
+    REPLICATE = "replicate"
+    SNAPSHOT = "snapshot"
+
+
+class Progress:
+    """One peer, seen by the leader.
+
+    `match`: its log agrees up to here, durably. `next`: the first entry to send. `commit_sent`: the highest commit
+    index it was told. `round`: the last round of heartbeats that it answered. `heard_ms`: when it last said anything.
+    `nudged`: an APPEND is due although there may be nothing new, to find out what was lost.
+    """
+
+    __slots__ = (
+        "commit_sent",
+        "heard_ms",
+        "inflight",
+        "match",
+        "max_inflight",
+        "next",
+        "nudged",
+        "pace",
+        "round",
+        "snapshot_index",
+        "waiting_since_ms",
+    )  # fmt: skip
+
+    def __init__(self, next_index: int, max_inflight: int, now_ms: float) -> None:
+        self.max_inflight = max_inflight
+        self.match = 0
+        self.next = next_index
+        self.commit_sent = 0
+        self.round = 0
+        self.heard_ms = now_ms
+        self.pace = Pace.PROBE
+        self.nudged = True  # a new leader's first APPEND says who it is and asks where the logs agree
+        self.inflight: deque[int] = deque()  # last index of each APPEND under way
+        self.snapshot_index = 0
+        self.waiting_since_ms: float | None = None  # since a probe or a snapshot was sent
+
+    @property
+    def paused(self) -> bool:
+        """Whether nothing may be sent now."""
+        if self.pace is Pace.REPLICATE:
+            return len(self.inflight) >= self.max_inflight
+        return self.waiting_since_ms is not None
+
+    def sent(self, count: int, now_ms: float) -> None:
+        """An APPEND with so many entries left."""
+        self.nudged = False
+        if self.pace is Pace.REPLICATE:
+            if count:
+                self.next += count
+                self.inflight.append(self.next - 1)
+        else:
+            self.waiting_since_ms = now_ms
+
+    def sent_snapshot(self, index: int, now_ms: float) -> None:
+        """The snapshot at `index` left."""
+        self._enter(Pace.SNAPSHOT)
+        self.nudged = False
+        self.snapshot_index = index
+        self.waiting_since_ms = now_ms
+
+    def acknowledged(self, index: int) -> bool:
+        """The logs agree up to `index`; whether that is news. Old acknowledgements arrive late and do nothing."""
+        while self.inflight and self.inflight[0] <= index:
+            self.inflight.popleft()
+        if index < self.match or (index == self.match and self.pace is Pace.REPLICATE):
+            return False
+        news = index > self.match
+        self.match = index
+        if self.pace is Pace.SNAPSHOT and index < self.snapshot_index:
+            return news
+        if self.pace is not Pace.REPLICATE:
+            # A probe may be acknowledged that was sent before the peer lost it: only the match counts.
+            self._enter(Pace.REPLICATE)
+            self.next = index + 1
+        self.next = max(self.next, index + 1)
+        return news
+
+    def refused(self, index: int, agree: int) -> None:
+        """The peer has no entry `index` as the leader sent it; the logs may agree at `agree`. Late refusals do nothing.
+
+        A refusal at or below `match` was overtaken by an acknowledgement; one of a probe that was not the last probe
+        answers an older question.
+        """
+        if self.pace is Pace.REPLICATE:
+            if index > self.match:
+                self._enter(Pace.PROBE)
+                self.next = self.match + 1
+        elif self.pace is Pace.PROBE and self.next - 1 == index:
+            self.next = max(min(index, agree + 1), self.match + 1)
+            self.waiting_since_ms = None
+            self.nudged = True
+
+    def answered_heartbeat(self, last_index: int, now_ms: float, retry_ms: float) -> None:
+        """The peer lives: if it lacks something, what was sent to it may have been lost; ask again."""
+        if self.pace is Pace.SNAPSHOT:
+            if self.waiting_since_ms is not None and now_ms - self.waiting_since_ms >= retry_ms:
+                self._enter(Pace.PROBE)
+                self.next = self.match + 1
+            return
+        if self.pace is Pace.PROBE:
+            self.waiting_since_ms = None
+        elif len(self.inflight) >= self.max_inflight:
+            self.inflight.popleft()  # room for the one APPEND that will be refused if the others were lost
+        self.nudged = self.match < last_index
+
+    def _enter(self, pace: Pace) -> None:
+        self.pace = pace
+        self.inflight.clear()
+        self.waiting_since_ms = None
+        self.nudged = True

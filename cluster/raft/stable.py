@@ -1,0 +1,130 @@
+"""What a Raft peer must not forget, in a store: hard state, snapshot and log, each batch written whole or not at all.
+
+Keys, behind a prefix: `h` the hard state, `s` the snapshot, `e<index, 8 bytes>` the entries. The log in the store has
+no gaps, reaches from the snapshot (or from index 1) on, and holds nothing that `Ready.entries` has replaced. The store
+must be one with `sync` durability: a vote that a power loss takes back may be given twice (review, section 2, 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from ...storage.store import Store
+from .interface import Ready
+from .messages import Entry, HardState, MalformedMessage, Saved, Snapshot
+
+_T = TypeVar("_T")
+
+_encode = msgspec.msgpack.Encoder().encode
+_hard_states = msgspec.msgpack.Decoder(HardState)
+_snapshots = msgspec.msgpack.Decoder(Snapshot)
+_entries = msgspec.msgpack.Decoder(Entry)
+
+
+class RaftStable:
+    """The durable state of one peer. Nobody else may write to keys that begin with `prefix`."""
+
+    def __init__(self, store: Store, prefix: bytes = b"R") -> None:
+        self._store = store
+        self._hard = prefix + b"h"
+        self._snapshot = prefix + b"s"
+        self._entry = prefix + b"e"
+        self._end = prefix + b"f"  # behind every entry
+        keys = store.keys(self._entry, self._end)
+        self._last = self._index(keys[-1]) if keys else 0
+        self._compacted = 0  # the index of the snapshot in the store
+
+    def load(self) -> Saved:
+        """All that was saved; an `empty` state if nothing was. Raises `MalformedMessage` if it cannot have been saved
+        like this, and `StorageError` if the disk does not answer.
+        """
+        hard = self._read(self._hard, _hard_states) or HardState()
+        snapshot = self._read(self._snapshot, _snapshots)
+        self._compacted = before = snapshot.index if snapshot else 0
+        entries = []
+        for key, value in self._store.scan(self._key(before + 1), self._end):
+            entry = _decode(key, value, _entries)
+            if entry.index != before + 1 or self._index(key) != entry.index:
+                raise MalformedMessage(f"{key!r} holds entry {entry.index} behind entry {before}: the log has a gap")
+            entries.append(entry)
+            before = entry.index
+        if hard.commit > before:
+            raise MalformedMessage(f"entry {hard.commit} was committed, but the saved log ends at {before}")
+        return Saved(hard, snapshot, entries)
+
+    def begin(self, saved: Saved, then: Callable[[], None]) -> None:
+        """Write the state that a peer begins with, such as `bootstrap`, over nothing; `then` is called once durable."""
+        assert self.load() == Saved(), "there is a state already"
+        self._store.put(self._hard, _encode(saved.hard))
+        if saved.snapshot is not None:
+            self._put_snapshot(saved.snapshot)
+        self._append(saved.entries)
+        self._store.when_committed(self._store.open_commit, then)
+
+    def save(self, ready: Ready, then: Callable[[], None]) -> None:
+        """Write what this batch says must be durable; `then` is called once it is, at once if it need not wait."""
+        store = self._store
+        if ready.hard is not None:
+            store.put(self._hard, _encode(ready.hard))
+        if ready.snapshot is not None:
+            # The whole log is replaced, also what was behind the snapshot: it need not follow from it.
+            self._drop(0, self._last)
+            self._last = 0
+            self._put_snapshot(ready.snapshot)
+        elif ready.compacted is not None:
+            self._put_snapshot(ready.compacted)
+            self.compacted(ready.compacted.index)
+        if ready.entries:
+            self._drop(ready.entries[0].index, self._last)
+            self._append(ready.entries)
+        if ready.sync:
+            store.when_committed(store.open_commit, then)
+        else:
+            then()
+
+    def compacted(self, index: int) -> None:
+        """Delete the entries up to `index`, but none that the snapshot in the store does not hold."""
+        self._drop(0, min(index, self._compacted))
+
+    def wipe(self, then: Callable[[], None]) -> None:
+        """Forget everything, for a peer that begins anew under another name; `then` is called once durable."""
+        self._drop(0, self._last)
+        self._last = self._compacted = 0
+        self._store.delete(self._hard)
+        self._store.delete(self._snapshot)
+        self._store.when_committed(self._store.open_commit, then)
+
+    def _key(self, index: int) -> bytes:
+        return self._entry + index.to_bytes(8, "big")
+
+    def _index(self, key: bytes) -> int:
+        return int.from_bytes(key[len(self._entry) :], "big")
+
+    def _put_snapshot(self, snapshot: Snapshot) -> None:
+        self._store.put(self._snapshot, _encode(snapshot))
+        self._compacted = snapshot.index
+
+    def _append(self, entries: list[Entry] | tuple[Entry, ...]) -> None:
+        for entry in entries:
+            self._store.put(self._key(entry.index), _encode(entry))
+            self._last = entry.index
+
+    def _drop(self, first: int, last: int) -> None:
+        """Delete the entries first <= index <= last that are there, in this batch."""
+        if first <= last:
+            for key in self._store.keys(self._key(first), self._key(last + 1)):
+                self._store.delete(key)
+
+    def _read(self, key: bytes, decoder: msgspec.msgpack.Decoder[_T]) -> _T | None:
+        value = self._store.get(key)
+        return None if value is None else _decode(key, value, decoder)
+
+
+def _decode(key: bytes, value: bytes, decoder: msgspec.msgpack.Decoder[_T]) -> _T:
+    try:
+        return decoder.decode(value)
+    except msgspec.DecodeError as error:
+        raise MalformedMessage(f"the saved Raft state at {key!r} cannot be read: {error}") from error
