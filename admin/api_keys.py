@@ -139,7 +139,7 @@ class ApiKeys:
 
     def check(self, key: str, scope: str) -> Verdict:
         """Whether this key opens what needs this scope. How long it takes does not tell how much of a key was right."""
-        said = key.encode()
+        said = key.encode(errors="surrogateescape")
         same = [each for each in self.rows() if hmac.compare_digest(each.key.encode(), said)]
         if not same:
             return "unknown"

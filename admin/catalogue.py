@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from .commands import listener, metrics, node, plugin, retain, session, settings
+from .commands import api_key, cluster, listener, metrics, node, plugin, retain, session, settings
 from .words import Command
 
 COMMANDS: tuple[Command, ...] = (
     *node.COMMANDS,
+    *cluster.COMMANDS,
     *session.COMMANDS,
     *retain.COMMANDS,
     *listener.COMMANDS,
     *plugin.COMMANDS,
     *metrics.COMMANDS,
     *settings.COMMANDS,
+    *api_key.COMMANDS,
 )

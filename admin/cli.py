@@ -1,4 +1,4 @@
-"""`vmq-admin`: finds the node's local door and hands it the words of the command line.
+"""`vmq-admin`: finds the node and hands it the words of the command line.
 
 It knows no commands, except for `--help`: what a node can do is the node's to say.
 """
@@ -6,46 +6,35 @@ It knows no commands, except for `--help`: what a node can do is the node's to s
 from __future__ import annotations
 
 import os
-import socket
 import sys
-from collections.abc import Sequence
-from http.client import HTTPConnection, HTTPException
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import msgspec
-
 from ..configs import ConfigError, load
-from .render import FORMATS, alerts, render
+from .reach import LocalNode, RemoteNode, Unreachable, Way
+from .render import FORMATS, alerts, render, visible
 from .wire import CutOff, from_lines
 
-TIMEOUT_S = 600.0
-"""How long an answer may take; a node that hangs is noticed sooner, by its listeners."""
+API_KEY = "STROGOFF_API_KEY"
+"""Environment variable for `--api-key`: a command line is seen by everybody on the machine."""
 _USAGE = """Usage: vmq-admin [-c|--conf FILE] [--data-dir DIR] COMMAND [key=value ...] [--flag ...]
                  [--format=human|json|csv]
+       vmq-admin --url http[s]://HOST:PORT [--api-key KEY] [--cafile FILE] COMMAND ...
 
 The node is the one of this configuration file or data directory; without them that of ./etc/vernemq.conf if it is
-there, of $STROGOFF_DATA_DIR, of ./data. `vmq-admin COMMAND --help` tells more about a command.
+there, of $STROGOFF_DATA_DIR, of ./data. With --url it is any node, by one of its HTTP listeners; the API key, whose
+scope is mgmt, may stand in $STROGOFF_API_KEY. `vmq-admin COMMAND --help` tells more about a command.
 
 Commands:
 """
-_OPTIONS = {"-c": "conf", "--conf": "conf", "--data-dir": "data_dir"}
-
-
-class _Wrong(Exception):
-    """What keeps vmq-admin from getting an answer."""
-
-
-class _UnixConnection(HTTPConnection):
-    """HTTP over a unix socket."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=TIMEOUT_S)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(TIMEOUT_S)
-        self.sock.connect(self._path)
+_OPTIONS = {
+    "-c": "conf",
+    "--conf": "conf",
+    "--data-dir": "data_dir",
+    "--url": "url",
+    "--api-key": "api_key",
+    "--cafile": "cafile",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -58,28 +47,39 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             print(f"{_USAGE}{overview(COMMANDS)}")
             return 0 if words else 1
-        name, path = _place(options)
-        lines = _ask(name, path, words)
-        parts, status = from_lines(lines)
-    except _Wrong as error:
+        way = _way(options)
+        parts, status = from_lines(way.ask(words), _show(form))
+    except Unreachable as error:
         print(error, file=sys.stderr)
         return 1
     except CutOff:
-        print(f"Node '{name}' stopped before it had answered.", file=sys.stderr)
+        print(f"{way.name} stopped before it had answered.", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("Interrupted; what the node has begun goes on.", file=sys.stderr)
+        return 130
     return _print(render(parts, form), "" if form == "json" else "\n".join(alerts(parts)), status)
 
 
+def _show(form: str) -> Callable[[str], None] | None:
+    """What is done with a line that comes while the command goes on; JSON is one list, so it has them at the end."""
+    return None if form == "json" else lambda line: _write(visible(line) + "\n")
+
+
 def _print(text: str, wrong: str, status: int) -> int:
+    _write(text)
+    if wrong:
+        print(wrong, file=sys.stderr)
+    return status
+
+
+def _write(text: str) -> None:
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
         # whoever reads has enough, such as `| head`; Python must not complain of it at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if wrong:
-        print(wrong, file=sys.stderr)
-    return status
 
 
 def _split(argv: Sequence[str]) -> tuple[dict[str, str], list[str], str]:
@@ -94,23 +94,35 @@ def _split(argv: Sequence[str]) -> tuple[dict[str, str], list[str], str]:
         if name == "--format" or (not words and name in _OPTIONS):
             if not equals:
                 if not todo:
-                    raise _Wrong(f"{name} needs a value.")
+                    raise Unreachable(f"{name} needs a value.")
                 value = todo.pop(0)
             if name == "--format":
                 form = value
             else:
                 options[_OPTIONS[name]] = value
         elif not words and word.startswith("-") and word not in ("-h", "--help"):
-            raise _Wrong(f"Unknown option {word}; `vmq-admin --help` explains.")
+            raise Unreachable(f"Unknown option {word}; `vmq-admin --help` explains.")
         else:
             words.append(word)
     if form not in FORMATS:
-        raise _Wrong(f"--format: {form!r} is none of {', '.join(FORMATS)}.")
+        raise Unreachable(f"--format: {form!r} is none of {', '.join(FORMATS)}.")
     return options, words, form
 
 
-def _place(options: dict[str, str]) -> tuple[str, Path]:
-    """Name and socket of the node that is meant."""
+def _way(options: dict[str, str]) -> Way:
+    """The node that is meant, and how to get there. Raises `Unreachable` for options that do not go together."""
+    if "url" not in options:
+        alone = [f"--{name.replace('_', '-')}" for name in ("api_key", "cafile") if name in options]
+        if alone:
+            raise Unreachable(f"{alone[0]} goes with --url.")
+        return _local(options)
+    if "conf" in options or "data_dir" in options:
+        raise Unreachable("--url says which node is meant; --conf and --data-dir do not go with it.")
+    api_key = options.get("api_key", os.environ.get(API_KEY, ""))
+    return RemoteNode(options["url"], api_key, options.get("cafile", ""))
+
+
+def _local(options: dict[str, str]) -> LocalNode:
     usual = Path("etc/vernemq.conf")
     conf = Path(options["conf"]) if "conf" in options else usual if usual.exists() else None
     directory = options.get("data_dir")
@@ -120,33 +132,8 @@ def _place(options: dict[str, str]) -> tuple[str, Path]:
     try:
         settings = load(conf, os.environ, overrides)
     except ConfigError as error:
-        raise _Wrong(str(error)) from None
-    return str(settings["nodename"]), Path(str(settings["node.admin_socket"]))
-
-
-def _ask(name: str, path: Path, words: list[str]) -> list[bytes]:
-    """The lines of the node's answer."""
-    connection = _UnixConnection(str(path))
-    down = f"Node '{name}' not responding to pings."
-    try:
-        connection.request("POST", "/command", msgspec.json.encode({"words": words}))
-        response = connection.getresponse()
-        body = response.read()
-    except FileNotFoundError:
-        raise _Wrong(f"{down} There is no {path}: it does not run, or has another data directory.") from None
-    except PermissionError:
-        raise _Wrong(f"You may not open {path}: be the user that runs node '{name}', or root.") from None
-    except ConnectionRefusedError:
-        raise _Wrong(f"{down} Nobody listens at {path}: it was killed.") from None
-    except TimeoutError:
-        raise _Wrong(f"{down} It did not answer within {TIMEOUT_S:.0f} s.") from None
-    except (OSError, HTTPException) as error:
-        raise _Wrong(f"{down} {path}: {error}") from None
-    finally:
-        connection.close()
-    if response.status != 200:
-        raise _Wrong(f"Node '{name}' did not understand: {body.decode(errors='replace').strip()}")
-    return body.splitlines()
+        raise Unreachable(str(error)) from None
+    return LocalNode(str(settings["nodename"]), Path(str(settings["node.admin_socket"])))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,16 @@
-"""What a command may use: the server, the HTTP listeners, the metrics, and a way to let others in between."""
+"""What a command may use: the server, the cluster, the HTTP listeners, and a way to let others in between."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
 
+from ..broker.cluster_office import ClusterOffice
 from ..broker.server import Server
 
 if TYPE_CHECKING:
     from ..broker.node import Node
+    from .api_keys import ApiKeys
     from .http_listeners import HttpListeners
     from .metrics import Metrics
 
@@ -20,16 +22,24 @@ COMMIT_S = 10.0
 class Context:
     """The node as commands see it; belongs to the node's event loop."""
 
-    def __init__(self, server: Server, http: HttpListeners, metrics: Metrics) -> None:
+    def __init__(self, server: Server, http: HttpListeners, metrics: Metrics, api_keys: ApiKeys) -> None:
         self.server = server
         self.http = http
         self.metrics = metrics
+        self.api_keys = api_keys
+        self.moving = ""
+        """The `cluster join` or `cluster leave` that is under way here, empty if there is none."""
         self._loop = asyncio.get_running_loop()
 
     @property
     def node(self) -> Node:
         """The broker core."""
         return self.server.node
+
+    @property
+    def cluster(self) -> ClusterOffice | None:
+        """The node's part in the cluster, None while it is alone."""
+        return cluster_of(self.server)
 
     def pace(self) -> Pace:
         """For one long piece of work: see `Pace`."""
@@ -41,6 +51,12 @@ class Context:
         self.node.store.flush(done.set)
         async with asyncio.timeout(COMMIT_S):
             await done.wait()
+
+
+def cluster_of(server: Server) -> ClusterOffice | None:
+    """The server's `cluster`, if it has one."""
+    office: ClusterOffice | None = getattr(server, "cluster", None)
+    return office
 
 
 class Pace:

@@ -1,4 +1,4 @@
-"""What HTTP listeners serve: `/metrics`, `/health*`, `/status.json` (INV 3).
+"""What HTTP listeners serve: `/metrics`, `/health*`, `/status.json`, `/api/v1` (INV 3).
 
 Each belongs to a module under VerneMQ's name; a listener has those that `http_modules` names.
 """
@@ -7,42 +7,61 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import msgspec
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from ..configs import ListenerSettings
+from . import http_api
 from .context import Context
 from .exposition import CONTENT_TYPE, exposition, process_exposition
-from .status import figures, members, not_running
+from .http_auth import asks_for_key, guarded
+from .performing import LARGEST_REQUEST
+from .status import absentees, cluster_facts, figures, members, not_running, not_serving
+
+
+class Page(NamedTuple):
+    """A page of a module; `free` ones ask nobody for a key."""
+
+    method: str
+    path: str
+    handler: Handler
+    free: bool = False
+
+
+class Module(NamedTuple):
+    """What makes the pages of a module, and the scope of the API keys that open them."""
+
+    scope: str
+    pages: Callable[[Context], list[Page]]
 
 
 def pages_for(context: Context, settings: ListenerSettings) -> web.Application:
-    """The application of one listener. A module that would need an API key is not served, and the log says so."""
-    application = web.Application()
-    for module in settings.http_modules:
-        name = str(module)
-        if name not in MODULES:
+    """The application of one listener."""
+    application = web.Application(client_max_size=LARGEST_REQUEST)
+    for each in dict.fromkeys(settings.http_modules):
+        name = str(each)
+        module = MODULES.get(name)
+        if module is None:
             # VerneMQ's own default names modules that are not here
             level = "debug" if settings.http_modules == context.server.settings["http_modules"] else "warning"
             context.server.log(level, f"{settings.key}: the HTTP module {name} is not in this version")
-        elif _auth_mode(context, settings, name) != "noauth":
-            context.server.log(
-                "error", f"{settings.key}: {name} is not served: it asks for API keys, which this version does not have"
-            )
-        else:
-            MODULES[name](context, application)
+            continue
+        asks = asks_for_key(context, settings, name)
+        for page in module.pages(context):
+            open_to_all = page.free or not asks
+            handler = page.handler if open_to_all else guarded(context, settings.key, module.scope, page.handler)
+            if page.method == "GET":
+                application.router.add_get(page.path, handler)
+            else:
+                application.router.add_route(page.method, page.path, handler)
     return application
 
 
-def _auth_mode(context: Context, settings: ListenerSettings, module: str) -> str:
-    known = context.server.settings
-    own = f"{settings.key}.http_module.{module}.auth.mode"
-    return str(known[own] or known[f"http_module.{module}.auth.mode"])
-
-
-def _metrics(context: Context, application: web.Application) -> None:
+def _metrics(context: Context) -> list[Page]:
     async def metrics(request: web.Request) -> web.Response:
         node = context.node.name
         namespace = str(context.server.settings["prometheus_namespace"])
@@ -50,29 +69,40 @@ def _metrics(context: Context, application: web.Application) -> None:
         text = ours + await asyncio.to_thread(process_exposition, node)
         return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
 
-    application.router.add_get("/metrics", metrics)
+    return [Page("GET", "/metrics", metrics)]
 
 
-def _health(context: Context, application: web.Application) -> None:
+def _health(context: Context) -> list[Page]:
     async def ping(request: web.Request) -> web.Response:
         return _json({"status": "OK"})
 
     async def health(request: web.Request) -> web.Response:
-        reasons = not_running(context)
-        if not all(members(context).values()):
-            reasons.append("the node is stopping")
-        return _json({"status": "DOWN", "reasons": reasons}, 503) if reasons else _json({"status": "OK"})
+        return _health_of(context, [*not_running(context), *not_serving(context)])
+
+    async def full_cluster(request: web.Request) -> web.Response:
+        return _health_of(context, [*not_running(context), *not_serving(context), *absentees(context)])
 
     async def listeners(request: web.Request) -> web.Response:
         reasons = not_running(context)
         return _json({"status": "DOWN", "reason": "; ".join(reasons)}, 503) if reasons else _json({"status": "OK"})
 
-    application.router.add_get("/health", health)
-    application.router.add_get("/health/ping", ping)
-    application.router.add_get("/health/listeners", listeners)
+    return [
+        Page("GET", "/health", health),
+        Page("GET", "/health/ping", ping),
+        Page("GET", "/health/listeners", listeners),
+        Page("GET", "/health/listeners_full_cluster", full_cluster),
+    ]
 
 
-def _status(context: Context, application: web.Application) -> None:
+def _health_of(context: Context, reasons: list[str]) -> web.Response:
+    facts = cluster_facts(context)
+    more = {"cluster": {name: facts[name] for name in ("sees", "members", "serving")}} if facts is not None else {}
+    if reasons:
+        return _json({"status": "DOWN", "reasons": reasons, **more}, 503)
+    return _json({"status": "OK", **more})
+
+
+def _status(context: Context) -> list[Page]:
     async def status(request: web.Request) -> web.Response:
         rows = [*context.server.listeners.show(), *context.http.show()]
         listeners = [
@@ -86,18 +116,31 @@ def _status(context: Context, application: web.Application) -> None:
             }
             for row in rows
         ]
-        here = {**figures(context), "mystatus": [members(context)], "listeners": listeners}
+        here: dict[str, Any] = {**figures(context), "mystatus": [members(context)], "listeners": listeners}
+        facts = cluster_facts(context)
+        if facts is not None:
+            here["cluster"] = facts
         return _json([{context.node.name: here}])
 
-    application.router.add_get("/status.json", status)
+    return [Page("GET", "/status.json", status)]
 
 
-MODULES: dict[str, Callable[[Context, web.Application], None]] = {
-    "vmq_metrics_http": _metrics,
-    "vmq_health_http": _health,
-    "vmq_status_http": _status,
+def _management(context: Context) -> list[Page]:
+    path = "/api/v1/{command:.*}"
+    return [
+        Page("GET", path, partial(http_api.by_path, context)),
+        Page("POST", "/api/v1", partial(http_api.by_words, context)),
+        Page("OPTIONS", path, http_api.options, free=True),
+    ]
+
+
+MODULES = {
+    "vmq_metrics_http": Module("metrics", _metrics),
+    "vmq_health_http": Module("health", _health),
+    "vmq_status_http": Module("status", _status),
+    "vmq_http_mgmt_api": Module("mgmt", _management),
 }
-"""Module -> what puts its pages into an application."""
+"""Those that there are, by VerneMQ's names."""
 
 
 def _json(value: Any, status: int = 200) -> web.Response:

@@ -60,6 +60,11 @@ COUNTERS = {
     "proxy_protocol_error": "Connections closed because of a missing or wrong PROXY header.",
     "tls_handshake_error": "TLS handshakes that failed.",
     "websocket_error": "WebSocket upgrades refused, and connections that broke WebSocket's rules.",
+    "cluster_bytes_received": "Bytes received from other nodes.",
+    "cluster_bytes_sent": "Bytes sent to other nodes.",
+    "cluster_bytes_dropped": "Bytes for other nodes that were dropped.",
+    "netsplit_detected": "Times that a member of the cluster was found missing when none was before.",
+    "netsplit_resolved": "Times that all members of the cluster were there again.",
     "system_wallclock": "Milliseconds since the node was started.",
     "system_runtime": "Milliseconds of CPU time that the process has used.",
     "system_context_switches": "Context switches of the process.",
@@ -76,6 +81,11 @@ GAUGES = {
     "active_mqttws_connections": "Connections of WebSocket listeners.",
     "total_active_connections": "Client connections.",
     "vm_memory_total": "Bytes of memory that the process takes (resident set).",
+    "cluster_members": "Members of the cluster, this node included.",
+    "cluster_serving": "Members that are in the view and serve clients.",
+    "cluster_view_id": "Number of the view that this node has applied; 0 for a node that is alone.",
+    "cluster_leased": "1 if this node may act for the cluster (whole or majority), 0 in a minority.",
+    "cluster_whole": "1 if this node may act for the cluster and no member is missing.",
 }
 """Name -> meaning."""
 

@@ -14,8 +14,10 @@ from pathlib import Path
 
 import msgspec
 
+from ..broker.cluster_office import counters
 from ..broker.operations import retained_bytes
 from ..broker.server import Server
+from .context import cluster_of
 from .metric_names import COUNTER, REASONS, RETURN_CODES, described, reason_label
 
 _STATM = Path("/proc/self/statm")
@@ -70,6 +72,8 @@ class Metrics:
             # a socket counts as open from the moment it speaks MQTT, as in `$SYS`
             if name not in ("socket_open", "socket_close"):
                 yield name, (), value
+        for name, value in counters(cluster_of(server)).items():
+            yield name, (), value
         usage = resource.getrusage(resource.RUSAGE_SELF)
         yield "system_wallclock", (), round((time.time() - server.started_s) * 1000)
         yield "system_runtime", (), round((usage.ru_utime + usage.ru_stime) * 1000)
@@ -86,6 +90,17 @@ class Metrics:
         yield "active_mqttws_connections", listeners.active("ws", "wss")
         yield "total_active_connections", len(node.fronts)
         yield "vm_memory_total", _resident_bytes()
+        yield from self._cluster_gauges()
+
+    def _cluster_gauges(self) -> Iterator[tuple[str, int]]:
+        """A node that is alone is a cluster of one, whole as long as it runs."""
+        office = cluster_of(self._server)
+        status = office.status() if office is not None else None
+        yield "cluster_members", status.members if status else 1
+        yield "cluster_serving", status.serving if status else 1
+        yield "cluster_view_id", status.view_id if status else 0
+        yield "cluster_leased", int(status is None or status.sees != "minority")
+        yield "cluster_whole", int(status is None or status.sees == "whole")
 
 
 def _expected() -> Iterator[tuple[str, Labels]]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
+import time
 from pathlib import Path
 
 from ..broker.server import Server
+from .api_keys import ApiKeys
 from .context import Context
 from .door import LocalDoor
 from .http_listeners import HttpListeners
@@ -25,11 +28,19 @@ class AdminService:
     async def start(self, server: Server) -> None:
         """Open `node.admin_socket` and every `listener.http.*` and `listener.https.*`."""
         http = HttpListeners(server.log)
-        self.context = context = Context(server, http, Metrics(server))
-        self._door = LocalDoor(context, Path(str(server.settings["node.admin_socket"])))
+        settings = server.settings
+        api_keys = ApiKeys(
+            server.store,
+            int(settings["min_apikey_length"]),
+            settings["max_apikey_expiry_days"],
+            time.time,
+            random.SystemRandom().choice,
+        )
+        self.context = context = Context(server, http, Metrics(server), api_keys)
+        self._door = LocalDoor(context, Path(str(settings["node.admin_socket"])))
         try:
             await self._door.start()
-            await http.start(server.settings.listeners(), lambda settings: pages_for(context, settings))
+            await http.start(settings.listeners(), lambda one: pages_for(context, one))
         except BaseException:
             await self.stop()
             raise

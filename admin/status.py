@@ -1,6 +1,8 @@
-"""The figures of this node that `node status` and `/status.json` show, under VerneMQ's names."""
+"""The figures of this node and of its cluster that commands and HTTP pages show, under VerneMQ's names."""
 
 from __future__ import annotations
+
+import msgspec
 
 from .. import __version__
 from .context import Context
@@ -35,7 +37,47 @@ def figures(context: Context) -> dict[str, int | str]:
 
 def members(context: Context) -> dict[str, bool]:
     """Node -> whether it runs, as seen from here."""
-    return {context.node.name: not context.node.closing}
+    office = context.cluster
+    if office is None:
+        return {context.node.name: not context.node.closing}
+    rows = {row.node: row.running for row in office.rows()}
+    if office.name in rows:
+        rows[office.name] = not context.node.closing
+    return rows
+
+
+def cluster_facts(context: Context) -> dict[str, str | int | None] | None:
+    """The cluster as this node sees it, by the names of `StatusRow`; None for a node that is alone."""
+    office = context.cluster
+    return None if office is None else msgspec.structs.asdict(office.status())
+
+
+def not_serving(context: Context) -> list[str]:
+    """Why this node ought not to get clients, one text each. That another node is missing is no reason (INV 3)."""
+    reasons = ["the node is stopping"] if context.node.closing else []
+    office = context.cluster
+    if office is not None:
+        states = {row.node: row.state for row in office.rows()}
+        reasons += _SAID.get(states.get(office.name, "stranger"), [])
+    return reasons
+
+
+_SAID = {
+    "joining": ["the node is joining the cluster"],
+    "absent": ["the node is not in the cluster's view"],
+    "stranger": ["the node is not a member of the cluster"],
+}
+"""State of this node -> what is wrong with it."""
+
+
+def absentees(context: Context) -> list[str]:
+    """The other members that do not run or do not serve, one text each."""
+    office = context.cluster
+    if office is None:
+        return []
+    rows = [row for row in office.rows() if row.node != office.name]
+    gone = [f"node {row.node} does not run" for row in rows if not row.running]
+    return gone + [f"node {row.node} is {row.state}" for row in rows if row.running and row.state != "serving"]
 
 
 def not_running(context: Context) -> list[str]:

@@ -1,8 +1,11 @@
-"""A command's answer on its way to vmq-admin: a JSON object per line, long tables in pieces, the exit status last."""
+"""A command's answer on its way to vmq-admin: a JSON object per line, long tables in pieces, the exit status last.
+
+Lines of the kind `progress` come while the command goes on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -13,13 +16,20 @@ ROWS = 500
 
 
 class Piece(msgspec.Struct, omit_defaults=True):
-    """One line: a whole text or alert, the head of a table, more rows of it, or the end."""
+    """One line: progress, a whole text or alert, the head of a table, more rows of it, or the end."""
 
     kind: str
     text: str = ""
     columns: tuple[str, ...] = ()
     rows: list[tuple[Cell, ...]] = []
     status: int = 0
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """The body of 401: `reason` is missing, unknown, expired or scope; `text` a sentence."""
+
+    reason: str
+    text: str
 
 
 _decoder = msgspec.json.Decoder(Piece)
@@ -41,12 +51,20 @@ def to_lines(parts: Iterable[Part], status: int) -> Iterator[bytes]:
     yield _line(Piece("end", status=status))
 
 
+def progress_line(text: str) -> bytes:
+    """A line that is to be shown at once."""
+    return _line(Piece("progress", text))
+
+
 def _line(piece: Piece) -> bytes:
     return msgspec.json.encode(piece) + b"\n"
 
 
-def from_lines(lines: Iterable[bytes]) -> tuple[list[Part], int]:
-    """The answer and its exit status. Raises `CutOff`."""
+def from_lines(lines: Iterable[bytes], show: Callable[[str], None] | None = None) -> tuple[list[Part], int]:
+    """The answer and its exit status. Raises `CutOff`.
+
+    Progress goes to `show` as it comes; without it, it is texts of the answer like others.
+    """
     parts: list[Part] = []
     for line in lines:
         try:
@@ -56,12 +74,15 @@ def from_lines(lines: Iterable[bytes]) -> tuple[list[Part], int]:
         if piece.kind == "end":
             return parts, piece.status
         last = parts[-1] if parts else None
+        if piece.kind == "progress" and show is not None:
+            show(piece.text)
+            continue
         if piece.kind == "table":
             parts.append(Table(piece.columns, [], piece.text))
         elif piece.kind == "rows" and isinstance(last, Table):
             last.rows.extend(piece.rows)
-        elif piece.kind in ("text", "alert"):
-            parts.append(Text(piece.text) if piece.kind == "text" else Alert(piece.text))
+        elif piece.kind in ("progress", "text", "alert"):
+            parts.append(Alert(piece.text) if piece.kind == "alert" else Text(piece.text))
         else:
             raise CutOff(f"unexpected {piece.kind}")
     raise CutOff("no end")

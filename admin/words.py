@@ -32,12 +32,17 @@ def boolean(text: str) -> bool:
     return text in ("true", "on")
 
 
+async def _unheard(line: str) -> None:
+    """Where nobody listens to what a command says before it is done."""
+
+
 class Key(msgspec.Struct, frozen=True):
     """An argument `name=value`, given exactly once; `convert` raises ValueError with what it expects."""
 
     name: str
     help: str
     convert: Callable[[str], Any] = str
+    optional: bool = False
 
 
 class Flag(msgspec.Struct, frozen=True):
@@ -51,12 +56,19 @@ class Flag(msgspec.Struct, frozen=True):
     convert: Callable[[str], Any] = str
 
 
+Say = Callable[[str], Awaitable[None]]
+
+
 class Call(msgspec.Struct, frozen=True):
-    """A command as it was given: flags in their order, a switch or a value that was left out is None."""
+    """A command as it was given: flags in their order, a switch or a value that was left out is None.
+
+    `say` tells the operator a line while the command goes on.
+    """
 
     keys: dict[str, Any]
     flags: list[tuple[str, Any]]
     rest: list[str]
+    say: Say = _unheard
 
     def has(self, flag: str) -> bool:
         """Whether the flag was given."""
@@ -83,7 +95,8 @@ class Command(msgspec.Struct, frozen=True):
     @property
     def usage(self) -> str:
         """One line: how it is written."""
-        parts = [f"vmq-admin {self.name}", *(f"{key.name}=..." for key in self.keys)]
+        named = (f"[{key.name}=...]" if key.optional else f"{key.name}=..." for key in self.keys)
+        parts = [f"vmq-admin {self.name}", *named]
         parts += [self.rest] if self.rest else []
         parts += ["[--flags]"] if self.flags else []
         return " ".join(parts)
@@ -133,9 +146,9 @@ def find(commands: Sequence[Command], words: Sequence[str]) -> tuple[Command, li
     raise CommandError(f"{said}{hint} `vmq-admin --help` lists all commands.")
 
 
-def parse(command: Command, words: Sequence[str]) -> Call:
+def parse(command: Command, words: Sequence[str], say: Say = _unheard) -> Call:
     """The arguments and flags behind a command's words."""
-    call = Call({}, [], [])
+    call = Call({}, [], [], say)
     todo = list(words)
     while todo:
         word = todo.pop(0)
@@ -147,7 +160,7 @@ def parse(command: Command, words: Sequence[str]) -> Call:
             call.rest.append(word)
         else:
             raise CommandError(f"{word} is not expected here.\n{command.explain()}")
-    missing = [key.name for key in command.keys if key.name not in call.keys]
+    missing = [key.name for key in command.keys if key.name not in call.keys and not key.optional]
     if missing:
         raise CommandError(f"{' and '.join(f'{name}=...' for name in missing)} must be given.\n{command.explain()}")
     if command.rest and not call.rest:

@@ -171,11 +171,23 @@ class House:
                 asyncio.get_running_loop().call_later(0.001, turn.set)
                 await turn.wait()
 
-    async def get(self, path: str) -> tuple[int, str]:
-        """Status and text of a page of the first HTTP listener."""
-        port = self.context.http.show()[0].port
-        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as response:
+    @property
+    def url(self) -> str:
+        """The first HTTP listener."""
+        return f"http://127.0.0.1:{self.context.http.show()[0].port}"
+
+    async def get(self, path: str, key: str = "", method: str = "GET", **headers: str) -> tuple[int, str]:
+        """Status and text of a page of the first HTTP listener, asked for with an API key if there is one."""
+        sent = {**headers, **({"x-api-key": key} if key else {})}
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(method, self.url + path, headers=sent) as response,
+        ):
             return response.status, await response.text()
+
+    async def remote(self, *words: str, key: str = "") -> Answer:
+        """vmq-admin with these words, over HTTP."""
+        return await asyncio.to_thread(_captured, ["--url", self.url, *(["--api-key", key] if key else []), *words])
 
 
 def _captured(argv: list[str]) -> Answer:

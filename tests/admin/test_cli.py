@@ -16,7 +16,7 @@ from subprocess import PIPE, Popen
 
 import pytest
 
-from strogoff.admin import cli
+from strogoff.admin import reach
 from strogoff.admin.cli import main
 
 from .house import House, in_house
@@ -43,11 +43,11 @@ def test_a_node_that_was_killed(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_no_rights(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(connection: cli._UnixConnection) -> None:
+    def refused(connection: reach._UnixConnection) -> None:
         raise PermissionError(13, "Permission denied")
 
     # the tests may run as root, whom no mode keeps out
-    monkeypatch.setattr(cli._UnixConnection, "connect", refused)
+    monkeypatch.setattr(reach._UnixConnection, "connect", refused)
     assert main(["--data-dir", str(tmp_path), "node", "status"]) == 1
     assert capsys.readouterr().err == (
         f"You may not open {tmp_path}/admin.sock: be the user that runs node 'VerneMQ@127.0.0.1', or root.\n"
@@ -73,7 +73,7 @@ def _serve_once(path: Path, answer: bytes) -> Popen[bytes]:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 32\r\n\r\n" + b'{"kind":"text","text":"half"}\n', "not responding to"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 32\r\n\r\n" + b'{"kind":"text","text":"half"}\n', "stopped before it"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\n" + b'{"kind":"text","text":"half"}\n', "stopped before it"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nwha", "stopped before it had answered."),
         (b"HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nno\n", "did not understand: no"),
@@ -105,7 +105,12 @@ def test_no_words(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--url", "http://x", "node", "status"], "Unknown option --url; `vmq-admin --help` explains.\n"),
+        (["--uri", "http://x", "node", "status"], "Unknown option --uri; `vmq-admin --help` explains.\n"),
+        (["--url", "x:8888", "node", "status"], "--url: 'x:8888' is not what is expected: http://HOST:PORT or https:"),
+        (["--url", "http://x", "-c", "f", "node", "status"], "--url says which node is meant; --conf and --data-dir d"),
+        (["--url", "http://x", "--data-dir=d", "node", "status"], "--url says which node is meant"),
+        (["--api-key", "k", "node", "status"], "--api-key goes with --url.\n"),
+        (["--cafile=f", "node", "status"], "--cafile goes with --url.\n"),
         (["-c"], "-c needs a value.\n"),
         (["node", "status", "--format"], "--format needs a value.\n"),
         (["node", "status", "--format=xml"], "--format: 'xml' is none of human, json, csv.\n"),

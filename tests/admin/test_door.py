@@ -10,9 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from strogoff.admin.door import loggable
 from strogoff.broker.sockets import ListenError
-from strogoff.storage.engine import StorageError
 
 from .house import House, in_house, open_house
 
@@ -76,43 +74,5 @@ def test_what_is_no_request_is_refused(tmp_path: Path, body: bytes) -> None:
     async def test(house: House) -> None:
         assert (await _post(house, body))[0] == 400
         await house.good("node", "status")
-
-    in_house(tmp_path, test)
-
-
-def test_commands_are_logged_without_secrets(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        await house.good("cluster", "show")
-        assert "info vmq-admin cluster show" in house.lines
-
-    in_house(tmp_path, test)
-    assert loggable(["listener", "start", "--keypasswd=x", "--ssl", "--keypasswd", "y"]) == (
-        "listener start --keypasswd=(hidden) --ssl --keypasswd (hidden)"
-    )
-
-
-def test_a_defect_is_said_and_logged_with_its_cause(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        listeners = house.server.listeners
-        del house.server.listeners
-        answer = await house.admin("listener", "show")
-        assert answer.status == 1
-        assert answer.err.startswith("The node failed to do that, which is a defect; its log has the details: Attri")
-        (line,) = [line for line in house.lines if line.startswith("error vmq-admin listener show: Traceback")]
-        assert "commands/listener.py" in line
-        house.server.listeners = listeners
-
-    in_house(tmp_path, test)
-
-
-def test_a_store_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
-        raise StorageError("the disk is bad")
-
-    async def test(house: House) -> None:
-        with monkeypatch.context() as patch:
-            patch.setattr(type(house.server.store), "keys", broken)
-            answer = await house.admin("retain", "show")
-        assert (answer.status, answer.err) == (1, "The message store cannot be read: the disk is bad\n")
 
     in_house(tmp_path, test)

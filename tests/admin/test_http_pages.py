@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from strogoff import __version__
@@ -114,11 +115,29 @@ def test_the_modules_of_the_default_are_no_reason_to_warn(tmp_path: Path) -> Non
     in_house(tmp_path, test, **HTTP)
 
 
-def test_a_module_that_wants_keys_is_closed_rather_than_open_to_all(tmp_path: Path) -> None:
+def test_a_module_that_wants_keys_is_closed_to_others(tmp_path: Path) -> None:
     async def test(house: House) -> None:
-        assert (await house.get("/metrics"))[0] == 404
+        assert (await house.get("/metrics"))[0] == 401
         assert (await house.get("/health"))[0] == 200
-        (line,) = [line for line in house.lines if "API keys" in line]
-        assert line.startswith("error listener.http.default: vmq_metrics_http is not served")
+        house.context.api_keys.add("k", "metrics", None)
+        assert (await house.get("/metrics", "k"))[0] == 200
 
     in_house(tmp_path, test, http_module__vmq_metrics_http__auth__mode="apikey", **HTTP)
+
+
+@pytest.mark.parametrize("module", ["vmq_health_http", "vmq_status_http"])
+def test_the_mode_of_one_listener_counts_more(tmp_path: Path, module: str) -> None:
+    async def test(house: House) -> None:
+        for path in ("/health", "/health/ping", "/status.json"):
+            closed = ("health" in path) == ("health" in module)
+            assert (await house.get(path))[0] == (401 if closed else 200)
+
+    mode = {f"listener__http__default__http_module__{module}__auth__mode": "apikey"}
+    in_house(tmp_path, test, **mode, **HTTP)
+
+
+def test_a_module_that_is_named_twice_is_served_once(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        assert (await house.get("/health"))[0] == 200
+
+    in_house(tmp_path, test, listener__http__default__http_modules="[vmq_health_http, vmq_health_http]", **HTTP)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from yarl import URL
+
 from strogoff.admin.catalogue import COMMANDS
+from strogoff.admin.http_api import command_line
 from strogoff.admin.http_pages import MODULES
 from strogoff.admin.metric_names import COUNTERS, GAUGES
 from strogoff.admin.session_rows import FIELDS
@@ -61,13 +64,23 @@ def test_the_examples_are_commands() -> None:
         parse(command, rest)
 
 
+def test_the_examples_of_the_management_api_are_commands() -> None:
+    examples = re.findall(r"^    curl -u KEY: '(\S+)'$", DOC, re.MULTILINE)
+    assert examples
+    for example in examples:
+        url = URL(example)
+        command, rest = find(COMMANDS, command_line(url.path.removeprefix("/api/v1/"), url.query))
+        parse(command, rest)
+
+
 def test_every_page_is_there_and_no_other(tmp_path: Path) -> None:
     rows = re.findall(r"^\| `(/[^`]*)` \| `(\w+)` \|", section("## HTTP"), re.MULTILINE)
     assert {module for _, module in rows} == set(MODULES)
 
     async def test(house: House) -> None:
+        key = house.context.api_keys.create("mgmt", None)
         for path, _ in rows:
-            assert (await house.get(path))[0] == 200
+            assert (await house.get(path.replace("COMMAND", "cluster/show"), key))[0] == 200
 
     in_house(tmp_path, test, listener__http__default="127.0.0.1:0")
 

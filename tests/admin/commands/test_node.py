@@ -1,4 +1,4 @@
-"""`node status` and `cluster show`."""
+"""`node status`."""
 
 from __future__ import annotations
 
@@ -29,19 +29,5 @@ def test_status(tmp_path: Path) -> None:
             "|     version     |0.1.0|\n"
             "+-----------------+-----+\n"
         )
-
-    in_house(tmp_path, test)
-
-
-def test_cluster_show(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        assert (await house.good("cluster", "show")).out == (
-            "+-----------------+-------+\n"
-            "|      Node       |Running|\n"
-            "+-----------------+-------+\n"
-            "|VerneMQ@127.0.0.1| true  |\n"
-            "+-----------------+-------+\n"
-        )
-        assert (await house.good("cluster", "show", "--format", "csv")).out == "Node,Running\nVerneMQ@127.0.0.1,true\n"
 
     in_house(tmp_path, test)

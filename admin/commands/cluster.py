@@ -1,0 +1,132 @@
+"""`cluster`: who is in it, coming in, and going out (INV 2.1, 7.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ...broker.cluster_office import ClusterOffice, NodeRow
+from ..context import Context
+from ..reply import DONE, Cell, CommandError, Part, Table, Text
+from ..status import cluster_facts, members
+from ..words import Call, Command, Flag, Key, number
+
+_COLUMNS = {
+    "State": "state",
+    "View": "incarnation",
+    "Address": "address",
+    "Heard (ms)": "heard_ms",
+    "Voter": "voter",
+    "Stale": "stale",
+}
+"""Heading behind VerneMQ's two -> field of `NodeRow`."""
+SUMMARY_S, TIMEOUT_S = 5, 60
+LONGEST_S = 86400
+
+
+def seconds(text: str) -> int:
+    """A time, 1 s to a day. ValueError says what is expected."""
+    value = number(text) if text.isascii() and text.isdigit() else 0
+    if not 1 <= value <= LONGEST_S:
+        raise ValueError(f"a whole number of seconds, 1 to {LONGEST_S}")
+    return value
+
+
+def _office(context: Context) -> ClusterOffice:
+    if context.cluster is None:
+        said = f"{context.node.name} is a node on its own: no listener.vmq or listener.vmqs is configured,"
+        raise CommandError(f"{said} through which other nodes could reach it.")
+    return context.cluster
+
+
+async def _show(context: Context, call: Call) -> list[Part]:
+    if not call.has("verbose"):
+        return [Table(("Node", "Running"), list(members(context).items()))]
+    return [_nodes(_office(context), members(context))]
+
+
+def _nodes(office: ClusterOffice, running: dict[str, bool]) -> Table:
+    def cells(row: NodeRow) -> tuple[Cell, ...]:
+        more = [getattr(row, field) for field in _COLUMNS.values()]
+        return (row.node, running[row.node], *(None if value == "" else value for value in more))
+
+    return Table(("Node", "Running", *_COLUMNS), [cells(row) for row in office.rows()])
+
+
+async def _status(context: Context, call: Call) -> list[Part]:
+    office = _office(context)
+    facts = cluster_facts(context) or {}
+    return [Table(("Status", "Value"), list(facts.items())), _nodes(office, members(context))]
+
+
+@contextmanager
+def _moving(context: Context, what: str) -> Iterator[None]:
+    """One change of the membership at a time through one node; VerneMQ lets two overlap."""
+    if context.moving:
+        raise CommandError(f"{context.moving} is under way; wait for its end.")
+    context.moving = what
+    try:
+        yield
+    finally:
+        context.moving = ""
+
+
+async def _join(context: Context, call: Call) -> list[Part]:
+    office, discovery_node = _office(context), call.keys["discovery-node"]
+    if discovery_node == office.name:
+        raise CommandError(f"{discovery_node} is this node: a node cannot join itself.")
+    with _moving(context, f"cluster join discovery-node={discovery_node}"):
+        await office.join(discovery_node, call.has("merge"))
+    context.server.log("notice", f"joined the cluster of {discovery_node}")
+    return [DONE]
+
+
+async def _leave(context: Context, call: Call) -> list[Part]:
+    office, node = _office(context), call.keys["node"]
+    known = [row.node for row in office.rows()]
+    if node not in known:
+        raise CommandError(f"{node} is not a member of this cluster. Members are {', '.join(known)}.")
+    interval_s = float(call.flag("summary-interval", SUMMARY_S))
+    timeout_s = float(call.flag("timeout", TIMEOUT_S))
+    kill_sessions, accept_loss = call.has("kill_sessions"), call.has("accept-loss")
+    done: list[Part] = []
+    with _moving(context, f"cluster leave node={node}"):
+        async for line in office.leave(node, kill_sessions, interval_s, timeout_s, accept_loss):
+            context.server.log("notice", f"cluster leave node={node}: {line}")
+            if line.startswith(DONE.text):
+                done.append(Text(line))
+            else:
+                await call.say(line)
+    if not done:
+        raise CommandError(f"{node} has not left.")
+    return done
+
+
+COMMANDS = (
+    Command(
+        "cluster show",
+        "The nodes of the cluster, and whether they run.",
+        _show,
+        flags=(Flag("verbose", "also state, view, address, when it was heard, whether it votes, whether it is stale"),),
+    ),
+    Command("cluster status", "What this node knows of the cluster: view, lease, leader, and the nodes.", _status),
+    Command(
+        "cluster join",
+        "Make this node a member of the cluster that another node is in.",
+        _join,
+        keys=(Key("discovery-node", "any node of that cluster"),),
+        flags=(Flag("merge", "although this node has sessions of its own: they come along"),),
+    ),
+    Command(
+        "cluster leave",
+        "Take a node out of the cluster, one that runs or one that is lost.",
+        _leave,
+        keys=(Key("node", "the node that leaves"),),
+        flags=(
+            Flag("kill_sessions", "close its connections and move its sessions; without it only its ports close", "k"),
+            Flag("summary-interval", f"seconds between lines; default {SUMMARY_S}", "i", "SECONDS", convert=seconds),
+            Flag("timeout", f"seconds to wait for the others; default {TIMEOUT_S}", "t", "SECONDS", convert=seconds),
+            Flag("accept-loss", "although sessions are lost that are on no other node"),
+        ),
+    ),
+)

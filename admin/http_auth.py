@@ -1,0 +1,55 @@
+"""Who may use an HTTP module: anybody, or whoever has an API key of its scope (INV 1.9, 3)."""
+
+from __future__ import annotations
+
+import msgspec
+from aiohttp import BasicAuth, web
+from aiohttp.typedefs import Handler
+
+from ..configs import ListenerSettings
+from .context import Context
+from .wire import Refusal
+
+_SAID = {
+    "missing": "an API key is needed.",
+    "unknown": "this API key is wrong: there is no such key.",
+    "expired": "this API key has expired.",
+}
+
+
+def asks_for_key(context: Context, settings: ListenerSettings, module: str) -> bool:
+    """What `http_module.MODULE.auth.mode` says, for this listener or for all of them."""
+    known = context.server.settings
+    own = f"{settings.key}.http_module.{module}.auth.mode"
+    return str(known[own] or known[f"http_module.{module}.auth.mode"]) == "apikey"
+
+
+def guarded(context: Context, listener: str, scope: str, handler: Handler) -> Handler:
+    """The handler behind a door that only API keys of this scope open; others get 401 and a `Refusal`."""
+
+    async def door(request: web.Request) -> web.StreamResponse:
+        key = given_key(request)
+        verdict = "missing" if key is None else context.api_keys.check(key, scope)
+        if verdict == "ok":
+            return await handler(request)
+        context.server.log("info", f"{listener}: {request.path} refused to {request.remote}: API key {verdict}")
+        said = _SAID.get(verdict, f"this API key is for something else: its scope is not {scope}.")
+        return web.Response(
+            status=401,
+            body=msgspec.json.encode(Refusal(verdict, said)),
+            content_type="application/json",
+            headers={"WWW-Authenticate": 'Basic realm="strogoff"'},
+        )
+
+    return door
+
+
+def given_key(request: web.Request) -> str | None:
+    """The key of a request: the header `x-api-key`, or the user name of Basic authentication; None if there is none."""
+    key = request.headers.get("x-api-key")
+    if key is not None:
+        return key
+    try:
+        return BasicAuth.decode(request.headers.get("Authorization", ""), "utf-8").login or None
+    except ValueError:
+        return None

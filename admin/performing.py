@@ -1,0 +1,131 @@
+"""Carrying out a command line for whoever asks: the local door, or the management API."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from traceback import format_exception
+
+import msgspec
+from aiohttp import web
+
+from ..broker.cluster_office import ClusterError
+from ..broker.sockets import ListenError
+from ..storage.engine import StorageError
+from .catalogue import COMMANDS
+from .context import Context
+from .reply import Alert, CommandError, Part, Text
+from .wire import progress_line, to_lines
+from .words import Say, find, overview, parse
+
+CONTENT_TYPE = "application/x-ndjson"
+LARGEST_REQUEST = 1 << 20
+REQUEST_S = 10.0
+"""How long a command line may take to come."""
+DONE, REFUSED, FAILED = 0, 1, 2
+"""What became of a command: carried out, wrong or not possible, or the node could not."""
+_SECRETS = ("--keypasswd",)
+_SECRET_KEYS = {"api-key": ("key",)}
+"""Family of commands -> arguments that nobody else may read."""
+
+
+class Request(msgspec.Struct):
+    """What vmq-admin sends."""
+
+    words: list[str]
+
+
+async def perform(context: Context, words: Sequence[str], say: Say | None = None) -> tuple[list[Part], int]:
+    """Carry out a command line; its answer, and DONE, REFUSED or FAILED. Whatever is wrong with it is an alert.
+
+    What the command tells on its way goes to `say`; without it, it is the beginning of the answer.
+    """
+    told: list[Part] = []
+
+    async def keep(line: str) -> None:
+        told.append(Text(line))
+
+    parts, status = await _perform(context, words, say or keep)
+    return told + parts, status
+
+
+async def _perform(context: Context, words: Sequence[str], say: Say) -> tuple[list[Part], int]:
+    try:
+        if words[-1:] in (["--help"], ["-h"]) and (family := [c for c in COMMANDS if c.name.split()[:1] == words[:-1]]):
+            return [Text(overview(family))], DONE
+        command, rest = find(COMMANDS, words)
+        if "--help" in rest or "-h" in rest:
+            return [Text(command.explain())], DONE
+        call = parse(command, rest, say)
+        return await command.run(context, call), DONE
+    except (CommandError, ListenError, ClusterError) as error:
+        return [Alert(str(error))], REFUSED
+    except StorageError as error:
+        context.server.log("error", f"vmq-admin {' '.join(words[:2])}: {error}")
+        return [Alert(f"The message store cannot be read: {error}")], FAILED
+    except TimeoutError:
+        detail = context.node.store.detail or "the disk is slow"
+        said = f"Done, but it is not on the disk yet ({detail}); after a crash it may have to be repeated."
+        return [Alert(said)], FAILED
+    except Exception as error:
+        context.server.log("error", f"vmq-admin {loggable(words)}: {''.join(format_exception(error))}")
+        said = f"The node failed to do that, which is a defect; its log has the details: {error!r}"
+        return [Alert(said)], FAILED
+
+
+def loggable(words: Sequence[str]) -> str:
+    """The command line without secrets."""
+    secret_keys = _SECRET_KEYS.get(words[0], ()) if words else ()
+    shown: list[str] = []
+    for word in words:
+        name = word.partition("=")[0]
+        secret = (name in _SECRETS or name in secret_keys) and "=" in word
+        hidden = bool(shown) and shown[-1] in _SECRETS
+        shown.append(f"{name}=(hidden)" if secret else "(hidden)" if hidden else word)
+    return " ".join(shown)
+
+
+async def answer(context: Context, request: web.Request, whence: str = "") -> web.StreamResponse:
+    """Read `{"words": [...]}`, carry it out, and answer with the lines of `wire`, each as soon as there is one.
+
+    A command goes on to its end also when whoever asked has gone: half a `cluster leave` would be worse.
+    """
+    try:
+        async with asyncio.timeout(REQUEST_S):
+            body = await request.read()
+        words = msgspec.json.decode(body, type=Request).words
+    except msgspec.MsgspecError as error:
+        return web.Response(status=400, text=f"{error}\n")
+    except TimeoutError:
+        return web.Response(status=408, text=f"No command line came within {REQUEST_S:.0f} s.\n")
+    log_command(context, words, whence)
+    response = web.StreamResponse()
+    response.content_type = CONTENT_TYPE
+    await response.prepare(request)
+    gone = False
+
+    async def write(line: bytes) -> None:
+        nonlocal gone
+        if not gone:
+            try:
+                await response.write(line)
+            except ConnectionError:
+                gone = True
+                context.server.log("notice", f"vmq-admin {loggable(words)}: whoever asked has gone; it goes on")
+
+    async def say(line: str) -> None:
+        await write(progress_line(line))
+
+    parts, status = await perform(context, words, say)
+    for line in to_lines(parts, min(status, 1)):
+        await write(line)
+    if not gone:
+        await response.write_eof()
+    return response
+
+
+def log_command(context: Context, words: Sequence[str], whence: str) -> None:
+    """A line in the node's log for each command; `whence` says who asked, empty for the local door."""
+    # a container's health check asks for the status every few seconds
+    level = "debug" if words[:2] == ["node", "status"] else "info"
+    context.server.log(level, f"vmq-admin {loggable(words)}{f', from {whence}' if whence else ''}")

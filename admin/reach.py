@@ -1,0 +1,197 @@
+"""Ways from vmq-admin to a node: the unix socket of one on this machine, or the management API of any."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from base64 import b64encode
+from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import urlsplit
+
+import msgspec
+
+from .wire import CutOff, Refusal
+
+ANSWER_S = 600.0
+"""How long a node may say nothing; one that hangs is noticed sooner, by its listeners."""
+CONNECT_S = 10.0
+"""How long a host may take to accept a connection."""
+API_PATH = "/api/v1"
+
+
+class Unreachable(Exception):
+    """What keeps vmq-admin from getting an answer, in a sentence."""
+
+
+class Way(Protocol):
+    """One of the two."""
+
+    name: str
+
+    def ask(self, words: list[str]) -> Iterator[bytes]:
+        """The lines of the node's answer as they come. Raises `Unreachable`, and `CutOff` in the middle of it."""
+        ...
+
+
+class _UnixConnection(HTTPConnection):
+    """HTTP over a unix socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=ANSWER_S)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(ANSWER_S)
+        self.sock.connect(self._path)
+
+
+class LocalNode:
+    """A node on this machine, by its socket."""
+
+    def __init__(self, node: str, path: Path) -> None:
+        self.name = f"Node '{node}'"
+        self._node = f"node '{node}'"
+        self._path = path
+
+    def ask(self, words: list[str]) -> Iterator[bytes]:
+        """See `Way`."""
+        connection = _UnixConnection(str(self._path))
+        try:
+            response = self._post(connection, words)
+            if response.status != 200:
+                said = response.read().decode(errors="replace").strip()
+                raise Unreachable(f"{self.name} did not understand: {said}")
+            yield from _lines(self.name, response)
+        finally:
+            connection.close()
+
+    def _post(self, connection: HTTPConnection, words: list[str]) -> HTTPResponse:
+        down, path = f"{self.name} not responding to pings.", self._path
+        try:
+            connection.request("POST", "/command", msgspec.json.encode({"words": words}))
+            return connection.getresponse()
+        except FileNotFoundError:
+            raise Unreachable(f"{down} There is no {path}: it does not run, or has another data directory.") from None
+        except PermissionError:
+            raise Unreachable(f"You may not open {path}: be the user that runs {self._node}, or root.") from None
+        except ConnectionRefusedError:
+            raise Unreachable(f"{down} Nobody listens at {path}: it was killed.") from None
+        except TimeoutError:
+            raise Unreachable(f"{down} It did not answer within {ANSWER_S:.0f} s.") from None
+        except (OSError, HTTPException) as error:
+            raise Unreachable(f"{down} {path}: {error}") from None
+
+
+class RemoteNode:
+    """A node by the URL of one of its HTTP listeners; `cafile` is whom to trust, empty for those of the system.
+
+    Raises `Unreachable` for a URL that is none and a file that cannot be read.
+    """
+
+    def __init__(self, url: str, api_key: str, cafile: str) -> None:
+        self.name = url
+        self._api_key = api_key
+        wrong = f"--url: {url!r} is not what is expected: http://HOST:PORT or https://HOST:PORT."
+        try:
+            parts = urlsplit(url)
+            self._host, self._port = parts.hostname or "", parts.port
+        except ValueError:
+            raise Unreachable(wrong) from None
+        if parts.scheme not in ("http", "https") or not self._host or parts.username is not None or parts.query:
+            raise Unreachable(wrong)
+        self._path = parts.path.rstrip("/").removesuffix(API_PATH) + API_PATH
+        self._tls = _trusting(cafile) if parts.scheme == "https" else None
+        if cafile and self._tls is None:
+            raise Unreachable("--cafile is for https URLs.")
+
+    def ask(self, words: list[str]) -> Iterator[bytes]:
+        """See `Way`."""
+        connection: HTTPConnection
+        if self._tls is None:
+            connection = HTTPConnection(self._host, self._port, timeout=CONNECT_S)
+        else:
+            connection = HTTPSConnection(self._host, self._port, timeout=CONNECT_S, context=self._tls)
+        try:
+            self._connect(connection)
+            response = self._post(connection, words)
+            self._check(response)
+            yield from _lines(self.name, response)
+        finally:
+            connection.close()
+
+    def _connect(self, connection: HTTPConnection) -> None:
+        down = f"{self.name} cannot be reached:"
+        try:
+            connection.connect()
+            connection.sock.settimeout(ANSWER_S)
+        except socket.gaierror:
+            raise Unreachable(f"{down} there is no host {self._host}.") from None
+        except ConnectionRefusedError:
+            raise Unreachable(f"{down} nobody listens there.") from None
+        except TimeoutError:
+            raise Unreachable(f"{down} no answer within {CONNECT_S:.0f} s.") from None
+        except ssl.SSLCertVerificationError as error:
+            said = f"{self.name} shows a certificate that is not trusted: {error.verify_message}."
+            raise Unreachable(f"{said} --cafile=FILE says whom to trust.") from None
+        except ssl.SSLError as error:
+            raise Unreachable(f"{self.name} does not speak TLS as expected ({error.reason}); is it http?") from None
+        except OSError as error:
+            raise Unreachable(f"{down} {error.strerror or error}.") from None
+
+    def _post(self, connection: HTTPConnection, words: list[str]) -> HTTPResponse:
+        headers = {"Content-Type": "application/json"}
+        if self._api_key:
+            headers["Authorization"] = f"Basic {b64encode(f'{self._api_key}:'.encode()).decode()}"
+        try:
+            connection.request("POST", self._path, msgspec.json.encode({"words": words}), headers)
+            return connection.getresponse()
+        except TimeoutError:
+            raise Unreachable(f"{self.name} did not answer within {ANSWER_S:.0f} s.") from None
+        except (OSError, HTTPException) as error:
+            said = f"{self.name} answered with something that is not HTTP" if str(error) else f"{self.name} hung up"
+            hint = "" if self._tls is not None else "; is it https?"
+            raise Unreachable(f"{said} ({type(error).__name__}){hint}") from None
+
+    def _check(self, response: HTTPResponse) -> None:
+        """Raises `Unreachable` unless this is an answer of the management API."""
+        kind = response.headers.get_content_type()
+        if response.status == 200 and kind == "application/x-ndjson":
+            return
+        body = response.read(1 << 16)
+        if response.status == 401:
+            raise Unreachable(f"{self.name}: {_refusal(body)}")
+        if response.status in (400, 408, 413) and kind == "text/plain":
+            raise Unreachable(f"{self.name} did not understand: {body.decode(errors='replace').strip()}")
+        raise Unreachable(
+            f"{self.name} is not the management API of a node (it answered {response.status}). The node must have "
+            "vmq_http_mgmt_api among the http_modules of this listener."
+        )
+
+
+def _refusal(body: bytes) -> str:
+    try:
+        return msgspec.json.decode(body, type=Refusal).text
+    except msgspec.MsgspecError:
+        return "this API key is not accepted."
+
+
+def _trusting(cafile: str) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=cafile or None)
+    except ssl.SSLError:
+        raise Unreachable(f"--cafile: {cafile} holds no certificates.") from None
+    except OSError as error:
+        raise Unreachable(f"--cafile: {cafile}: {(error.strerror or str(error)).lower()}.") from None
+
+
+def _lines(name: str, response: HTTPResponse) -> Iterator[bytes]:
+    try:
+        yield from response
+    except TimeoutError:
+        raise Unreachable(f"{name} went silent: nothing came within {ANSWER_S:.0f} s.") from None
+    except (OSError, HTTPException) as error:
+        raise CutOff(str(error)) from None

@@ -1,0 +1,84 @@
+"""A cluster of three on paper, for the tests of what operators see of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from strogoff.broker.cluster_office import ClusterError, NodeRow, StatusRow
+
+HERE = "VerneMQ@127.0.0.1"
+STATUS = StatusRow(
+    cluster_id="c1",
+    view_id=7,
+    sees="majority",
+    leader="b@127.0.0.1",
+    lease_ms_left=1500,
+    members=3,
+    serving=2,
+    metadata_keys=12,
+    tombstones=1,
+    incidents=1,
+)
+
+
+def row(node: str, **fields: Any) -> NodeRow:
+    """A member that runs and serves, unless something else is said."""
+    usual: dict[str, Any] = {
+        "running": True,
+        "state": "serving",
+        "incarnation": "boot 1 since view 5",
+        "address": "127.0.0.1:44053",
+        "heard_ms": 0,
+        "voter": True,
+        "stale": False,
+    }
+    return NodeRow(node=node, **{**usual, **fields})
+
+
+class Office:
+    """Implements `ClusterOffice`: tells what it was told to, and writes down what it is asked."""
+
+    def __init__(self) -> None:
+        self.name = HERE
+        self.nodes = [
+            row(HERE, heard_ms=None),
+            row("b@127.0.0.1", heard_ms=120),
+            row("c@127.0.0.1", running=False, state="absent", incarnation="", voter=False, stale=True),
+        ]
+        self.seen = STATUS
+        self.counters = {"cluster_bytes_sent": 10, "netsplit_detected": 1}
+        self.asked: list[tuple[Any, ...]] = []
+        self.lines = ["10 sessions to go", "Done"]
+        self.wrong = ""
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+
+    def rows(self) -> list[NodeRow]:
+        return self.nodes
+
+    def status(self) -> StatusRow:
+        return self.seen
+
+    def sees(self, **fields: Any) -> None:
+        """Change the status."""
+        self.seen = msgspec.structs.replace(self.seen, **fields)
+
+    async def join(self, discovery_node: str, merge: bool) -> None:
+        self.asked.append(("join", discovery_node, merge))
+        await self.go_on.wait()
+        if self.wrong:
+            raise ClusterError(self.wrong)
+
+    async def leave(
+        self, node: str, kill_sessions: bool, interval_s: float, timeout_s: float, accept_loss: bool
+    ) -> AsyncIterator[str]:
+        self.asked.append(("leave", node, kill_sessions, interval_s, timeout_s, accept_loss))
+        for line in self.lines:
+            yield line
+            await self.go_on.wait()
+        if self.wrong:
+            raise ClusterError(self.wrong)
