@@ -11,6 +11,8 @@ import grpc  # type: ignore[import-untyped]
 
 from .wire import WireEvents
 
+_LAST_WORD_S = 0.1
+
 
 class GrpcWire:
     """As `Wire`. `read` and `write` are the stream's own, of either side; `run` ends when the wire has closed."""
@@ -76,49 +78,66 @@ class GrpcWire:
     async def _reading(self) -> None:
         read, events = self._read, self.events
         assert events is not None
-        try:
-            while (frame := await read()) is not grpc.aio.EOF:
-                if self._end.done():
-                    return
+        while True:
+            try:
+                frame = await read()
+            except Exception as error:
+                self._finish(_ended_by(error))
+                return
+            if frame is grpc.aio.EOF:
+                self._finish("the other end has ended the stream")
+            if self._end.done():
+                return
+            try:
                 events.received(frame)
-            self._finish("the other end has ended the stream")
-        except grpc.aio.AioRpcError as error:
-            self._finish(reason_of(error.code(), error.details()))
-        except Exception as error:
-            self._report(error)
+            except Exception as error:
+                self._report(error)
+                return
 
     async def _writing(self, welcome: bytes | None) -> None:
-        queue, write, events = self._queue, self._write, self.events
+        queue, events = self._queue, self.events
         assert events is not None
         loop = asyncio.get_running_loop()
-        try:
-            if welcome is not None:
-                await write(welcome)
-            while not self._end.done():
-                if not queue:
-                    self._wake = loop.create_future()
-                    await self._wake
-                while queue:
-                    frame = queue.popleft()
-                    await write(frame)
-                    self.queued_bytes = max(0, self.queued_bytes - len(frame))
-                if not self._end.done():
+        if welcome is not None and not await self._written(welcome):
+            return
+        while not self._end.done():
+            if not queue:
+                self._wake = loop.create_future()
+                await self._wake
+            while queue:
+                frame = queue.popleft()
+                if not await self._written(frame):
+                    return
+                self.queued_bytes = max(0, self.queued_bytes - len(frame))
+            if not self._end.done():
+                try:
                     events.drained()
-        except grpc.aio.AioRpcError as error:
-            self._finish(reason_of(error.code(), error.details()))
-        except (asyncio.InvalidStateError, grpc.aio.UsageError):
-            # The stream has ended between two writes. The reader knows why, if it is given the chance.
-            await asyncio.wait([self._tasks[0]], timeout=0.1)
-            self._finish("the stream has ended")
+                except Exception as error:
+                    self._report(error)
+
+    async def _written(self, frame: bytes) -> bool:
+        try:
+            await self._write(frame)
         except Exception as error:
-            self._report(error)
+            # The stream has ended. The reader knows why, if it is given the chance to find out.
+            await asyncio.wait([self._tasks[0]], timeout=_LAST_WORD_S)
+            self._finish(_ended_by(error))
+            return False
+        return True
 
     def _report(self, error: Exception) -> None:
-        """An error of the owner's, or of gRPC's: it ends this wire, and is not hidden."""
+        """An error of the owner's: it ends this wire, and is not hidden."""
         asyncio.get_running_loop().call_exception_handler(
             {"message": f"wire to {self.peer} closed by an error", "exception": error}
         )
         self._finish(f"error at the other end: {error!r}")
+
+
+def _ended_by(error: Exception) -> str:
+    """The reason in what gRPC raises from a read or a write; its server side has errors without a status."""
+    if isinstance(error, grpc.aio.AioRpcError):
+        return reason_of(error.code(), error.details())
+    return f"the stream has ended: {type(error).__name__}"
 
 
 def reason_of(code: Any, details: str | None) -> str:

@@ -1,0 +1,85 @@
+"""The wire on its own, with a stream made of queues: ends of all kinds, and reasons in words."""
+
+from __future__ import annotations
+
+import asyncio
+
+import grpc
+import pytest
+
+from strogoff.cluster.transport.grpc_stream import GrpcWire, reason_of
+
+from .listening import Recorder
+
+
+class FakeCall:
+    """The two methods of a stream that a wire uses; what is put into `incoming` is read, an exception is raised."""
+
+    def __init__(self) -> None:
+        self.incoming: asyncio.Queue[object] = asyncio.Queue()
+        self.written: list[bytes] = []
+        self.may_write = asyncio.Event()
+        self.may_write.set()
+
+    async def read(self) -> object:
+        item = await self.incoming.get()
+        if isinstance(item, Exception):
+            raise item
+        return item
+
+    async def write(self, frame: bytes) -> None:
+        await self.may_write.wait()
+        self.written.append(frame)
+
+
+def test_one_write_in_flight() -> None:
+    """The next frame is written when the one before it was taken; `drained` after the last."""
+
+    async def main() -> None:
+        call, recorder = FakeCall(), Recorder()
+        wire = GrpcWire("peer", call.read, call.write, recorder)
+        call.may_write.clear()
+        wire.start(b"welcome")
+        running = asyncio.ensure_future(wire.run())
+        wire.send(b"one")
+        wire.send(b"two")
+        await asyncio.sleep(0)
+        assert call.written == [] and wire.queued_bytes == 6
+        call.may_write.set()
+        await recorder.until("drained")
+        assert call.written == [b"welcome", b"one", b"two"] and wire.queued_bytes == 0
+        await call.incoming.put(grpc.aio.EOF)
+        assert await running == "the other end has ended the stream"
+        assert recorder.seen == [("drained",), ("closed", "the other end has ended the stream")]
+
+    asyncio.run(main())
+
+
+def test_an_own_close_is_silent() -> None:
+    """No event after it, also with a frame that was already there."""
+
+    async def main() -> None:
+        call, recorder = FakeCall(), Recorder()
+        wire = GrpcWire("peer", call.read, call.write, recorder)
+        wire.start()
+        await call.incoming.put(b"frame")
+        wire.close("done")
+        wire.send(b"late")
+        assert await wire.run() == "done"
+        assert recorder.seen == [] and call.written == []
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("code", "details", "reason"),
+    [
+        (grpc.StatusCode.FAILED_PRECONDITION, "not a member", "not a member"),
+        (grpc.StatusCode.ABORTED, "a newer stream", "a newer stream"),
+        (grpc.StatusCode.UNAVAILABLE, "ping timeout", "UNAVAILABLE: ping timeout"),
+        (grpc.StatusCode.CANCELLED, "", "CANCELLED"),
+    ],
+)
+def test_reasons(code: grpc.StatusCode, details: str, reason: str) -> None:
+    """What a node said stands alone; what gRPC found has its code's name."""
+    assert reason_of(code, details) == reason

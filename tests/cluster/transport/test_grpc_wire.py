@@ -1,0 +1,210 @@
+"""gRPC against the world: dead, stopped and cut peers are noticed in time; several loops; no noise."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from strogoff.cluster.transport.grpc_wire import GrpcTransport
+from strogoff.cluster.transport.wire import NOTICE_S
+
+from .listening import Place, Recorder
+
+CHILD = Path(__file__).with_name("child.py")
+
+
+@contextmanager
+def child(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The process at the other end, and the line that it printed."""
+    with subprocess.Popen([sys.executable, str(CHILD), *arguments], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+@asynccontextmanager
+async def transport() -> AsyncIterator[GrpcTransport]:
+    made = GrpcTransport()
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("blow", [signal.SIGSTOP, signal.SIGKILL])
+def test_a_server_that_stops_is_noticed(blow: signal.Signals) -> None:
+    """Stopped or killed, with an idle stream: `closed` within the contract's time."""
+
+    async def main(process: subprocess.Popen[str], address: str) -> float:
+        async with transport() as here:
+            mine = Recorder()
+            here.dial(address, b"me", mine)
+            await mine.until("opened")
+            started = time.monotonic()
+            process.send_signal(blow)
+            await mine.until("closed")
+            return time.monotonic() - started
+
+    with child("serve") as (process, address):
+        assert asyncio.run(main(process, address)) < NOTICE_S
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("blow", [signal.SIGSTOP, signal.SIGKILL])
+def test_a_dialer_that_stops_is_noticed(blow: signal.Signals) -> None:
+    """The listening side finds out as well, and as fast."""
+
+    async def main() -> float:
+        async with transport() as here:
+            place = Place(here)
+            address = await place.open("127.0.0.1:0")
+            process = await asyncio.create_subprocess_exec(sys.executable, str(CHILD), "dial", address, stdout=-3)
+            try:
+                theirs = await place.comes()
+                started = time.monotonic()
+                process.send_signal(blow)
+                await theirs.until("closed")
+                return time.monotonic() - started
+            finally:
+                if process.returncode is None:
+                    process.kill()
+                await process.wait()
+
+    assert asyncio.run(main()) < NOTICE_S
+
+
+class Cable:
+    """A TCP relay that can be cut: bytes then stop, the sockets stay open."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._whole = asyncio.Event()
+        self._whole.set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def open(self) -> str:
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    def cut(self) -> None:
+        self._whole.clear()
+
+    async def close(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._port)
+        for source, sink in ((reader, far_writer), (far_reader, writer)):
+            task = asyncio.get_running_loop().create_task(self._relay(source, sink))
+            self._tasks.add(task)
+
+    async def _relay(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        try:
+            while data := await source.read(65536):
+                await self._whole.wait()
+                sink.write(data)
+        finally:
+            sink.close()
+
+
+def test_a_cut_is_noticed_at_both_ends() -> None:
+    """A cable that swallows everything while both sockets stay open: both ends close in time, with nobody sending."""
+
+    async def main() -> tuple[float, float]:
+        async with transport() as here, transport() as there:
+            place = Place(there)
+            address = await place.open("127.0.0.1:0")
+            cable = Cable(int(address.rpartition(":")[2]))
+            mine = Recorder()
+            here.dial(await cable.open(), b"me", mine)
+            await mine.until("opened")
+            theirs = await place.comes()
+            started = time.monotonic()
+            cable.cut()
+            await mine.until("closed")
+            first = time.monotonic() - started
+            await theirs.until("closed")
+            second = time.monotonic() - started
+            await cable.close()
+            return first, second
+
+    first, second = asyncio.run(main())
+    assert first < NOTICE_S and second < NOTICE_S
+
+
+def test_a_dial_into_silence_ends() -> None:
+    """Somebody accepts the connection and says nothing."""
+
+    async def main() -> list[str]:
+        silent = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0)
+        here = GrpcTransport(dial_s=0.4)
+        mine = Recorder()
+        here.dial(f"127.0.0.1:{silent.sockets[0].getsockname()[1]}", b"me", mine)
+        closed = await mine.until("closed")
+        await here.close()
+        silent.close()
+        return closed
+
+    (reason,) = asyncio.run(main())
+    assert "0.4 s" in reason or "UNAVAILABLE" in reason
+
+
+def test_loops_one_after_the_other() -> None:
+    """A transport on each of five loops in one process; nothing of one is in the way of the next."""
+
+    async def main() -> None:
+        async with transport() as here, transport() as there:
+            place = Place(there)
+            mine = Recorder()
+            here.dial(await place.open("127.0.0.1:0"), b"me", mine)
+            await mine.until("opened")
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    for _ in range(5):
+        asyncio.run(main(), debug=True)
+
+
+def test_no_noise_on_stderr() -> None:
+    """A process whose peer closes connections and refuses calls prints nothing."""
+    program = f"""
+import asyncio, sys
+sys.path.insert(0, {str(CHILD.parent)!r})
+from strogoff.cluster.transport.grpc_wire import GrpcTransport
+from strogoff.cluster.transport.wire import Accepted, Refused
+from child import Nothing
+
+async def main():
+    here, there = GrpcTransport(), GrpcTransport()
+    gone = asyncio.Event()
+    class Watch(Nothing):
+        def closed(self, reason):
+            gone.set()
+    accept = lambda hello, wire: Refused("no") if hello == b"no" else Accepted(b"", Nothing())
+    address = await there.serve("127.0.0.1:0", accept)
+    here.dial(address, b"me", Watch())
+    here.dial(address, b"no", Nothing())
+    here.dial("127.0.0.1:1", b"me", Nothing())
+    await there.close()
+    await gone.wait()
+    await here.close()
+
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stderr) == (0, "")
