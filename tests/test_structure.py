@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-ROOMS = ("mqtt", "storage", "cluster", "netsplit", "broker", "admin", "sim", "analytics", "configs")
+ROOMS = ("mqtt", "storage", "cluster", "netsplit", "broker", "admin", "testing", "sim", "analytics", "configs")
 
 MAY_IMPORT: dict[str, set[str]] = {
     "mqtt": set(),
@@ -20,6 +20,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "netsplit": {"cluster", "storage", "configs"},
     "broker": {"netsplit", "cluster", "storage", "mqtt", "configs", "analytics"},
     "admin": {"broker", "netsplit", "cluster", "storage", "mqtt", "configs"},
+    "testing": {"broker", "netsplit", "cluster", "storage", "mqtt", "configs", "analytics"},
     "sim": {"broker", "netsplit", "cluster", "storage", "mqtt", "configs", "analytics"},
     "analytics": set(),
 }
@@ -32,6 +33,8 @@ SHELLS = {
     "netsplit": set(),
     "mqtt": set(),
     "sim": {"commands"},
+    "testing": {"activity", "bridged", "capture", "client", "cluster", "faults", "fixtures", "hosting", "loop_thread"}
+    | {"node", "plugin", "process", "sync", "trace"},
     "broker": {
         "builtin_plugins",
         "connection",

@@ -1,0 +1,74 @@
+"""Brokers for users' tests: a cluster inside the test's process, a client, faults by name, an audit, a pytest plugin.
+
+Nothing is imported before it is used, because pytest imports this package wherever it is installed.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..mqtt.packets import SubscribeOptions, Will
+    from .audit import Audit, audit
+    from .capture import Capture
+    from .client import Client
+    from .client_errors import ConnectionLost, MqttClosed, MqttError, MqttRefused
+    from .client_session import Message
+    from .cluster import Cluster, NotSettled
+    from .faults import Drop, FaultError
+    from .node import LeakError, NodeHandle
+    from .process import BrokerProcess
+    from .sync import SyncClient, SyncCluster
+
+__all__ = [
+    "Audit",
+    "BrokerProcess",
+    "Capture",
+    "Client",
+    "Cluster",
+    "ConnectionLost",
+    "Drop",
+    "FaultError",
+    "LeakError",
+    "Message",
+    "MqttClosed",
+    "MqttError",
+    "MqttRefused",
+    "NodeHandle",
+    "NotSettled",
+    "SubscribeOptions",
+    "SyncClient",
+    "SyncCluster",
+    "Will",
+    "audit",
+]
+
+_PLACES = {
+    "Audit": ".audit",
+    "BrokerProcess": ".process",
+    "Capture": ".capture",
+    "Client": ".client",
+    "Cluster": ".cluster",
+    "ConnectionLost": ".client_errors",
+    "Drop": ".faults",
+    "FaultError": ".faults",
+    "LeakError": ".node",
+    "Message": ".client_session",
+    "MqttClosed": ".client_errors",
+    "MqttError": ".client_errors",
+    "MqttRefused": ".client_errors",
+    "NodeHandle": ".node",
+    "NotSettled": ".cluster",
+    "SubscribeOptions": "..mqtt.packets",
+    "SyncClient": ".sync",
+    "SyncCluster": ".sync",
+    "Will": "..mqtt.packets",
+    "audit": ".audit",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_PLACES[name], __name__), name)

@@ -1,0 +1,353 @@
+"""A small MQTT client for tests, on the broker's own codec: 3.1 (`version=3`), 3.1.1 (4) and 5.0 (5).
+
+It keeps its half of a session over connections: what was not acknowledged is sent again when the session is resumed,
+and a QoS 2 message that came twice is given out once. Everything that waits has a timeout in seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterable
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from ..mqtt import packets
+from ..mqtt.decoder import Decoder
+from ..mqtt.encoder import encode
+from ..mqtt.packets import Connack, Publish, Subscribe, SubscribeOptions, Unsubscribe, Will
+from .client_errors import ConnectionLost, MqttClosed, refusal
+from .client_session import Message, SessionState
+
+NEVER = 0xFFFFFFFF
+TIMEOUT_S = 5.0
+_T = TypeVar("_T")
+
+
+class Client(asyncio.Protocol):
+    """One client id. `Cluster.client` makes it; by itself it takes `host` and `port`.
+
+    With `clean_start=False` and version 5 the session never expires, unless `session_expiry` (seconds) says otherwise.
+    `auto_ack=False` leaves PUBACK and PUBREC to `ack`. `keepalive` 0 sends no pings. `tls` is for a listener with TLS.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 1883,
+        version: int = 5,
+        clean_start: bool = True,
+        session_expiry: int | None = None,
+        keepalive: int = 0,
+        username: str | None = None,
+        password: bytes | str | None = None,
+        will: Will | None = None,
+        auto_ack: bool = True,
+        properties: dict[str, Any] | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.name = name
+        self.version = version
+        self.received: list[Message] = []
+        """Every message that was given out, in order."""
+        self.session = SessionState()
+        self.connack: Connack | None = None
+        self.closed_by: packets.Disconnect | None = None
+        """The broker's DISCONNECT that ended the last connection, if it sent one."""
+        self.auto_ack = auto_ack
+        self.on_data: Callable[[], None] = lambda: None
+        self.address_of: Callable[[int], tuple[str, int]] = lambda _: (host, port)
+        expiry = session_expiry if session_expiry is not None else (0 if clean_start else NEVER)
+        wanted = dict(properties or {})
+        if version == 5 and expiry:
+            wanted.setdefault("session_expiry_interval", expiry)
+        secret = password.encode() if isinstance(password, str) else password
+        self._connect = packets.Connect(
+            name, version, clean_start, keepalive, username, secret, will, (wanted or None) if version == 5 else None
+        )
+        self._tls = tls
+        self._transport: asyncio.Transport | None = None
+        self._decoder: Decoder
+        self._waiting: dict[tuple[type, int], asyncio.Future[Any]] = {}
+        self._fresh: asyncio.Queue[Message] = asyncio.Queue()
+        self._gone = asyncio.Event()
+        self._gone.set()
+        self._ping: asyncio.TimerHandle | None = None
+
+    # -- the connection
+
+    @property
+    def connected(self) -> bool:
+        """Whether a connection was accepted and has not ended."""
+        return self._transport is not None and self.connack is not None
+
+    @property
+    def session_present(self) -> bool:
+        """What the last CONNACK said."""
+        return self.connack is not None and self.connack.session_present
+
+    async def connect(self, node: int = 0, timeout: float = TIMEOUT_S) -> Connack:
+        """Connect and wait for CONNACK. Raises `MqttRefused`, `ConnectionLost`, OSError or TimeoutError."""
+        if self._transport is not None:
+            raise MqttClosed(f"{self.name} is connected")
+        loop = asyncio.get_running_loop()
+        self._decoder = Decoder("client", self.version)
+        self.connack = self.closed_by = None
+        host, port = self.address_of(node)
+        async with asyncio.timeout(timeout):
+            await loop.create_connection(lambda: self, host, port, ssl=self._tls)
+            answered = self._expect(Connack, 0)
+            self._send(self._connect)
+            connack: Connack = await self._answer(answered, "CONNACK")
+        if connack.reason:
+            await self._until_gone()
+            raise refusal("CONNECT", connack.reason, self.version)
+        self.connack = connack
+        properties = connack.properties or {}
+        if properties.get("assigned_client_identifier"):
+            self.name = self._connect.client_id = properties["assigned_client_identifier"]
+        self._keep_alive(properties.get("server_keep_alive", self._connect.keepalive_s))
+        for packet in self.session.resume(connack.session_present):
+            self._send(packet)
+        return connack
+
+    async def reconnect(self, node: int = 0, clean_start: bool = False, timeout: float = TIMEOUT_S) -> Connack:
+        """Connect again, by default to the same session; a connection that is still there is cut off first."""
+        self.abort()
+        await self._until_gone()
+        self._connect.clean_start = clean_start
+        return await self.connect(node, timeout)
+
+    async def disconnect(self, reason: int = 0, properties: dict[str, Any] | None = None) -> None:
+        """Send DISCONNECT and wait for the end of the connection. Nothing to do if it has ended."""
+        if self._transport is None:
+            return
+        self._send(packets.Disconnect(reason, properties) if self.version == 5 else packets.Disconnect())
+        self._transport.close()
+        await self._until_gone()
+
+    def abort(self) -> None:
+        """Cut the connection off, without DISCONNECT: the broker sends the will."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def closed(self, timeout: float = TIMEOUT_S) -> packets.Disconnect | None:
+        """Wait until the connection has ended; the broker's DISCONNECT, if there was one. Raises TimeoutError."""
+        async with asyncio.timeout(timeout):
+            await self._gone.wait()
+        return self.closed_by
+
+    async def __aenter__(self) -> Self:
+        if self._transport is None:
+            await self.connect()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.disconnect()
+
+    # -- publishing and subscribing
+
+    async def publish(
+        self,
+        topic: str,
+        payload: bytes | str = b"",
+        qos: int = 0,
+        retain: bool = False,
+        timeout: float = TIMEOUT_S,
+        **properties: Any,
+    ) -> int:
+        """Publish and wait for PUBACK or PUBCOMP; its reason code (16: nobody subscribes), 0 for QoS 0.
+
+        Raises `MqttRefused` for a code of 128 and above; `ConnectionLost` when the connection ends before, and
+        TimeoutError: then it is not known whether the broker has the message, and it is sent again when the session is
+        resumed.
+        """
+        data = payload.encode() if isinstance(payload, str) else payload
+        packet = Publish(topic, data, qos, retain, False, 0, properties or None)
+        if qos == 0:
+            self._send(packet)
+            return 0
+        packet_id = packet.packet_id = self.session.new_id()
+        answered = self._expect(Publish, packet_id)
+        self.session.outgoing[packet_id] = packet
+        self._send(packet)
+        async with asyncio.timeout(timeout):
+            reason: int = await self._answer(answered, f"acknowledgement of PUBLISH {packet_id} on {topic}")
+        if reason >= 0x80:
+            raise refusal(f"PUBLISH on {topic}", reason, self.version)
+        return reason
+
+    async def subscribe(
+        self,
+        filters: str | SubscribeOptions | Iterable[str | SubscribeOptions],
+        qos: int = 0,
+        timeout: float = TIMEOUT_S,
+        **properties: Any,
+    ) -> list[int]:
+        """Subscribe and wait for SUBACK; the granted QoS of each filter. Raises `MqttRefused` if one was refused."""
+        many = [filters] if isinstance(filters, str | SubscribeOptions) else list(filters)
+        wanted = [SubscribeOptions(each, qos) if isinstance(each, str) else each for each in many]
+        packet_id = self.session.new_id()
+        answered = self._expect(packets.Suback, packet_id)
+        self._send(Subscribe(packet_id, wanted, properties or None))
+        async with asyncio.timeout(timeout):
+            suback: packets.Suback = await self._answer(answered, "SUBACK")
+        for each, reason in zip(wanted, suback.reasons, strict=True):
+            if reason >= 0x80:
+                raise refusal(f"SUBSCRIBE to {each.filter}", reason, 5)
+        return suback.reasons
+
+    async def unsubscribe(self, filters: str | Iterable[str], timeout: float = TIMEOUT_S) -> list[int]:
+        """Unsubscribe and wait for UNSUBACK; its reason codes (none before 5.0). Raises `MqttRefused`."""
+        many = [filters] if isinstance(filters, str) else list(filters)
+        packet_id = self.session.new_id()
+        answered = self._expect(packets.Unsuback, packet_id)
+        self._send(Unsubscribe(packet_id, many))
+        async with asyncio.timeout(timeout):
+            unsuback: packets.Unsuback = await self._answer(answered, "UNSUBACK")
+        for text, reason in zip(many, unsuback.reasons, strict=False):
+            if reason >= 0x80:
+                raise refusal(f"UNSUBSCRIBE from {text}", reason, 5)
+        return unsuback.reasons
+
+    # -- messages
+
+    async def message(self, timeout: float = TIMEOUT_S) -> Message:
+        """The next message that was not yet taken. Raises TimeoutError that says how many there were."""
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._fresh.get()
+        except TimeoutError:
+            count = len(self.received)
+            raise TimeoutError(f"{self.name} got no message within {timeout:g} s, {count} before") from None
+
+    async def messages(self, timeout: float | None = None) -> AsyncIterator[Message]:
+        """Messages as they come, for ever; with `timeout` it ends when none comes for so many seconds."""
+        while True:
+            try:
+                async with asyncio.timeout(timeout):
+                    found = await self._fresh.get()
+            except TimeoutError:
+                return
+            yield found
+
+    def __aiter__(self) -> AsyncIterator[Message]:
+        return self.messages()
+
+    def take(self) -> list[Message]:
+        """All messages that have come and were not yet taken; does not wait."""
+        return [self._fresh.get_nowait() for _ in range(self._fresh.qsize())]
+
+    def ack(self, message: Message) -> None:
+        """Acknowledge a message, for `auto_ack=False`. QoS 0 needs none."""
+        if message.qos == 1:
+            self._send(packets.Puback(message.packet_id))
+        elif message.qos == 2:
+            self._send(packets.Pubrec(message.packet_id))
+
+    def send(self, packet: packets.Packet | bytes) -> None:
+        """Send any packet, or raw bytes. Raises `MqttClosed` without a connection."""
+        if isinstance(packet, bytes):
+            self._live().write(packet)
+        else:
+            self._send(packet)
+
+    # -- asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """There is a connection."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._gone.clear()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes from the broker."""
+        self.on_data()
+        for packet in self._decoder.feed(data):
+            self._handle(packet)
+        if self._decoder.error is not None:
+            self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection has ended: nobody waits any longer."""
+        self.on_data()
+        self._transport = None
+        if self._ping is not None:
+            self._ping.cancel()
+        waiting, self._waiting = self._waiting, {}
+        for future in waiting.values():
+            if not future.done():
+                future.set_exception(ConnectionLost(f"{self.name}: the connection ended: {exc or 'closed'}"))
+                future.exception()  # whoever waited may have given up: then nobody has to hear of it
+        self._gone.set()
+
+    def _handle(self, packet: packets.Packet) -> None:
+        if isinstance(packet, Publish):
+            self._received(packet)
+        elif isinstance(packet, Connack):
+            self._resolve(Connack, 0, packet)
+        elif isinstance(packet, packets.Suback | packets.Unsuback):
+            self._resolve(type(packet), packet.packet_id, packet)
+        elif isinstance(packet, packets.Disconnect):
+            self.closed_by = packet
+        else:
+            answer, finished = self.session.answer(packet)
+            if answer is not None:
+                self._send(answer)
+            if finished is not None:
+                self._resolve(Publish, *finished)
+
+    def _received(self, packet: Publish) -> None:
+        message = self.session.accept(packet)
+        if message is not None:
+            self.received.append(message)
+            self._fresh.put_nowait(message)
+        if self.auto_ack and packet.qos:
+            kind = packets.Puback if packet.qos == 1 else packets.Pubrec
+            self._send(kind(packet.packet_id))
+
+    # -- helpers
+
+    def _expect(self, kind: type, packet_id: int) -> asyncio.Future[Any]:
+        self._live()
+        future = asyncio.get_running_loop().create_future()
+        self._waiting[kind, packet_id] = future
+        return future
+
+    def _resolve(self, kind: type, packet_id: int, value: Any) -> None:
+        future = self._waiting.pop((kind, packet_id), None)
+        if future is not None and not future.done():
+            future.set_result(value)
+
+    async def _answer(self, future: asyncio.Future[Any], what: str) -> Any:
+        try:
+            return await future
+        except asyncio.CancelledError:
+            future.cancel(f"no {what}")
+            raise
+
+    def _live(self) -> asyncio.Transport:
+        if self._transport is None:
+            raise MqttClosed(f"{self.name} is not connected")
+        return self._transport
+
+    def _send(self, packet: packets.Packet) -> None:
+        transport = self._live()
+        transport.write(encode(packet, self.version))
+
+    async def _until_gone(self) -> None:
+        async with asyncio.timeout(TIMEOUT_S):
+            await self._gone.wait()
+
+    def _keep_alive(self, seconds: int) -> None:
+        if seconds:
+            self._ping = asyncio.get_running_loop().call_later(seconds * 0.75, self._pinging, seconds)
+
+    def _pinging(self, seconds: int) -> None:
+        if self._transport is not None:
+            self._send(packets.Pingreq())
+            self._keep_alive(seconds)

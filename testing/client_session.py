@@ -1,0 +1,99 @@
+"""A client's half of a session (section 4.1): packet ids, what was sent and not acknowledged, what is half received."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..mqtt import packets
+from ..mqtt.packets import Publish
+
+LAST_ID = 65_535
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message as a client got it."""
+
+    topic: str
+    payload: bytes
+    qos: int = 0
+    retain: bool = False
+    dup: bool = False
+    packet_id: int = 0
+    properties: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The payload as UTF-8. Raises UnicodeDecodeError."""
+        return self.payload.decode()
+
+    def json(self) -> Any:
+        """The payload as JSON. Raises ValueError."""
+        return json.loads(self.payload)
+
+
+class SessionState:
+    """What a client remembers from one connection to the next. `outgoing`: packet id -> PUBLISH, or PUBREL after it."""
+
+    def __init__(self) -> None:
+        self.outgoing: dict[int, Publish | packets.Pubrel] = {}
+        self.half_received: set[int] = set()
+        self._last_id = 0
+
+    def new_id(self) -> int:
+        """A packet id that is not in use [MQTT-2.3.1-2] [MQTT5-2.2.1-3]."""
+        for _ in range(LAST_ID):
+            self._last_id = self._last_id % LAST_ID + 1
+            if self._last_id not in self.outgoing:
+                return self._last_id
+        raise OverflowError("all packet ids are in use")
+
+    def resume(self, present: bool) -> list[Publish | packets.Pubrel]:
+        """What must be sent again on a new connection, in order [MQTT-4.4.0-1]; nothing if the session is new."""
+        if not present:
+            self.outgoing.clear()
+            self.half_received.clear()
+            return []
+        for packet in self.outgoing.values():
+            if isinstance(packet, Publish):
+                packet.dup = True
+        return list(self.outgoing.values())
+
+    def accept(self, packet: Publish) -> Message | None:
+        """A PUBLISH came: the message to give out, None for a QoS 2 message that was given out before."""
+        if packet.qos == 2:
+            if packet.packet_id in self.half_received:
+                return None
+            self.half_received.add(packet.packet_id)
+        return Message(
+            packet.topic,
+            packet.payload,
+            packet.qos,
+            packet.retain,
+            packet.dup,
+            packet.packet_id,
+            dict(packet.properties or {}),
+        )
+
+    def answer(self, packet: packets.Packet) -> tuple[packets.Packet | None, tuple[int, int] | None]:
+        """An acknowledgement came: what to send for it, and (packet id, reason) of a publish that is finished."""
+        if isinstance(packet, packets.Puback):
+            return None, self._finish(packet.packet_id, packet.reason)
+        if isinstance(packet, packets.Pubrec):
+            if packet.reason >= 0x80:
+                return None, self._finish(packet.packet_id, packet.reason)
+            release = packets.Pubrel(packet.packet_id)
+            if packet.packet_id in self.outgoing:
+                self.outgoing[packet.packet_id] = release
+            return release, None
+        if isinstance(packet, packets.Pubcomp):
+            return None, self._finish(packet.packet_id, packet.reason)
+        if isinstance(packet, packets.Pubrel):
+            self.half_received.discard(packet.packet_id)
+            return packets.Pubcomp(packet.packet_id), None
+        return None, None
+
+    def _finish(self, packet_id: int, reason: int) -> tuple[int, int] | None:
+        return (packet_id, reason) if self.outgoing.pop(packet_id, None) is not None else None

@@ -1,0 +1,214 @@
+"""What stands behind the pytest plugin's fixtures; imported when a test asks for one, or has failed."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pytest
+
+from .bridged import BridgedClient
+from .cluster import Cluster, Conf, Engine, Links
+from .sync import SyncClient, SyncCluster
+
+OPERATIONS = ("register", "publish", "subscribe", "unsubscribe")
+_MARKER = ("nodes", "seed", "policy", "conf", "engine")
+_MOST_PROBLEMS = 20
+
+
+@dataclass
+class _Traces:
+    """The clusters of one test, and where their logs go if it fails."""
+
+    directory: Path
+    first_seed: int
+    clusters: list[Cluster]
+
+
+_TRACES = pytest.StashKey[_Traces]()
+
+
+def option(config: pytest.Config, name: str) -> str | None:
+    """An option of the command line, else of the ini file, else None."""
+    value = config.getoption(name, None)
+    if value is None:
+        value = config.getini(name)
+    return str(value) if value not in (None, "") else None
+
+
+def number(config: pytest.Config, name: str) -> int | None:
+    """An option that is a whole number. Raises pytest.UsageError."""
+    text = option(config, name)
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        raise pytest.UsageError(f"--{name.replace('_', '-')}: {text!r} is not a whole number") from None
+
+
+def policy_conf(policy: str | Mapping[str, str]) -> dict[str, str]:
+    """The configuration keys for a netsplit policy: one for all operations, or some by name. pytest.UsageError."""
+    rows = dict.fromkeys(OPERATIONS, policy) if isinstance(policy, str) else dict(policy)
+    for operation, flag in rows.items():
+        if operation not in OPERATIONS or flag not in ("off", "majority", "on"):
+            raise pytest.UsageError(
+                f"mqtt marker: policy {operation} = {flag}: operations are {', '.join(OPERATIONS)}, "
+                f"each off, majority or on"
+            )
+    return {f"allow_{operation}_during_netsplit": flag for operation, flag in rows.items()}
+
+
+class ClusterFactory:
+    """Makes the clusters of one test. Arguments win over options, options over the marker."""
+
+    def __init__(self, request: pytest.FixtureRequest, nodes: int | None = None) -> None:
+        self._config = request.config
+        self._marker: dict[str, Any] = {}
+        for mark in reversed(list(request.node.iter_markers("mqtt"))):
+            self._marker.update(mark.kwargs)
+            unknown = sorted(set(mark.kwargs) - set(_MARKER))
+            if unknown or mark.args:
+                raise pytest.UsageError(f"mqtt marker: it has {', '.join(_MARKER)}, not {unknown or mark.args}")
+        self._nodes = self._marker.get("nodes", nodes)
+        self._open: list[SyncCluster] = []
+        self._traces = request.node.stash.setdefault(_TRACES, _traces(request, self._marker.get("seed")))
+
+    def __call__(
+        self,
+        nodes: int | None = None,
+        conf: Conf | None = None,
+        engine: Engine | None = None,
+        links: Links = "memory",
+        seed: int | None = None,
+        directory: Path | str | None = None,
+    ) -> Prepared:
+        """A cluster to be opened by `async with` or `with`; arguments as those of `Cluster`."""
+        count = nodes or self._nodes or number(self._config, "mqtt_nodes") or 1
+        policy = policy_conf(self._marker.get("policy", {}))
+        merged: dict[str, str | int | bool] = {**policy, **self._marker.get("conf", {}), **(conf or {})}
+        used = engine or self._marker.get("engine", "memory")
+        if seed is None:
+            seed = self._traces.first_seed + len(self._traces.clusters)
+        return Prepared(self, (count, merged, used, links, seed, directory))
+
+    def opened(self, cluster: Cluster, sync: SyncCluster | None = None) -> None:
+        """A cluster is about to run: a failure tells of it, and the fixture's end closes it."""
+        self._traces.clusters.append(cluster)
+        if sync is not None:
+            self._open.append(sync)
+
+    def close(self) -> None:
+        """Close what the test has left open. Raises `LeakError`."""
+        while self._open:
+            self._open.pop().close()
+
+
+class Prepared:
+    """A cluster that is not open yet; the way it is opened says of which kind it is."""
+
+    def __init__(self, factory: ClusterFactory, arguments: tuple[Any, ...]) -> None:
+        self._factory = factory
+        self._arguments = arguments
+        self._sync: SyncCluster | None = None
+        self._cluster: Cluster | None = None
+
+    async def __aenter__(self) -> Cluster:
+        self._cluster = cluster = Cluster(*self._arguments)
+        self._factory.opened(cluster)
+        await cluster.open()
+        return cluster
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._cluster is not None
+        await self._cluster.close()
+
+    def __enter__(self) -> SyncCluster:
+        self._sync = sync = SyncCluster(*self._arguments)
+        self._factory.opened(sync.cluster, sync)
+        sync.open()
+        return sync
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._sync is not None
+        self._sync.close()
+
+
+class ClientFactory:
+    """Makes clients of one broker. Without a name they are client-1, client-2 and so on; options as in `Client`."""
+
+    def __init__(self, broker: SyncCluster) -> None:
+        self._broker = broker
+        self._count = 0
+
+    def __call__(self, name: str | None = None, node: int = 0, **options: Any) -> SyncClient:
+        """A connected client whose methods block."""
+        return self._broker.client(self._name(name), node, **options)
+
+    async def aio(self, name: str | None = None, node: int = 0, **options: Any) -> BridgedClient:
+        """A connected client whose methods are awaited, in any asyncio loop."""
+        thread = self._broker.thread
+        client = await thread.bridge(self._broker.cluster.client(self._name(name), node, **options))
+        return BridgedClient(thread, client)
+
+    def _name(self, name: str | None) -> str:
+        self._count += 1
+        return name if name is not None else f"client-{self._count}"
+
+
+@dataclass(frozen=True)
+class External:
+    """A broker that is there already."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def of(cls, config: pytest.Config) -> External:
+        """As the options say."""
+        return cls(option(config, "mqtt_host") or "127.0.0.1", number(config, "mqtt_port") or 1883)
+
+    @property
+    def url(self) -> str:
+        """As mqtt://HOST:PORT."""
+        return f"mqtt://{self.host}:{self.port}"
+
+
+def _traces(request: pytest.FixtureRequest, seed: int | None) -> _Traces:
+    config = request.config
+    wanted = option(config, "mqtt_trace_dir")
+    base: Path
+    if wanted is not None:
+        base = Path(wanted)
+    else:
+        base = request.getfixturevalue("tmp_path_factory").getbasetemp() / "mqtt"
+    chosen = number(config, "mqtt_seed")
+    if chosen is None:
+        chosen = seed if seed is not None else secrets.randbits(32)
+    return _Traces(base / re.sub(r"[^\w.-]+", "-", request.node.nodeid).strip("-"), chosen, [])
+
+
+def describe(item: pytest.Item) -> list[tuple[str, str]]:
+    """Sections for the report of a failed test: one for each of its clusters, whose log is written meanwhile."""
+    traces = item.stash.get(_TRACES, None)
+    sections = []
+    for place, cluster in enumerate(traces.clusters if traces is not None else []):
+        assert traces is not None
+        lines = [f"seed {cluster.seed} (replay with --mqtt-seed={traces.first_seed}), {cluster.engine} engine"]
+        lines += [f"fault: {fault}" for fault in cluster.faults]
+        found = cluster.audit()
+        lines.append(f"audit: {found.verdict}")
+        lines += [f"  {problem}" for problem in found.problems()[:_MOST_PROBLEMS]]
+        try:
+            lines.append(f"event log: {cluster.write_log(traces.directory / f'cluster-{place}')}")
+        except OSError as error:
+            lines.append(f"event log: not written: {error}")
+        sections.append(("mqtt", "\n".join(lines)))
+    return sections

@@ -1,0 +1,167 @@
+"""The gate between a node's listeners and its core: where packets are dropped and a node is paused or cut off.
+
+It wraps the function that makes fronts (`Node.accept`): outside the gate is a connection, inside is a front, and each
+sees the gate as the other. Nothing of the broker is changed for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from ..broker.connection import Connection
+from ..broker.front import Front
+from ..broker.link import ConnectionOrigin, FrontPort, Link
+from .activity import Activity
+from .faults import Drop
+from .frames import FrameFilter
+
+
+class Gate:
+    """All passages of one boot of a node. `make_front` is the core's; `reset` closes a connection with a TCP reset."""
+
+    def __init__(
+        self,
+        make_front: Callable[[Link, ConnectionOrigin], Front],
+        reset: Callable[[Connection], None],
+        activity: Activity,
+        drops: list[Drop],
+    ) -> None:
+        self.make_front = make_front
+        self.reset = reset
+        self.activity = activity
+        self.drops = drops
+        self.frozen = False
+        self.dead = False
+        self.passages: dict[int, Passage] = {}
+        self._held: list[Callable[[], None]] = []
+
+    def accept(self, link: Link, origin: ConnectionOrigin) -> FrontPort:
+        """A connection was made: what the listener takes for its front."""
+        passage = Passage(self, link)
+        self.passages[id(passage)] = passage
+        self.when_awake(partial(passage.open, origin))
+        return passage
+
+    def when_awake(self, work: Callable[[], None]) -> None:
+        """Do something that the node does: now, after a pause, or never if it is dead."""
+        self.activity.poke()
+        if self.dead:
+            return
+        if self.frozen:
+            self._held.append(work)
+        else:
+            work()
+
+    def freeze(self) -> None:
+        """The node stands still."""
+        self.frozen = True
+
+    def thaw(self) -> None:
+        """The node goes on, with what came meanwhile first."""
+        self.frozen = False
+        held, self._held = self._held, []
+        for work in held:
+            self.when_awake(work)
+
+    def cut(self) -> None:
+        """The node is dead: its core hears nothing any more, its clients get a reset."""
+        self.dead = True
+        self._held.clear()
+        for passage in list(self.passages.values()):
+            passage.reset()
+
+    def drops_now(self, packet: str, direction: str, passage: Passage) -> bool:
+        """Ask all faults; each counts for itself."""
+        hit = [drop for drop in self.drops if drop.hits(packet, direction, passage.client_id)]
+        if any(drop.then == "cut" for drop in hit):
+            passage.reset()
+        return bool(hit)
+
+
+class Passage:
+    """One connection's way through the gate: the front's link and the connection's front."""
+
+    def __init__(self, gate: Gate, link: Link) -> None:
+        self._gate = gate
+        self._link = link
+        self._front: Front | None = None
+        self._in = FrameFilter(lambda packet: not gate.drops_now(packet, "in", self))
+        self._out = FrameFilter(lambda packet: not gate.drops_now(packet, "out", self))
+        self._cut = False
+
+    def open(self, origin: ConnectionOrigin) -> None:
+        """The node notices the connection."""
+        self._front = self._gate.make_front(self, origin)
+
+    @property
+    def client_id(self) -> str:
+        """The client id, empty before CONNECT."""
+        return self._front.client_id if self._front is not None else ""
+
+    @property
+    def bytes_unsent(self) -> int:
+        """Bytes that the system has not taken yet, because the peer does not read."""
+        transport = self._link.transport if isinstance(self._link, Connection) else None
+        return transport.get_write_buffer_size() if transport is not None else 0
+
+    def reset(self) -> None:
+        """Close the connection with a TCP reset; nothing more passes."""
+        self._cut = True
+        if isinstance(self._link, Connection):
+            self._gate.reset(self._link)
+
+    # -- the connection's side
+
+    def receive(self, data: bytes, /) -> None:
+        """As `FrontPort.receive`."""
+        self._gate.when_awake(partial(self._receive, data))
+
+    def _receive(self, data: bytes) -> None:
+        passing = self._in.feed(data)
+        if passing and not self._cut and self._front is not None:
+            self._front.receive(passing)
+
+    def lost(self, reason: str, /) -> None:
+        """As `FrontPort.lost`."""
+        self._gate.when_awake(partial(self._lost, reason))
+        self._gate.passages.pop(id(self), None)
+
+    def _lost(self, reason: str) -> None:
+        if self._front is not None:
+            self._front.lost(reason)
+
+    def writable(self, flag: bool, /) -> None:
+        """As `FrontPort.writable`."""
+        self._gate.when_awake(partial(self._writable, flag))
+
+    def _writable(self, flag: bool) -> None:
+        if self._front is not None:
+            self._front.writable(flag)
+
+    # -- the front's side
+
+    def write(self, data: bytes, /) -> None:
+        """As `Link.write`."""
+        self._gate.when_awake(partial(self._write, data))
+
+    def _write(self, data: bytes) -> None:
+        passing = self._out.feed(data)
+        if passing and not self._cut:
+            self._link.write(passing)
+
+    def close(self) -> None:
+        """As `Link.close`."""
+        self._gate.when_awake(self._link.close)
+
+    def abort(self) -> None:
+        """As `Link.abort`."""
+        self._gate.when_awake(self._link.abort)
+
+    def pause_reading(self) -> None:
+        """As `Link.pause_reading`."""
+        self._gate.when_awake(self._link.pause_reading)
+
+    def resume_reading(self) -> None:
+        """As `Link.resume_reading`."""
+        self._gate.when_awake(self._link.resume_reading)

@@ -1,0 +1,300 @@
+"""From rows of the event log to what happened: sessions with their subscriptions, messages with their ways.
+
+Places are positions in the log as ordered by (hlc, node, seq). Nothing is judged here. Of what the schema calls
+optional nothing is needed; a session is known by its client id and how many the client had before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..mqtt.topics import matches, parse_shared
+
+Row = Mapping[str, Any]
+Mid = tuple[str, int, int]
+NEVER = 1 << 62
+
+
+@dataclass
+class Held:
+    """A subscription of a session, from place `since` until before `until`."""
+
+    filter: str
+    group: str | None
+    qos: int
+    since: int
+    until: int = NEVER
+
+
+@dataclass
+class Session:
+    """A session from its begin to its end. `durable`: the log shows that it outlives a connection."""
+
+    client: str
+    number: int
+    begun: int
+    ended: int = NEVER
+    durable: bool = False
+    subscriptions: list[Held] = field(default_factory=list)
+    resumed: list[int] = field(default_factory=list)
+
+    def matching(self, topic: str, place: int, shared: bool = False) -> list[Held]:
+        """The subscriptions that match a topic at a place."""
+        return [
+            held
+            for held in self.subscriptions
+            if held.since < place < held.until and (held.group is not None) is shared and matches(held.filter, topic)
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.client} (session {self.number})"
+
+
+@dataclass
+class Accepted:
+    """A PUBLISH that was accepted. `lane`: the publisher's connection."""
+
+    mid: Mid
+    place: int
+    client: str
+    lane: tuple[str, int]
+    topic: str
+    qos: int
+    retain: bool
+
+
+@dataclass
+class Sent:
+    """A PUBLISH that was sent to a subscriber; `qos` None where the row does not say."""
+
+    place: int
+    mid: Mid
+    session: Session
+    packet_id: int
+    dup: bool
+    qos: int | None
+
+
+@dataclass
+class WillCase:
+    """A will that went wrong: `kind` is lost, dup or spurious."""
+
+    client: str
+    kind: str
+
+
+class History:
+    """What a log says. `holes` are reasons why it does not say everything."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self.sessions: dict[str, list[Session]] = {}
+        self.accepted: dict[Mid, Accepted] = {}
+        self.acked: dict[Mid, int] = {}
+        self.routed: dict[Mid, set[str]] = {}
+        self.known: set[Mid] = set()
+        """Messages that the broker made itself: wills, copies, its own topics."""
+        self.queued: dict[tuple[Mid, str], tuple[int, str, int]] = {}
+        """(message, client) -> place, node and boot of its last q.enq."""
+        self.durable: set[tuple[Mid, str]] = set()
+        self.sent: list[Sent] = []
+        self.received: dict[tuple[Mid, str], list[int]] = {}
+        """(message, client) -> places of dlv.ack."""
+        self.given_up: set[tuple[Mid, str]] = set()
+        self.retained: set[tuple[str, str]] = set()
+        """(client, topic) of retained messages that a SUBSCRIBE brought."""
+        self.deaths: dict[tuple[str, int], int] = {}
+        """(node, boot) -> place where it is known to have ended without a stop."""
+        self.first_boot: dict[str, int] = {}
+        self.amnesia: list[Session] = []
+        self.wills: list[WillCase] = []
+        self.holes: list[str] = []
+        self.length = 0
+        self._connections: dict[str, int] = {}
+        self._closed: dict[str, int] = {}
+        self._armed: dict[str, str] = {}
+        self._seq: dict[tuple[str, str, int], int] = {}
+        self._running: dict[str, tuple[int, bool]] = {}
+        for place, row in enumerate(sorted(rows, key=lambda row: (row["hlc"], row["node"], row["seq"]))):
+            self.length = place + 1
+            self._count(row)
+            self._life(place, row)
+            handler = _HANDLERS.get(row["type"])
+            if handler is not None:
+                handler(self, place, row)
+
+    def session_at(self, client: str, place: int) -> Session | None:
+        """The session of a client at a place."""
+        for session in reversed(self.sessions.get(client, [])):
+            if session.begun <= place <= session.ended:
+                return session
+        return None
+
+    # -- the log itself, and the lives of nodes
+
+    def _count(self, row: Row) -> None:
+        key = (row["run_id"], row["node"], row["boot"])
+        last = self._seq.get(key, 0)
+        if row["seq"] != last + 1 and row["type"] != "log.gap":
+            self.holes.append(f"{row['node']}, boot {row['boot']}: rows {last + 1} to {row['seq'] - 1} are missing")
+        self._seq[key] = max(last, row["seq"])
+
+    def _gap(self, place: int, row: Row) -> None:
+        self.holes.append(f"{row['node']}, boot {row['boot']}: {row['rows']} rows were given up ({row['reason']})")
+
+    def _life(self, place: int, row: Row) -> None:
+        node, boot = row["node"], row["boot"]
+        self.first_boot.setdefault(node, boot)
+        running = self._running.get(node)
+        if running is not None and running[0] != boot and not running[1]:
+            self.deaths.setdefault((node, running[0]), place)
+        self._running[node] = (boot, row["type"] == "node.stop")
+        if row["type"] == "fault.kill" and node in row["nodes"]:
+            self.deaths[node, boot] = place
+
+    # -- sessions
+
+    def _open(self, client: str) -> Session | None:
+        sessions = self.sessions.get(client)
+        return sessions[-1] if sessions and sessions[-1].ended == NEVER else None
+
+    def _create(self, place: int, row: Row) -> None:
+        client = row["client"]
+        before = self._open(client)
+        if before is not None:
+            if client in self._closed:
+                before.durable = True
+            if before.durable:
+                self.amnesia.append(before)
+            self._end_session(before, place)
+        self._begin(client, place)
+
+    def _begin(self, client: str, place: int) -> Session:
+        self._closed.pop(client, None)
+        sessions = self.sessions.setdefault(client, [])
+        session = Session(client, len(sessions) + 1, place)
+        sessions.append(session)
+        return session
+
+    def _resume(self, place: int, row: Row) -> None:
+        session = self._open(row["client"]) or self._begin(row["client"], place)
+        self._closed.pop(row["client"], None)
+        session.durable = True
+        session.resumed.append(place)
+
+    def _end(self, place: int, row: Row) -> None:
+        session = self._open(row["client"])
+        if session is not None:
+            self._end_session(session, place)
+        self._closed.pop(row["client"], None)
+
+    def _end_session(self, session: Session, place: int) -> None:
+        session.ended = place
+        if self._armed.pop(session.client, "") == "armed":
+            self.wills.append(WillCase(session.client, "lost"))
+
+    def _connected(self, place: int, row: Row) -> None:
+        self._connections[row["client"]] = self._connections.get(row["client"], 0) + 1
+
+    def _disconnected(self, place: int, row: Row) -> None:
+        self._closed[row["client"]] = place
+
+    def _subscribe(self, place: int, row: Row) -> None:
+        self._unsubscribe(place, row)
+        session = self._open(row["client"]) or self._begin(row["client"], place)
+        group, pattern = parse_shared(row["filter"])
+        session.subscriptions.append(Held(pattern, group, row["qos"], place))
+
+    def _unsubscribe(self, place: int, row: Row) -> None:
+        session = self._open(row["client"])
+        group, pattern = parse_shared(row["filter"])
+        for held in session.subscriptions if session is not None else ():
+            if held.until == NEVER and (held.group, held.filter) == (group, pattern):
+                held.until = place
+
+    # -- messages
+
+    def _accept(self, place: int, row: Row) -> None:
+        client, mid = row["client"], mid_of(row)
+        lane = (client, row.get("pub_conn") or self._connections.get(client, 0))
+        known = Accepted(mid, place, client, lane, row["topic"], row["qos"], bool(row.get("retain")))
+        self.accepted.setdefault(mid, known)
+
+    def _route(self, place: int, row: Row) -> None:
+        self.routed.setdefault(mid_of(row), set()).update(row["targets"])
+
+    def _ack(self, place: int, row: Row) -> None:
+        if (row.get("code") or 0) < 0x80:
+            self.acked.setdefault(mid_of(row), place)
+
+    def _queue(self, place: int, row: Row) -> None:
+        self.queued[mid_of(row), row["client"]] = (place, row["node"], row["boot"])
+
+    def _safe(self, place: int, row: Row) -> None:
+        self.durable.add((mid_of(row), row["client"]))
+        session = self._open(row["client"])
+        if session is not None:
+            session.durable = True
+
+    def _give_up(self, place: int, row: Row) -> None:
+        self.given_up.add((mid_of(row), row["client"]))
+
+    def _send(self, place: int, row: Row) -> None:
+        session = self._open(row["client"]) or self._begin(row["client"], place)
+        packet_id, dup = row.get("packet_id") or 0, bool(row.get("dup"))
+        self.sent.append(Sent(place, mid_of(row), session, packet_id, dup, row.get("qos")))
+
+    def _receive(self, place: int, row: Row) -> None:
+        if row.get("mid") is not None:
+            self.received.setdefault((mid_of(row), row["client"]), []).append(place)
+
+    def _bring(self, place: int, row: Row) -> None:
+        self.retained.add((row["client"], row["topic"]))
+
+    # -- wills
+
+    def _arm(self, place: int, row: Row) -> None:
+        self._armed[row["client"]] = "armed"
+
+    def _fire(self, place: int, row: Row) -> None:
+        self.known.add(mid_of(row))
+        state = self._armed.get(row["client"])
+        if state != "armed" and self.first_boot[row["node"]] == 1:
+            self.wills.append(WillCase(row["client"], "dup" if state == "fired" else "spurious"))
+        self._armed[row["client"]] = "fired"
+
+    def _cancel(self, place: int, row: Row) -> None:
+        self._armed[row["client"]] = "cancelled"
+
+
+def mid_of(row: Row) -> Mid:
+    """The message of a row, as a key: rows from files have lists where rows in memory have tuples."""
+    node, boot, counter = row["mid"]
+    return str(node), int(boot), int(counter)
+
+
+_HANDLERS = {
+    "log.gap": History._gap,
+    "sess.create": History._create,
+    "sess.resume": History._resume,
+    "sess.end": History._end,
+    "sess.expire": History._end,
+    "conn.open": History._connected,
+    "conn.close": History._disconnected,
+    "sub.add": History._subscribe,
+    "sub.del": History._unsubscribe,
+    "pub.recv": History._accept,
+    "pub.route": History._route,
+    "pub.ack": History._ack,
+    "q.enq": History._queue,
+    "q.durable": History._safe,
+    "q.drop": History._give_up,
+    "q.expire": History._give_up,
+    "dlv.send": History._send,
+    "dlv.ack": History._receive,
+    "ret.deliver": History._bring,
+    "will.arm": History._arm,
+    "will.fire": History._fire,
+    "will.cancel": History._cancel,
+}

@@ -1,0 +1,142 @@
+"""A `Server` that a test can kill, pause and look into. All of the broker runs as it is; only its edges are other ones.
+
+The edges are the listeners' `accept` (a `Gate`), the engine (a `MemoryDisk` where asked for), the event log (rows in
+memory, at level `message`) and the node's source of chance (from the seed).
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+from collections.abc import Callable, Iterable
+
+from ..analytics.schema import MESSAGE
+from ..broker.connection import Connection
+from ..broker.door import DoorOptions
+from ..broker.events import Row
+from ..broker.link import MakeFront
+from ..broker.listeners import Listeners
+from ..broker.node import Node
+from ..broker.server import Server
+from ..configs import ListenerSettings, Settings
+from ..storage.directory import DataDirectory
+from ..storage.engine import Durability, Engine
+from ..storage.leveldb import LevelDBEngine, LevelDBOptions
+from .activity import Activity
+from .disk import MemoryDisk, MemoryDiskEngine
+from .faults import Drop
+from .gate import Gate
+
+_RESET = struct.pack("ii", 1, 0)
+_WRITE_BUFFER = 1 << 20
+"""Bytes of LevelDB's write buffer: small, because a start takes 25 ms per MiB of it that is full."""
+
+
+def reset(connection: Connection) -> None:
+    """Close a connection with a TCP reset, as the system does for a process that was killed with unread input."""
+    if connection.transport is not None:
+        handle = connection.transport.get_extra_info("socket")
+        if handle is not None and handle.family != socket.AF_UNIX:
+            handle.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    connection.abort()
+
+
+class _GatedListeners(Listeners):
+    """Listeners whose connections come through the gate of the server that has them."""
+
+    def __init__(self, server: HostedServer, log: Callable[[str, str], None], options: DoorOptions) -> None:
+        super().__init__(log, options)
+        self._server = server
+
+    async def start(self, settings: Iterable[ListenerSettings], make_front: MakeFront) -> None:
+        """As `Listeners.start`, behind the gate; the node itself takes the connections."""
+        await super().start(settings, self._server.gate.accept)
+
+
+class HostedServer(Server):
+    """One boot of a node under test. `disk` None means LevelDB; `sink` takes every row of the event log."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        log: Callable[[str, str], None],
+        disk: MemoryDisk | None,
+        sink: Callable[[Row], None],
+        activity: Activity,
+        seed: str,
+        drops: list[Drop],
+    ) -> None:
+        self._core: Node | None = None
+        super().__init__(settings, log)
+        doors = DoorOptions(
+            write_buffer_bytes=int(settings["flow.out_buffer_bytes"]),
+            crl_refresh_interval_s=int(settings["crl_refresh_interval"]) / 1000,
+        )
+        self.listeners = _GatedListeners(self, log, doors)
+        self._disk = disk
+        self._sink = sink
+        self._seed = seed
+        self._dead = False
+        self.gate = Gate(lambda link, origin: self.node.accept(link, origin), reset, activity, drops)
+
+    @property
+    def node(self) -> Node:
+        """The core. It is caught as it is set, because opening it has events already, and choices to make."""
+        if self._core is None:
+            raise AttributeError("the server was not started")
+        return self._core
+
+    @node.setter
+    def node(self, node: Node) -> None:
+        self._core = node
+        node.rng = random.Random(f"{self._seed} {node.epoch}")
+        node.events.set_level(MESSAGE)
+        node.events.add(self._sink)
+
+    def _make_engine(self, directory: DataDirectory) -> Engine:
+        if self._disk is not None:
+            return MemoryDiskEngine(self._disk, lambda work: self._loop.call_soon(self.gate.when_awake, work))
+        durability: Durability = "sync" if self.settings["message_store.durability"] == "sync" else "os"
+        options = LevelDBOptions(write_buffer_size=_WRITE_BUFFER)
+        return LevelDBEngine(directory.messages, self._committed, durability, options)
+
+    def _committed(self, work: Callable[[], None]) -> None:
+        """The disk's thread has something for the loop."""
+        self._loop.call_soon_threadsafe(self.gate.when_awake, work)
+
+    def _wake_port(self, when_ms: int) -> None:
+        if not self._dead:
+            super()._wake_port(when_ms)
+
+    def _woken(self) -> None:
+        self.gate.when_awake(super()._woken)
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and neither stopped nor killed."""
+        return hasattr(self, "node") and not self.node.closing
+
+    async def kill(self) -> None:
+        """End as kill -9 does: nothing is flushed, nobody is told, no will fires; clients get a reset."""
+        self._dead = True
+        self.gate.cut()
+        self.node.closing = True
+        self.node.events.remove(self._sink)
+        if self._wake is not None:
+            self._wake.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        self.store.close()
+        await self.listeners.close(0)
+        assert self._plugins is not None and self._directory is not None
+        await self._plugins.close()
+        self._directory.close()
+
+    def left_behind(self) -> list[str]:
+        """What a server that has ended still holds, in words; nothing if all is well."""
+        found = [f"task {task.get_coro()!r}" for task in self._tasks if not task.done()]
+        found += [f"listener {row.key}" for row in self.listeners.show()]
+        if self.listeners.active():
+            found.append(f"{self.listeners.active()} connections")
+        return found

@@ -1,0 +1,63 @@
+"""An event loop in a thread of its own, for callers that have none, or another one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from .node import LeakError
+
+_T = TypeVar("_T")
+CALL_S = 60.0
+"""How long a blocking call waits at most; whatever is called has a shorter limit of its own."""
+
+
+class LoopThread:
+    """Runs coroutines in its thread. `stop` ends it and raises `LeakError` for tasks that are left."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    def call(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Run to the end, from a thread that may block; the result, or what it raised."""
+        assert threading.current_thread() is not self._thread, "a blocking call from the loop itself"
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(CALL_S)
+
+    async def bridge(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Run to the end, from a coroutine of any other asyncio loop; to cancel this cancels the work."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    def ask(self, function: Callable[[], _T]) -> _T:
+        """Call a function in the loop's thread; its result."""
+
+        async def run() -> _T:
+            return function()
+
+        return self.call(run())
+
+    def stop(self) -> None:
+        """End the thread; again is no error."""
+        if self._loop.is_closed():
+            return
+        left = [task for task in self.call(_tasks()) if not task.done()]
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(CALL_S)
+        if self._thread.is_alive():
+            raise LeakError(f"the thread {self._thread.name} does not end")
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+        if left:
+            raise LeakError(f"tasks are left: {left}")
+
+
+async def _tasks() -> list[asyncio.Task[Any]]:
+    me = asyncio.current_task()
+    return [task for task in asyncio.all_tasks() if task is not me]

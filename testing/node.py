@@ -1,0 +1,185 @@
+"""A node of a cluster under test: its port, its disk and its log stay, its server comes and goes."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from ..broker.events import Row
+from ..broker.node import Node
+from ..configs import load
+from .activity import Activity
+from .disk import MemoryDisk
+from .faults import Drop, FaultError
+from .hosting import HostedServer
+
+LISTENER = "listener.tcp.default"
+_THREADS = ("leveldb ", "eventlog")
+
+
+class LeakError(AssertionError):
+    """Something of a broker is left after its end: a task, a thread, a connection or a listener."""
+
+
+class NodeHandle:
+    """One node. Its methods that change something are the cluster's; this is what a test looks at.
+
+    `number` counts from 0. `host` and `port` are those of the TCP listener and stay the same over restarts: the port is
+    reserved, by a bound socket that never listens, for as long as the handle is open.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        conf: Mapping[str, str],
+        directory: Path,
+        disk: MemoryDisk | None,
+        seed: int,
+        activity: Activity,
+        rows: deque[Row],
+    ) -> None:
+        self.number = number
+        self.name = conf["nodename"]
+        self.host = "127.0.0.1"
+        self.directory = directory
+        self.disk = disk
+        self.drops: list[Drop] = []
+        self.log: deque[str] = deque(maxlen=1000)
+        """Its last log lines, as `level: text`."""
+        self._seed = f"{seed} {self.name}"
+        self._activity = activity
+        self._rows = rows
+        self._server: HostedServer | None = None
+        self._threads: list[threading.Thread] = []
+        self._reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._reserved.bind((self.host, 0))
+        self.port: int = self._reserved.getsockname()[1]
+        self._conf = {**conf, LISTENER: f"{self.host}:{self.port}", "platform_data_dir": str(directory)}
+
+    @property
+    def url(self) -> str:
+        """As mqtt://HOST:PORT."""
+        return f"mqtt://{self.host}:{self.port}"
+
+    @property
+    def up(self) -> bool:
+        """Whether it runs; a paused node does."""
+        return self._server is not None
+
+    @property
+    def paused(self) -> bool:
+        """Whether it stands still."""
+        return self._server is not None and self._server.gate.frozen
+
+    @property
+    def server(self) -> HostedServer:
+        """The running server. Raises `FaultError` if the node is down."""
+        if self._server is None:
+            raise FaultError(f"node {self.number} is down")
+        return self._server
+
+    @property
+    def node(self) -> Node:
+        """The broker core, for tests of plugins and the like. Raises `FaultError` if the node is down."""
+        return self.server.node
+
+    def ports(self) -> dict[str, int]:
+        """Listener -> port, of all MQTT listeners that run."""
+        return {row.key: row.port for row in self.server.listeners.show()}
+
+    # -- life; called by the cluster
+
+    async def start(self) -> None:
+        """Start a server on the disk that there is. Raises what `Server.start` raises, and `ConfigError`."""
+        if self._server is not None:
+            raise FaultError(f"node {self.number} is up")
+        settings = load(None, {}, self._conf)
+        server = HostedServer(
+            settings, self._log_line, self.disk, self._rows.append, self._activity, self._seed, self.drops
+        )
+        before = set(threading.enumerate())
+        await server.start()
+        fresh = set(threading.enumerate()) - before
+        self._threads = [thread for thread in fresh if thread.name.startswith(_THREADS)]
+        self._server = server
+
+    async def stop(self) -> None:
+        """Stop in order: everything is written, clients are told. Raises `LeakError` if something is left."""
+        server, self._server = self.server, None
+        server.gate.thaw()
+        await server.stop()
+        await self._check(server)
+
+    async def kill(self) -> None:
+        """As kill -9. What was committed is on the disk, the rest is gone."""
+        server, self._server = self.server, None
+        server.node.event("fault.kill", nodes=[self.name])
+        await server.kill()
+        await self._check(server)
+
+    def pause(self) -> None:
+        """As SIGSTOP: connections stay open, nothing is read, written or timed."""
+        if self.paused:
+            raise FaultError(f"node {self.number} is paused")
+        self.server.node.event("fault.pause", nodes=[self.name])
+        self.server.gate.freeze()
+
+    def resume(self) -> None:
+        """As SIGCONT: what came meanwhile is taken up, then deadlines that have passed."""
+        if not self.paused:
+            raise FaultError(f"node {self.number} is not paused")
+        self.server.gate.thaw()
+        self.server.node.event("fault.end", nodes=[self.name], detail="pause")
+
+    def release(self) -> None:
+        """Give the port back."""
+        self._reserved.close()
+
+    async def _check(self, server: HostedServer) -> None:
+        await asyncio.sleep(0)
+        left = server.left_behind()
+        left += [f"thread {thread.name}" for thread in self._threads if thread.is_alive()]
+        if left:
+            raise LeakError(f"node {self.number} left behind: {', '.join(left)}")
+
+    def _log_line(self, level: str, text: str) -> None:
+        self.log.append(f"{level}: {text}")
+
+    # -- rest
+
+    def pending(self) -> Iterator[str]:
+        """Everything that waits for something, in words; a node that is down or paused waits for nothing."""
+        server = self._server
+        if server is None or server.gate.frozen:
+            return
+        node = server.node
+        if node.store.bytes_waiting:
+            yield f"node {self.number}: {node.store.bytes_waiting} bytes to be committed ({node.store.state})"
+        if len(node.garbage):
+            yield f"node {self.number}: {len(node.garbage)} deleted ranges"
+        yield from _fronts(node)
+        yield from _queues(node)
+        for passage in server.gate.passages.values():
+            if passage.bytes_unsent:
+                yield f"{passage.client_id or 'a connection'} does not read: {passage.bytes_unsent} bytes wait"
+
+
+def _fronts(node: Node) -> Iterator[str]:
+    for front in node.fronts.values():
+        name = front.client_id or "a connection before CONNECT"
+        if front.pending or front.held is not None or front.unacked:
+            yield f"{name}: {front.unacked} publishes without acknowledgement, {len(front.pending)} answers wait"
+        if front.out:
+            yield f"{name}: output that is not flushed"
+
+
+def _queues(node: Node) -> Iterator[str]:
+    for session in node.slots:
+        queue = session.queue
+        if session.online and (queue.size or queue.inflight):
+            yield f"{session.client_id}: {queue.size} messages wait, {len(queue.inflight)} are not acknowledged"

@@ -1,0 +1,116 @@
+"""The pytest plugin: fixtures, options and the marker, loaded by pytest wherever this package is installed.
+
+So it imports nothing but pytest until a test asks for a fixture. All fixtures are synchronous and work in every kind of
+test: plain ones, pytest-asyncio's (strict and auto), anyio's on asyncio.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from .capture import Capture
+    from .fixtures import ClientFactory, ClusterFactory, External
+    from .process import BrokerProcess
+    from .sync import SyncCluster
+
+_OPTIONS = (
+    ("mqtt_seed", "seed of the brokers' random choices, as a failed test prints it"),
+    ("mqtt_trace_dir", "where failed tests leave their event logs (default: below pytest's temporary directory)"),
+    ("mqtt_nodes", "nodes of mqtt_cluster where neither marker nor argument says it (default: 1)"),
+    ("mqtt_host", "host of the external broker behind mqtt_broker_noproc (default: 127.0.0.1)"),
+    ("mqtt_port", "port of the external broker behind mqtt_broker_noproc (default: 1883)"),
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Each option is one of the command line and one of the ini file, under the same name."""
+    group = parser.getgroup("mqtt", "MQTT brokers for tests (strogoff)")
+    for name, text in _OPTIONS:
+        # another MQTT plugin may have --mqtt-host and --mqtt-port already: then its are read
+        with contextlib.suppress(ValueError):
+            group.addoption(f"--{name.replace('_', '-')}", dest=name, default=None, help=text)
+        with contextlib.suppress(ValueError):
+            parser.addini(name, text, default=None)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The marker."""
+    config.addinivalue_line(
+        "markers",
+        "mqtt(nodes, seed, policy, conf, engine): the brokers of a test; policy is one of off, majority and on for all "
+        "operations or a dict by operation, conf has keys of vernemq.conf",
+    )
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
+    """What a failed test's brokers were: seed, faults, audit, event log."""
+    outcome = yield
+    report: pytest.TestReport = outcome.get_result()
+    if report.failed:
+        from .fixtures import describe
+
+        report.sections += describe(item)
+
+
+@pytest.fixture
+def mqtt_broker(request: pytest.FixtureRequest) -> Iterator[SyncCluster]:
+    """One broker in a thread of its own: `.host`, `.port`, `.url`, faults and audit. New for each test."""
+    from .fixtures import ClusterFactory
+
+    factory = ClusterFactory(request, nodes=1)
+    with contextlib.closing(factory):
+        yield factory().__enter__()
+
+
+@pytest.fixture
+def mqtt_cluster(request: pytest.FixtureRequest) -> Iterator[ClusterFactory]:
+    """A factory: `async with mqtt_cluster(nodes=1, conf={...}) as c`, or `with` in tests without asyncio."""
+    from .fixtures import ClusterFactory
+
+    with contextlib.closing(ClusterFactory(request)) as factory:
+        yield factory
+
+
+@pytest.fixture
+def mqtt_client(mqtt_broker: SyncCluster) -> ClientFactory:
+    """A factory of clients of `mqtt_broker`: `mqtt_client("name")` blocks, `await mqtt_client.aio("name")` does not."""
+    from .fixtures import ClientFactory
+
+    return ClientFactory(mqtt_broker)
+
+
+@pytest.fixture
+def mqtt_capture(mqtt_broker: SyncCluster) -> Capture:
+    """Everything that is published on `mqtt_broker`: `.messages`, `.records`."""
+    from .capture import Capture
+
+    return Capture(mqtt_broker)
+
+
+@pytest.fixture
+def mqtt_url(mqtt_broker: SyncCluster) -> str:
+    """The address of `mqtt_broker`, mqtt://HOST:PORT."""
+    return mqtt_broker.url
+
+
+@pytest.fixture(scope="session")
+def mqtt_broker_proc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """One broker process for the whole run (of each worker, with xdist): `.host`, `.port`, `.url`, `.kill()`."""
+    from .process import BrokerProcess
+
+    with BrokerProcess(directory=tmp_path_factory.mktemp("mqtt_broker_proc")) as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def mqtt_broker_noproc(pytestconfig: pytest.Config) -> External:
+    """A broker that somebody else runs, at --mqtt-host and --mqtt-port."""
+    from .fixtures import External
+
+    return External.of(pytestconfig)

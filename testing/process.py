@@ -1,0 +1,128 @@
+"""A broker as a process of its own: the real command, a real kill -9. Free ports, and it says when it is ready."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+READY_S = 30.0
+_LISTENING = re.compile(r"listener\.tcp\.default: listening on (\S+):([0-9]+)")
+
+
+class BrokerProcess:
+    """`strogoff start` as a child, on 127.0.0.1. A context manager; `host` and `port` are known once it has started.
+
+    `conf` has keys of vernemq.conf. Without `directory` its data is temporary. A restart keeps the port.
+    """
+
+    def __init__(self, conf: Mapping[str, str] | None = None, directory: Path | None = None) -> None:
+        self.host = "127.0.0.1"
+        self.port = 0
+        self.output: deque[str] = deque(maxlen=1000)
+        """Its last lines."""
+        self._conf = {"allow_anonymous": "on", "log.console": "console", "log.error": "off", **(conf or {})}
+        self._directory = directory
+        self._temporary: Path | None = None
+        self._process: subprocess.Popen[str] | None = None
+        self._reader: threading.Thread | None = None
+        self._ready = threading.Event()
+
+    @property
+    def url(self) -> str:
+        """As mqtt://HOST:PORT."""
+        return f"mqtt://{self.host}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """Of the running process. Raises RuntimeError if there is none."""
+        if self._process is None:
+            raise RuntimeError("the broker does not run")
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start, and wait until it is ready. Raises RuntimeError with its output if that fails."""
+        if self._directory is None and self._temporary is None:
+            self._temporary = Path(tempfile.mkdtemp(prefix="strogoff-"))
+        data = self._directory or self._temporary
+        command = [sys.executable, "-m", "strogoff", "start", "--data-dir", str(data)]
+        for key, value in {**self._conf, "listener.tcp.default": f"{self.host}:{self.port}"}.items():
+            command += ["--set", f"{key}={value}"]
+        self._ready.clear()
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=data,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+        self._reader = threading.Thread(target=self._read, args=(self._process,), name="strogoff output", daemon=True)
+        self._reader.start()
+        if not self._ready.wait(READY_S) or not self.port or self._process.poll() is not None:
+            self._end(kill=True)
+            raise RuntimeError("the broker did not start:\n" + "\n".join(self.output))
+
+    def _read(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            self.output.append(line.rstrip())
+            if found := _LISTENING.search(line):
+                self.port = int(found[2])
+            if "is ready" in line:
+                self._ready.set()
+        self._ready.set()
+
+    def kill(self) -> None:
+        """kill -9, and wait for its end."""
+        self._end(kill=True)
+
+    def stop(self) -> None:
+        """SIGTERM, and wait for its end; after 30 seconds kill -9."""
+        self._end(kill=False)
+
+    def _end(self, kill: bool) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if kill:
+            process.kill()
+        else:
+            process.terminate()
+        try:
+            process.wait(READY_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if self._reader is not None:
+            self._reader.join(READY_S)
+        assert process.stdout is not None
+        process.stdout.close()
+
+    def close(self) -> None:
+        """Stop it and remove what was temporary."""
+        self.stop()
+        if self._temporary is not None:
+            with contextlib.suppress(OSError):
+                shutil.rmtree(self._temporary)
+            self._temporary = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
