@@ -20,6 +20,8 @@ from ..configs import ListenerSettings
 TYPES = ("http", "https")
 REQUEST_S = 10.0
 """How long a connection may take to bring its request; each brings one, so that nobody can hold one for ever."""
+_LEAVE_S = 2.0
+"""How long requests under way may go on when their listener is stopped."""
 _CLOSE_TURNS = 100
 """uvloop closes a listening socket one or two turns later; this many are enough, and an end."""
 
@@ -91,6 +93,7 @@ class HttpListener:
         runner = web.AppRunner(
             application,
             access_log=None,
+            shutdown_timeout=_LEAVE_S,
             max_line_size=settings.max_request_line_length,
             max_field_size=settings.max_header_value_length,
         )
@@ -132,8 +135,11 @@ class HttpListener:
             self._silent.discard(handler)
             handler.force_close()
 
-    async def stop(self) -> None:
-        """Close the port and the connections: no session hangs on them."""
+    async def stop(self) -> asyncio.Task[None] | None:
+        """Close the port; the task that is returned closes the connections, for no session hangs on them.
+
+        It waits for requests under way: that this listener be stopped may be one of them.
+        """
         server, self._server = self._server, None
         runner, self._runner = self._runner, None
         listening, self._socket = self._socket, None
@@ -143,8 +149,7 @@ class HttpListener:
             if listening is None or listening.fileno() == -1:
                 break
             await asyncio.sleep(0)
-        if runner is not None:
-            await runner.cleanup()
+        return None if runner is None else asyncio.create_task(runner.cleanup())
 
 
 class HttpListeners:
@@ -154,6 +159,7 @@ class HttpListeners:
         self._log = log
         self._listeners: dict[str, HttpListener] = {}
         self._pages: Pages | None = None
+        self._ending: set[asyncio.Task[None]] = set()
 
     async def start(self, settings: Iterable[ListenerSettings], pages: Pages) -> None:
         """Open those among the configured listeners that are for HTTP; the first that fails raises `ListenError`."""
@@ -175,7 +181,7 @@ class HttpListeners:
 
     async def stop(self, which: str) -> None:
         """Suspend one."""
-        await self.find(which).stop()
+        await self._stop(self.find(which))
 
     async def restart(self, which: str) -> None:
         """Resume one, on the port that it had."""
@@ -184,7 +190,7 @@ class HttpListeners:
     async def delete(self, which: str) -> None:
         """Stop one and forget it."""
         listener = self.find(which)
-        await listener.stop()
+        await self._stop(listener)
         del self._listeners[listener.settings.key]
 
     def find(self, which: str) -> HttpListener:
@@ -201,5 +207,12 @@ class HttpListeners:
     async def close(self) -> None:
         """Stop all."""
         for listener in self._listeners.values():
-            await listener.stop()
+            await self._stop(listener)
         self._listeners.clear()
+        await asyncio.gather(*self._ending)
+
+    async def _stop(self, listener: HttpListener) -> None:
+        ending = await listener.stop()
+        if ending is not None:
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)

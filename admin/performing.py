@@ -101,6 +101,7 @@ async def answer(context: Context, request: web.Request, whence: str = "") -> we
     log_command(context, words, whence)
     response = web.StreamResponse()
     response.content_type = CONTENT_TYPE
+    response.force_close()
     await response.prepare(request)
     gone = False
 

@@ -152,7 +152,8 @@ class RemoteNode:
         except TimeoutError:
             raise Unreachable(f"{self.name} did not answer within {ANSWER_S:.0f} s.") from None
         except (OSError, HTTPException) as error:
-            said = f"{self.name} answered with something that is not HTTP" if str(error) else f"{self.name} hung up"
+            hung_up = isinstance(error, OSError)
+            said = f"{self.name} {'hung up' if hung_up else 'answered with something that is not HTTP'}"
             hint = "" if self._tls is not None else "; is it https?"
             raise Unreachable(f"{said} ({type(error).__name__}){hint}") from None
 

@@ -187,7 +187,11 @@ class House:
 
     async def remote(self, *words: str, key: str = "") -> Answer:
         """vmq-admin with these words, over HTTP."""
-        return await asyncio.to_thread(_captured, ["--url", self.url, *(["--api-key", key] if key else []), *words])
+        return await self.at(["--url", self.url, *(["--api-key", key] if key else []), *words])
+
+    async def at(self, argv: list[str]) -> Answer:
+        """vmq-admin with this command line."""
+        return await asyncio.to_thread(_captured, argv)
 
 
 def _captured(argv: list[str]) -> Answer:

@@ -43,6 +43,21 @@ def test_stop_restart_delete(tmp_path: Path, loop: str) -> None:
     in_house(tmp_path, test, loop, **HTTP)
 
 
+@both_loops
+def test_one_is_stopped_by_a_request_to_itself(tmp_path: Path, loop: str) -> None:
+    async def test(house: House) -> None:
+        http = house.context.http
+        key = house.context.api_keys.create("mgmt", None)
+        port = http.show()[0].port
+        for word, left in (("stop", "stopped"), ("delete", "")):
+            assert (await house.get(f"/api/v1/listener/{word}?address=127.0.0.1&port={port}", key))[0] == 200
+            assert "".join(row.status for row in http.show()) == left
+            if left:
+                await http.restart("listener.http.default")
+
+    in_house(tmp_path, test, loop, **HTTP)
+
+
 def test_tls(tmp_path: Path) -> None:
     authority = trustme.CA()
     certificate = authority.issue_cert("127.0.0.1")

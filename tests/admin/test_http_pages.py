@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from strogoff import __version__
 
 from .house import House, in_house
+from .office import Office, row
 
 HTTP = {"listener__http__default": "127.0.0.1:0"}
 NODE = "VerneMQ@127.0.0.1"
@@ -141,3 +142,24 @@ def test_a_module_that_is_named_twice_is_served_once(tmp_path: Path) -> None:
         assert (await house.get("/health"))[0] == 200
 
     in_house(tmp_path, test, listener__http__default__http_modules="[vmq_health_http, vmq_health_http]", **HTTP)
+
+
+def test_pages_in_a_cluster(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        async def get(path: str) -> tuple[int, Any]:
+            status, text = await house.get(path)
+            return status, json.loads(text)
+
+        office = house.server.cluster = Office()  # type: ignore[attr-defined, unused-ignore]
+        facts = {"sees": "majority", "members": 3, "serving": 2}
+        assert await get("/health") == (200, {"status": "OK", "cluster": facts})
+        assert await get("/health/ping") == await get("/health/listeners") == (200, {"status": "OK"})
+        down = {"status": "DOWN", "reasons": ["node c@127.0.0.1 does not run"], "cluster": facts}
+        assert await get("/health/listeners_full_cluster") == (503, down)
+        _, ((whole,),) = 0, (await get("/status.json"))[1:]
+        assert whole[NODE]["cluster"]["leader"] == "b@127.0.0.1" and whole[NODE]["cluster"]["view_id"] == 7
+        assert whole[NODE]["mystatus"] == [{NODE: True, "b@127.0.0.1": True, "c@127.0.0.1": False}]
+        office.nodes = [row(NODE, state="joining"), row("b@127.0.0.1")]
+        assert (await get("/health"))[1]["reasons"] == ["the node is joining the cluster"]
+
+    in_house(tmp_path, test, **HTTP)

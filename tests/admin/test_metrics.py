@@ -9,6 +9,7 @@ from pathlib import Path
 from strogoff.admin.metric_names import described
 
 from .house import House, in_house, open_house
+from .office import Office
 
 
 def values(house: House) -> dict[tuple[str, ...], int]:
@@ -101,3 +102,30 @@ async def _two_boots(tmp_path: Path) -> None:
 
 def test_after_a_restart_counters_begin_again_and_gauges_are_right(tmp_path: Path) -> None:
     asyncio.run(_two_boots(tmp_path))
+
+
+def test_the_cluster(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        names = ("members", "serving", "view_id", "leased", "whole")
+
+        def gauges() -> list[int]:
+            return [values(house)[f"cluster_{name}",] for name in names]
+
+        assert gauges() == [1, 1, 0, 1, 1]
+        office = house.server.cluster = Office()  # type: ignore[attr-defined, unused-ignore]
+        assert gauges() == [3, 2, 7, 1, 0]
+        office.sees(sees="minority", view_id=8)
+        assert gauges() == [3, 2, 8, 0, 0]
+        office.sees(sees="whole", serving=3)
+        assert gauges() == [3, 3, 8, 1, 1]
+        found = values(house)
+        assert (found["cluster_bytes_sent",], found["cluster_bytes_received",], found["netsplit_detected",]) == (
+            10,
+            0,
+            1,
+        )
+        house.context.metrics.reset()
+        office.counters["netsplit_detected"] = 3
+        assert values(house)["netsplit_detected",] == 2
+
+    in_house(tmp_path, test)

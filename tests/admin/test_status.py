@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from strogoff.admin.status import figures, members, not_running
+import msgspec
+import pytest
+
+from strogoff.admin.status import absentees, cluster_facts, figures, members, not_running, not_serving
 
 from .house import House, in_house
+from .office import HERE, Office, row
 
 
 def test_figures(tmp_path: Path) -> None:
@@ -42,5 +46,53 @@ def test_who_runs(tmp_path: Path) -> None:
         assert not_running(house.context) == []
         await house.server.listeners.stop("tcp.default")
         assert not_running(house.context) == [f"listener mqtt 127.0.0.1:{house.port} is stopped"]
+
+    in_house(tmp_path, test)
+
+
+def test_a_node_alone(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        assert cluster_facts(house.context) is None
+        assert absentees(house.context) == not_serving(house.context) == []
+
+    in_house(tmp_path, test)
+
+
+def test_who_runs_in_a_cluster(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        office = house.server.cluster = Office()  # type: ignore[attr-defined, unused-ignore]
+        assert members(house.context) == {HERE: True, "b@127.0.0.1": True, "c@127.0.0.1": False}
+        facts = cluster_facts(house.context)
+        assert facts is not None and (facts["view_id"], facts["sees"], facts["leader"]) == (
+            7,
+            "majority",
+            "b@127.0.0.1",
+        )
+        assert not_serving(house.context) == []
+        assert absentees(house.context) == ["node c@127.0.0.1 does not run"]
+        office.nodes[1] = row("b@127.0.0.1", state="joining")
+        assert absentees(house.context) == ["node c@127.0.0.1 does not run", "node b@127.0.0.1 is joining"]
+
+    in_house(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ("joining", "the node is joining the cluster"),
+        ("absent", "the node is not in the cluster's view"),
+        (None, "the node is not a member of the cluster"),
+    ],
+)
+def test_a_node_that_does_not_serve(tmp_path: Path, state: str | None, reason: str) -> None:
+    async def test(house: House) -> None:
+        office = house.server.cluster = Office()  # type: ignore[attr-defined, unused-ignore]
+        me = office.nodes.pop(0)
+        if state is not None:
+            office.nodes.append(msgspec.structs.replace(me, state=state))
+        assert not_serving(house.context) == [reason]
+        house.server.node.closing = True
+        assert not_serving(house.context) == ["the node is stopping", reason]
+        house.server.node.closing = False
 
     in_house(tmp_path, test)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -130,3 +131,23 @@ def test_help() -> None:
 def test_no_number(text: str) -> None:
     with pytest.raises(ValueError, match="a whole number"):
         number(text)
+
+
+def test_arguments_that_may_be_left_out() -> None:
+    command = Command("make", "Make.", nothing, keys=(Key("name", "which"), Key("size", "how big", number, True)))
+    assert command.usage == "vmq-admin make name=... [size=...]"
+    assert parse(command, ["name=x"]).keys == {"name": "x"}
+    assert parse(command, ["size=3", "name=x"]).keys == {"name": "x", "size": 3}
+    with pytest.raises(CommandError, match=r"name=\.\.\. must be given"):
+        parse(command, ["size=3"])
+
+
+def test_what_a_command_says_is_heard_or_not() -> None:
+    heard: list[str] = []
+
+    async def say(line: str) -> None:
+        heard.append(line)
+
+    asyncio.run(parse(KICK, GOOD, say).say("half"))
+    asyncio.run(parse(KICK, GOOD).say("unheard"))
+    assert heard == ["half"]

@@ -1,0 +1,69 @@
+"""`api-key`: made, added, shown, deleted, and still there after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from ..house import House, in_house, open_house
+
+
+def test_create_and_show(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        key = (await house.good("api-key", "create")).out.strip()
+        assert len(key) == 32 and key.isalnum()
+        assert (await house.good("api-key", "add", "key=mine", "scope=metrics", "expires=2999-01-02T03:04:05")).out == (
+            "Done\n"
+        )
+        assert (await house.good("api-key", "show", "--format=json")).table == [
+            {"Key": "mine", "Scope": "metrics", "Expires (UTC)": "2999-01-02T03:04:05", "has expired": False},
+            {"Key": key, "Scope": "mgmt", "Expires (UTC)": "never", "has expired": False},
+        ]
+        assert (await house.good("api-key", "show", "scope=metrics")).out == (
+            "+----+-------+-------------------+-----------+\n"
+            "|Key | Scope |   Expires (UTC)   |has expired|\n"
+            "+----+-------+-------------------+-----------+\n"
+            "|mine|metrics|2999-01-02T03:04:05|   false   |\n"
+            "+----+-------+-------------------+-----------+\n"
+        )
+        assert (await house.good("api-key", "show", "scope=health")).out == ""
+
+    in_house(tmp_path, test)
+
+
+def test_keys_outlive_a_restart(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with open_house(tmp_path) as house:
+            await house.good("api-key", "add", "key=mine")
+            await house.good("api-key", "add", "key=gone")
+            await house.good("api-key", "delete", "key=gone")
+        async with open_house(tmp_path) as house:
+            assert [row.key for row in house.context.api_keys.rows()] == ["mine"]
+            assert house.context.api_keys.check("mine", "mgmt") == "ok"
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["create", "scope=all"], "scope=all: there are status, mgmt, metrics, health, api2, httppub.\n"),
+        (["create", "expires=soon"], "expires=soon: yyyy-mm-ddThh:mm:ss is expected, in UTC.\n"),
+        (["create", "expires=2999-01-01T00:00:00"], "expires=2999-01-01T00:00:00 is too late: max_apikey_expiry_days"),
+        (["add", "key=abc"], "The key is too short: at least 40 characters are needed.\n"),
+        (["add"], "key=... must be given.\n"),
+        (["delete", "key=abc"], "There is no such key.\n"),
+        (["delete", "key=abc", "scope=mgmt"], "There is no such key with the scope mgmt.\n"),
+        (["show", "scope=x"], "scope=x: there are status"),
+    ],
+)
+def test_what_cannot_be_done(tmp_path: Path, words: list[str], said: str) -> None:
+    async def test(house: House) -> None:
+        answer = await house.admin("api-key", *words)
+        assert (answer.status, answer.out) == (1, "")
+        assert answer.err.startswith(said)
+        assert len((await house.good("api-key", "create")).out.strip()) == 40
+
+    in_house(tmp_path, test, min_apikey_length="40", max_apikey_expiry_days="30")

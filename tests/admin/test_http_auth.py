@@ -1,0 +1,62 @@
+"""Keys at the doors of HTTP modules: the ways to give one, and what is answered to those that do not fit."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+
+from .house import House, in_house
+
+HTTP = {"listener__http__default": "127.0.0.1:0"}
+PAGE = "/api/v1/cluster/show"
+
+
+def basic(text: str) -> str:
+    return f"Basic {b64encode(text.encode()).decode()}"
+
+
+@pytest.mark.parametrize("user", ["k:", "k:whatever"])
+def test_ways_to_give_a_key(tmp_path: Path, user: str) -> None:
+    async def test(house: House) -> None:
+        house.context.api_keys.add("k", "mgmt", None)
+        assert (await house.get(PAGE, "k"))[0] == 200
+        assert (await house.get(PAGE, Authorization=basic(user)))[0] == 200
+
+    in_house(tmp_path, test, **HTTP)
+
+
+@pytest.mark.parametrize(
+    ("headers", "reason", "said"),
+    [
+        ({}, "missing", "an API key is needed."),
+        ({"Authorization": "Basic ???"}, "missing", "an API key is needed."),
+        ({"Authorization": "Bearer k"}, "missing", "an API key is needed."),
+        ({"Authorization": basic(":k")}, "missing", "an API key is needed."),
+        ({"Authorization": basic("nobody:")}, "unknown", "this API key is wrong: there is no such key."),
+        ({"x-api-key": "nobody"}, "unknown", "this API key is wrong: there is no such key."),
+        ({"x-api-key": "ü"}, "unknown", "this API key is wrong: there is no such key."),
+        ({"x-api-key": "old"}, "expired", "this API key has expired."),
+        ({"x-api-key": "other"}, "scope", "this API key is for something else: its scope is not mgmt."),
+    ],
+)
+def test_what_does_not_fit(tmp_path: Path, headers: dict[str, str], reason: str, said: str) -> None:
+    async def test(house: House) -> None:
+        house.context.api_keys.add("k", "mgmt", None)
+        house.context.api_keys.add("other", "metrics", None)
+        house.server.store.put(b"nkey.mgmt.old", b"1000")
+        status, text = await house.get(PAGE, **headers)
+        assert (status, json.loads(text)) == (401, {"reason": reason, "text": said})
+        (line,) = [line for line in house.lines if "refused" in line]
+        assert line == f"info listener.http.default: {PAGE} refused to 127.0.0.1: API key {reason}"
+
+    in_house(tmp_path, test, **HTTP)
+
+
+def test_no_key_is_asked_for_where_the_configuration_says_so(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        assert (await house.get(PAGE))[0] == 200
+
+    in_house(tmp_path, test, http_module__vmq_http_mgmt_api__auth__mode="noauth", **HTTP)
