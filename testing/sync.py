@@ -45,12 +45,13 @@ class SyncCluster:
 
     def open(self) -> None:
         """Start the thread and the nodes."""
-        self._thread = LoopThread(f"strogoff cluster {self.seed}")
+        thread = LoopThread(f"strogoff cluster {self.seed}")
         try:
-            self._thread.call(self.cluster.open())
+            thread.call(self.cluster.open())
         except BaseException:
-            self._thread.stop()
+            thread.stop()
             raise
+        self._thread = thread
 
     def close(self) -> None:
         """Stop the nodes and the thread. Raises `LeakError`; again is no error."""

@@ -1,0 +1,83 @@
+"""Event logs by hand: the rows of a run, made by the broker's own `Events` and checked against the schema."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+from strogoff.analytics.schema import MESSAGE, validate
+from strogoff.broker.events import Events, Row
+
+NODE = "n@127.0.0.1"
+
+
+class Log:
+    """Rows of one node, a millisecond apart. `boot` begins the next boot, as after a kill."""
+
+    def __init__(self, node: str = NODE) -> None:
+        self.node = node
+        self.rows: list[Row] = []
+        self._now = count(1000)
+        self._boot = 0
+        self._counter = 0
+        self.boot()
+
+    def boot(self) -> None:
+        """The node is started."""
+        self._boot += 1
+        self._events = Events(self.node, self._boot, "run", lambda: next(self._now), lambda: 0, MESSAGE)
+        self._events.add(self.rows.append)
+        self.say("node.start", sessions=0, retained=0)
+
+    def say(self, kind: str, **fields: Any) -> None:
+        """A row, as the broker writes it."""
+        self._events.emit(kind, **fields)
+        assert validate(self.rows[-1]) == []
+
+    def connect(self, client: str, present: bool = False, will: bool = False) -> None:
+        """A connection gets its session."""
+        self.say("conn.open", client=client, peer="127.0.0.1:1", version=5)
+        self.say("sess.resume" if present else "sess.create", client=client)
+        if will:
+            self.say("will.arm", client=client, topic="will")
+
+    def subscriber(self, client: str = "rx", filter: str = "t/#", qos: int = 2) -> None:
+        """A client with a subscription."""
+        self.connect(client)
+        self.say("sub.add", client=client, filter=filter, qos=qos)
+
+    def accept(self, client: str = "tx", topic: str = "t/1", qos: int = 1, **more: Any) -> tuple[str, int, int]:
+        """A PUBLISH is accepted; its mid."""
+        self._counter += 1
+        mid = (self.node, self._boot, self._counter)
+        self.say("pub.recv", mid=mid, client=client, topic=topic, qos=qos, **more)
+        return mid
+
+    def route(self, mid: Any, *clients: str, durable: bool = True) -> None:
+        """It is routed to these, and entered in their queues."""
+        self.say("pub.route", mid=mid, targets=list(clients))
+        for client in clients:
+            self.say("q.enq", mid=mid, client=client, topic="t/1", qos=1)
+            if durable:
+                self.say("q.durable", mid=mid, client=client, lsn=1)
+
+    def ack(self, mid: Any, client: str = "tx") -> None:
+        """Its publisher is answered."""
+        self.say("pub.ack", mid=mid, client=client)
+
+    def send(self, mid: Any, client: str = "rx", packet_id: int = 1, dup: bool = False) -> None:
+        """It is sent to a subscriber."""
+        self.say("dlv.send", mid=mid, client=client, packet_id=packet_id, dup=dup)
+
+    def got(self, mid: Any, client: str = "rx", packet_id: int = 1) -> None:
+        """The subscriber answers."""
+        self.say("dlv.ack", mid=mid, client=client, packet_id=packet_id)
+
+    def whole(self, client: str = "rx", **publish: Any) -> tuple[str, int, int]:
+        """A message that went all its way; its mid."""
+        mid = self.accept(**publish)
+        self.route(mid, client)
+        self.ack(mid)
+        self.send(mid, client, mid[2])
+        self.got(mid, client, mid[2])
+        return mid
