@@ -159,7 +159,7 @@ def register(front: Front) -> None:
     assert packet is not None
     node = front.node
     if not node.allows("register", front):
-        node.event("policy.deny", client=front.client_id, operation="register", topic="")
+        node.event("policy.deny", client=front.client_id, operation="register", topic="", reason="netsplit")
         refuse(front, ReasonCode.SERVER_UNAVAILABLE, "the cluster is not complete")
         return
     options, modifiers, properties = node.options, front.modifiers, packet.properties or {}

@@ -8,6 +8,7 @@ from ..mqtt import packets
 from ..mqtt.encoder import PACKET_IDS
 from ..mqtt.reasons import ReasonCode
 from ..mqtt.topics import levels
+from ..netsplit.policy import ViewState
 from .hooks import Refuse, Verdict
 from .message import Message
 from .records import InboundRecord
@@ -44,7 +45,10 @@ def publish(front: Front, packet: packets.Publish) -> None:
         _accept_packet(front, packet, {})
         return
     epoch = front.node.hooks.epoch
-    if front.permitted.get(topic) in (epoch, ~epoch):
+    known = front.permitted.get(topic)
+    if known in (epoch, ~epoch):
+        if known == ~epoch and not _hears_all(front):
+            front.permitted[topic] = epoch
         _accept_packet(front, packet, {})
         return
     depth = front.node.options.topic_max_depth
@@ -86,8 +90,8 @@ def _authorised(front: Front, packet: packets.Publish, verdict: Verdict, epoch: 
     if verdict.cacheable and not modifiers:
         if len(front.permitted) >= _PERMITTED_LIMIT:
             front.permitted.clear()
-        # where a plugin hears of every publish, permission is kept in a form that the fast path does not know
-        front.permitted[packet.topic] = ~epoch if _heard(front) else epoch
+        # where every PUBLISH has to come by here, permission is kept in a form that the fast path does not know
+        front.permitted[packet.topic] = ~epoch if _hears_all(front) else epoch
     _accept_packet(front, packet, modifiers)
     if "throttle" in modifiers and not front.closed:
         front.throttle(int(modifiers["throttle"]))
@@ -105,7 +109,7 @@ def _accept_packet(front: Front, packet: packets.Publish, modifiers: dict[str, A
     if "mountpoint" in modifiers:
         front.mountpoint = modifiers["mountpoint"]
         front.plans = front.node.router.plans(front.mountpoint)
-    front.accept(
+    arguments = (
         modifiers.get("topic", packet.topic),
         modifiers.get("payload", packet.payload),
         packet.qos,
@@ -115,6 +119,10 @@ def _accept_packet(front: Front, packet: packets.Publish, modifiers: dict[str, A
         packet.packet_id,
         modifiers.get("qos"),
     )
+    if packet.dup and front.node.wary:
+        accept(front, *arguments, dup=True)
+    else:
+        front.accept(*arguments)
     front.plans, front.mountpoint = plans, mountpoint
     if _heard(front):
         _notify(front, packet)
@@ -122,6 +130,14 @@ def _accept_packet(front: Front, packet: packets.Publish, modifiers: dict[str, A
 
 def _heard(front: Front) -> bool:
     return front.node.hooks.has("on_publish_m5" if front.version == 5 else "on_publish")
+
+
+def _hears_all(front: Front) -> bool:
+    """A plugin hears of every publish; or DUP counts, because the node does not take every PUBLISH now.
+
+    A client sets DUP after a reconnect [MQTT-4.4.0-1] [MQTT5-4.4.0-1]: what it was permitted before does not matter.
+    """
+    return front.node.wary or _heard(front)
 
 
 def _notify(front: Front, packet: packets.Publish) -> None:
@@ -167,8 +183,13 @@ def accept(
     expires_at: int,
     packet_id: int,
     routed_qos: int | None = None,
+    dup: bool = False,
 ) -> None:
-    """A PUBLISH that cannot take the fast path: QoS 2, a full window, or a node that does not take everything now."""
+    """A PUBLISH that cannot take the fast path: QoS 2, a full window, or a node that does not take everything now.
+
+    With `dup` it may have been accepted before: no policy refuses it. On a side with a lease it is taken, without one,
+    or behind others that are parked, it is parked (review, hole 13).
+    """
     node = front.node
     session = front.session
     assert session is not None
@@ -178,11 +199,12 @@ def accept(
         if qos and front.unacked >= front.receive_maximum:
             front.disconnect(ReasonCode.RECEIVE_MAXIMUM_EXCEEDED, "more unacknowledged PUBLISH packets than allowed")
             return
-        if not node.allows("publish", front):
-            _not_now(front, ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, arguments)
+        again = dup and not front.parked and node.view_state is ViewState.MAJORITY
+        if not again and not node.allows("publish", front):
+            _not_now(front, ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, arguments, dup)
             return
         if qos and not node.store.accepting:
-            _not_now(front, ReasonCode.QUOTA_EXCEEDED, arguments)
+            _not_now(front, ReasonCode.QUOTA_EXCEEDED, arguments, dup)
             return
     if qos < 2:
         front.accept(*arguments, checked=True)
@@ -251,13 +273,17 @@ def _route_qos2(front: Front, message: Message, packet_id: int) -> None:
     front.promise(item, routed == WAIT or session.durable)
 
 
-def _not_now(front: Front, reason: ReasonCode, arguments: tuple[Any, ...]) -> None:
-    """The disk is full or the split policy says no (INV 7.3): QoS 0 is dropped, v5 is told, v3 is parked [R 13, 20]."""
+def _not_now(front: Front, reason: ReasonCode, arguments: tuple[Any, ...], dup: bool) -> None:
+    """The disk is full or the split policy says no (INV 7.3): QoS 0 is dropped, v5 is told, v3 is parked [R 13, 20].
+
+    A v5 client is not told so of a message that somebody may have got already: its DUP is parked, too.
+    """
     node = front.node
     topic, qos, packet_id = arguments[0], arguments[2], arguments[6]
-    node.counters.publish_error[front.version == 5] += 1
-    node.event("policy.deny", client=front.client_id, operation="publish", topic=topic)
-    if front.version == 5 or qos == 0:
+    why = "netsplit" if reason == ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR else f"store_{node.store.state}"
+    node.event("policy.deny", client=front.client_id, operation="publish", topic=topic, reason=why)
+    if qos == 0 or (front.version == 5 and not dup):
+        node.counters.publish_error[front.version == 5] += 1
         if reason == ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR and qos == 2:
             reason = ReasonCode.UNSPECIFIED_ERROR
         refuse(front, qos, packet_id, reason)
@@ -270,7 +296,13 @@ def _not_now(front: Front, reason: ReasonCode, arguments: tuple[Any, ...]) -> No
 
 
 def _unpark(front: Front) -> None:
-    """Accept what was parked, in order, then whatever came behind it."""
+    """Accept what was parked, in order, then whatever came behind it; or go on waiting, if it is not yet time."""
+    node = front.node
+    if front.closed:
+        return
+    if not node.store.accepting or not node.allows("publish", front):
+        node.when_accepting(lambda: _unpark(front))
+        return
     parked, front.parked = front.parked, []
     own = front.mountpoint, front.plans
     for mountpoint, plans, arguments in parked:

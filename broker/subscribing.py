@@ -23,7 +23,8 @@ def subscribe(front: Front, packet: packets.Subscribe) -> None:
     node = front.node
     node.counters.subscribe_received[front.version == 5] += 1
     if not node.allows("subscribe", front):
-        node.event("policy.deny", client=front.client_id, operation="subscribe", topic="")
+        node.counters.subscribe_error[front.version == 5] += 1
+        node.event("policy.deny", client=front.client_id, operation="subscribe", topic="", reason="netsplit")
         _suback(front, packet, [ReasonCode.NOT_AUTHORIZED] * len(packet.subscriptions), False)
         return
     reasons: list[int | None] = []
@@ -94,7 +95,6 @@ def _authorised(front: Front, packet: packets.Subscribe, reasons: list[int | Non
             continue
         subscription = _make(front, session, wanted, identifier)
         new = session.subscribe(wanted.filter, subscription)
-        node.subscribed(session.mountpoint, wanted.filter)
         node.event("sub.add", client=front.client_id, filter=wanted.filter, qos=wanted.qos)
         fresh.append((subscription, new))
         answers.append(wanted.qos)
@@ -171,7 +171,8 @@ def unsubscribe(front: Front, packet: packets.Unsubscribe) -> None:
     assert session is not None
     node.counters.unsubscribe_received[front.version == 5] += 1
     if not node.allows("unsubscribe", front):
-        node.event("policy.deny", client=front.client_id, operation="unsubscribe", topic="")
+        node.counters.unsubscribe_error[front.version == 5] += 1
+        node.event("policy.deny", client=front.client_id, operation="unsubscribe", topic="", reason="netsplit")
         if front.version == 5:
             reasons = [int(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR)] * len(packet.filters)
             _unsuback(front, packet.packet_id, reasons, False)

@@ -7,6 +7,7 @@ acknowledgement, a delivery, a promotion or a will on a side with a lease (revie
 from __future__ import annotations
 
 from enum import Enum
+from typing import NamedTuple
 
 
 class ViewState(Enum):
@@ -29,6 +30,9 @@ class Decision(Enum):
     """Accepted on what the node can reach, flagged, merged at heal."""
 
 
+FLAGS = ("off", "majority", "on")
+"""The values of `allow_<operation>_during_netsplit`."""
+
 OPERATIONS = ("register", "publish", "subscribe", "unsubscribe")
 
 TABLE: dict[tuple[str, ViewState], Decision] = {
@@ -48,3 +52,36 @@ TABLE: dict[tuple[str, ViewState], Decision] = {
 def decide(flag: str, state: ViewState) -> Decision:
     """The table's answer for one operation's flag."""
     return TABLE[flag, state]
+
+
+class Refusal(NamedTuple):
+    """What a client sees of one packet that is refused (INV 7.3).
+
+    `answer` is the packet that answers it; `v3` (MQTT 3.1 and 3.1.1) and `v5` are the code in it, None where none
+    comes. `v3_then` and `v5_then` say what becomes of the packet or the connection.
+    """
+
+    operation: str
+    packet: str
+    answer: str
+    v3: int | None
+    v3_then: str
+    v5: int | None
+    v5_then: str
+
+
+CLOSED = "the connection is closed"
+DROPPED = "dropped"
+PARKED = "parked, accepted in order at heal"
+FREE = "the packet id is free again"
+UNCHANGED = "nothing changes"
+
+REFUSALS = (
+    Refusal("register", "CONNECT", "CONNACK", 3, CLOSED, 0x88, CLOSED),
+    Refusal("publish", "PUBLISH QoS 0", "", None, DROPPED, None, DROPPED),
+    Refusal("publish", "PUBLISH QoS 1", "PUBACK", None, PARKED, 0x83, FREE),
+    Refusal("publish", "PUBLISH QoS 2", "PUBREC", None, PARKED, 0x80, FREE),
+    Refusal("subscribe", "SUBSCRIBE", "SUBACK", 0x80, UNCHANGED, 0x87, UNCHANGED),
+    Refusal("unsubscribe", "UNSUBSCRIBE", "UNSUBACK", None, UNCHANGED, 0x83, UNCHANGED),
+)
+"""Every packet that can be refused. SUBACK and UNSUBACK have the code once for each filter."""
