@@ -1,0 +1,42 @@
+"""Who writes: one boot of one node is an actor, because a power loss may forget counters that were already given out.
+
+A dot, the name of one write, is the actor's number in this process and the write's counter in one integer. Numbers of
+actors differ between processes; on the wire and on the disk an actor is its node and boot.
+"""
+
+from __future__ import annotations
+
+SHIFT = 44
+COUNTER = (1 << SHIFT) - 1
+"""A dot is `actor << SHIFT | counter`: with fewer than 65,536 actors it fits the smallest kind of large integer."""
+
+Writer = tuple[str, int]
+"""Node and boot."""
+
+
+def dot_of(actor: int, counter: int) -> int:
+    """The dot of one write of an actor."""
+    return actor << SHIFT | counter
+
+
+class Actors:
+    """The numbers of all actors that this process has heard of. A number is never used again."""
+
+    __slots__ = ("_numbers", "names")
+
+    def __init__(self) -> None:
+        self.names: list[Writer] = []
+        self._numbers: dict[Writer, int] = {}
+
+    def number(self, node: str, boot: int) -> int:
+        """The number of an actor, a new one when it is heard of for the first time."""
+        writer = (node, boot)
+        number = self._numbers.get(writer)
+        if number is None:
+            number = self._numbers[writer] = len(self.names)
+            self.names.append(writer)
+        return number
+
+    def writer(self, dot: int) -> Writer:
+        """Node and boot that made a dot."""
+        return self.names[dot >> SHIFT]

@@ -1,0 +1,71 @@
+"""Barriers: a write is done when every node of the applied view has it in memory (architecture 5; review, hole 4).
+
+Acknowledgements are cumulative, so the state is one counter per peer, and a barrier is passed when the smallest of them
+has reached it. The set of peers is that of the applied view, re-evaluated at each view: a dead node releases whoever
+waits, and what an earlier boot of a node acknowledged says nothing about its present one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
+
+Then = Callable[[bool], None]
+
+
+class Barriers:
+    """Waits for peers to acknowledge this node's own counters."""
+
+    def __init__(self) -> None:
+        self._peers: dict[str, int] = {}
+        self._acked: dict[str, tuple[int, int]] = {}
+        self._waiting: list[tuple[int, int]] = []
+        self._then: dict[int, Then] = {}
+        self._handle = 0
+
+    def __len__(self) -> int:
+        return len(self._then)
+
+    def wait(self, counter: int, then: Then) -> int:
+        """Call `then(True)` once all peers have everything up to `counter`, at once if so. Gives a handle to cancel."""
+        self._handle += 1
+        if counter <= self.reached():
+            then(True)
+        else:
+            self._then[self._handle] = then
+            heappush(self._waiting, (counter, self._handle))
+        return self._handle
+
+    def cancel(self, handle: int) -> bool:
+        """Forget a barrier without calling back; whether it was still waiting."""
+        return self._then.pop(handle, None) is not None
+
+    def acked(self, peer: str, boot: int, counter: int) -> None:
+        """This boot of a peer has all our writes up to `counter` in memory."""
+        known = self._acked.get(peer, (0, 0))
+        if (boot, counter) > known:
+            self._acked[peer] = (boot, counter)
+            self._release()
+
+    def set_peers(self, peers: Iterable[tuple[str, int]]) -> None:
+        """The (node, boot) to wait for from now on."""
+        self._peers = dict(peers)
+        self._release()
+
+    def reached(self) -> int:
+        """The counter up to which all peers have everything; without peers there is no limit."""
+        return min((self.counter_of(peer) for peer in self._peers), default=1 << 62)
+
+    def counter_of(self, peer: str) -> int:
+        """What the present boot of a peer has acknowledged."""
+        boot, counter = self._acked.get(peer, (0, 0))
+        return counter if boot == self._peers.get(peer) else 0
+
+    def _release(self) -> None:
+        reached = self.reached()
+        while self._waiting and self._waiting[0][0] <= reached:
+            _, handle = heappop(self._waiting)
+            then = self._then.pop(handle, None)
+            if then is not None:
+                then(True)
+                reached = self.reached()

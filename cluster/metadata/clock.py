@@ -1,0 +1,165 @@
+"""The node clock: which writes of which actors this node has seen, whatever became of their values.
+
+For each actor a set of spans of its counters (`spans.py`), in the ordinary case "all up to n". The clock is the causal
+context of every key at once: a dot that is in the clock and not among the siblings of its key has been overwritten.
+
+Actors are boots, so the clock would grow with every restart. An earlier boot makes no more dots: once every member has
+said that it knows of a later boot (and so takes no more messages of the earlier one) and has seen exactly what we have
+seen of the earlier one, nothing of it can ever be missing anywhere, and it is *folded*: `folded[node] = boot` stands
+for "everything of this boot and all before it". `foldable` decides, oldest boot first. Until all members have folded it
+too, what had been seen is kept aside in `final`, to tell a member that has not folded yet from one that lacks some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from . import spans
+from .actors import COUNTER, SHIFT, Actors
+from .spans import Spans
+
+
+class Clock:
+    """A set of dots, by actor. Implements `dvv.Context`."""
+
+    __slots__ = ("actors", "final", "folded", "seen")
+
+    def __init__(self, actors: Actors) -> None:
+        self.actors = actors
+        self.seen: dict[int, Spans] = {}
+        self.folded: dict[str, int] = {}
+        self.final: dict[int, Spans] = {}
+
+    def covers(self, dot: int) -> bool:
+        """Whether a dot has been seen."""
+        seen = self.seen.get(dot >> SHIFT)
+        if seen is None:
+            return bool(self.folded) and self.is_folded(dot >> SHIFT)
+        counter = dot & COUNTER
+        if len(seen) == 2:
+            return seen[0] < counter <= seen[1]
+        return spans.has(seen, counter)
+
+    def is_folded(self, actor: int) -> bool:
+        """Whether an actor is an early boot of which everything has been seen everywhere."""
+        node, boot = self.actors.names[actor]
+        return boot <= self.folded.get(node, 0)
+
+    def base(self, actor: int) -> int:
+        """The counter up to which nothing of an actor is missing; 0 for one that is not known."""
+        return spans.base(self.seen.get(actor, []))
+
+    def add(self, actor: int, low: int, high: int) -> bool:
+        """See low < counter <= high of an actor; an empty span makes the actor known. Whether anything changed."""
+        if self.is_folded(actor):
+            return False
+        seen = self.seen.get(actor)
+        if seen is None:
+            self.seen[actor] = [low, high] if low < high else []
+            return True
+        if low >= high or (len(seen) == 2 and seen[0] <= low and high <= seen[1]):
+            return False
+        if len(seen) > 2 and not spans.minus([low, high], seen):
+            return False
+        spans.add(seen, low, high)
+        return True
+
+    def fold(self, node: str, boot: int) -> list[int]:
+        """Fold this boot of a node and all before it; the actors that are gone from the clock come back."""
+        if boot <= self.folded.get(node, 0):
+            return []
+        gone = [actor for actor in self.seen if self._is_of(actor, node, boot)]
+        for actor in gone:
+            self.final[actor] = self.seen.pop(actor)
+        self.folded[node] = boot
+        return gone
+
+    def _is_of(self, actor: int, node: str, boot: int) -> bool:
+        name, number = self.actors.names[actor]
+        return name == node and number <= boot
+
+    def join(self, other: Clock) -> None:
+        """See all that another clock has seen."""
+        for actor, seen in other.seen.items():
+            self.add(actor, 0, 0)
+            for low, high in spans.pairs(seen):
+                self.add(actor, low, high)
+        for node, boot in other.folded.items():
+            self.fold(node, boot)
+
+    def copy(self) -> Clock:
+        """Another clock that has seen the same."""
+        twin = Clock(self.actors)
+        twin.seen = {actor: list(seen) for actor, seen in self.seen.items()}
+        twin.folded = dict(self.folded)
+        return twin
+
+    def lacks(self, other: Clock) -> list[tuple[int, int, int]]:
+        """What the other has seen and this one has not, as (actor, low, high); an actor not known here as (_, 0, 0)."""
+        missing = []
+        for actor, seen in other.seen.items():
+            if self.is_folded(actor):
+                continue
+            mine = self.seen.get(actor)
+            if mine is None:
+                missing.append((actor, 0, 0))
+            missing += [(actor, low, high) for low, high in spans.minus(seen, mine or [])]
+        return missing
+
+    def lacks_folded(self, other: Clock) -> bool:
+        """Whether some of what the other has folded may be missing here: then only a look at every key helps."""
+        for node, boot in other.folded.items():
+            if self.folded.get(node, 0) >= boot:
+                continue
+            late = [actor for actor in other.final if other._is_of(actor, node, boot) and not self.is_folded(actor)]
+            if not late or any(spans.minus(other.final[actor], self.seen.get(actor, [])) for actor in late):
+                return True
+        return False
+
+    def dominates(self, other: Clock) -> bool:
+        """Whether everything that the other has seen has been seen here."""
+        return not self.lacks(other) and all(self.folded.get(n, 0) >= boot for n, boot in other.folded.items())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Clock) and self.seen == other.seen and self.folded == other.folded
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def foldable(self, others: Iterable[Clock], members: Iterable[str]) -> list[tuple[str, int]]:
+        """The (node, boot) that may be folded now, at most one per node, given the last known clock of every member.
+
+        `members`: a node that is not one of them makes no more dots even in its last known boot.
+        """
+        others = list(others)
+        nodes: dict[str, list[tuple[int, int]]] = {}
+        for actor in self.seen:
+            node, boot = self.actors.names[actor]
+            nodes.setdefault(node, []).append((boot, actor))
+        found = []
+        present = set(members)
+        for node, boots in sorted(nodes.items()):
+            boots.sort()
+            boot, actor = boots[0]
+            if len(boots) == 1 and node in present:
+                continue
+            later = boot + 1 if node in present else boot
+            if all(other._agrees(node, boot, actor, later, self.seen[actor]) for other in others):
+                found.append((node, boot))
+        return found
+
+    def _agrees(self, node: str, boot: int, actor: int, later: int, seen: Spans) -> bool:
+        """Whether this clock, of a member, allows to fold a boot: knows a later one, and has seen the same of it."""
+        if self.folded.get(node, 0) >= boot:
+            return True
+        mine = [(self.actors.names[number][1], number) for number in self.seen if self.actors.names[number][0] == node]
+        early = [number for number_boot, number in mine if number_boot <= boot]
+        return early == [actor] and self.seen[actor] == seen and any(number_boot >= later for number_boot, _ in mine)
+
+    def forget_final(self, others: Iterable[Clock]) -> None:
+        """Forget what was kept aside of folded boots that every member has folded as well."""
+        if self.final:
+            everywhere = list(others)
+            for actor in list(self.final):
+                if all(other.is_folded(actor) for other in everywhere):
+                    del self.final[actor]

@@ -1,0 +1,66 @@
+"""A part of a peer's message put into a replica: sync its keys, see its dots, and note what cannot be claimed yet."""
+
+from __future__ import annotations
+
+from . import dvv
+from .actors import COUNTER, SHIFT, Actors
+from .clock import Clock
+from .dvv import Siblings
+from .messages import Item, Part, clock_of, siblings_of
+from .replica import Replica
+
+
+class Incoming:
+    """The receiving side of all parts. `gap` after `absorb`: what came before a claim is missing."""
+
+    def __init__(self, actors: Actors) -> None:
+        self._actors = actors
+        self.gap = False
+
+    def absorb(self, replica: Replica, part: Part) -> list[bytes]:
+        """Apply a part. Gives the keys whose record on the disk must be written again."""
+        numbers = [self._actors.number(node, boot) for node, boot in part.actors]
+        context = clock_of(part, self._actors)
+        clock = replica.clock
+        floors = {number: floor for number, floor in zip(numbers, part.floors, strict=False) if floor}
+        touched = []
+        for item in part.items:
+            theirs = self._theirs(replica, item, numbers)
+            if replica.merge(item.key, theirs, context):
+                touched.append(item.key)
+            replica.mark(item.key, [dot for dot in theirs[::2] if dot & COUNTER > floors.get(dot >> SHIFT, 0)])
+        if part.buckets is not None:
+            touched += self._sweep(replica, part, context)
+        self.gap = False
+        for position, low, high in part.claims:
+            actor = numbers[position]
+            if low < high and clock.base(actor) < low and not clock.is_folded(actor):
+                self.gap = True
+            clock.add(actor, low, high)
+        if part.claim_folded:
+            for node, boot in part.folded.items():
+                replica.fold(node, boot)
+        if (part.items or part.buckets is not None) and not clock.dominates(context):
+            keys = [item.key for item in part.items]
+            replica.ahead.note(keys, context)
+            touched = list(dict.fromkeys([*touched, *keys]))
+        if len(replica.ahead):
+            replica.ahead.retire(clock)
+        return touched
+
+    def _theirs(self, replica: Replica, item: Item, numbers: list[int]) -> Siblings:
+        theirs = siblings_of(item, numbers)
+        if item.values or not item.dots:
+            return theirs
+        # Only dots: we have had the values, and hold them still or have seen them replaced.
+        named = theirs[::2]
+        held = [(dot, value) for dot, value in dvv.pairs(replica.siblings(item.key)) if dot in named]
+        return tuple(piece for entry in held for piece in entry)
+
+    def _sweep(self, replica: Replica, part: Part, context: Clock) -> list[bytes]:
+        """In whole buckets, what the peer does not hold although it has seen it is gone."""
+        assert part.buckets is not None
+        present = {item.key for item in part.items}
+        present.update(part.named)
+        absent = [key for number in range(*part.buckets) for key in replica.buckets[number] if key not in present]
+        return [key for key in absent if replica.merge(key, dvv.NOTHING, context)]

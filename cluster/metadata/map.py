@@ -1,0 +1,349 @@
+"""The replicated map that spreads by gossip: every node has all of it (architecture 5).
+
+A write is visible here at once and goes to every node of the view at the end of the turn, on the FIFO lane. Peers
+acknowledge cumulatively what they have applied in memory, and a *barrier* waits for all of them. What a peer missed
+while it was away is found by comparing clocks (`exchange.py`): on joining, when a lane shows a gap, and every
+`SYNC_INTERVAL_MS` with a random peer. Values of concurrent writes stay side by side until somebody writes again;
+readers see the one that the space's rule picks (`spaces.py`).
+
+The durable and the volatile half (`replica.py`) have clocks of their own, for a restart forgets the volatile one; one
+counter numbers the writes of both, so that one barrier and one acknowledgement speak of all writes.
+
+All methods belong to the loop's thread. `tick` is to be called every few hundred milliseconds; `flush`, the end of a
+turn in which the map was touched, comes by itself through the port `soon`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from ..identity import Incarnation
+from . import dvv
+from .actors import COUNTER, Actors, dot_of
+from .barrier import Barriers, Then
+from .durable import Durable
+from .dvv import Siblings
+from .exchange import Clocks, Exchanges
+from .hlc import HybridClock
+from .incoming import Incoming
+from .known import Known
+from .messages import Ack, Ask, Batch, MalformedMetadata, Message, More, Part, PartWriter, Report, Writes, clock_of
+from .messages import decode as decode_message
+from .messages import encode as encode_message
+from .ports import MetadataPorts, OnChange, Statistics
+from .replica import Replica
+from .spaces import SPACES, STAMP, Space, Versioned
+from .upkeep import STEP, Upkeep
+
+SYNC_INTERVAL_MS = 5_000
+SYNC_LEEWAY_MS = 2_500
+"""vmq_swc.sync_interval and its leeway."""
+
+
+class MetadataMap:
+    """The map of one boot of a node. `on_change` is to be set before anything is received."""
+
+    def __init__(self, node: str, boot: int, ports: MetadataPorts, spaces: Mapping[bytes, Space] = SPACES) -> None:
+        assert boot > 0
+        self.node, self.boot = node, boot
+        self.on_change: OnChange = lambda key, value: None
+        self.sync_interval_ms, self.sync_leeway_ms = SYNC_INTERVAL_MS, SYNC_LEEWAY_MS
+        self._ports = ports
+        self._spaces = dict(spaces)
+        self._actors = Actors()
+        self._me = self._actors.number(node, boot)
+        self._halves = (Replica(self._actors, self._changed), Replica(self._actors, self._changed))
+        self._durable = Durable(ports.store, self._halves[0], self._actors) if ports.store is not None else None
+        self._unsaved: dict[bytes, None] = {}
+        self._barriers = Barriers()
+        self._known = Known(self._actors)
+        self._incoming = Incoming(self._actors)
+        self._exchanges = Exchanges(boot, self._halves, self._send, self._absorb, ports.applied_view)
+        self._upkeep = Upkeep(self._halves, self._known, self._actors, ports.soon, self._save)
+        self._peers: dict[str, int] = {}
+        self._told: dict[str, tuple[int, int]] = {}
+        self._gaps: dict[str, None] = {}
+        self._local = False
+        self._hlc = HybridClock(ports.wall_ms)
+        self._next_sync_ms: float | None = None
+        self.counter = 0
+        self._flushed = 0
+        self._awake = False
+        for replica in self._halves:
+            replica.clock.add(self._me, 0, 0)
+
+    def load(self) -> None:
+        """Read the durable half from the store, once, before anything else. Calls nobody back: scan afterwards.
+
+        Raises `StorageError`, `Corrupted` for a record that cannot be read.
+        """
+        if self._durable is not None:
+            self._durable.load()
+            self._upkeep.on_disk = self._halves[0].clock.copy()
+
+    # Reading and writing
+
+    def put(self, key: bytes, value: bytes) -> int:
+        """Set a value, replacing all that is known here; the counter of this write, for `barrier`, comes back."""
+        space = self._space(key)
+        return self._write(key, self._hlc.next().to_bytes(STAMP, "big") + value if space.stamped else value)
+
+    def delete(self, key: bytes) -> int:
+        """Delete a key. Of a delete and a concurrent put the put stays (review, hole 16)."""
+        self._space(key)
+        return self._write(key, None)
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key; None when there is none."""
+        siblings = self._half(key).siblings(key)
+        return self._resolve(key, siblings) if siblings else None
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """All keys that begin with `prefix`, and their values, in no order; writes meanwhile may be seen or not."""
+        for key, siblings in self._half(prefix).walk():
+            if key.startswith(prefix):
+                value = self._resolve(key, siblings)
+                if value is not None:
+                    yield key, value
+
+    def _space(self, key: bytes) -> Space:
+        return self._spaces[key[:1]]
+
+    def _half(self, key: bytes) -> Replica:
+        return self._halves[0 if self._spaces[key[:1]].durable else 1]
+
+    def _write(self, key: bytes, value: bytes | None) -> int:
+        self.counter += 1
+        for replica in self._halves:
+            replica.clock.add(self._me, self.counter - 1, self.counter)
+        self._local = True
+        self._half(key).write(key, dot_of(self._me, self.counter), value)
+        self._local = False
+        self._save()
+        self._wake()
+        return self.counter
+
+    def _resolve(self, key: bytes, siblings: Siblings) -> bytes | None:
+        """The value that readers see, without stamp."""
+        space = self._spaces[key[:1]]
+        value: bytes | None = siblings[1]
+        if len(siblings) > 2:
+            versions = [self._versioned(space, dot, each) for dot, each in dvv.pairs(siblings) if each is not None]
+            value = space.resolve(versions).value if versions else None
+        return value[STAMP:] if space.stamped and value is not None else value
+
+    def _versioned(self, space: Space, dot: int, value: bytes) -> Versioned:
+        hlc = int.from_bytes(value[:STAMP], "big") if space.stamped else 0
+        return Versioned(hlc, *self._actors.writer(dot), dot & COUNTER, value)
+
+    def _changed(self, key: bytes, before: Siblings, after: Siblings) -> None:
+        if self._durable is not None and self._spaces[key[:1]].durable:
+            self._unsaved[key] = None
+        if self._local:
+            return
+        was = self._resolve(key, before) if before else None
+        now = self._resolve(key, after) if after else None
+        if now != was:
+            self.on_change(key, now)
+
+    def _save(self) -> None:
+        """Give the store what has changed, in one go: keys and the clock that claims them are one batch."""
+        if self._unsaved and self._durable is not None:
+            for key in self._unsaved:
+                self._durable.save_key(key)
+            self._unsaved.clear()
+            self._durable.save_clock()
+
+    # Peers and members
+
+    def set_peers(self, peers: Iterable[Incarnation]) -> None:
+        """The incarnations of the applied view but our own: whom writes go to and barriers wait for."""
+        before, self._peers = self._peers, {peer.node: peer.boot for peer in peers}
+        for node in before:
+            if self._peers.get(node) != before[node]:
+                self._told.pop(node, None)
+                self._gaps.pop(node, None)
+        self._upkeep.others = (self._upkeep.others[0], tuple(self._peers))
+        self._exchanges.only(tuple(self._peers))
+        self._exchanges.view_applied()
+        self._barriers.set_peers(self._peers.items())
+        self._wake()
+
+    def set_members(self, nodes: Iterable[str]) -> None:
+        """All members of the cluster but the stale: tombstones wait for all of them. This node may be among them."""
+        members = tuple(nodes)
+        self._upkeep.members = members
+        self._upkeep.others = (tuple(node for node in members if node != self.node), self._upkeep.others[1])
+
+    def barrier(self, counter: int, then: Then) -> int:
+        """Call `then(True)` once every peer has applied our writes up to `counter`, at once if so; a handle comes back.
+
+        Never called with False: whoever gives up cancels the handle.
+        """
+        return self._barriers.wait(counter, then)
+
+    def cancel(self, handle: int) -> bool:
+        """Forget a barrier; whether it was still waiting."""
+        return self._barriers.cancel(handle)
+
+    def exchange(self, peer: str, view: int, then: Then) -> None:
+        """Full exchange with a peer, answered after it applied `view`. `then(True)`: both have what either had at the
+        time; `then(False)`: the peer left the view or did not answer for a minute."""
+        self._exchanges.ask(peer, view, then)
+
+    # Messages
+
+    def _wake(self) -> None:
+        if not self._awake:
+            self._awake = True
+            self._ports.soon(self.flush)
+
+    def flush(self) -> None:
+        """The end of a turn: what was written goes to all peers, what was received is acknowledged."""
+        self._awake = False
+        if self._flushed < self.counter:
+            self._broadcast()
+        for peer, boot in self._peers.items():
+            actor = self._actors.number(peer, boot)
+            done = min(replica.clock.base(actor) for replica in self._halves)
+            if (boot, done) > self._told.get(peer, (boot, 0)):
+                self._told[peer] = (boot, done)
+                self._send(peer, Ack(self.boot, boot, done))
+        if self._gaps:
+            pending = self._exchanges.pending()
+            for peer in self._gaps:
+                if peer in self._peers and peer not in pending:
+                    self._exchanges.ask(peer, 0, _nothing)
+            self._gaps.clear()
+        self._exchanges.view_applied()
+
+    def _broadcast(self) -> None:
+        """At most `STEP` keys of each half; the rest in the next turn."""
+        if not self._peers:
+            self._flushed = self.counter  # whoever comes later asks
+            return
+        low, high = self._flushed, self.counter
+        rows = [replica.log.between(self._me, low, high, STEP) for replica in self._halves]
+        for row in rows:
+            if len(row) == STEP:
+                high = min(high, row[-1][0])
+        parts = []
+        for half, replica in enumerate(self._halves):
+            writer = PartWriter(half, replica.clock)
+            for key in dict.fromkeys(key for counter, key in rows[half] if counter <= high):
+                writer.add(key, replica.siblings(key))
+            writer.part.claims = [(writer.position(self._me), low, high)]
+            parts.append(writer.part)
+        data = encode_message(Writes(self.boot, parts))
+        self._flushed = high
+        for peer in self._peers:
+            self._ports.send(peer, data)
+        if high < self.counter:
+            self._wake()
+
+    def _send(self, peer: str, message: Message) -> None:
+        self._ports.send(peer, encode_message(message))
+
+    def receive(self, peer: str, data: bytes) -> None:
+        """Bytes of a peer, from the lane or as a datagram. Raises `MalformedMetadata`, and then has applied nothing."""
+        message = decode_message(data)
+        if isinstance(message, Writes | Report | Ask | Batch):
+            self._check(peer, message.parts)
+        self._wake()
+        if not self._known.heard(peer, message.boot):
+            return  # of an earlier boot: what it did not deliver while it lived is lost or comes from others
+        if isinstance(message, Writes):
+            self._absorb(peer, message.parts)
+        elif isinstance(message, Ack):
+            if message.of_boot == self.boot:
+                self._barriers.acked(peer, message.boot, message.counter)
+        elif isinstance(message, More):
+            self._exchanges.more(peer, message)
+        elif isinstance(message, Batch):
+            self._exchanges.batch(peer, message, self._clocks(message.parts) if message.last else None)
+        elif isinstance(message, Ask):
+            self._exchanges.asked(peer, message, self._clocks(message.parts))
+        else:
+            self._known.reported(peer, message.parts)
+
+    def _clocks(self, parts: list[Part]) -> Clocks:
+        return clock_of(parts[0], self._actors), clock_of(parts[1], self._actors)
+
+    def _check(self, peer: str, parts: list[Part]) -> None:
+        for part in parts:
+            for item in part.items:
+                space = self._spaces.get(item.key[:1])
+                if space is None or space.durable == bool(part.half):
+                    raise MalformedMetadata(
+                        f"metadata message of {peer}: key {item.key!r} is of no space of half {part.half}"
+                    )
+            for writer, seen in zip(part.actors, part.seen, strict=False):
+                if writer == (self.node, self.boot) and seen and seen[-1] > self.counter:
+                    raise MalformedMetadata(
+                        f"metadata message of {peer}: write {seen[-1]} of ours, we are at {self.counter}"
+                    )
+
+    def _absorb(self, peer: str, parts: list[Part]) -> None:
+        for part in parts:
+            touched = self._incoming.absorb(self._halves[part.half], part)
+            if part.half == 0 and self._durable is not None:
+                self._unsaved.update(dict.fromkeys(touched))
+                self._observe(part)
+            if self._incoming.gap:
+                self._gaps[peer] = None
+        self._save()
+
+    def _observe(self, part: Part) -> None:
+        for item in part.items:
+            if self._space(item.key).stamped:
+                for value in item.values:
+                    if value is not None:
+                        self._hlc.observe(int.from_bytes(value[:STAMP], "big"))
+
+    # Upkeep
+
+    def tick(self, now_ms: float) -> None:
+        """Time has passed: reports, the exchange with a random peer, retries, tombstones. `now_ms` is monotonic."""
+        self._exchanges.tick(now_ms)
+        if self._next_sync_ms is None:
+            self._next_sync_ms = now_ms + self._ports.rng.uniform(0, self.sync_interval_ms)
+        if now_ms < self._next_sync_ms:
+            return
+        self._next_sync_ms = now_ms + self.sync_interval_ms + self._ports.rng.uniform(0, self.sync_leeway_ms)
+        self._upkeep.snapshot(self._ports.store, self._durable)
+        report = encode_message(Report(self.boot, self._upkeep.report()))
+        for peer in self._peers:
+            self._ports.datagram(peer, report)
+        self._upkeep.collect(lambda: not self._exchanges.serving)
+        peers = sorted(self._peers)
+        if peers and not self._exchanges.pending():
+            self._exchanges.ask(peers[int(self._ports.rng.uniform(0, len(peers))) % len(peers)], 0, _nothing)
+
+    def purge(self, writer_is_gone: Callable[[str, int], bool], space: bytes) -> int:
+        """Forget, without tombstone, what gone writers (node, boot) wrote in a space: in steps, each key a change.
+
+        Every node has to do the same at the same view, and again after an exchange that ended later. How many values
+        that are, at most, comes back; looking for none costs nothing.
+        """
+        return self._upkeep.purge(writer_is_gone, space, self._half(space))
+
+    def statistics(self) -> Statistics:
+        """Figures for operators."""
+        cost = self._exchanges.last_cost
+        halves = self._halves
+        return Statistics(
+            keys=sum(replica.keys for replica in halves),
+            tombstones=sum(replica.tombstones for replica in halves),
+            bytes=sum(replica.bytes for replica in halves),
+            log=sum(len(replica.log) for replica in halves),
+            actors=sum(len(replica.clock.seen) for replica in halves),
+            barriers=len(self._barriers),
+            clamped=self._hlc.clamped,
+            exchange_messages=cost.messages,
+            exchange_keys=cost.keys,
+            exchange_batches=cost.batches,
+        )
+
+
+def _nothing(well: bool) -> None:
+    """Nobody waits for this exchange: the next one comes by itself."""

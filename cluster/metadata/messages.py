@@ -1,0 +1,206 @@
+"""What nodes say to each other about the map. Arrays on the wire, the first element the kind.
+
+    Writes   the siblings of the keys that the sender wrote in this turn        FIFO lane
+    Ack      "all your writes up to this counter are applied here"              FIFO lane
+    Report   the sender's clocks                                                may be lost
+    Ask      the sender's clocks; "send me what I lack", after a view           FIFO lane
+    Batch    one step of an answer, or of what the answering side lacks itself  FIFO lane
+    More     "that batch is applied"                                            FIFO lane
+
+Nodes and boots are named once per part; everything else refers to their positions.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from . import spans
+from .actors import COUNTER, SHIFT, Actors, dot_of
+from .clock import Clock
+from .dvv import Siblings, pairs
+
+
+class MalformedMetadata(Exception):
+    """A message that no correct node sends; the text says what is wrong with it."""
+
+
+class Item(msgspec.Struct, array_like=True, gc=False):
+    """A key and its siblings: positions of actors and counters in turn, then the values, None for a deletion.
+
+    Without values (and with dots) it only names dots whose values the receiver has had.
+    """
+
+    key: bytes
+    dots: list[int]
+    values: list[bytes | None]
+
+
+class Part(msgspec.Struct, array_like=True):
+    """What a message says about one half: 0 durable, 1 volatile.
+
+    `seen` and `folded` are the sender's clock, `seen[i]` being the spans of `actors[i]`. `claims` are (actor, low,
+    high): after these items the receiver has seen these dots. `floors[i]`: dots of `actors[i]` up to here are not to be
+    marked one by one. `buckets` (first, after the last): the items and `named` are all keys there are in them.
+    """
+
+    half: int
+    actors: list[tuple[str, int]]
+    seen: list[list[int]]
+    folded: dict[str, int]
+    items: list[Item] = []
+    claims: list[tuple[int, int, int]] = []
+    floors: list[int] = []
+    buckets: tuple[int, int] | None = None
+    named: list[bytes] = []
+    claim_folded: bool = False
+
+
+class Writes(msgspec.Struct, array_like=True, tag=0):
+    """The siblings of what the sender wrote since the last ones."""
+
+    boot: int
+    parts: list[Part]
+
+
+class Ack(msgspec.Struct, array_like=True, tag=1):
+    """All writes of the receiver's boot `of_boot` up to `counter` are applied in memory."""
+
+    boot: int
+    of_boot: int
+    counter: int
+
+
+class Report(msgspec.Struct, array_like=True, tag=2):
+    """The sender's clocks."""
+
+    boot: int
+    parts: list[Part]
+
+
+class Ask(msgspec.Struct, array_like=True, tag=3):
+    """Begin of an exchange, to be answered once the receiver has applied `view`."""
+
+    boot: int
+    exchange: int
+    view: int
+    parts: list[Part]
+
+
+class Batch(msgspec.Struct, array_like=True, tag=4):
+    """A step of an exchange. `answer`: from the side that was asked."""
+
+    boot: int
+    exchange: int
+    number: int
+    answer: bool
+    last: bool
+    parts: list[Part]
+
+
+class More(msgspec.Struct, array_like=True, tag=5):
+    """A batch has been applied."""
+
+    boot: int
+    exchange: int
+    number: int
+    answer: bool
+
+
+Message = Writes | Ack | Report | Ask | Batch | More
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+
+
+def encode(message: Message) -> bytes:
+    """The bytes of a message."""
+    return _encoder.encode(message)
+
+
+def decode(data: bytes) -> Message:
+    """The message of bytes, its numbers checked. Raises `MalformedMetadata`."""
+    try:
+        message = _decoder.decode(data)
+    except msgspec.MsgspecError as error:
+        raise MalformedMetadata(f"metadata message of {len(data)} bytes: {error}") from error
+    if message.boot < 1:
+        raise MalformedMetadata(f"metadata message: boot {message.boot}")
+    if isinstance(message, Writes | Report | Ask | Batch):
+        for part in message.parts:
+            _check(part)
+    return message
+
+
+def _check(part: Part) -> None:
+    known = len(part.actors)
+    if part.half not in (0, 1):
+        raise MalformedMetadata(f"metadata message: there is no half {part.half}")
+    if len(part.seen) > known or any(boot < 1 for _, boot in part.actors):
+        raise MalformedMetadata(f"metadata message: {len(part.seen)} clocks of {known} actors")
+    if not all(spans.valid(seen) for seen in part.seen):
+        raise MalformedMetadata("metadata message: a clock is not a list of spans in order")
+    for actor, low, high in part.claims:
+        if not (0 <= actor < known and 0 <= low <= high <= COUNTER):
+            raise MalformedMetadata(f"metadata message: claims dots {low} to {high} of actor {actor} of {known}")
+    for item in part.items:
+        dots, values = item.dots, item.values
+        if not item.key or len(dots) % 2 or (values and 2 * len(values) != len(dots)):
+            raise MalformedMetadata(
+                f"metadata message: key {item.key!r} has {len(dots)} numbers for {len(values)} values"
+            )
+        for position in range(0, len(dots), 2):
+            if not (0 <= dots[position] < known and 0 < dots[position + 1] <= COUNTER):
+                dot = f"dot {dots[position + 1]} of actor {dots[position]}"
+                raise MalformedMetadata(f"metadata message: key {item.key!r} has {dot}, with {known} actors")
+
+
+class PartWriter:
+    """Builds a part that says what `clock` has seen."""
+
+    def __init__(self, half: int, clock: Clock) -> None:
+        self._names = clock.actors.names
+        self._positions = {actor: position for position, actor in enumerate(clock.seen)}
+        self.part = Part(
+            half,
+            [self._names[actor] for actor in clock.seen],
+            [list(seen) for seen in clock.seen.values()],
+            dict(clock.folded),
+        )
+
+    def position(self, actor: int) -> int:
+        """Where an actor stands in the part, entered if need be."""
+        position = self._positions.get(actor)
+        if position is None:
+            position = self._positions[actor] = len(self.part.actors)
+            self.part.actors.append(self._names[actor])
+        return position
+
+    def add(self, key: bytes, siblings: Siblings, values: bool = True) -> int:
+        """Add a key; its size in bytes, about, comes back."""
+        dots: list[int] = []
+        contents: list[bytes | None] = []
+        size = len(key) + 8
+        for dot, value in pairs(siblings):
+            dots += (self.position(dot >> SHIFT), dot & COUNTER)
+            contents.append(value)
+            size += len(value or b"") + 8
+        self.part.items.append(Item(key, dots, contents if values else []))
+        return size
+
+
+def clock_of(part: Part, actors: Actors) -> Clock:
+    """The sender's clock that a part carries."""
+    clock = Clock(actors)
+    clock.folded = part.folded
+    for (node, boot), seen in zip(part.actors, part.seen, strict=False):
+        clock.seen[actors.number(node, boot)] = seen
+    return clock
+
+
+def siblings_of(item: Item, numbers: list[int]) -> Siblings:
+    """The siblings that an item carries; `numbers` are the part's actors as this process numbers them."""
+    dots, values = item.dots, item.values
+    if len(values) == 1:
+        return (dot_of(numbers[dots[0]], dots[1]), values[0])
+    entries = sorted((dot_of(numbers[dots[2 * n]], dots[2 * n + 1]), n) for n in range(len(dots) // 2))
+    return tuple(piece for dot, n in entries for piece in (dot, values[n] if values else None))

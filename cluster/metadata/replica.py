@@ -1,0 +1,158 @@
+"""One half of the map, durable or volatile: keys, their siblings, and the clock that is the context of all of them.
+
+The invariant on which everything rests: for every dot in the clock, its key either has the dot's value or has seen
+something that replaced it. So a value that a peer offers under a dot of our clock, and that we do not have, is old.
+
+Keys lie in `BUCKETS` dicts by a checksum that is the same on every node: the whole map can be walked, here or against a
+peer, in steps of a few hundred keys, and nothing needs to be kept in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from zlib import crc32
+
+from . import dvv
+from .actors import COUNTER, SHIFT, Actors, dot_of
+from .ahead import Ahead
+from .clock import Clock
+from .dotlog import DotLog
+from .dvv import NOTHING, Siblings
+
+BUCKETS = 4096
+
+
+def bucket_of(key: bytes) -> int:
+    """The bucket of a key, the same on every node."""
+    return crc32(key) % BUCKETS
+
+
+class _Seen:
+    """The context of one key: the clock and what is known beyond it."""
+
+    __slots__ = ("_ahead", "_clock", "_key")
+
+    def __init__(self, clock: Clock, ahead: Ahead, key: bytes) -> None:
+        self._clock, self._ahead, self._key = clock, ahead, key
+
+    def covers(self, dot: int) -> bool:
+        return self._clock.covers(dot) or self._ahead.covers(self._key, dot)
+
+
+class Replica:
+    """The state of one half. `changed(key, before, after)` is called for every change of a key's siblings."""
+
+    __slots__ = ("_actors", "ahead", "buckets", "bytes", "changed", "clock", "held", "keys", "log", "tombstones")
+
+    def __init__(self, actors: Actors, changed: Callable[[bytes, Siblings, Siblings], None]) -> None:
+        self._actors = actors
+        self.changed = changed
+        self.buckets: list[dict[bytes, Siblings]] = [{} for _ in range(BUCKETS)]
+        self.clock = Clock(actors)
+        self.ahead = Ahead(actors)
+        self.log = DotLog()
+        self.held: dict[int, int] = {}
+        """Actor -> how many siblings of its making there are, deletions too."""
+        self.keys = 0
+        self.tombstones = 0
+        self.bytes = 0
+
+    def siblings(self, key: bytes) -> Siblings:
+        """The siblings of a key."""
+        return self.buckets[crc32(key) % BUCKETS].get(key, NOTHING)
+
+    def walk(self) -> Iterator[tuple[bytes, Siblings]]:
+        """All keys, bucket by bucket; each bucket as it is when its turn comes."""
+        for bucket in self.buckets:
+            yield from list(bucket.items())
+
+    def write(self, key: bytes, dot: int, value: bytes | None) -> None:
+        """A write of this node: replaces all siblings that are here."""
+        actor, counter = dot >> SHIFT, dot & COUNTER
+        self.clock.add(actor, counter - 1, counter)
+        self.log.add(actor, counter, key)
+        self._set(key, self.siblings(key), (dot, value))
+
+    def merge(self, key: bytes, theirs: Siblings, context: Clock) -> bool:
+        """Sync a key with a peer's copy that has seen `context`. Whether anything changed."""
+        mine = self.siblings(key)
+        if mine == theirs:
+            return False
+        seen = _Seen(self.clock, self.ahead, key) if len(self.ahead) else self.clock
+        merged = dvv.sync(mine, seen, theirs, context)
+        if merged == mine:
+            return False
+        self._set(key, mine, merged)
+        return True
+
+    def mark(self, key: bytes, dots: Iterable[int]) -> None:
+        """The dots of a peer's copy have been seen here; those that are still siblings can be passed on."""
+        mine = self.siblings(key)[::2]
+        for dot in dots:
+            if self.clock.add(dot >> SHIFT, (dot & COUNTER) - 1, dot & COUNTER) or dot in mine:
+                self.log.add(dot >> SHIFT, dot & COUNTER, key)
+
+    def restore(self, key: bytes, siblings: Siblings) -> None:
+        """Put back what the disk has, without asking anybody."""
+        self._count(key, NOTHING, siblings)
+        self.buckets[bucket_of(key)][key] = siblings
+        for dot in siblings[::2]:
+            self.log.add(dot >> SHIFT, dot & COUNTER, key)
+
+    def forget(self, key: bytes, dot: int) -> None:
+        """Drop a sibling without a trace: its dot stays in the clock, so it does not come back."""
+        mine = self.siblings(key)
+        if dot in mine[::2]:
+            self._set(key, mine, dvv.without(mine, dot))
+
+    def collect(self, actor: int, high: int, limit: int) -> bool:
+        """Trim the log of an actor up to `high`, at most `limit` dots; deletions go. Whether more is left."""
+        entries = self.log.trim(actor, high, limit)
+        for counter, key in entries:
+            dot = dot_of(actor, counter)
+            mine = self.siblings(key)
+            if any(other == dot and value is None for other, value in dvv.pairs(mine)):
+                self._set(key, mine, dvv.without(mine, dot))
+        return len(entries) == limit
+
+    def fold(self, node: str, boot: int) -> None:
+        """Fold an early boot out of the clock and the log. Deletions of it have been seen everywhere: they go."""
+        for actor in self.clock.fold(node, boot):
+            while self.collect(actor, COUNTER, 1000):
+                pass
+            self.log.forget(actor)
+
+    def _set(self, key: bytes, before: Siblings, after: Siblings) -> None:
+        bucket = self.buckets[crc32(key) % BUCKETS]
+        if after:
+            bucket[key] = after
+        else:
+            bucket.pop(key, None)
+        self._count(key, before, after)
+        self.changed(key, before, after)
+
+    def _count(self, key: bytes, before: Siblings, after: Siblings) -> None:
+        held = self.held
+        live = dead = size = 0
+        for dot, value in dvv.pairs(after):
+            held[dot >> SHIFT] = held.get(dot >> SHIFT, 0) + 1
+            if value is None:
+                dead += 1
+            else:
+                live += 1
+                size += len(value)
+        was = 0
+        for dot, value in dvv.pairs(before):
+            left = held[dot >> SHIFT] - 1
+            if left:
+                held[dot >> SHIFT] = left
+            else:
+                del held[dot >> SHIFT]
+            if value is None:
+                dead -= 1
+            else:
+                was += 1
+                size -= len(value)
+        self.keys += (live > 0) - (was > 0)
+        self.tombstones += dead
+        self.bytes += size + (len(key) if after and not before else -len(key) if before and not after else 0)
