@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import select
-import signal
 import socket
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from subprocess import PIPE, Popen
 
@@ -169,38 +163,3 @@ def test_wrong_commands(tmp_path: Path) -> None:
         assert (await house.good("session", "disconnect", "-h")).out.startswith("Usage: vmq-admin session disconnect ")
 
     in_house(tmp_path, test)
-
-
-@contextlib.contextmanager
-def started(tmp_path: Path, environ: dict[str, str]) -> Iterator[Popen[str]]:
-    argv = [sys.executable, "-m", "strogoff", "start", "--set", "listener.tcp.default=127.0.0.1:0"]
-    with Popen([*argv, "--set", "log.console=off"], cwd=tmp_path, env=environ, stdout=PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            assert select.select([process.stdout], [], [], 30)[0]
-            assert process.stdout.readline() == "strogoff: node VerneMQ@127.0.0.1 is ready\n"
-            yield process
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(30) == 0
-        finally:
-            process.kill()
-
-
-def test_the_commands_as_processes(tmp_path: Path) -> None:
-    environ = {**os.environ, "STROGOFF_DATA_DIR": str(tmp_path / "d")}
-    argv = [sys.executable, "-m", "strogoff.admin.cli"]
-
-    def admin(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([*argv, *words], env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=30)
-
-    with started(tmp_path, environ | {"STROGOFF_DATA_DIR": ""}):
-        environ["STROGOFF_DATA_DIR"] = str(tmp_path / "data")
-        found = admin("cluster", "show")
-        assert (found.returncode, found.stderr) == (0, "")
-        assert "|VerneMQ@127.0.0.1| true  |" in found.stdout
-        assert admin("node", "stats").returncode == 1
-        with Popen([*argv, "metrics", "show"], env=environ, cwd=tmp_path, stdout=PIPE, stderr=PIPE) as one:
-            assert one.stdout is not None and one.stderr is not None
-            one.stdout.close()  # as `| head` does
-            assert one.stderr.read() == b""
-    assert admin("cluster", "show").returncode == 1
