@@ -206,6 +206,11 @@ def accept(
         if qos and not node.store.accepting:
             _not_now(front, ReasonCode.QUOTA_EXCEEDED, arguments, dup)
             return
+        if qos and front.parked:
+            # the flag was changed while the split went on: what came first is first
+            _unpark(front)
+            if front.closed:
+                return
     if qos < 2:
         front.accept(*arguments, checked=True)
         return

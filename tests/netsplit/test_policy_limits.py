@@ -209,6 +209,19 @@ def test_majority_takes_what_was_parked_without_a_lease() -> None:
     assert watcher.payloads() == [b"1"]
 
 
+def test_a_flag_that_is_changed_in_a_split_does_not_reorder() -> None:
+    """`vmq-admin set allow_publish_during_netsplit=majority`: the next PUBLISH takes those before it along (P2)."""
+    stage, watcher, client = with_watcher(4)
+    stage.node.view_state = ViewState.MAJORITY
+    client.publish("t", b"1", 1, 1)
+    client.publish("t", b"2", 1, 2)
+    stage.node.options.allow_publish_during_netsplit = "majority"
+    assert client.publish("t", b"3", 1, 3) == [Puback(1), Puback(2), Puback(3)]
+    stage.node.view_state = ViewState.WHOLE
+    assert client.publish("t", b"4", 1, 4) == [Puback(4)]
+    assert watcher.payloads() == [b"1", b"2", b"3", b"4"]
+
+
 def test_what_was_permitted_in_a_split_is_fast_again_afterwards() -> None:
     """In a split every PUBLISH is looked at, for its DUP; the permission itself stays."""
     stage, _, _ = with_watcher(allow_register_during_netsplit="on", allow_publish_during_netsplit="on")
