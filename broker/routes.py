@@ -9,7 +9,8 @@ array: `(since, live, durable)` of an ordinary filter, `(since, online, holding,
 `remote_table`. `since` is the id of the view in which the writer entered. When its incarnation leaves the view its
 clean sessions have ended (review, hole 18), so all that it said of them is void at once, without a message from anyone.
 
-A change takes 2.2 us (CPython 3.11, tables of 1,000,000 routes), the decoding of its key included.
+A change takes 5 us, of a filter with wildcards 9 us (CPython 3.11, tables of 1,000,000 routes, the key included). To
+forget a node with that many takes 25 us, and a second or two of other turns, at most 4 ms at a time but for the first.
 """
 
 from __future__ import annotations

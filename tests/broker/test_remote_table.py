@@ -1,0 +1,133 @@
+"""The table of remote routes against a list that is searched with `matches`."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from strogoff.broker.remote import RemoteMembers, RemoteTarget
+from strogoff.broker.remote_table import NOWHERE, Peer, RemoteMatch, RemoteTable, Route, SharedRoute
+from strogoff.mqtt.topics import matches
+
+from .test_level_tree import FILTERS, TOPICS
+
+NODES = ("n2", "n3", "n4")
+GROUPS = st.sampled_from(["g", "h"])
+
+
+class TableMachine(RuleBasedStateMachine):
+    """Routes come, go and die at random; the model is a dict, and every answer is made from it anew."""
+
+    @initialize()
+    def start(self) -> None:
+        self.table = RemoteTable()
+        self.peers = {node: Peer(node) for node in NODES}
+        self.plain: dict[tuple[str, str], Route] = {}
+        self.shared: dict[tuple[str, str, str], SharedRoute] = {}
+
+    @rule(node=st.sampled_from(NODES), text=FILTERS, since=st.integers(0, 9), flags=st.sampled_from([1, 2, 3]))
+    def set_plain(self, node: str, text: str, since: int, flags: int) -> None:
+        route = Route(self.peers[node], since, flags & 1 > 0, flags & 2 > 0)
+        self.table.set(text, route)
+        self.plain[text, node] = route
+
+    @rule(node=st.sampled_from(NODES), text=FILTERS, group=GROUPS, since=st.integers(0, 9), online=st.integers(0, 3))
+    def set_shared(self, node: str, text: str, group: str, since: int, online: int) -> None:
+        route = SharedRoute(self.peers[node], since, group, online, since % 2, min(online, since % 3))
+        self.table.set_shared(text, route)
+        self.shared[text, group, node] = route
+
+    @rule(node=st.sampled_from(NODES), text=FILTERS, group=st.none() | GROUPS, data=st.data())
+    def discard(self, node: str, text: str, group: str | None, data: st.DataObject) -> None:
+        known = sorted([(text, node, None) for text, node in self.plain], key=str)
+        known += sorted([(text, node, group) for text, group, node in self.shared], key=str)
+        if known and data.draw(st.booleans()):
+            text, node, group = data.draw(st.sampled_from(known))
+        if group is None:
+            removed: object = self.plain.pop((text, node), None)
+        else:
+            removed = self.shared.pop((text, group, node), None)
+        assert self.table.get(text, node, group) is removed
+        assert self.table.discard(text, node, group) is (removed is not None)
+
+    @rule(node=st.sampled_from(NODES), dead=st.integers(-1, 9), gone=st.integers(-1, 9), absent=st.booleans())
+    def view(self, node: str, dead: int, gone: int, absent: bool) -> None:
+        peer = self.peers[node]
+        peer.absent, peer.dead, peer.gone = absent, max(peer.dead, dead), max(peer.gone, gone)
+
+    @rule()
+    def sweep(self) -> None:
+        for text in self.table.texts():
+            self.table.sweep(text)
+        self.plain = {key: route for key, route in self.plain.items() if not route.dead}
+        self.shared = {key: route for key, route in self.shared.items() if not route.dead}
+
+    @rule(topic=TOPICS)
+    def match(self, topic: str) -> None:
+        assert self.table.match(topic) == RemoteMatch(
+            self.targets(topic), self.members(topic, False), self.members(topic, True)
+        )
+
+    def targets(self, topic: str) -> tuple[RemoteTarget, ...]:
+        found = []
+        for node in NODES:
+            peer = self.peers[node]
+            routes = [route for (text, name), route in self.plain.items() if name == node and matches(text, topic)]
+            live = any(route.live and route.since > max(peer.dead, peer.gone) for route in routes)
+            durable = any(route.durable and route.since > peer.gone for route in routes)
+            if live or durable:
+                found.append(RemoteTarget(node, live, durable, peer.absent))
+        return tuple(found)
+
+    def members(self, topic: str, absent: bool) -> tuple[RemoteMembers, ...]:
+        found = []
+        for (text, group, node), route in self.shared.items():
+            peer = self.peers[node]
+            if not matches(text, topic) or route.since <= peer.gone or peer.absent is not absent:
+                continue
+            if route.since > peer.dead:
+                found.append(RemoteMembers(group, text, node, route.online, route.holding))
+            elif route.holding + route.lasting:
+                found.append(RemoteMembers(group, text, node, 0, route.holding + route.lasting))
+        return tuple(sorted(found))
+
+    @invariant()
+    def sizes(self) -> None:
+        texts = sorted({text for text, _ in self.plain}) + sorted({text for text, _, _ in self.shared})
+        assert sorted(self.table.texts()) == sorted(texts)
+        assert len(self.table) == len(texts)
+        assert len(self.table._wild) == len({text for text in texts if "+" in text or "#" in text})
+
+
+TestTable = TableMachine.TestCase
+TestTable.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_flags_of_one_node_are_joined() -> None:
+    """One copy goes to a node, whichever of its filters match."""
+    table, two, three = RemoteTable(), Peer("n2"), Peer("n3")
+    table.set("a/+", Route(three, 1, True, False))
+    table.set("a/b", Route(two, 1, True, False))
+    table.set("a/#", Route(two, 1, False, True))
+    assert table.match("a/b").plain == (RemoteTarget("n2", True, True), RemoteTarget("n3", True, False))
+    assert table.match("a/c").plain == (RemoteTarget("n2", False, True), RemoteTarget("n3", True, False))
+    assert table.match("b") is NOWHERE
+
+
+def test_first_level_wildcards_do_not_match_dollar_topics() -> None:
+    """[MQTT-4.7.2-1] [MQTT5-4.7.2-1]"""
+    table, peer = RemoteTable(), Peer("n2")
+    table.set("#", Route(peer, 1, True, False))
+    assert table.match("$SYS/x") is NOWHERE
+    assert table.match("SYS/x").plain == (RemoteTarget("n2", True, False),)
+
+
+def test_many_groups_on_one_filter() -> None:
+    table, peer = RemoteTable(), Peer("n2")
+    for number in range(500):
+        table.set_shared("jobs", SharedRoute(peer, 1, f"g{number:03}", 1, 0, 0))
+    assert [each.group for each in table.match("jobs").groups] == [f"g{number:03}" for number in range(500)]
+    for number in range(500):
+        assert table.discard("jobs", "n2", f"g{number:03}")
+    assert len(table) == 0
