@@ -1,0 +1,1 @@
+"""Acknowledged lanes and datagrams between each two nodes, over wires that come and go."""

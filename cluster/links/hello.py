@@ -1,0 +1,86 @@
+"""The first words on a stream: who calls, who answers, where the lanes go on, in which version of the protocol.
+
+Fields are only ever added at the end, and unknown ones at the end are ignored, so that versions can differ while nodes
+are upgraded one after the other: each side names the oldest and the newest version that it speaks, and the lower of the
+two newest is used.
+"""
+
+from __future__ import annotations
+
+from msgspec import MsgspecError, Struct, msgpack
+
+from .frames import MalformedFrame
+
+NEWEST = 1
+OLDEST = 1
+"""The versions of the protocol between nodes that this code speaks."""
+
+
+class Self(Struct, array_like=True, frozen=True):
+    """A process: what it says about itself in a hello.
+
+    `boot` is raised at each start of the node, `disk` is the uuid of its data directory, `process` is random text for
+    each process, `version` and `oldest` the newest and the oldest version of the protocol that it speaks.
+    """
+
+    node: str
+    boot: int
+    disk: str
+    process: str
+    cluster_id: str
+    address: str
+    version: int = NEWEST
+    oldest: int = OLDEST
+
+
+class Welcome(Struct, array_like=True, frozen=True):
+    """The answer: who answers, the version for this stream, and the watermark of each lane of the caller."""
+
+    me: Self
+    version: int
+    watermarks: dict[int, int]
+
+
+def agree(mine: Self, theirs: Self) -> int | None:
+    """The version that two processes use with each other; None if there is none."""
+    version = min(mine.version, theirs.version)
+    return version if version >= max(mine.oldest, theirs.oldest) else None
+
+
+def disagreement(mine: Self, theirs: Self) -> str:
+    """Why two processes cannot talk."""
+    return (
+        f"{theirs.node} speaks the versions {theirs.oldest} to {theirs.version} of the protocol, "
+        f"{mine.node} {mine.oldest} to {mine.version}"
+    )
+
+
+_encode = msgpack.Encoder().encode
+_decode_self = msgpack.Decoder(Self).decode
+_decode_welcome = msgpack.Decoder(Welcome).decode
+
+
+def encode_hello(me: Self) -> bytes:
+    """What `dial` sends."""
+    return _encode(me)
+
+
+def encode_welcome(welcome: Welcome) -> bytes:
+    """What an accepted hello gets."""
+    return _encode(welcome)
+
+
+def decode_hello(data: bytes) -> Self:
+    """Raises `MalformedFrame`."""
+    try:
+        return _decode_self(data)
+    except MsgspecError as error:
+        raise MalformedFrame(f"hello of {len(data)} bytes: {error}") from error
+
+
+def decode_welcome(data: bytes) -> Welcome:
+    """Raises `MalformedFrame`."""
+    try:
+        return _decode_welcome(data)
+    except MsgspecError as error:
+        raise MalformedFrame(f"welcome of {len(data)} bytes: {error}") from error

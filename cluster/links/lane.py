@@ -1,0 +1,180 @@
+"""One lane of items from one process to one peer: the sender's half and the receiver's half.
+
+Items are numbered from 1 without gaps for the life of the sending process, whatever happens at the other end. The
+sender keeps each until it is acknowledged or voided; a voided one keeps its number and is sent as a void. The receiver
+takes number n + 1 after number n and nothing else (review, hole 7).
+
+When a stream opens, the receiver names its watermark w and the sender goes on with w + 1:
+
+    w = acknowledged           as it was; what is unacknowledged is sent again
+    w > acknowledged           an acknowledgement that got lost with the stream: the items are freed now
+    w < acknowledged           the receiver has forgotten (another disk; another process, for what only memory knew):
+                               w + 1 to acknowledged are sent as voids, so that nothing is skipped without a word
+    w > last                   impossible: another process has used these numbers. An error, nothing is sent
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from .frames import MalformedFrame, Run
+
+ITEM_BYTES = 16
+"""What an item counts in windows and buffers besides its payload, so that empty ones count too."""
+
+
+class Gap(MalformedFrame):
+    """A run that does not begin where the lane is: it must not be taken."""
+
+
+class SendLane:
+    """The sender's half. `window` in bytes; None is no limit."""
+
+    __slots__ = (
+        "_items", "_most", "acked_upto", "inflight_bytes", "lane", "last", "resent", "sent", "waiting_bytes", "window",
+    )  # fmt: skip
+
+    def __init__(self, lane: int, window: int | None) -> None:
+        self.lane = lane
+        self.window = window
+        self.acked_upto = 0
+        self.sent = 0
+        self.last = 0
+        self.waiting_bytes = 0
+        self.inflight_bytes = 0
+        self.resent = 0
+        self._most = 0
+        self._items: dict[int, bytes] = {}
+
+    def add(self, payload: bytes) -> int:
+        """Take an item and return its number."""
+        self.last += 1
+        self._items[self.last] = payload
+        self.waiting_bytes += len(payload) + ITEM_BYTES
+        return self.last
+
+    def void(self, seq: int) -> None:
+        """This item matters to nobody any more; no harm if it is acknowledged already."""
+        self._drop(seq)
+
+    def void_all(self) -> None:
+        """None of the items does."""
+        self._items.clear()
+        self.waiting_bytes = self.inflight_bytes = 0
+
+    def acked(self, upto: int) -> int:
+        """The peer is done with everything up to `upto`. Returns how many items that freed; `MalformedFrame`."""
+        if upto > self.sent:
+            raise MalformedFrame(f"lane {self.lane}: {upto} acknowledged, {self.sent} sent")
+        return self._free(upto)
+
+    def resume(self, watermark: int) -> int:
+        """A stream has opened and the peer knows the lane up to there. Returns how many items that freed."""
+        if not 0 <= watermark <= self.last:
+            raise MalformedFrame(f"lane {self.lane}: the peer has {watermark}, of {self.last} that this process made")
+        freed = self._free(watermark)
+        self.sent = watermark
+        self.inflight_bytes = 0
+        return freed
+
+    @property
+    def unacknowledged(self) -> int:
+        """Items that are kept."""
+        return len(self._items)
+
+    def take(self, limit: int, room: int) -> Run | None:
+        """What goes next: one item even if it is larger than `limit` bytes, never more than `room`; None if nothing."""
+        items = self._items
+        first = self.sent + 1
+        seq = max(first, self.acked_upto + 1) if items else self.last + 1
+        while seq <= self.last and seq not in items:
+            seq += 1
+        run = Run(self.lane, first, seq - first, [])
+        used = 0
+        while (payload := items.get(seq)) is not None:
+            size = len(payload) + ITEM_BYTES
+            if used + size > (limit if run.payloads else room):
+                break
+            if self.window is not None and self.inflight_bytes and self.inflight_bytes + size > self.window:
+                break
+            run.payloads.append(payload)
+            used += size
+            self.inflight_bytes += size
+            seq += 1
+        if run.last < first:
+            return None
+        self.resent += max(0, min(run.last, self._most) - first - run.voids + 1)
+        self.sent = run.last
+        self._most = max(self._most, self.sent)
+        return run
+
+    def _free(self, upto: int) -> int:
+        before = len(self._items)
+        if before:
+            for seq in range(self.acked_upto + 1, upto + 1):
+                self._drop(seq)
+        self.acked_upto = max(self.acked_upto, upto)
+        return before - len(self._items)
+
+    def _drop(self, seq: int) -> None:
+        payload = self._items.pop(seq, None)
+        if payload is not None:
+            size = len(payload) + ITEM_BYTES
+            self.waiting_bytes -= size
+            if seq <= self.sent:
+                self.inflight_bytes -= size
+
+
+class ReceiveLane:
+    """The receiver's half: `received` is the last number that came, `done` the last that may be acknowledged."""
+
+    __slots__ = ("_voids", "done", "duplicates", "lane", "received")
+
+    def __init__(self, lane: int, watermark: int) -> None:
+        self.lane = lane
+        self.received = watermark
+        self.done = watermark
+        self.duplicates = 0
+        self._voids: deque[tuple[int, int]] = deque()
+
+    def take(self, run: Run) -> Iterator[tuple[int, bytes]]:
+        """The items of a run that are new, in order. Raises `Gap` if the run begins later than it must.
+
+        An item is received when it is handed out; `refuse` takes that back.
+        """
+        if run.first > self.received + 1:
+            raise Gap(f"lane {run.lane}: a run from {run.first} after {self.received}")
+        begin = run.first + run.voids
+        if begin - 1 > self.received:
+            self._void(self.received + 1, begin - 1)
+        skip = max(0, self.received + 1 - begin)
+        self.duplicates += min(skip, len(run.payloads))
+        for seq, payload in enumerate(run.payloads[skip:], begin + skip):
+            self.received = seq
+            yield seq, payload
+
+    def refuse(self, seq: int) -> None:
+        """The item that was handed out last was not taken after all."""
+        assert seq == self.received > self.done, (seq, self.received, self.done)
+        self.received = seq - 1
+
+    def finish(self, seq: int) -> bool:
+        """Everything up to `seq` is done with. Returns whether that is news."""
+        assert seq <= self.received, f"lane {self.lane}: {seq} is done, {self.received} received"
+        if seq <= self.done:
+            return False
+        self.done = seq
+        self._pass_voids()
+        return True
+
+    def _void(self, first: int, last: int) -> None:
+        self.received = last
+        self._voids.append((first, last))
+        self._pass_voids()
+
+    def _pass_voids(self) -> None:
+        """Voids are done with as soon as everything before them is."""
+        voids = self._voids
+        while voids and voids[0][0] <= self.done + 1:
+            self.done = max(self.done, voids.popleft()[1])

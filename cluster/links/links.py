@@ -1,0 +1,217 @@
+"""All links of one process: to each peer a stream of ours, from each peer a stream of its own.
+
+What is sent on a lane arrives once and in order at one process of the peer, or is voided; what is sent as a datagram
+arrives or not. Everything of one loop turn for one peer is one frame; while that is being written, what comes forms the
+next. All of it runs on the thread of one loop, so that a loop that is stuck falls silent.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..transport.wire import Accepted, Refused, Wire
+from .frames import MalformedFrame
+from .hello import Self, Welcome, agree, decode_hello, disagreement, encode_welcome
+from .incoming import Incoming
+from .outgoing import Outgoing
+from .ports import Lane, LinkPorts, Refuse, Resident, Timer, Traffic
+from .settings import LinkSettings
+
+__all__ = ["Lane", "LinkPorts", "LinkSettings", "Links", "Refuse", "Resident", "Self", "Traffic"]
+
+_REMEMBERED = 256
+"""How many nodes' refusals are remembered so as not to log them twice."""
+
+
+class Links:
+    """The links of `me`. Give `accept` to `Transport.serve`; name the peers with `set_peers`."""
+
+    def __init__(self, me: Self, ports: LinkPorts, resident: Resident, settings: LinkSettings | None = None) -> None:
+        self.me = me
+        self.traffic = Traffic()
+        self._ports = ports
+        self._resident = resident
+        self._settings = settings or LinkSettings()
+        self._out: dict[str, Outgoing] = {}
+        self._in: dict[str, Incoming] = {}
+        self._refusals: dict[str, str] = {}
+        self._closed = False
+        self._ticked_ms = ports.now_ms()
+        self._timer: Timer = ports.later(self._tick_s, self._tick)
+
+    # Peers
+
+    def adopt(self, cluster_id: str) -> None:
+        """This process has become a member of a cluster: streams that open from now on say so."""
+        self.me = msgspec.structs.replace(self.me, cluster_id=cluster_id)
+
+    def set_peers(self, peers: dict[str, str]) -> None:
+        """Keep streams open to these (node -> address) and to no others; what others have not acknowledged is kept."""
+        for node, link in self._out.items():
+            if node not in peers:
+                link.point_to(None)
+        for node, address in sorted(peers.items()):
+            if node != self.me.node and not self._closed:
+                self._outgoing(node).point_to(address)
+
+    def forget(self, node: str) -> None:
+        """This node is no member any more: both streams end, nothing is kept for it. Numbers go on if it returns."""
+        if node in self._out:
+            link = self._out[node]
+            link.point_to(None)
+            for lane in Lane:
+                link.void(lane, None)
+        if node in self._in:
+            self._in[node].stop("not a member any more")
+
+    def close(self) -> None:
+        """End all streams, dial and say nothing any more."""
+        self._closed = True
+        self._timer.cancel()
+        for link in self._out.values():
+            link.address = None
+            link.stop("the node stops")
+        for stream in self._in.values():
+            stream.stop("the node stops")
+
+    # Sending
+
+    def datagram(self, node: str, kind: int, data: bytes) -> bool:
+        """Send in this turn's frame, without a promise. False if it was dropped: no stream, or too much waits.
+
+        Raises `ValueError` if it does not fit into a frame.
+        """
+        self._check_size(data)
+        if node in self._out:
+            return self._out[node].datagram(kind, data)
+        self.traffic.datagrams_dropped += 1
+        return False
+
+    def send(self, node: str, lane: Lane, payload: bytes) -> int:
+        """Send once and in order; kept until it is acknowledged or voided. Returns its number in the lane.
+
+        Numbers go from 1 on for the life of this process. Raises `ValueError` if it does not fit into a frame.
+        """
+        self._check_size(payload)
+        return self._outgoing(node).send(lane, payload)
+
+    def void(self, node: str, lane: Lane, seqs: list[int] | None = None) -> None:
+        """These items, or all of the lane, matter to nobody any more. Those on their way may still be delivered."""
+        if node in self._out:
+            self._out[node].void(lane, seqs)
+
+    def _check_size(self, data: bytes) -> None:
+        if len(data) > self._settings.max_payload_bytes:
+            raise ValueError(f"{len(data)} bytes do not fit into a frame, {self._settings.max_payload_bytes} do")
+
+    # Receiving
+
+    def ack(self, node: str, lane: Lane, seq: int, boot: int | None = None) -> None:
+        """Everything up to `seq` of the peer's lane is done with, durably where that matters: tell it in this turn.
+
+        Who does not acknowledge within `deliver` names the `boot` that the item came from (`boot_of`): what belongs to
+        an earlier start of the peer is not acknowledged to the later one.
+        """
+        stream = self._in[node]
+        if boot is None or (stream.peer is not None and stream.peer.boot == boot):
+            stream.ack(lane, seq)
+
+    def boot_of(self, node: str) -> int:
+        """The boot that the items now delivered from a node belong to; 0 if none ever came."""
+        stream = self._in.get(node)
+        return stream.peer.boot if stream is not None and stream.peer is not None else 0
+
+    def grant(self, node: str, lane: Lane, window_bytes: int) -> None:
+        """Let a peer have so many unacknowledged bytes of a lane on the way to us, from now on."""
+        self._incoming(node).grant(lane, window_bytes)
+
+    def accept(self, hello: bytes, wire: Wire) -> Accepted | Refused:
+        """As `transport.wire.Accept`."""
+        try:
+            peer = decode_hello(hello)
+        except MalformedFrame as error:
+            return self._refuse(wire.peer, str(error))
+        reason = self._objection(peer)
+        if reason is not None:
+            return self._refuse(peer.node, reason)
+        version = agree(self.me, peer)
+        assert version is not None
+        self._refusals.pop(peer.node, None)
+        stream = self._incoming(peer.node)
+        watermarks = stream.accept(peer, wire)
+        return Accepted(encode_welcome(Welcome(self.me, version, watermarks)), stream)
+
+    def _objection(self, peer: Self) -> str | None:
+        me = self.me
+        if self._closed:
+            return f"{me.node} stops"
+        if peer.node == me.node:
+            return f"{me.node} is myself"
+        if peer.cluster_id != me.cluster_id:
+            return f"{me.node} belongs to the cluster {me.cluster_id}, not to {peer.cluster_id}"
+        if agree(me, peer) is None:
+            return disagreement(me, peer)
+        known = self._in.get(peer.node)
+        return (known.objection(peer) if known is not None else None) or self._resident.check(peer)
+
+    def _refuse(self, who: str, reason: str) -> Refused:
+        if self._refusals.get(who) != reason:
+            if len(self._refusals) >= _REMEMBERED:
+                self._refusals.clear()
+            self._refusals[who] = reason
+            self._ports.log("warning", f"stream from {who} refused: {reason}")
+        return Refused(reason)
+
+    # Asking
+
+    def up(self, node: str) -> bool:
+        """Whether our stream to a node is open."""
+        return node in self._out and self._out[node].up
+
+    def heard_ms(self, node: str) -> float | None:
+        """When the last frame came on the stream from a node, in `now_ms`; None if none ever did."""
+        return self._in[node].heard_ms if node in self._in else None
+
+    def waiting_bytes(self, node: str, lane: Lane) -> int:
+        """Bytes of a lane that are not acknowledged."""
+        return self._out[node].lanes[lane].waiting_bytes if node in self._out else 0
+
+    def waiting_items(self, node: str, lane: Lane) -> int:
+        """Items of a lane that are not acknowledged."""
+        return self._out[node].lanes[lane].unacknowledged if node in self._out else 0
+
+    def congested(self, node: str, lane: Lane) -> bool:
+        """Whether more waits than `buffer_bytes`. Nothing is dropped; `Resident.relieved` tells when it is over."""
+        return self.waiting_bytes(node, lane) > self._settings.buffer_bytes
+
+    # Inside
+
+    def _outgoing(self, node: str) -> Outgoing:
+        link = self._out.get(node)
+        if link is None:
+            link = Outgoing(node, lambda: self.me, self._ports, self._resident, self._settings, self.traffic)
+            self._out[node] = link
+        return link
+
+    def _incoming(self, node: str) -> Incoming:
+        stream = self._in.get(node)
+        if stream is None:
+            stream = self._in[node] = Incoming(node, self._ports, self._resident, self._settings, self.traffic)
+        return stream
+
+    @property
+    def _tick_s(self) -> float:
+        return self._settings.heartbeat_s / 2
+
+    def _tick(self) -> None:
+        now_ms = self._ports.now_ms()
+        stuck = now_ms - self._ticked_ms > 2000 * self._settings.heartbeat_s
+        self._ticked_ms = now_ms
+        for link in list(self._out.values()):
+            if stuck:
+                link.pardon(now_ms)
+            link.tick(now_ms)
+        for stream in list(self._in.values()):
+            stream.tick(now_ms)
+        if not self._closed:
+            self._timer = self._ports.later(self._tick_s, self._tick)

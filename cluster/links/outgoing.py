@@ -1,0 +1,303 @@
+"""Our stream to one peer: dialled again and again, it carries datagrams and lanes there, and acknowledgements back."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from ..transport.wire import Dialing, Wire
+from .frames import HEARTBEAT, Frame, MalformedFrame, Run, decode_frame, encode_frame
+from .hello import Self, Welcome, agree, decode_welcome, disagreement, encode_hello
+from .lane import ITEM_BYTES, SendLane
+from .ports import Lane, LinkPorts, Resident, Timer, Traffic
+from .settings import FRAME_SLACK, LinkSettings
+
+
+class Outgoing:
+    """The link to `node`. Its lanes live as long as this process, the streams come and go."""
+
+    def __init__(
+        self,
+        node: str,
+        me: Callable[[], Self],
+        ports: LinkPorts,
+        resident: Resident,
+        settings: LinkSettings,
+        traffic: Traffic,
+    ) -> None:
+        self.node = node
+        self.address: str | None = None
+        self.peer: Self | None = None
+        """Who answered the last stream."""
+        self.lanes = {
+            Lane.METADATA: SendLane(Lane.METADATA, None),
+            Lane.APPEND: SendLane(Lane.APPEND, settings.append_window_bytes),
+            Lane.PUBLISH: SendLane(Lane.PUBLISH, settings.publish_window_bytes),
+        }
+        self.version = 0
+        self._me = me
+        self._ports = ports
+        self._resident = resident
+        self._settings = settings
+        self._traffic = traffic
+        self._wire: Wire | None = None
+        self._dialing: Dialing | None = None
+        self._redial: Timer | None = None
+        self._pause_s = settings.redial_first_s
+        self._said = ""
+        self._datagrams: deque[tuple[int, bytes]] = deque()
+        self._datagram_bytes = 0
+        self._congested: dict[Lane, None] = {}
+        self._busy = False
+        self._scheduled = False
+        self._sent_ms = self._heard_ms = 0.0
+
+    # What the owner asks for
+
+    @property
+    def up(self) -> bool:
+        """Whether a stream is open."""
+        return self._wire is not None
+
+    def point_to(self, address: str | None) -> None:
+        """Keep a stream open to this address; none with None."""
+        if address != self.address:
+            self.address = address
+            self.stop("the peer has another address" if address else "not a peer any more")
+            self._pause_s = self._settings.redial_first_s
+            self._dial()
+
+    def stop(self, reason: str) -> None:
+        """End what there is, and do not dial."""
+        if self._redial is not None:
+            self._redial.cancel()
+            self._redial = None
+        dialing, self._dialing = self._dialing, None
+        if self._wire is not None:
+            self._wire.close(reason)
+            self._down(reason)
+        elif dialing is not None:
+            dialing.cancel()
+
+    def datagram(self, kind: int, data: bytes) -> bool:
+        """As `Links.datagram`."""
+        size = len(data) + ITEM_BYTES
+        if self._wire is None or self._datagram_bytes + size > self._settings.buffer_bytes:
+            self._traffic.datagrams_dropped += 1
+            return False
+        self._datagrams.append((kind, data))
+        self._datagram_bytes += size
+        self._flush_soon()
+        return True
+
+    def send(self, lane: Lane, payload: bytes) -> int:
+        """As `Links.send`."""
+        half = self.lanes[lane]
+        seq = half.add(payload)
+        if half.waiting_bytes > self._settings.buffer_bytes:
+            self._congested[lane] = None
+        self._flush_soon()
+        return seq
+
+    def void(self, lane: Lane, seqs: list[int] | None) -> None:
+        """As `Links.void`."""
+        half = self.lanes[lane]
+        if seqs is None:
+            half.void_all()
+        else:
+            for seq in seqs:
+                half.void(seq)
+        self._relieve(lane)
+        self._flush_soon()
+
+    def tick(self, now_ms: float) -> None:
+        """Say something if nothing was said for a while; give up a stream that is silent."""
+        if self._wire is None:
+            return
+        if now_ms - self._heard_ms > self._settings.silence_s * 1000:
+            self._fail(f"silent for {now_ms - self._heard_ms:.0f} ms")
+        elif not self._busy and now_ms - self._sent_ms >= self._settings.heartbeat_s * 900:
+            self._put(HEARTBEAT)
+
+    def pardon(self, now_ms: float) -> None:
+        """This loop itself was stuck: nobody is blamed for what was not read meanwhile."""
+        self._heard_ms = max(self._heard_ms, now_ms - self._settings.silence_s * 500)
+
+    # Dialling
+
+    def _dial(self) -> None:
+        self._redial = None
+        if self.address is not None and self._dialing is None:
+            self._traffic.dials += 1
+            self._dialing = self._ports.transport.dial(self.address, encode_hello(self._me()), self)
+
+    def _dial_later(self) -> None:
+        pause_s = self._pause_s
+        self._pause_s = min(2 * pause_s, self._settings.redial_last_s)
+        self._redial = self._ports.later(self._ports.rng.uniform(pause_s / 2, pause_s), self._dial)
+
+    def _say(self, reason: str) -> None:
+        if reason != self._said:
+            self._said = reason
+            self._ports.log("warning", f"no link to {self.node} at {self.address}: {reason}")
+
+    # What happens to the stream
+
+    def opened(self, wire: Wire, welcome: bytes) -> None:
+        """As `WireEvents.opened`."""
+        try:
+            answer = decode_welcome(welcome)
+            refusal = self._refusal(answer)
+            if refusal is None:
+                freed = self._resume(answer)
+        except MalformedFrame as error:
+            refusal = str(error)
+        if refusal is not None:
+            wire.close(refusal)
+            self.closed(refusal)
+            return
+        self._wire = wire
+        self.peer, self.version = answer.me, answer.version
+        self._said = ""
+        self._sent_ms = self._heard_ms = self._ports.now_ms()
+        for lane in freed:
+            self._resident.acked(self.node, lane, self.lanes[lane].acked_upto)
+            self._relieve(lane)
+        self._resident.up(self.node, answer.me)
+        self._flush_soon()
+
+    def _refusal(self, answer: Welcome) -> str | None:
+        me, peer = self._me(), answer.me
+        if peer.node != self.node:
+            return f"at {self.address} is {peer.node}, not {self.node}"
+        if peer.cluster_id != me.cluster_id:
+            return f"{peer.node} belongs to the cluster {peer.cluster_id}, not to {me.cluster_id}"
+        if agree(me, peer) != answer.version:
+            return disagreement(me, peer)
+        return self._resident.check(peer)
+
+    def _resume(self, answer: Welcome) -> list[Lane]:
+        """Put the lanes to where the peer is. Returns those in which that freed items."""
+        if self.peer is not None and self.peer.process != answer.me.process:
+            # What the process before held in memory alone is gone with it; anti-entropy repairs, not the lane.
+            self.lanes[Lane.METADATA].void_all()
+        freed = []
+        for lane, half in self.lanes.items():
+            watermark = answer.watermarks.get(lane, 0)
+            if lane is not Lane.METADATA and watermark < half.acked_upto:
+                self._ports.log(
+                    "warning" if self.peer is not None and self.peer.disk == answer.me.disk else "info",
+                    f"{self.node} has forgotten {lane.name} {watermark + 1} to {half.acked_upto}",
+                )
+            if half.resume(watermark):
+                freed.append(lane)
+        return freed
+
+    def received(self, frame: bytes) -> None:
+        """As `WireEvents.received`."""
+        wire = self._wire
+        self._heard_ms = self._ports.now_ms()
+        self._pause_s = self._settings.redial_first_s
+        self._traffic.frames_in += 1
+        self._traffic.bytes_in += len(frame)
+        try:
+            decoded = decode_frame(frame, self._settings.max_frame_bytes)
+            for number, upto in decoded.acks:
+                if self._wire is wire:
+                    self._acked(self._lane(number), upto)
+            for number, size in decoded.windows:
+                self.lanes[self._lane(number)].window = size
+        except MalformedFrame as error:
+            self._fail(f"malformed frame from {self.node}: {error}")
+        self._flush_soon()
+
+    def _lane(self, number: int) -> Lane:
+        try:
+            return Lane(number)
+        except ValueError as error:
+            raise MalformedFrame(f"there is no lane {number}") from error
+
+    def _acked(self, lane: Lane, upto: int) -> None:
+        half = self.lanes[lane]
+        before = half.acked_upto
+        half.acked(upto)
+        if half.acked_upto > before:
+            self._resident.acked(self.node, lane, half.acked_upto)
+            self._relieve(lane)
+
+    def _relieve(self, lane: Lane) -> None:
+        if lane in self._congested and self.lanes[lane].waiting_bytes <= self._settings.buffer_bytes:
+            del self._congested[lane]
+            self._resident.relieved(self.node)
+
+    def drained(self) -> None:
+        """As `WireEvents.drained`."""
+        self._busy = False
+        self._flush()
+
+    def closed(self, reason: str) -> None:
+        """As `WireEvents.closed`."""
+        self._dialing = None
+        if self._wire is not None:
+            self._down(reason)
+        self._say(reason)
+        if self.address is not None and self._redial is None:
+            self._dial_later()
+
+    def _fail(self, reason: str) -> None:
+        """We give the stream up ourselves: no event will tell of it."""
+        if self._wire is not None:
+            self._wire.close(reason)
+            self.closed(reason)
+
+    def _down(self, reason: str) -> None:
+        self._wire = None
+        self._busy = False
+        self._datagrams.clear()
+        self._datagram_bytes = 0
+        self._resident.down(self.node, reason)
+
+    # Sending
+
+    def _flush_soon(self) -> None:
+        if self._wire is not None and not self._busy and not self._scheduled:
+            self._scheduled = True
+            self._ports.soon(self._flush)
+
+    def _flush(self) -> None:
+        """One frame with all that there is, as far as it fits; what comes while it is written forms the next."""
+        self._scheduled = False
+        if self._wire is None or self._busy:
+            return
+        settings = self._settings
+        room = settings.max_frame_bytes - FRAME_SLACK
+        datagrams: list[tuple[int, bytes]] = []
+        used = 0
+        while self._datagrams and (not datagrams or used < settings.gather_bytes):
+            size = len(self._datagrams[0][1]) + ITEM_BYTES
+            if datagrams and used + size > room:
+                break
+            datagrams.append(self._datagrams.popleft())
+            used += size
+        self._datagram_bytes -= used
+        runs: list[Run] = []
+        for half in self.lanes.values():
+            resent = half.resent
+            budget = settings.gather_bytes
+            while budget > 0 and (run := half.take(budget, room - used)) is not None:
+                size = sum(map(len, run.payloads)) + ITEM_BYTES * (len(run.payloads) + 2)
+                budget -= size
+                used += size
+                runs.append(run)
+                self._traffic.items_out += len(run.payloads)
+            self._traffic.resent += half.resent - resent
+        if datagrams or runs:
+            self._put(encode_frame(Frame(datagrams, runs)))
+
+    def _put(self, frame: bytes) -> None:
+        assert self._wire is not None
+        self._busy = True
+        self._sent_ms = self._ports.now_ms()
+        self._traffic.frames_out += 1
+        self._traffic.bytes_out += len(frame)
+        self._wire.send(frame)
