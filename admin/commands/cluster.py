@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ...broker.cluster_office import ClusterOffice, NodeRow
 from ..context import Context
 from ..reply import DONE, Cell, CommandError, Part, Table, Text
 from ..status import cluster_facts, members
-from ..words import Call, Command, Flag, Key, number
+from ..words import Call, Command, Flag, Key
 
 _COLUMNS = {
     "State": "state",
@@ -22,14 +22,20 @@ _COLUMNS = {
 """Heading behind VerneMQ's two -> field of `NodeRow`."""
 SUMMARY_S, TIMEOUT_S = 5, 60
 LONGEST_S = 86400
+LONGEST_SUMMARY_S = 300
+"""vmq-admin gives up on a node that says nothing for twice as long."""
 
 
-def seconds(text: str) -> int:
-    """A time, 1 s to a day. ValueError says what is expected."""
-    value = number(text) if text.isascii() and text.isdigit() else 0
-    if not 1 <= value <= LONGEST_S:
-        raise ValueError(f"a whole number of seconds, 1 to {LONGEST_S}")
-    return value
+def seconds(longest: int) -> Callable[[str], int]:
+    """For a time of 1 s to `longest`: a conversion whose ValueError says what is expected."""
+
+    def convert(text: str) -> int:
+        value = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
+        if not 1 <= value <= longest:
+            raise ValueError(f"a whole number of seconds, 1 to {longest}")
+        return value
+
+    return convert
 
 
 def _office(context: Context) -> ClusterOffice:
@@ -124,8 +130,20 @@ COMMANDS = (
         keys=(Key("node", "the node that leaves"),),
         flags=(
             Flag("kill_sessions", "close its connections and move its sessions; without it only its ports close", "k"),
-            Flag("summary-interval", f"seconds between lines; default {SUMMARY_S}", "i", "SECONDS", convert=seconds),
-            Flag("timeout", f"seconds to wait for the others; default {TIMEOUT_S}", "t", "SECONDS", convert=seconds),
+            Flag(
+                "summary-interval",
+                f"seconds between lines; default {SUMMARY_S}",
+                "i",
+                "SECONDS",
+                convert=seconds(LONGEST_SUMMARY_S),
+            ),
+            Flag(
+                "timeout",
+                f"seconds to wait for the others; default {TIMEOUT_S}",
+                "t",
+                "SECONDS",
+                convert=seconds(LONGEST_S),
+            ),
             Flag("accept-loss", "although sessions are lost that are on no other node"),
         ),
     ),

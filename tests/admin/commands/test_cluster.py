@@ -195,6 +195,7 @@ def test_a_leave_that_does_not_succeed(tmp_path: Path, lines: list[str], wrong: 
         (["node=d@x"], f"d@x is not a member of this cluster. Members are {HERE}, b@127.0.0.1, c@127.0.0.1.\n"),
         ([], "node=... must be given.\n"),
         (["node=c@127.0.0.1", "-i=0"], "--summary-interval: '0' is not what is expected: a whole number of seconds"),
+        (["node=c@127.0.0.1", "-i=301"], "--summary-interval: '301' is not what is expected: a whole number of second"),
         (["node=c@127.0.0.1", "-t=-5"], "--timeout: '-5' is not what is expected: a whole number of seconds, 1 to 8"),
         (["node=c@127.0.0.1", "-t=1e3"], "--timeout: '1e3' is not what is"),
         (["node=c@127.0.0.1", "-t=999999"], "--timeout: '999999' is not what is"),
