@@ -29,6 +29,17 @@ OUTCOMES = ("accepted", "refused", "parked", "voided", "merged")
 """What became of an operation. *voided*: accepted, never acknowledged, and given up on re-entry. *merged*: accepted
 without a lease, and reconciled at heal."""
 
+METRICS = {
+    "netsplit_detected": ("counter", "Incidents that this node detected."),
+    "netsplit_resolved": ("counter", "Incidents that healed."),
+    "netsplit_suspected": ("counter", "Members that went silent, whatever came of it."),
+    "netsplit_passed": ("counter", "Suspicions that passed without an incident."),
+    "netsplit_open": ("gauge", "1 while an incident is open."),
+    "netsplit_last_window_ms": ("gauge", "Window of Uncertainty of the last incident, in ms."),
+    "netsplit_longest_window_ms": ("gauge", "Longest Window of Uncertainty since the start, in ms."),
+}
+"""Metric -> kind and help, in the order of `Ledger.metrics`."""
+
 KEEP = 100
 """Incidents that are remembered."""
 
@@ -185,7 +196,7 @@ class Ledger:
         return found
 
     def metrics(self) -> dict[str, int]:
-        """Metric -> value: counters since the start, then gauges (`netsplit_open` and windows in ms)."""
+        """The values of `METRICS`, counters since the start."""
         return {
             "netsplit_detected": self.detected,
             "netsplit_resolved": self.resolved,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strogoff.analytics.schema import validate
-from strogoff.netsplit.incidents import KEEP, OUTCOMES, START_MS, Ledger
+from strogoff.netsplit.incidents import KEEP, METRICS, OUTCOMES, START_MS, Ledger
 from strogoff.netsplit.policy import OPERATIONS
 
 HEADER = {"v": 1, "run_id": "r", "node": "a", "boot": 1, "seq": 1, "hlc": 1, "mono_ns": 1}
@@ -182,6 +182,7 @@ def test_metrics_know_the_last_and_the_longest_window() -> None:
         assert ledger.metrics()["netsplit_open"] == 1
         ledger.view((), 3, True, detected + 1000)
         ledger.healed(detected + 1000)
+    assert list(ledger.metrics()) == list(METRICS)
     assert ledger.metrics() == {
         "netsplit_detected": 2,
         "netsplit_resolved": 2,
