@@ -26,6 +26,8 @@ SUBSCRIBE = 2
 UNSUBSCRIBE = 4
 REGISTER = 8
 """Operations, as bits of `Outlet.promised`."""
+OPERATION_BITS = {"publish": PUBLISH, "subscribe": SUBSCRIBE, "unsubscribe": UNSUBSCRIBE, "register": REGISTER}
+"""By the names that the policies have for them."""
 
 
 class Answers(Pacing):
@@ -71,6 +73,10 @@ class Answers(Pacing):
         if self.registered_commit < commit:
             self.registered_commit = commit
             self.node.store.when_committed(commit, self._advance)
+
+    def awaits_others(self) -> bool:
+        """An answer waits for other nodes."""
+        return any(each[3] is not None and each[3].open for each in self.pending)
 
     def _advance(self) -> None:
         """A commit or an obligation that somebody waited for is done."""

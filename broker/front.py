@@ -226,6 +226,9 @@ class Front(Answers):
         if node.store.bytes_waiting > node.options.pause_reading_bytes:
             self.pause("disk")
             node.store.when_committed(node.store.open_commit, lambda: self.unpause("disk"))
+        if node.congested is not None and node.congested():
+            self.pause("cluster")
+            node.when_relieved(lambda: self.unpause("cluster"))
         rate = self.modifiers.get("max_message_rate", node.options.max_message_rate)
         if rate:
             second = node.now // 1000

@@ -6,7 +6,7 @@ that has something to say, and the store starts the commit of what was written.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol
 
 import msgspec
@@ -17,6 +17,7 @@ from ..mqtt.reasons import ReasonCode
 from ..netsplit.policy import Decision, ViewState, decide
 from ..storage.keys import retained_prefix
 from ..storage.store import Store
+from .answers import OPERATION_BITS
 from .events import Events
 from .front import Front
 from .garbage import Garbage
@@ -33,6 +34,7 @@ from .retained import Refusal, RetainedMessages
 from .router import WAIT, Router
 from .session import Session
 from .slots import Slots
+from .subscriptions import Subscription
 from .timers import Timers
 
 
@@ -55,7 +57,7 @@ def _nowhere(message: Message, targets: tuple[RemoteTarget, ...], members: list[
     raise AssertionError("a node alone has no remote targets")
 
 
-def _alone(_: object, __: object) -> None:
+def _alone(*_: object) -> None:
     """A node alone has nobody to tell."""
 
 
@@ -108,8 +110,13 @@ class Node(Observer):
         """The port to the other nodes: takes a message, the nodes with subscribers, and members of shared groups."""
         self.retain_elsewhere: Callable[[str, str, Message | None], None] | None = None
         """The port that keeps retained messages for the whole cluster; None: this node's store keeps them."""
-        self.subscribed: Callable[[str, str], None] = _alone
-        """Told a mountpoint and the filter as written, when a client subscribed: see `Clustering.subscribed`."""
+        self.subscribed: Callable[[Subscription, Subscription | None], None] = _alone
+        self.unsubscribed: Callable[[Subscription], None] = _alone
+        self.presence: Callable[[Session], None] = _alone
+        """Told of subscriptions, the new one and what it replaced, and of sessions that got or lost a connection."""
+        self.congested: Callable[[], bool] | None = None
+        self.when_relieved: Callable[[Callable[[], None]], None] = _alone
+        """Whether another node does not take what is for it fast enough, and who wants to know when it does."""
         self.mid_opened: Callable[[int, int], None] = _alone
         self.mid_closed: Callable[[int, int], None] = _alone
         """Told boot and counter of an inbound QoS 2 handshake's mid."""
@@ -213,6 +220,16 @@ class Node(Observer):
             flag = own if isinstance(own, str) else "on" if own else "off"
         return decide(flag, self.view_state) is not Decision.REFUSE
 
+    def promises_without_lease(self, front: Front, promised: int) -> bool:
+        """Whether the policy lets all these operations be accepted without a lease (`on`, or the hook's word)."""
+        return all(self.allows(name, front) for name, bit in OPERATION_BITS.items() if promised & bit)
+
+    def reopen_mids(self) -> None:
+        """Tell `mid_opened` of the inbound QoS 2 handshakes that were open before it listened."""
+        for session in self.slots:
+            for record in session.inbound.values():
+                self.mid_opened(record.boot, record.counter)
+
     def _store_state(self, state: str, detail: str) -> None:
         self.tick()
         self.event("store.state", state=state, detail=detail)
@@ -270,16 +287,21 @@ class Node(Observer):
         else:
             self.store.put(key, encode(to_record(message)))
 
-    def _load_retained(self) -> None:
+    def retained_on_disk(self) -> Iterator[tuple[str, Message]]:
+        """Mountpoint and message of all that this node retained while it was alone."""
         for key, value in self.store.scan(b"r", b"s"):
             length = int.from_bytes(key[1:3], "big")
             mountpoint = key[3 : 3 + length].decode()
-            message = decode_message(key, value, mountpoint, self.origins)
+            yield mountpoint, decode_message(key, value, mountpoint, self.origins)
+
+    def _load_retained(self) -> None:
+        for mountpoint, message in self.retained_on_disk():
             self.retained(mountpoint).restore(message.topic, message)
 
     def _sweep_retained(self) -> None:
         for messages in self._retained.values():
             messages.sweep(self.now, 1000)
+        self.owed = None  # nobody is answered
         self.timers.at(self.now + self.options.expire_retain_cache_s * 1000, self._sweep_retained)
 
     # -- publishing from inside

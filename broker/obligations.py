@@ -1,7 +1,8 @@
 """What has to be true on other nodes before an acknowledgement may leave (review, hole 7; P4).
 
 An obligation is open for each node that has to have a copy, and for each barrier that metadata written with a message
-has to pass. It is discharged by that node's acknowledgement or by a view without it, never by time.
+has to pass. It is discharged by that node's acknowledgement or by a view without it, never by time. A barrier that
+takes too long fails.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from collections.abc import Callable
 class Obligation:
     """Counts what is owed for one answer; `waiter` is called once when the last of it is discharged."""
 
-    __slots__ = ("open", "waiter")
+    __slots__ = ("failed", "open", "waiter")
 
     def __init__(self) -> None:
         self.open = 0
+        self.failed = False
         self.waiter: Callable[[], None] | None = None
 
     def owe(self) -> Obligation:
@@ -25,8 +27,20 @@ class Obligation:
 
     def discharge(self) -> None:
         """One thing less is owed."""
+        if self.failed:
+            return
         assert self.open > 0
         self.open -= 1
-        if not self.open and self.waiter is not None:
+        if not self.open:
+            self._tell()
+
+    def fail(self) -> None:
+        """What is owed took longer than is allowed: whoever waits has to answer that."""
+        self.failed = True
+        self.open = 0
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.waiter is not None:
             waiter, self.waiter = self.waiter, None
             waiter()

@@ -6,7 +6,7 @@ acknowledgement has to wait for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from .message import Message
 from .plans import Plan, PlanCache, Target
 from .queue import Entry
 from .remote import RemoteMembers
+from .remote_table import NOWHERE, RemoteMatch
 from .shared import Progress, SharedGroup, choose, redistribute
 from .subscriptions import Subscription, SubscriptionTable
 
@@ -30,6 +31,10 @@ WAIT = 2
 """The open batch holds a copy: acknowledge after its commit."""
 
 
+def _nowhere(mountpoint: str, topic: str) -> RemoteMatch:
+    return NOWHERE
+
+
 class Router:
     """Subscriptions and plans of all mountpoints of a node."""
 
@@ -37,13 +42,15 @@ class Router:
         self._node = node
         self._plans: dict[str, PlanCache] = {}
         self._tables: dict[str, SubscriptionTable] = {}
+        self.elsewhere: Callable[[str, str], RemoteMatch] = _nowhere
+        """The port for what other nodes have for a topic of a mountpoint."""
 
     def table(self, mountpoint: str) -> SubscriptionTable:
         """The subscriptions of a mountpoint."""
         table = self._tables.get(mountpoint)
         if table is None:
             table = self._tables[mountpoint] = SubscriptionTable()
-            self._plans[mountpoint] = PlanCache(table)
+            self._plans[mountpoint] = PlanCache(table, remote=lambda topic: self.elsewhere(mountpoint, topic))
         return table
 
     def plans(self, mountpoint: str) -> PlanCache:
@@ -195,6 +202,9 @@ class Router:
         ended = session.ending
         sent = Progress.SENT if entry.dup or entry.sent_at else Progress.QUEUED
         policy = node.options.shared_subscription_policy
+        if ended or not session.durable:  # what is safe on this disk does not leave it for another node's
+            found = self.elsewhere(session.mountpoint, message.topic).groups
+            group.remote = tuple([each for each in found if (each.group, each.filter) == (group.group, group.filter)])
         member = redistribute(group, message, sent, entry.qos, session, ended, policy, node.rng)
         if member is None:
             return False
@@ -210,5 +220,9 @@ class Router:
             node.origin,
             node.numbers.next(),
         )
-        self._push_member(copy, group, member, entry.qos)
+        if isinstance(member, RemoteMembers):
+            node.forward(copy, (), [member])
+            node.owed = None  # nobody is answered
+        else:
+            self._push_member(copy, group, member, entry.qos)
         return True

@@ -129,7 +129,8 @@ class Session:
         new = text not in self.subscriptions
         self.subscriptions[text] = subscription
         self.grouped = self.grouped or subscription.group is not None
-        self.node.router.table(self.mountpoint).add(subscription)
+        replaced = self.node.router.table(self.mountpoint).add(subscription)
+        self.node.subscribed(subscription, replaced)
         if self.durable:
             record = SubscriptionRecord(
                 subscription.qos,
@@ -147,6 +148,7 @@ class Session:
         if subscription is None:
             return False
         self.node.router.table(self.mountpoint).remove(self, subscription.filter, subscription.group)
+        self.node.unsubscribed(subscription)
         if self.durable:
             self.node.store.delete(self._subscription_key(text))
         return True
@@ -208,6 +210,8 @@ class Session:
         self.expires_at = self.will_at = 0
         self.front = front
         self.queue.attach(front, window)
+        if self.grouped:
+            self.node.presence(self)
         self.save()
 
     def detach(self, fire_will: bool) -> None:
@@ -216,6 +220,8 @@ class Session:
             return
         self.front = None
         self.queue.detach()
+        if self.grouped:
+            self.node.presence(self)
         if not fire_will and self.will is not None:
             self.node.event("will.cancel", client=self.client_id, topic=self.will.topic, reason="disconnected")
             self.will = None

@@ -1,0 +1,286 @@
+"""The broker as the resident of its cluster member: what the other nodes' news mean for sessions and publishers.
+
+views        who is away: routes and copies under way (`Forwarding.away`), retained messages stay
+leases       what may be promised: `Node.view_state`, and the guard in front of every promise (review, hole 4)
+entrances    what a node that was cut off gives up before it serves again (review, holes 14 and 18)
+metadata     routes of the others, retained messages
+publishes    from other nodes into the queues, and the acknowledgements of our own
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..cluster.links.ports import Lane
+from ..cluster.member import Member
+from ..cluster.metadata.spaces import SPACES, Space
+from ..cluster.views.view import View
+from ..mqtt.reasons import ReasonCode
+from ..netsplit.policy import ViewState
+from ..storage.keys import retained_prefix
+from .announcer import Announcer
+from .answers import PUBLISH
+from .forwarding import Forwarding
+from .front import Front
+from .message import Message
+from .obligations import Obligation
+from .receiving import Receiving
+from .records import decode_message, encode, to_record
+from .routes import SPACE as ROUTES
+from .routes import Routes
+from .subscriptions import Subscription
+
+if TYPE_CHECKING:
+    from .node import Node
+    from .outlet import Outlet
+
+RETAINED = b"t"
+PUBLISHED = b"p"
+"""Key `p node`: the last view with a member missing in which that node accepted a publish."""
+
+CLUSTER_SPACES: dict[bytes, Space] = {**SPACES, PUBLISHED: Space(durable=False, stamped=False)}
+
+BARRIER_LIMIT_MS = 9500
+"""How long SUBACK waits for the other nodes: detection, a lease and 5 s (review, ambiguity 4)."""
+
+
+class Clustering:
+    """`bind` the member first."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.routes = Routes(node.name, node.after_turn)
+        self._member: Member
+        self.forwarding: Forwarding
+        self.receiving: Receiving
+        self.announcer: Announcer
+        self._entered_since = 0
+        self._out_since_view = 0
+        self._published_in = -1
+
+    def bind(self, member: Member) -> None:
+        """Join node and member: from here on the node's ports lead to the others."""
+        node = self._node
+        self._member = member
+        self.forwarding = Forwarding(node, _Lanes(member))
+        self.receiving = Receiving(node, lambda origin, seq: member.links.ack(origin, Lane.PUBLISH, seq))
+        self.announcer = Announcer(
+            node.name, lambda mountpoint: node.router.table(mountpoint), lambda: node.slots, member.metadata,
+            node.after_turn,
+        )  # fmt: skip
+        self.receiving.load()
+        node.router.elsewhere = self.routes.match
+        self.routes.changed.append(lambda mountpoint, text: node.router.plans(mountpoint).invalidate(text))
+        node.forward = self.forwarding.forward
+        node.guard = self._guard
+        node.congested = self.forwarding.congested
+        node.when_relieved = self.forwarding.relief.append
+        node.retain_elsewhere = self._retain
+        node.subscribed = self._subscribed
+        node.unsubscribed = self._unsubscribed
+        node.presence = self.announcer.presence
+        node.mid_opened = self.forwarding.opened
+        node.mid_closed = self.forwarding.closed
+        node.reopen_mids()
+
+    def load_retained(self) -> None:
+        """Bring retained messages of the map into the node's tables, and those that it kept alone into the map."""
+        node, metadata = self._node, self._member.metadata
+        for key, value in metadata.scan(RETAINED):
+            self._restore_retained(key, value)
+        for mountpoint, message in node.retained_on_disk():
+            key = RETAINED + retained_prefix(mountpoint)[1:] + message.topic.encode()
+            if metadata.get(key) is None:
+                metadata.put(key, encode(to_record(message)))
+            node.store.delete(retained_prefix(mountpoint) + message.topic.encode())
+
+    # -- what the node tells
+
+    def _subscribed(self, subscription: Subscription, replaced: Subscription | None) -> None:
+        counter = self.announcer.added(subscription, replaced)
+        self._wait_for(counter)
+
+    def _wait_for(self, counter: int | None) -> None:
+        """The answer to the packet at hand waits until all nodes of the view have our write (P4).
+
+        Without a lease it was accepted on what the node can reach, and waits for nobody.
+        """
+        node = self._node
+        if not counter or not self._member.clustered or node.view_state is ViewState.MINORITY:
+            return
+        owed = node.owed = node.owed or Obligation()
+        owed.owe()
+        handle = self._member.metadata.barrier(counter, lambda _: owed.discharge())
+        if owed.open:
+            node.timers.at(node.now + BARRIER_LIMIT_MS, lambda: self._too_late(handle, owed))
+
+    def _too_late(self, handle: int, owed: Obligation) -> None:
+        if self._member.metadata.cancel(handle):
+            owed.fail()
+
+    def _unsubscribed(self, subscription: Subscription) -> None:
+        self.announcer.removed(subscription)
+
+    def _retain(self, mountpoint: str, topic: str, message: Message | None) -> None:
+        metadata = self._member.metadata
+        key = RETAINED + retained_prefix(mountpoint)[1:] + topic.encode()
+        if message is None:
+            self._wait_for(metadata.delete(key))
+        else:
+            self._wait_for(metadata.put(key, encode(to_record(message))))
+
+    def _guard(self, front: Outlet, promised: int) -> bool:
+        """Whether promises may leave: not without a lease, unless the policy asks for no lease (review, hole 4)."""
+        member, node = self._member, self._node
+        if not member.clustered:
+            return True
+        if member.leased():
+            if promised & PUBLISH and node.view_state is not ViewState.WHOLE:
+                self._published()
+            return True
+        assert isinstance(front, Front)
+        if node.promises_without_lease(front, promised):
+            return True
+        node.after_turn(lambda: front.drop("lease_lost"))
+        return False
+
+    def _published(self) -> None:
+        """A publish was accepted that a member which is out of the view does not get (review, hole 18)."""
+        view_id = self._member.view.id
+        if self._published_in != view_id:
+            self._published_in = view_id
+            self._member.metadata.put(PUBLISHED + self._node.name.encode(), view_id.to_bytes(8, "big"))
+
+    # -- views
+
+    def view_applied(self, before: View, after: View) -> None:
+        """Another view is in force."""
+        mine = self._node.name
+        for gone in before.incarnations:
+            if gone not in after.incarnations and gone.node != mine:
+                self.routes.drop_live(gone.node, gone.since)
+                self.forwarding.away(gone.node)
+        if before.incarnation(mine) is not None and after.incarnation(mine) is None:
+            self._out_since_view = self._out_since_view or after.id
+            self.announcer.stop()
+        for row in after.rows:
+            if row.node == mine:
+                continue
+            self.routes.entered(row.node, row.since)
+            former = before.row(row.node)
+            if row.serving and (former is None or not former.serving):
+                self.routes.drop(row.node, row.since - 1)
+        self._purge(after)
+
+    def _purge(self, view: View) -> None:
+        """Routes of writers that serve again under another boot, or are no members, are nobody's any more."""
+        members = self._member.membership.members
+
+        def gone(node: str, boot: int) -> bool:
+            row = view.row(node)
+            return node not in members or (row is not None and row.serving and row.boot != boot)
+
+        self._member.metadata.purge(gone, ROUTES)
+
+    def standing_changed(self) -> None:
+        """The lease or the view says something else than before."""
+        member = self._member
+        if not member.leased():
+            state = ViewState.MINORITY
+        else:
+            state = ViewState.WHOLE if member.whole else ViewState.MAJORITY
+        if state is not self._node.view_state:
+            self._node.tick()
+            self._node.view_state = state
+
+    def replaced(self, node: str) -> None:
+        """A node has left for good, or came back empty: nothing of its sessions is left."""
+        self.routes.drop(node, self._member.view.id)
+        self.forwarding.gone(node)
+        self.receiving.forget(node)
+
+    # -- entering
+
+    def entering(self, since: int) -> None:
+        """This node enters a view. What it had not acknowledged before is void, and its publishers connect anew."""
+        node = self._node
+        node.tick()
+        if self._entered_since:
+            self.forwarding.void_all()
+            for front in list(node.fronts.values()):
+                if front.awaits_others():
+                    front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, "the node was cut off from its cluster")
+        self._entered_since = since
+
+    def announce(self, since: int, announced: Callable[[int], None]) -> None:
+        """Write all routes; then say up to which number."""
+        self.announcer.start(since, lambda counter: announced(counter or 0))
+
+    def informed(self) -> None:
+        """What happened while this node was away is known: clean sessions that missed a publish have ended."""
+        left, self._out_since_view = self._out_since_view, 0
+        self._purge(self._member.view)
+        if left and self._anything_published(left):
+            self._end_clean_sessions()
+
+    def _anything_published(self, view_id: int) -> bool:
+        published = self._member.metadata.scan(PUBLISHED)
+        return any(int.from_bytes(value, "big") >= view_id for _, value in published)
+
+    def _end_clean_sessions(self) -> None:
+        node = self._node
+        node.tick()
+        for session in node.slots:
+            front = session.front
+            if front is not None and not session.durable and session.subscriptions:
+                front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, "the node was cut off: messages were missed")
+
+    # -- metadata and publishes
+
+    def metadata_changed(self, key: bytes, value: bytes | None) -> None:
+        """Another node changed the value of a key."""
+        if key[:1] == ROUTES:
+            self.routes.change(key, value)
+        elif key[:1] == RETAINED:
+            self._restore_retained(key, value)
+
+    def _restore_retained(self, key: bytes, value: bytes | None) -> None:
+        length = int.from_bytes(key[1:3], "big")
+        mountpoint, topic = key[3 : 3 + length].decode(), key[3 + length :].decode()
+        message = None if value is None else decode_message(key, value, mountpoint, self._node.origins)
+        self._node.retained(mountpoint).restore(topic, message)
+
+    def watermark(self, node: str, boot: int) -> int:
+        """How far the publishes of this boot of a node were taken."""
+        return self.receiving.watermark(node, boot)
+
+    def deliver(self, node: str, seq: int, payload: bytes) -> None:
+        """The next publish of a node."""
+        self._node.tick()
+        self.receiving.deliver(node, seq, payload)
+
+    def acked(self, node: str, upto: int) -> None:
+        """A node has our publishes up to this number."""
+        self._node.tick()
+        self.forwarding.acked(node, upto)
+
+    def relieved(self, node: str) -> None:
+        """Less waits for a node than before."""
+        self.forwarding.relieved()
+
+
+class _Lanes:
+    """The links' lanes of publishes."""
+
+    def __init__(self, member: Member) -> None:
+        self._links = member.links
+
+    def send(self, node: str, payload: bytes) -> int:
+        return self._links.send(node, Lane.PUBLISH, payload)
+
+    def void(self, node: str, seqs: list[int] | None = None) -> None:
+        self._links.void(node, Lane.PUBLISH, seqs)
+
+    def congested(self, node: str) -> bool:
+        return self._links.congested(node, Lane.PUBLISH)

@@ -1,0 +1,176 @@
+"""Raft with its disk, and the membership that it decides: what is committed is applied here, in order, on every member.
+
+A turn is: messages and ticks go into the Raft core; the batch that it hands back is written, and only when it is
+durable its messages leave and its committed entries are applied (review, ambiguity 1: Raft is always fsynced).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .raft.core import Raft
+from .raft.interface import Ready, Rng
+from .raft.interface import Settings as RaftSettings
+from .raft.messages import Change, Kind, Message, decode_message, encode_message
+from .raft.stable import RaftStable
+from .views.commands import Command, MalformedCommand, encode_command
+from .views.happenings import Happening, ViewChanged
+from .views.machine import Membership, peer_of
+
+SNAPSHOT_EVERY = 1000
+"""Entries applied between two snapshots of the membership, which is small."""
+
+
+class Consensus:
+    """One peer. `now_ms` is monotonic; `send` takes a node and bytes and may lose them.
+
+    Ports for who follows: `on_applied(happenings)` after each applied entry, `on_confirmed(tickets)` for
+    `Raft.confirm`, `on_role()` when this peer begins or ceases to lead.
+    """
+
+    def __init__(
+        self,
+        peer: str,
+        stable: RaftStable,
+        settings: RaftSettings,
+        rng: Rng,
+        now_ms: Callable[[], float],
+        send: Callable[[str, bytes], None],
+    ) -> None:
+        self.peer = peer
+        self.membership = Membership()
+        self._stable = stable
+        self._now_ms = now_ms
+        self._send = send
+        saved = stable.load()
+        if saved.snapshot is not None and saved.snapshot.data:
+            self.membership.restore(saved.snapshot.data)
+        self.raft = Raft(peer, saved, settings, rng, now_ms())
+        self._busy = False
+        self._leads = False
+        self._snapshot_at = saved.snapshot.index if saved.snapshot is not None else 0
+        self.closed = False
+        self.on_applied: Callable[[tuple[Happening, ...]], None] = _nobody
+        self.on_confirmed: Callable[[tuple[int, ...]], None] = _nobody
+        self.on_role: Callable[[], None] = _nothing
+
+    # -- in
+
+    @property
+    def leads(self) -> bool:
+        """Whether this peer is the leader, as far as it knows."""
+        return self.raft.role == "leader"
+
+    @property
+    def leader(self) -> str | None:
+        """The node that leads, if one is known."""
+        leader = self.raft.leader
+        return node_of(leader) if leader else None
+
+    def tick(self) -> None:
+        """Time has passed."""
+        self.raft.tick(self._now_ms())
+        self.pump()
+
+    def receive(self, data: bytes) -> None:
+        """A message of another peer. Raises `MalformedMessage`."""
+        message = decode_message(data)
+        if message.to == self.peer:
+            self.raft.step(message, self._now_ms())
+            self.pump()
+
+    def propose(self, command: Command) -> int:
+        """Offer a command to the log; its index. Raises `NotLeader`."""
+        index = self.raft.propose(encode_command(command))
+        self.pump()
+        return index
+
+    def change(self, change: Change) -> None:
+        """Offer a change of the voters or learners. Raises `NotLeader`, `ChangePending`, `Rejected`."""
+        self.raft.change(change)
+        self.pump()
+
+    def confirm(self, ticket: int) -> None:
+        """`on_confirmed` gets the ticket once a majority has answered since now."""
+        self.raft.confirm(ticket)
+        self.pump()
+
+    # -- the batches
+
+    def pump(self) -> None:
+        """Do what the core wants done, one batch after the other."""
+        if self._busy or self.closed:
+            return
+        ready = self.raft.ready()
+        if ready is None:
+            self._tell_role()
+            return
+        self._busy = True
+        if ready.sync:
+            self._stable.save(ready, lambda: self._durable(ready))
+        else:
+            self._stable.save(ready, _nothing)
+            self._durable(ready)
+
+    def _durable(self, ready: Ready) -> None:
+        if self.closed:
+            return
+        if ready.snapshot is not None:
+            self._restore(ready.snapshot.data)
+        for message in ready.messages:
+            self._transmit(message)
+        for entry in ready.committed:
+            if entry.kind == Kind.COMMAND:
+                self._apply(entry.index, entry.data)
+        self.raft.advance(ready)
+        self._busy = False
+        self._compact()
+        if ready.confirmed:
+            self.on_confirmed(ready.confirmed)
+        self._tell_role()
+        self.pump()
+
+    def _transmit(self, message: Message) -> None:
+        self._send(node_of(message.to), encode_message(message))
+
+    def _apply(self, index: int, data: bytes) -> None:
+        try:
+            happened = self.membership.apply(index, data)
+        except MalformedCommand:
+            return  # refused alike on every member
+        if happened:
+            self.on_applied(happened)
+
+    def _restore(self, data: bytes) -> None:
+        before = self.membership.view
+        self.membership.restore(data)
+        self.on_applied((ViewChanged(before, self.membership.view),))
+
+    def _compact(self) -> None:
+        applied = self.raft.applied_index
+        if applied - self._snapshot_at >= SNAPSHOT_EVERY:
+            self._snapshot_at = applied
+            self.raft.compact(applied, self.membership.snapshot())
+
+    def _tell_role(self) -> None:
+        if self.leads is not self._leads:
+            self._leads = self.leads
+            self.on_role()
+
+    def own_row_is(self, boot: int, process: str) -> bool:
+        """Whether the log has this start of this node."""
+        row = self.membership.members.get(node_of(self.peer))
+        return row is not None and peer_of(row) == self.peer and (row.boot, row.process) == (boot, process)
+
+
+def node_of(peer: str) -> str:
+    """The node of a Raft peer `node/disk`."""
+    return peer.rpartition("/")[0]
+
+
+def _nobody(_: object) -> None:
+    """Nobody follows."""
+
+
+def _nothing() -> None:
+    """Nothing is to be done."""

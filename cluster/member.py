@@ -1,0 +1,400 @@
+"""One node's part in the cluster: Raft, views and leases, metadata and links, joined into one thing.
+
+A node without a log of its own is *alone*: it serves everything, and nothing here is running. It becomes a member by
+joining another node, or founds a cluster when another node joins it. From then on what it may do follows from the view
+that it has applied and from its lease.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from .admission import JOIN, LEAVE, CallAnswer, encode_call
+from .consensus import Consensus
+from .entering import Entering
+from .identity import Incarnation
+from .links.hello import Self as Hello
+from .links.links import Links
+from .links.ports import Lane, LinkPorts, Timer
+from .metadata.map import MetadataMap
+from .metadata.ports import MetadataPorts
+from .metadata.spaces import Space
+from .office import Office
+from .raft.messages import Saved, bootstrap, empty
+from .raft.stable import RaftStable
+from .standing import Standing
+from .surroundings import Datagram, Identity, Ports, Resident, Settings
+from .views.commands import Boot, decode_command, encode_command
+from .views.happenings import Booted, Happening, Joined, Left, Refused, ViewChanged
+from .views.machine import MemberRow, Membership, whole
+from .views.view import View
+
+CLUSTERED = b"C"
+"""Key in the store of Raft: this node is a member; the value has the addresses of the first members it heard of."""
+TICK_S = 0.05
+"""How often time is looked at, in seconds."""
+BOOT_EVERY_MS = 300.0
+"""How often a node that was started says so until the log has it."""
+
+
+class Member:
+    """The whole of it. `open` once; then `tick` runs by itself until `close`."""
+
+    def __init__(
+        self, me: Identity, ports: Ports, settings: Settings, spaces: dict[bytes, Space], resident: Resident
+    ) -> None:
+        self.me = me
+        self.ports = ports
+        self.settings = settings
+        self.resident = resident
+        self.consensus: Consensus | None = None
+        self.standing: Standing | None = None
+        self._no_members = Membership()
+        self._stable = RaftStable(ports.meta)
+        self._was: tuple[bool, bool] = (True, True)
+        self._boot_at = 0.0
+        self._seeds: dict[str, str] = {}
+        self._timer: Timer | None = None
+        self.closed = False
+        self.refused = ""
+        """Why the others do not take this start of the node; it must not serve."""
+        hello = Hello(me.node, me.boot, me.disk, me.process, me.cluster_id, me.address)
+        link_ports = LinkPorts(ports.transport, ports.now_ms, ports.later, ports.soon, ports.rng, ports.log)
+        self.links = Links(hello, link_ports, self, settings.links)
+        metadata_ports = MetadataPorts(
+            ports.store,
+            lambda peer, data: self.links.send(peer, Lane.METADATA, data),
+            lambda peer, data: self.links.datagram(peer, Datagram.METADATA, data),
+            ports.soon,
+            ports.now_ms,
+            ports.wall_ms,
+            ports.rng,
+            lambda: self.view.id,
+        )
+        self.metadata = MetadataMap(me.node, me.boot, metadata_ports, spaces)
+        self.metadata.on_change = resident.metadata_changed
+        self.entering = Entering(resident, self.metadata.exchange, self.metadata.barrier, self._exchanged)
+        self.office = Office(self)
+
+    # -- what is known
+
+    @property
+    def clustered(self) -> bool:
+        """This node is, or was, a member of a cluster."""
+        return self.consensus is not None
+
+    @property
+    def membership(self) -> Membership:
+        """Members and view, as applied here."""
+        return self._no_members if self.consensus is None else self.consensus.membership
+
+    @property
+    def view(self) -> View:
+        """The applied view; the empty one while alone."""
+        return self.membership.view
+
+    @property
+    def incarnation(self) -> Incarnation | None:
+        """This process in the applied view."""
+        return None if self.standing is None else self.standing.holder.incarnation
+
+    def leased(self) -> bool:
+        """Whether this node may promise anything now, by fresh clocks: a node alone always may."""
+        return self.standing is None or self.standing.valid()
+
+    @property
+    def whole(self) -> bool:
+        """All members serve, by the applied view."""
+        return self.consensus is None or whole(self.membership)
+
+    # -- life
+
+    def open(self) -> None:
+        """Go on with the log on disk, if there is one."""
+        self.metadata.load()
+        known = self.ports.meta.get(CLUSTERED)
+        if known is not None:
+            self._seeds = msgspec.msgpack.decode(known, type=dict[str, str])
+            self._begin()
+
+    def found(self) -> None:
+        """Found a cluster of this node alone, which others can join."""
+        self._start_log(bootstrap(self.peer))
+
+    def adopt(self, answer: CallAnswer) -> None:
+        """Become a member of the cluster that answered a `join`."""
+        self.me = Identity(
+            self.me.node, self.me.disk, self.me.boot, self.me.process, self.me.address, answer.cluster_id
+        )
+        self.links.adopt(answer.cluster_id)
+        self._seeds = {node: address for node, address in answer.members if node != self.me.node}
+        self._start_log(empty())
+
+    def _start_log(self, saved: Saved) -> None:
+        # what is written later is never safe before this is
+        self.ports.meta.put(CLUSTERED, msgspec.msgpack.encode(self._seeds))
+        self._stable.begin(saved, lambda: None)
+        self._begin()
+
+    @property
+    def peer(self) -> str:
+        """This node in Raft."""
+        return f"{self.me.node}/{self.me.disk}"
+
+    def _begin(self) -> None:
+        ports, me = self.ports, self.me
+        self.consensus = consensus = Consensus(
+            self.peer, self._stable, self.settings.raft, ports.rng, ports.now_ms, self._send_raft
+        )
+        self.standing = Standing(
+            me.node,
+            me.boot,
+            me.process,
+            consensus,
+            ports.store,
+            self.settings.views,
+            ports.now_ms,
+            ports.wall_ms,
+            ports.cluster_ms,
+            self._ask_lease,
+            self._answer_lease,
+            ports.follow,
+        )
+        consensus.on_applied = self._applied
+        self._set_peers()
+        self._changed()
+        self._tick()
+
+    def close(self) -> None:
+        """Stop; nothing is sent any more."""
+        self.closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.consensus is not None:
+            self.consensus.closed = True
+        self.links.close()
+
+    def _tick(self) -> None:
+        if self.closed or self.consensus is None or self.standing is None:
+            return
+        self.consensus.tick()
+        self._say_boot()
+        self.standing.tick()
+        self.entering.tick()
+        self.metadata.tick(int(self.ports.now_ms()))
+        self.office.tick()
+        self._changed()
+        self._timer = self.ports.later(TICK_S, self._tick)
+
+    def _changed(self) -> None:
+        now = (self.leased(), self.whole)
+        if now != self._was:
+            self._was = now
+            self.resident.standing_changed()
+
+    # -- the log
+
+    def _applied(self, happened: tuple[Happening, ...]) -> None:
+        assert self.standing is not None
+        self.standing.applied(happened)
+        for each in happened:
+            if isinstance(each, ViewChanged):
+                self._view_changed(each.before, each.after)
+            elif isinstance(each, Joined | Left | Booted):
+                self._member_changed(each)
+            elif isinstance(each, Refused):
+                self._refused(each)
+        self.office.applied(happened)
+        self._changed()
+
+    def _view_changed(self, before: View, after: View) -> None:
+        ports = self.ports
+        former, present = set(before.incarnations), set(after.incarnations)
+        for gone in sorted(former - present):
+            ports.event("mem.down", target=gone.node, view=after.id)
+        for entered in sorted(present - former):
+            ports.event("mem.up", target=entered.node, view=after.id)
+        self._set_peers()
+        self.resident.view_applied(before, after)
+        self._enter()
+
+    def _enter(self) -> None:
+        assert self.standing is not None
+        holder = self.standing.holder
+        required = tuple(Incarnation(row.node, row.boot, row.since) for row in self.view.required(self.me.node))
+        self.entering.view(holder.incarnation, holder.serving, required, self.view.id)
+
+    def _exchanged(self, incarnation: Incarnation, since: int) -> None:
+        assert self.standing is not None
+        self.standing.holder.exchanged(incarnation, since)
+
+    def _member_changed(self, happening: Joined | Left | Booted) -> None:
+        self._set_peers()
+        node = happening.node
+        if node == self.me.node:
+            if isinstance(happening, Left):
+                self._left()
+        elif isinstance(happening, Left) or (isinstance(happening, Joined) and happening.emptied):
+            self.links.forget(node)
+            self.resident.replaced(node)
+
+    def _left(self) -> None:
+        """This node is a member no longer: it stays out, until its data directory is a new one."""
+        self.refused = "this node has left the cluster"
+        self.ports.log("warning", f"{self.me.node} has left the cluster")
+
+    def _set_peers(self) -> None:
+        me = self.me.node
+        members = {row.node: row.address for row in self.membership.members.values() if row.node != me}
+        self.links.set_peers(members or self._seeds)
+        self.metadata.set_members(tuple(sorted(members)))
+        self.metadata.set_peers([each for each in self.view.incarnations if each.node != me])
+
+    # -- starting
+
+    def _say_boot(self) -> None:
+        """Tell the leader of this start until the log has it."""
+        consensus, me, now = self.consensus, self.me, self.ports.now_ms()
+        assert consensus is not None and self.standing is not None
+        if now < self._boot_at or self.refused or me.node not in self.membership.members:
+            return
+        if consensus.own_row_is(me.boot, me.process):
+            return
+        self._boot_at = now + BOOT_EVERY_MS
+        boot = Boot(me.node, me.disk, me.boot, me.process, me.address)
+        if consensus.leads:
+            self.standing.submit(boot)
+        elif consensus.leader is not None:
+            self.links.datagram(consensus.leader, Datagram.BOOT, encode_command(boot))
+
+    def _refused(self, refused: Refused) -> None:
+        command = refused.command
+        if not isinstance(command, Boot):
+            return
+        if command.node == self.me.node and command.process == self.me.process:
+            self._refuse(refused.reason)
+        elif self.consensus is not None and self.consensus.leads:
+            self.links.datagram(command.node, Datagram.BOOT_REFUSED, refused.reason.encode())
+
+    def _refuse(self, reason: str) -> None:
+        if not self.refused:
+            self.refused = reason
+            self.ports.log(
+                "error",
+                f"the cluster does not take this start of {self.me.node}: {reason}. Its data directory is an old copy, "
+                "or was away for too long: stop the node, move the directory away, and let it join again",
+            )
+
+    # -- messages
+
+    def _send_raft(self, node: str, data: bytes) -> None:
+        self.links.datagram(node, Datagram.RAFT, data)
+
+    def _ask_lease(self, leader: str, data: bytes) -> None:
+        if leader == self.me.node:
+            assert self.standing is not None
+            self.standing.request(data)
+        else:
+            self.links.datagram(leader, Datagram.LEASE_REQUEST, data)
+
+    def _answer_lease(self, node: str, data: bytes) -> None:
+        if node == self.me.node:
+            assert self.standing is not None
+            self.standing.reply(data)
+            self._changed()
+        else:
+            self.links.datagram(node, Datagram.LEASE_REPLY, data)
+
+    def datagram(self, node: str, kind: int, data: bytes) -> None:
+        """A datagram came. Raises what the decoder of its kind raises."""
+        if self.consensus is None or self.standing is None or self.closed:
+            return
+        if kind == Datagram.RAFT:
+            self.consensus.receive(data)
+        elif kind == Datagram.LEASE_REQUEST:
+            self.standing.request(data)
+        elif kind == Datagram.LEASE_REPLY:
+            self.standing.reply(data)
+            self._changed()
+        elif kind == Datagram.METADATA:
+            self.metadata.receive(node, data)
+        elif kind == Datagram.BOOT and self.consensus.leads:
+            command = decode_command(data)
+            if isinstance(command, Boot):
+                self.standing.submit(command)
+        elif kind == Datagram.BOOT_REFUSED and not self.consensus.own_row_is(self.me.boot, self.me.process):
+            self._refuse(data.decode())
+
+    # -- the resident of the links
+
+    def check(self, hello: Hello) -> str | None:
+        """Why a peer's stream is refused; None if it may speak."""
+        if self.consensus is None:
+            return f"{self.me.node} is alone, not in a cluster"
+        if hello.cluster_id != self.me.cluster_id:
+            return f"{hello.node} belongs to the cluster {hello.cluster_id}, not to {self.me.cluster_id}"
+        members = self.membership.members
+        if not members and hello.node in self._seeds:
+            return None
+        row = members.get(hello.node)
+        if row is None:
+            return f"{hello.node} is not a member of this cluster"
+        return _not_the_one(row, hello)
+
+    def watermark(self, node: str, disk: str, boot: int, lane: int) -> int:
+        """Where a peer's lane goes on."""
+        return self.resident.watermark(node, boot) if lane == Lane.PUBLISH else 0
+
+    def deliver(self, node: str, lane: int, seq: int, payload: bytes) -> None:
+        """The next item of a peer's lane."""
+        if lane == Lane.METADATA:
+            self.metadata.receive(node, payload)
+            self.links.ack(node, Lane.METADATA, seq)
+        elif lane == Lane.PUBLISH:
+            self.resident.deliver(node, seq, payload)
+
+    def acked(self, node: str, lane: int, upto: int) -> None:
+        """A peer is done with our items up to this number."""
+        if lane == Lane.PUBLISH:
+            self.resident.acked(node, upto)
+
+    def up(self, node: str, hello: Hello) -> None:
+        """The link to a peer is open."""
+        self.ports.log("info", f"link to {node} at {hello.address} is up")
+
+    def down(self, node: str, reason: str) -> None:
+        """The link to a peer is closed."""
+        self.ports.log("info", f"link to {node} is down: {reason}")
+
+    def heard(self, node: str) -> None:
+        """A frame came on the stream from a peer."""
+        if self.standing is not None:
+            self.standing.holder.heard(node, self.ports.now_ms())
+
+    def relieved(self, node: str) -> None:
+        """Less waits for a peer."""
+        self.resident.relieved(node)
+
+    # -- calls
+
+    def answer_call(self, method: str, request: bytes, reply: Callable[[bytes], None]) -> None:
+        """A single call of another node, which `reply` answers once. Raises `MalformedCall`."""
+        if method == JOIN:
+            self.office.join(request, reply)
+        elif method == LEAVE:
+            self.office.leave(request, reply)
+        else:
+            reply(encode_call(CallAnswer(f"{self.me.node} does not know the call {method}")))
+
+
+def _not_the_one(row: MemberRow, hello: Hello) -> str | None:
+    """A start of the member that the log does not know yet is welcome, an earlier one is not (review, hole 1)."""
+    if row.disk != hello.disk:
+        return f"the disk of {hello.node} is another one than that of the member"
+    if hello.boot < row.boot:
+        return f"{hello.node} was started {row.boot} times, and this is start {hello.boot}: an old copy of its data"
+    if hello.boot == row.boot and hello.process != row.process:
+        return f"start {hello.boot} of {hello.node} was another process: an old copy of its data"
+    return None

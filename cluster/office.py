@@ -1,0 +1,149 @@
+"""The leader's counter for those who want to join or leave: each request waits until the log has it, or too long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from .admission import (
+    PATIENCE_S,
+    CallAnswer,
+    JoinRequest,
+    LeaveRequest,
+    decode_join,
+    decode_leave,
+    encode_call,
+)
+from .views.commands import Join, Leave, Settle
+from .views.happenings import Happening, Joined, Left, Refused
+
+if TYPE_CHECKING:
+    from .member import Member
+
+VERSIONS = (1, 1)
+"""The protocol between nodes: lowest and highest version spoken here."""
+
+
+class _Waiting(Struct):
+    """A request under way; `submitted` once the leader's keeper has it."""
+
+    request: JoinRequest | LeaveRequest
+    reply: Callable[[bytes], None]
+    until_ms: float
+    submitted: bool = False
+
+
+class Office:
+    """Requests of other nodes to one member."""
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+        self._waiting: list[_Waiting] = []
+
+    def join(self, data: bytes, reply: Callable[[bytes], None]) -> None:
+        """A node wants to become a member. Raises `MalformedCall`."""
+        request = decode_join(data)
+        problem = self._problem(request)
+        if problem:
+            reply(encode_call(CallAnswer(problem)))
+            return
+        if not self._member.clustered:
+            self._member.found()
+        self._wait(request, reply)
+
+    def leave(self, data: bytes, reply: Callable[[bytes], None]) -> None:
+        """A node is to be taken out. Raises `MalformedCall`."""
+        request = decode_leave(data)
+        if request.node not in self._member.membership.members:
+            reply(encode_call(CallAnswer(f"{request.node} is not a member of this cluster")))
+            return
+        self._wait(request, reply)
+
+    def _problem(self, request: JoinRequest) -> str:
+        member = self._member
+        if request.node == member.me.node:
+            return f"{request.node} cannot join itself"
+        lowest, highest = request.versions
+        if highest < VERSIONS[0] or lowest > VERSIONS[1]:
+            return f"{request.node} speaks version {lowest} to {highest}, this cluster {VERSIONS[0]} to {VERSIONS[1]}"
+        return member.refused
+
+    def _settle(self) -> None:
+        me = self._member.me
+        standing = self._member.standing
+        assert standing is not None
+        standing.submit(Settle(me.cluster_id, me.node, me.disk, me.boot, me.process, me.address))
+
+    def _wait(self, request: JoinRequest | LeaveRequest, reply: Callable[[bytes], None]) -> None:
+        until = self._member.ports.now_ms() + PATIENCE_S * 1000
+        self._waiting.append(_Waiting(request, reply, until))
+        self.tick()
+
+    # -- going on
+
+    def tick(self) -> None:
+        """Submit what can be submitted, answer what cannot wait any longer."""
+        for each in list(self._waiting):
+            if not each.submitted:
+                self._submit(each)
+            if each in self._waiting and self._member.ports.now_ms() >= each.until_ms:
+                self._answer(each, CallAnswer(self._too_late()))
+
+    def _submit(self, waiting: _Waiting) -> None:
+        member = self._member
+        consensus, standing = member.consensus, member.standing
+        assert consensus is not None and standing is not None
+        if consensus.leads:
+            if not member.membership.cluster_id:
+                self._settle()  # founded a moment ago
+                return
+            request = waiting.request
+            if self._done_already(request):
+                self._answer(waiting, self._welcome())
+                return
+            waiting.submitted = True
+            if isinstance(request, JoinRequest):
+                standing.submit(Join(request.node, request.disk, request.boot, request.process, request.address))
+            else:
+                standing.submit(Leave(request.node))
+            return
+        leader = member.membership.members.get(consensus.leader or "")
+        if leader is not None:
+            self._answer(waiting, CallAnswer(ask=leader.address))
+
+    def _done_already(self, request: JoinRequest | LeaveRequest) -> bool:
+        row = self._member.membership.members.get(request.node)
+        if isinstance(request, LeaveRequest):
+            return row is None
+        return row is not None and row.disk == request.disk
+
+    def applied(self, happened: tuple[Happening, ...]) -> None:
+        """Answer those whose request the log has."""
+        for each in happened:
+            for waiting in list(self._waiting):
+                if isinstance(each, Joined | Left) and each.node == waiting.request.node and waiting.submitted:
+                    self._answer(waiting, self._welcome())
+                elif isinstance(each, Refused) and _refuses(each, waiting.request):
+                    self._answer(waiting, CallAnswer(each.reason, boot=each.boot))
+
+    def _answer(self, waiting: _Waiting, answer: CallAnswer) -> None:
+        self._waiting.remove(waiting)
+        waiting.reply(encode_call(answer))
+
+    def _welcome(self) -> CallAnswer:
+        member = self._member
+        members = tuple([(row.node, row.address) for row in member.membership.members.values()])
+        return CallAnswer(cluster_id=member.me.cluster_id, members=members)
+
+    def _too_late(self) -> str:
+        consensus = self._member.consensus
+        if consensus is None or consensus.leader is None:
+            return f"there is no leader: {self._member.me.node} does not reach a majority of the members that vote"
+        return f"the cluster did not decide within {PATIENCE_S:.0f} s"
+
+
+def _refuses(refused: Refused, request: JoinRequest | LeaveRequest) -> bool:
+    command = refused.command
+    return isinstance(command, Join) and isinstance(request, JoinRequest) and command.node == request.node

@@ -1,0 +1,150 @@
+"""What a node may promise: its own lease, and, while it leads, everybody's (architecture 5; review, holes 5, 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..storage.store import Store
+from .consensus import Consensus
+from .raft.interface import ChangePending, NotLeader, Rejected
+from .raft.messages import Change
+from .views.commands import Boot, Join, Leave, Settle, Stale
+from .views.happenings import Happening, ViewChanged
+from .views.keeper import Keeper
+from .views.lease import LeaseHolder
+from .views.messages import decode_reply, decode_request, encode_lease
+from .views.settings import Settings
+from .views.voters import Transfer
+
+ALIVE_KEY = b"nalive"
+"""Written when a lease is due and nothing else was: a lease says that the disk goes on, too."""
+
+
+class Standing:
+    """The lease of one process and the duties of a leader.
+
+    `now_ms` and `wall_ms` are the machine's clocks, `cluster_ms` cluster time. `ask(leader, request)` and
+    `answer(node, reply)` send datagrams; to this node itself they come back at once by the owner. `follow(offset_ms)`
+    is told what the leader's cluster time is, as a difference to the monotonic clock.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        boot: int,
+        process: str,
+        consensus: Consensus,
+        store: Store,
+        settings: Settings,
+        now_ms: Callable[[], float],
+        wall_ms: Callable[[], float],
+        cluster_ms: Callable[[], int],
+        ask: Callable[[str, bytes], None],
+        answer: Callable[[str, bytes], None],
+        follow: Callable[[float | None], None],
+    ) -> None:
+        self._node = node
+        self._consensus = consensus
+        self._store = store
+        self._now_ms = now_ms
+        self._wall_ms = wall_ms
+        self._ask = ask
+        self._answer = answer
+        self._follow = follow
+        self._writing = False
+        self.holder = LeaseHolder(node, boot, process, settings)
+        self.keeper = Keeper(node, consensus.membership, cluster_ms, settings)
+        consensus.on_confirmed = self._confirmed
+        consensus.on_role = self._role
+        self.holder.applied(consensus.membership.view)
+
+    # -- the lease
+
+    def valid(self) -> bool:
+        """A lease is held now, and the view lets this process serve. Ask it after matching (review, hole 4)."""
+        return self.holder.serving and self.holder.valid(self._now_ms(), self._wall_ms())
+
+    def left_ms(self) -> float:
+        """What remains of the lease."""
+        return self.holder.left_ms(self._now_ms(), self._wall_ms())
+
+    def tick(self) -> None:
+        """Time has passed: ask for the next lease when it is due, decide when this node leads."""
+        now = self._now_ms()
+        if self.holder.wants_commit(now):
+            self._commit()
+        leader = self._consensus.leader
+        if leader is not None:
+            request = self.holder.request(now, self._wall_ms(), self._store.state != "serving")
+            if request is not None:
+                self._ask(leader, encode_lease(request))
+        self.decide()
+
+    def _commit(self) -> None:
+        if self._writing:
+            return
+        self._writing = True
+        self._store.put(ALIVE_KEY, int(self._wall_ms()).to_bytes(8, "big"))
+        self._store.when_committed(self._store.open_commit, self._committed)
+
+    def _committed(self) -> None:
+        self._writing = False
+        self.holder.committed(self._now_ms())
+
+    def reply(self, data: bytes) -> None:
+        """The leader's answer. Raises `MalformedLease`."""
+        if self.holder.reply(decode_reply(data), self._now_ms()):
+            self._follow(None if self._consensus.leads else self.holder.offset_ms)
+
+    def applied(self, happened: tuple[Happening, ...]) -> None:
+        """An entry of the log was applied."""
+        for each in happened:
+            if isinstance(each, ViewChanged):
+                self.holder.applied(each.after)
+
+    # -- leading
+
+    def request(self, data: bytes) -> None:
+        """A node asks for a lease. Raises `MalformedLease`."""
+        request = decode_request(data)
+        if not self._consensus.leads:
+            return
+        ticket = self.keeper.request(request, self._now_ms())
+        if ticket is not None:
+            self._try(lambda: self._consensus.confirm(ticket))
+
+    def _confirmed(self, tickets: tuple[int, ...]) -> None:
+        for ticket in tickets:
+            for node, reply in self.keeper.confirmed(ticket, self._now_ms()):
+                self._answer(node, encode_lease(reply))
+        self.decide()
+
+    def _role(self) -> None:
+        if self._consensus.leads:
+            self.keeper.elected(self._now_ms())
+
+    def submit(self, command: Join | Boot | Leave | Stale | Settle) -> None:
+        """Have the leader, this node, propose a command as soon as that is safe."""
+        self.keeper.submit(command)
+        self.decide()
+
+    def decide(self) -> None:
+        """Propose what the keeper wants now."""
+        consensus = self._consensus
+        if not consensus.leads:
+            return
+        raft = consensus.raft
+        for proposal in self.keeper.decide(self._now_ms(), raft):
+            if isinstance(proposal, Change):
+                self._try(lambda change=proposal: consensus.change(change))  # type: ignore[misc]
+            elif isinstance(proposal, Transfer):
+                self._try(lambda to=proposal.peer: raft.transfer(to))  # type: ignore[misc]
+            else:
+                self._try(lambda command=proposal: consensus.propose(command))  # type: ignore[misc]
+
+    def _try(self, act: Callable[[], object]) -> None:
+        """What cannot be done now is decided again."""
+        try:
+            act()
+        except (NotLeader, ChangePending, Rejected):
+            return

@@ -1,0 +1,132 @@
+"""A machine of a simulated cluster: a node with its member, two disks, clocks, and a place on the network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..broker.clustering import CLUSTER_SPACES, Clustering
+from ..broker.node import Node
+from ..broker.options import Options
+from ..cluster.admission import JOIN, LEAVE, CallAnswer, JoinRequest, LeaveRequest, decode_answer, encode_call
+from ..cluster.member import Member
+from ..cluster.office import VERSIONS
+from ..cluster.surroundings import Identity, Ports, Settings
+from ..cluster.transport.memory_network import MemoryNetwork
+from ..cluster.transport.memory_wire import MemoryTransport
+from ..cluster.transport.wire import CallFailed
+from ..storage.engine import Engine
+from ..storage.store import Store
+from .host import Host
+from .loop import VirtualLoop
+
+CALL_S = 12.0
+"""How long a call to another node may take."""
+
+
+class ClusterHost(Host):
+    """A `Host` whose node can be a member. `meta` gives the engine of Raft's store for each start."""
+
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        network: MemoryNetwork,
+        disk: Callable[[Host], Engine],
+        meta: Callable[[Host], Engine],
+        options: Options | None = None,
+        seed: int = 0,
+        name: str = "n1",
+        plugins: dict[str, object] | None = None,
+    ) -> None:
+        super().__init__(loop, disk, options, seed, name, plugins)
+        self.network = network
+        self.address = f"{name}:1"
+        self.cluster_id = f"cluster-of-{name}"
+        self.disk_id = f"{name}-disk"
+        self.settings = Settings()
+        self.member: Member | None = None
+        self.clustering: Clustering | None = None
+        self.transport: MemoryTransport | None = None
+        self._new_meta = meta
+
+    def start(self) -> Node:
+        """Start a process: the node, and its member with the log on the disk."""
+        node = super().start()
+        self.transport = transport = MemoryTransport(self.network, self.name)
+        rng = node.rng
+        ports = Ports(
+            now_ms=self._mono_ms,
+            wall_ms=self._wall_ms,
+            cluster_ms=node.clock.now_ms,
+            follow=node.clock.follow,
+            soon=self.soon,
+            later=self.later,
+            rng=rng,  # type: ignore[arg-type]
+            meta=Store(self._new_meta(self), self.soon, self.later),
+            store=node.store,
+            transport=transport,
+            log=node.log,
+            event=node.event,
+        )
+        process = f"{self.name}/{self.boot}/{rng.getrandbits(64):x}"
+        identity = Identity(self.name, self.disk_id, self.boot, process, self.address, self.cluster_id)
+        self.clustering = clustering = Clustering(node)
+        self.member = member = Member(identity, ports, self.settings, CLUSTER_SPACES, clustering)
+        clustering.bind(member)
+        member.open()
+        clustering.load_retained()
+        transport.listen(self.address, member.links.accept, member.answer_call)
+        return node
+
+    def kill(self) -> None:
+        """The process is gone between two instructions."""
+        self._shut()
+        super().kill()
+
+    def _shut(self) -> None:
+        assert self.transport is not None
+        self.transport.shut()
+        self.member = self.clustering = self.transport = None
+
+    def _stop_ended(self) -> None:
+        if self.member is not None:
+            self.member.close()
+            self._shut()
+        super()._stop_ended()
+
+    # -- what an operator does
+
+    def join(self, other: str, then: Callable[[str], None]) -> None:
+        """Become a member of the cluster of a node at an address; `then` gets the problem, empty if there is none."""
+        member = self.member
+        assert member is not None
+        me = member.me
+        request = JoinRequest(me.node, me.disk, me.boot, me.process, me.address, VERSIONS)
+
+        def answered(answer: CallAnswer) -> None:
+            if not answer.problem:
+                self.cluster_id = answer.cluster_id
+                member.adopt(answer)
+            then(answer.problem)
+
+        self._call(other, JOIN, encode_call(request), answered)
+
+    def leave(self, node: str, then: Callable[[str], None]) -> None:
+        """Take a member out of this host's cluster."""
+        request = LeaveRequest(node, True)
+        self._call(self.address, LEAVE, encode_call(request), lambda answer: then(answer.problem))
+
+    def _call(self, address: str, method: str, request: bytes, then: Callable[[CallAnswer], None]) -> None:
+        assert self.transport is not None
+
+        def came(result: Any) -> None:
+            if isinstance(result, CallFailed):
+                then(CallAnswer(str(result)))
+                return
+            answer = decode_answer(result)
+            if answer.ask and answer.ask != address:
+                self._call(answer.ask, method, request, then)
+            else:
+                then(answer)
+
+        self.transport.ask(address, method, request, CALL_S, came)
