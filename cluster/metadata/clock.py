@@ -126,35 +126,29 @@ class Clock:
     def __hash__(self) -> int:
         return id(self)
 
-    def foldable(self, others: Iterable[Clock], members: Iterable[str]) -> list[tuple[str, int]]:
-        """The (node, boot) that may be folded now, at most one per node, given the last known clock of every member.
-
-        `members`: a node that is not one of them makes no more dots even in its last known boot.
-        """
+    def foldable(self, others: Iterable[Clock]) -> list[tuple[str, int]]:
+        """The (node, boot) that may be folded now, in the order of boots, given the last known clock of every member."""
         others = list(others)
         nodes: dict[str, list[tuple[int, int]]] = {}
         for actor in self.seen:
             node, boot = self.actors.names[actor]
             nodes.setdefault(node, []).append((boot, actor))
         found = []
-        present = set(members)
         for node, boots in sorted(nodes.items()):
-            boots.sort()
-            boot, actor = boots[0]
-            if len(boots) == 1 and node in present:
-                continue
-            later = boot + 1 if node in present else boot
-            if all(other._agrees(node, boot, actor, later, self.seen[actor]) for other in others):
+            for boot, actor in sorted(boots)[:-1]:
+                if not all(other._agrees(node, boot, actor, self) for other in others):
+                    break
                 found.append((node, boot))
         return found
 
-    def _agrees(self, node: str, boot: int, actor: int, later: int, seen: Spans) -> bool:
-        """Whether this clock, of a member, allows to fold a boot: knows a later one, and has seen the same of it."""
+    def _agrees(self, node: str, boot: int, actor: int, asking: Clock) -> bool:
+        """Whether this clock, of a member, allows to fold a boot: it knows a later one, and has seen the same so far."""
         if self.folded.get(node, 0) >= boot:
             return True
         mine = [(self.actors.names[number][1], number) for number in self.seen if self.actors.names[number][0] == node]
         early = [number for number_boot, number in mine if number_boot <= boot]
-        return early == [actor] and self.seen[actor] == seen and any(number_boot >= later for number_boot, _ in mine)
+        same = all(self.seen[each] == asking.seen.get(each, asking.final.get(each)) for each in early)
+        return same and actor in early and len(mine) > len(early)
 
     def forget_final(self, others: Iterable[Clock]) -> None:
         """Forget what was kept aside of folded boots that every member has folded as well."""

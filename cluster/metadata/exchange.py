@@ -176,7 +176,9 @@ class Exchanges:
             self._parked[peer] = (ask, theirs)
             return
         sending = self._sending(ask.exchange, True, theirs)
-        self._answers[peer] = (ask.exchange, sending)
+        self._answers.pop(peer, None)
+        if not sending.empty:
+            self._answers[peer] = (ask.exchange, sending)
         self._go_on(peer, sending)
 
     def _sending(self, exchange: int, answer: bool, theirs: Clocks) -> Sending:
@@ -256,7 +258,8 @@ class Exchanges:
     def tick(self, now_ms: float) -> None:
         """Put questions again, give up, forget peers that asked and went away."""
         self._now_ms = now_ms
-        for peer in [p for p, (_, sending) in self._answers.items() if now_ms - sending.quiet_since > GIVE_UP_MS]:
+        # Who asked puts the question again after RETRY_MS of silence: one quiet for longer will not be heard of again.
+        for peer in [p for p, (_, sending) in self._answers.items() if now_ms - sending.quiet_since > 2 * RETRY_MS]:
             del self._answers[peer]
         question = self._running
         if question is not None and now_ms - question.asked_ms > RETRY_MS:

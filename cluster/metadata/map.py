@@ -171,9 +171,7 @@ class MetadataMap:
 
     def set_members(self, nodes: Iterable[str]) -> None:
         """All members of the cluster but the stale: tombstones wait for all of them. This node may be among them."""
-        members = tuple(nodes)
-        self._upkeep.members = members
-        self._upkeep.others = (tuple(node for node in members if node != self.node), self._upkeep.others[1])
+        self._upkeep.others = (tuple(node for node in nodes if node != self.node), self._upkeep.others[1])
 
     def barrier(self, counter: int, then: Then) -> int:
         """Call `then(True)` once every peer has applied our writes up to `counter`, at once if so; a handle comes back.

@@ -41,7 +41,6 @@ class Upkeep:
         self._purging: set[int] = set()
         self.others: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
         """Whom each half waits for: all other members; the other nodes of the view."""
-        self.members: tuple[str, ...] = ()
         self.on_disk = Clock(actors)
 
     # Reports
@@ -92,7 +91,7 @@ class Upkeep:
             for actor in replica.log.actors:
                 while len(replica.log) > LOG_LIMIT and self._shorten(replica, actor):
                     yield
-            for node, boot in replica.clock.foldable(others, self.members):
+            for node, boot in replica.clock.foldable(others):
                 replica.fold(node, boot)
             replica.clock.forget_final(others)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from strogoff.cluster.metadata.actors import COUNTER
-
-from .world import Dot, Plant, World, siblings, state
+from .world import Dot, Plant, World, covers, siblings, state
 
 KEYS = [b"t%d" % number for number in range(4)] + [b"c%d" % number for number in range(2)]
 
@@ -77,9 +75,8 @@ def unexpected(world: World, name: str) -> list[str]:
         volatile = key.startswith(b"f")
         if volatile and dot[1] != world.nodes[dot[0]].boot:
             continue
-        number = map_._actors.number(dot[0], dot[1])
-        folded_and_lost = clock.is_folded(number) and not anywhere(world, key, dot)
-        if clock.covers(number << 44 | dot[2] & COUNTER) and not folded_and_lost:
+        lost = clock.is_folded(map_._actors.number(dot[0], dot[1])) and not anywhere(world, key, dot)
+        if covers(world.nodes[name], key, dot) and not lost:
             by_key.setdefault(key, []).append(dot)
     for key in {key for key, _, _ in world.history.values()}:
         dots = by_key.get(key, [])

@@ -9,7 +9,7 @@ from random import Random
 
 from strogoff.cluster.identity import Incarnation
 from strogoff.cluster.metadata import dvv
-from strogoff.cluster.metadata.actors import COUNTER
+from strogoff.cluster.metadata.actors import COUNTER, dot_of
 from strogoff.cluster.metadata.map import MetadataMap
 from strogoff.cluster.metadata.ports import MetadataPorts
 from strogoff.sim.disk import SimDisk
@@ -27,6 +27,7 @@ class Node:
         self.world, self.name, self.boot, self.disk = world, name, boot, disk
         self.alive = True
         self.view = 0
+        self.present: dict[str, int] = {}
         self.heard: list[tuple[bytes, bytes | None]] = []
         self.store = Store(disk, self.soon, lambda delay, function: world.loop.call_later(delay, function))
         ports = MetadataPorts(
@@ -74,6 +75,7 @@ class World:
         self.bytes = 0
         self.errors: list[str] = []
         self.nodes: dict[str, Node] = {}
+        self.names = tuple(names)
         for name in names:
             disk = SimDisk(self.rng, self.loop.call_later, lambda: self.loop.now_s, durability)  # type: ignore[arg-type]
             self.start(name, 1, disk)
@@ -83,7 +85,7 @@ class World:
         node = self.nodes[name] = Node(self, name, boot, disk)
         if self.plant is not None:
             self.plant(self, node.map)
-        node.map.set_members(tuple(self.nodes))
+        node.map.set_members(self.names)
         node.tick()
         return node
 
@@ -140,10 +142,13 @@ class World:
         if not node.alive or view <= node.view or mine[0].boot != node.boot:
             return
         node.view = view
-        present = {each.node: each.boot for each in incarnations}
         node.map.set_peers(each for each in incarnations if each.node != name)
-        purge = partial(node.map.purge, lambda n, boot: boot < present.get(n, 1 << 30), b"f")
+        node.present = {each.node: each.boot for each in incarnations}
+        purge = partial(node.map.purge, lambda n, boot: boot < node.present.get(n, 1 << 30), b"f")
         purge()
+        if name in entered:
+            for key, value in list(node.map.scan(b"f" + name.encode())):
+                self.put(name, key, value)  # the others may have forgotten it
         for peer in incarnations:
             if name in entered and peer.node != name:
                 node.map.exchange(peer.node, view, lambda well: purge())
@@ -154,13 +159,16 @@ class World:
         """A node is cut off: the others go on without it, it keeps its view."""
         self.cut.add(name)
         for lane, waiting in self.lanes.items():
-            if name in (lane[0], lane[2]):
+            if name in (lane[0], lane[2]) and self.rng.random() < 0.5:
                 waiting.clear()
         self.set_view(tuple(other for other in self.view if other != name))
 
     def heal(self) -> None:
         """Everybody is back, and enters anew if it was away."""
         self.cut.clear()
+        for lane, waiting in self.lanes.items():
+            for _ in waiting:
+                self.loop.call_later(0.02, partial(self._deliver, lane))
         self.set_view(tuple(sorted(self.nodes)))
 
     def restart(self, name: str, power: bool) -> None:
@@ -179,15 +187,14 @@ class World:
     def put(self, name: str, key: bytes, value: bytes | None) -> int:
         node = self.nodes[name]
         past = self.seen_of(node, key)
-        for dot in list(past):
-            past |= self.history[dot][2]
         counter = node.map.delete(key) if value is None else node.map.put(key, value)
         self.history[name, node.boot, counter] = (key, value, past)
         return counter
 
     def seen_of(self, node: Node, key: bytes) -> set[Dot]:
-        """The dots of a key among its siblings on a node, with all that they had seen."""
+        """The dots of a key among its siblings on a node and of deletions, with all that they had seen."""
         seen = set(siblings(node.map, key))
+        seen |= {dot for dot, (k, value, _) in self.history.items() if k == key and value is None and covers(node, key, dot)}
         for dot in list(seen):
             seen |= self.history[dot][2]
         return seen
@@ -196,11 +203,13 @@ class World:
         node = self.nodes[name]
         dot = (name, node.boot, counter)
         key = self.history[dot][0]
+        view = node.view  # in another view the others may have purged the write, and it was written anew
 
         def passed(well: bool) -> None:
             for peer, boot in node.map._peers.items():
                 other = self.nodes[peer]
-                if other.alive and other.boot == boot and not self.knows(other, key, dot):
+                purged = key.startswith(b"f") and (name not in other.map._peers or node.view != view)
+                if other.alive and other.boot == boot and not purged and not self.knows(other, key, dot):
                     self.errors.append(f"barrier {dot} passed, {peer} lacks {key!r}")
 
         node.map.barrier(counter, passed)
@@ -214,6 +223,12 @@ class World:
             other for other, (_, value, past) in self.history.items() if value is None and (other == dot or dot in past)
         ]
         return not any(value is not None for value in here.values()) and bool(newer)
+
+
+def covers(node: Node, key: bytes, dot: Dot) -> bool:
+    """Whether a node's clock has seen a dot."""
+    map_ = node.map
+    return map_._half(key).clock.covers(dot_of(map_._actors.number(dot[0], dot[1]), dot[2]))
 
 
 def siblings(map_: MetadataMap, key: bytes) -> dict[Dot, bytes | None]:
