@@ -64,6 +64,7 @@ class Keeper:
         self._submitted: list[Asked] = []
         self._proposed: tuple[int, float] | None = None
         self._change_ms = now_ms
+        self._views: dict[int, float] = {}
 
     # -- leases
 
@@ -110,7 +111,10 @@ class Keeper:
 
         Before the leader's own first request nothing is known of whom it hears, and nobody is left out.
         """
-        fresh = [name for name in self.membership.view.nodes if name in self._heard and not self.silent(name, now_ms)]
+        self._views.setdefault(self.membership.view.id, now_ms)
+        self._views = {view: at_ms for view, at_ms in self._views.items() if view + 100 > self.membership.view.id}
+        names = [name for name in self.membership.view.nodes if name in self._heard]
+        fresh = [name for name in names if not self.silent(name, now_ms) and not self._is_behind(name, now_ms)]
         if self.node not in self._heard or self.silent(self.node, now_ms):
             self._kept = tuple(fresh)
             return
@@ -127,9 +131,17 @@ class Keeper:
         settings = self.settings
         heard = self._heard.get(node)
         last_ms = heard.at_ms if heard else self.elected_ms - (settings.detection_ms - settings.expiry_ms)
-        return (
-            now_ms - max(last_ms, self._woke_ms - settings.detection_ms + settings.hearing_ms) >= settings.detection_ms
-        )
+        last_ms = max(last_ms, self._woke_ms - (settings.detection_ms - settings.hearing_ms))
+        return now_ms - last_ms >= settings.detection_ms
+
+    def _is_behind(self, node: str, now_ms: float) -> bool:
+        """True if it has not applied a view that is older than the detection time: its part of Raft hangs.
+
+        It would keep everybody that joins from serving, because it never answers the exchange (hole 4).
+        """
+        applied = self._heard[node].request.view
+        missed = [at_ms for view, at_ms in self._views.items() if view > applied]
+        return any(now_ms - at_ms >= self.settings.detection_ms for at_ms in missed)
 
     @property
     def _stuck_since_ms(self) -> float:

@@ -1,0 +1,96 @@
+"""Seeded walks: faults of all kinds that overlap, then everything is healed and must be whole."""
+
+from __future__ import annotations
+
+from .world import Parts, Violation, World
+
+KINDS = (
+    "kill",
+    "fast restart",
+    "pause",
+    "freeze",
+    "stall",
+    "isolate",
+    "one way in",
+    "one way out",
+    "pair cut",
+    "half cut",
+)
+KINDS += ("wall clock", "transfer")
+
+
+def walk(seed: int, parts: type[Parts] = Parts, ms: float = 25_000, size: int | None = None) -> World:
+    """One walk; raises `Violation`. The seed decides the size, which kinds of faults there are, and all the rest."""
+    world = World(seed, size or 2 + seed % 4, parts)
+    rng = world.rng
+    kinds = [kind for kind in KINDS if rng.random() < 0.5] or list(KINDS)
+    world.run(2000)
+    while world.now < ms:
+        inject(world, rng.choice(kinds), rng.choice(world.names), rng.uniform(100, 5000))
+        world.run(rng.uniform(50, 3000))
+    world.run(5000)
+    heal(world)
+    world.run_until(world.is_whole, 8000)
+    views = len(world.views)
+    world.run(3000)
+    if not world.is_whole() or len(world.views) != views:
+        raise Violation(f"seed {seed}: not stable after everything was healed: {world.views[views:]}")
+    return world
+
+
+def inject(world: World, kind: str, name: str, ms: float) -> None:
+    """One fault at one host, and its end after a time."""
+    host = world.hosts[name]
+    others = [other for other in world.names if other != name]
+    if not host.running:
+        return
+    if kind in ("kill", "fast restart"):
+        host.kill()
+        world.later(ms if kind == "kill" else min(ms, 800), lambda: None if host.up else host.start())
+    elif kind == "pause":
+        host.pause()
+        world.later(ms, lambda: host.resume() if host.up else None)
+    elif kind == "freeze":
+        host.freeze()
+        world.later(ms, lambda: host.resume() if host.up else None)
+    elif kind == "stall":
+        host.stalled = True
+        world.later(ms, host.unstall)
+    elif kind == "wall clock":
+        host.step_wall(world.rng.choice((-1, 1)) * world.rng.choice((100, 1000, 1e9)))
+    elif kind == "transfer" and name in world.voters and world.has_quorum(name, True) and not host.stalled:
+        if world.hosts[world.leader].running:
+            world.elect(name)
+    else:
+        other = world.rng.choice(others)
+        pairs = {
+            "isolate": [(name, o) for o in others] + [(o, name) for o in others],
+            "one way in": [(o, name) for o in others],
+            "one way out": [(name, o) for o in others],
+            "pair cut": [(name, other), (other, name)],
+            "half cut": [(name, other)],
+        }.get(kind, [])
+        world.cuts.update(pairs)
+        world.later(ms, lambda: world.cuts.difference_update(pairs))
+
+
+def heal(world: World) -> None:
+    """Everything works again from now on; messages are fast."""
+    world.cuts.clear()
+    world.slow = 0
+    for host in world.hosts.values():
+        host.unstall()
+        if not host.up:
+            host.start()
+        elif not host.running:
+            host.resume()
+
+
+def first_seed_that_fails(parts: type[Parts], seeds: int, ms: float = 25_000) -> int | None:
+    """The first seed whose walk breaks a promise; None if none of them does."""
+    for seed in range(seeds):
+        try:
+            walk(seed, parts, ms)
+        except Violation:
+            return seed
+    return None
