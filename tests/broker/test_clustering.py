@@ -1,0 +1,128 @@
+"""Live traffic between nodes, and what the broker does when views and leases change."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.mqtt import packets
+from strogoff.netsplit.policy import ViewState
+from tests.broker.theatre import Theatre
+
+
+@pytest.fixture(scope="module")
+def calm() -> Theatre:
+    """Three nodes that nothing happens to."""
+    return Theatre(3)
+
+
+@pytest.mark.parametrize("qos", (0, 1, 2))
+def test_a_message_crosses_nodes(calm: Theatre, qos: int) -> None:
+    reader = calm[2].client(f"reader{qos}")
+    assert reader.subscribe((f"q{qos}/+", qos))[0].reasons == [qos]
+    writer = calm[1].client(f"writer{qos}")
+    answers = writer.publish(f"q{qos}/x", b"hello", qos)
+    assert [type(each) for each in answers] == {0: [], 1: [packets.Puback], 2: [packets.Pubrec]}[qos]
+    assert reader.payloads() == [b"hello"]
+
+
+def test_puback_waits_for_the_other_node(calm: Theatre) -> None:
+    reader = calm[2].client("slow-reader", clean=False, expiry_s=100)
+    reader.subscribe(("slow/#", 1))
+    writer = calm[1].client("quick-writer")
+    calm[2].disks[0].stall_until = calm.loop.now_s + 0.3
+    assert writer.publish("slow/x", b"1", 1) == []
+    calm.pass_s(0.4)
+    assert [type(each) for each in writer.take()] == [packets.Puback]
+    assert reader.payloads() == [b"1"]
+
+
+def test_nobody_anywhere(calm: Theatre) -> None:
+    writer = calm[1].client("lonely")
+    (puback,) = writer.publish("nobody/here", b"1", 1)
+    assert puback.reason == 0x10
+
+
+def test_the_retained_message_is_everywhere_when_it_is_acknowledged(calm: Theatre) -> None:
+    writer = calm[1].client("retainer")
+    writer.publish("kept/a", b"v1", 1, retain=True)
+    reader = calm[3].client("late")
+    _, message = reader.subscribe(("kept/+", 1))
+    assert (message.payload, message.retain) == (b"v1", True)
+    writer.publish("kept/a", b"", 1, retain=True)
+    assert [type(each) for each in calm[2].client("later").subscribe(("kept/+", 1))] == [packets.Suback]
+
+
+def test_one_member_of_a_shared_subscription_gets_it(calm: Theatre) -> None:
+    readers = [calm[number].client(f"share{number}") for number in (1, 2, 3)]
+    for reader in readers:
+        reader.subscribe(("$share/g/sh/#", 1))
+    writer = calm[1].client("share-writer")
+    for number in range(30):
+        writer.publish("sh/x", str(number).encode(), 1, packet_id=number + 1)
+    got = [each.payload for reader in readers for each in reader.drain()]
+    assert sorted(int(each) for each in got) == list(range(30))
+
+
+def test_a_killed_node_is_out_within_the_detection_time_and_its_clean_sessions_hold_nobody_up() -> None:
+    theatre = Theatre(3, allow_publish_during_netsplit="majority")
+    theatre[2].client("reader").subscribe(("t", 1))
+    theatre[3].client("other").subscribe(("t", 1))
+    writer = theatre[1].client("writer")
+    theatre[2].kill()
+    assert writer.publish("t", b"1", 1) == []  # reader at n2 may be alive for all that n1 knows
+    took = theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
+    assert 1.5 < took < 4.5
+    theatre.settle()
+    assert [type(each) for each in writer.take()] == [packets.Puback]
+    theatre[2].start()
+    assert theatre.whole() < 2.0
+    (puback,) = writer.publish("t", b"2", 1)
+    assert puback.reason == 0
+
+
+def test_a_durable_session_of_a_node_that_is_away_keeps_its_messages_waiting() -> None:
+    theatre = Theatre(3, allow_publish_during_netsplit="majority")
+    reader = theatre[2].client("reader", clean=False, expiry_s=1000)
+    reader.subscribe(("t", 1))
+    writer = theatre[1].client("writer")
+    theatre[2].kill()
+    theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
+    for number in (1, 2):
+        assert writer.publish("t", str(number).encode(), 1, packet_id=number) == []
+    theatre[2].start()
+    theatre.whole()
+    theatre.pass_s(1.0)
+    assert [(type(each), each.packet_id) for each in writer.take()] == [(packets.Puback, 1), (packets.Puback, 2)]
+    reader = theatre[2].client("reader", clean=False, expiry_s=1000)
+    assert reader.payloads() == [b"1", b"2"]
+
+
+def test_a_node_that_is_cut_off_promises_nothing_and_closes_what_missed_something() -> None:
+    theatre = Theatre(3, allow_publish_during_netsplit="majority")
+    clean = theatre[3].client("clean")
+    clean.subscribe(("t", 1))
+    stuck = theatre[3].client("stuck")
+    writer = theatre[1].client("writer")
+    theatre[1].client("reader").subscribe(("u", 1))
+    theatre.network.cut("n1", "n3")
+    theatre.network.cut("n2", "n3")
+    assert stuck.publish("u", b"x", 1) == []
+    theatre.until(lambda: theatre[3].node.view_state is ViewState.MINORITY)
+    theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
+    assert writer.publish("t", b"missed", 1)[0].reason == 0x10
+    theatre.network.heal()
+    assert theatre.whole() < 3.0
+    (goodbye,) = clean.take()
+    assert isinstance(goodbye, packets.Disconnect)
+    assert goodbye.reason == 0x83
+    assert [type(each) for each in stuck.take()] == [packets.Disconnect]
+
+
+def test_suback_waits_for_all_nodes_of_the_view() -> None:
+    theatre = Theatre(3, allow_subscribe_during_netsplit="majority")
+    theatre.network.cut("n1", "n3")
+    reader = theatre[1].client("reader")
+    assert reader.subscribe(("t", 1)) == []
+    theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
+    theatre.settle()
+    assert [type(each) for each in reader.take()] == [packets.Suback]
