@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from ..storage.engine import Batch, Done, Durability
+from ..storage.engine import Batch, Done, Durability, StorageError
 from ..storage.memory import Table
 
 
@@ -34,15 +34,20 @@ class MemoryDiskEngine:
 
     def get(self, key: bytes) -> bytes | None:
         """The value of a key, None when there is none."""
-        return self._disk.table.values.get(key)
+        return self._table().values.get(key)
 
     def scan(self, start: bytes, stop: bytes, limit: int = 0, reverse: bool = False) -> list[tuple[bytes, bytes]]:
         """As `Engine.scan`."""
-        return self._disk.table.scan(start, stop, limit, reverse)
+        return self._table().scan(start, stop, limit, reverse)
 
     def keys(self, start: bytes, stop: bytes, limit: int = 0) -> list[bytes]:
         """As `Engine.keys`."""
-        return self._disk.table.keys(start, stop, limit)
+        return self._table().keys(start, stop, limit)
+
+    def _table(self) -> Table:
+        if self._closed:
+            raise StorageError("the disk in memory is closed: this boot of the node is over")
+        return self._disk.table
 
     def write(self, batch: Batch, done: Done) -> None:
         """Land the batch in a later turn."""
@@ -58,6 +63,12 @@ class MemoryDiskEngine:
         self._disk.table.put_all(batch.items())
         self._disk.commits += 1
         done(None)
+
+    def write_now(self, batch: Batch) -> None:
+        """Land a batch at once; for start-up, before anybody writes."""
+        assert not self._busy, "a write is under way"
+        self._disk.table.put_all(batch.items())
+        self._disk.commits += 1
 
     def close(self) -> None:
         """End this opening; the disk keeps what has landed."""

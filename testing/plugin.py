@@ -7,6 +7,7 @@ test: plain ones, pytest-asyncio's (strict and auto), anyio's on asyncio.
 from __future__ import annotations
 
 import contextlib
+from argparse import ArgumentError
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("mqtt", "MQTT brokers for tests (strogoff)")
     for name, text in _OPTIONS:
         # another MQTT plugin may have --mqtt-host and --mqtt-port already: then its are read
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, ArgumentError):
             group.addoption(f"--{name.replace('_', '-')}", dest=name, default=None, help=text)
         with contextlib.suppress(ValueError):
             parser.addini(name, text, default=None)

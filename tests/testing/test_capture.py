@@ -1,0 +1,41 @@
+"""The capture: all that was published, without waiting by guess."""
+
+from __future__ import annotations
+
+import paho.mqtt.client as paho
+import pytest
+
+from strogoff.testing.capture import Capture
+from strogoff.testing.sync import SyncCluster
+
+
+def test_it_has_everything() -> None:
+    """Messages, pairs, and a new begin."""
+    with SyncCluster() as c:
+        capture = Capture(c)
+        assert capture.messages == []
+        assert capture.publish("a", "1", qos=1) == 0
+        with c.client("tx") as tx:
+            tx.publish("b", b"2")
+            assert capture.records == [("a", b"1"), ("b", b"2")]
+        assert [message.topic for message in capture.wait(2)] == ["a", "b"]
+        with pytest.raises(TimeoutError, match=r"2 of 3 messages within 0\.02 s"):
+            capture.wait(3, timeout=0.02)
+        capture.clear()
+        assert capture.messages == [] and capture.wait(0) == []
+        assert Capture(c, "only/#", "second").records == []
+
+
+def test_it_hears_paho() -> None:
+    """A client in a thread of its own, of which nothing is known: `wait` waits for it."""
+    with SyncCluster() as c:
+        capture = Capture(c)
+        client = paho.Client(paho.CallbackAPIVersion.VERSION2, "paho")
+        client.connect(c.host, c.port)
+        client.loop_start()
+        client.publish("p", b"x", qos=0)
+        assert [message.payload for message in capture.wait(1)] == [b"x"]
+        client.publish("p", b"y", qos=1).wait_for_publish(5)
+        assert capture.records == [("p", b"x"), ("p", b"y")]
+        client.disconnect()
+        client.loop_stop()

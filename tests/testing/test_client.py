@@ -1,0 +1,191 @@
+"""The client against a broker: all versions, all QoS, sessions over connections, and errors that say what is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from strogoff.mqtt import packets
+from strogoff.mqtt.packets import SubscribeOptions, Will
+from strogoff.testing.client import Client
+from strogoff.testing.client_errors import ConnectionLost, MqttClosed, MqttRefused
+from strogoff.testing.cluster import Cluster
+
+from .runner import run
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_publish_and_subscribe(version: int) -> None:
+    """Every QoS; the grant, and the messages in order."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            rx = await c.client("rx", version=version)
+            assert await rx.subscribe(["t/0", SubscribeOptions("t/#", 2)], qos=0) == [0, 2]
+            tx = await c.client("tx", version=version)
+            for qos in (0, 1, 2):
+                assert await tx.publish(f"t/{qos + 1}", f"q{qos}", qos=qos) == 0
+            assert [(await rx.message()).text for _ in range(3)] == ["q0", "q1", "q2"]
+            assert [message.qos for message in rx.received] == [0, 1, 2]
+            await rx.unsubscribe("t/#")
+            await tx.publish("t/1", "unheard", qos=1)
+            await c.settled()
+            assert rx.take() == []
+
+    run(test())
+
+
+def test_a_session_goes_on_over_connections() -> None:
+    """By default one without Clean Start never expires; what was not acknowledged is sent again."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            rx = await c.client("rx", clean_start=False, auto_ack=False)
+            await rx.subscribe("t", qos=1)
+            tx = await c.client("tx")
+            await tx.publish("t", "once", qos=1)
+            first = await rx.message()
+            connack = await rx.reconnect()
+            assert connack.session_present and rx.session_present
+            again = await rx.message()
+            assert (first.dup, again.dup, again.text, again.packet_id) == (False, True, "once", first.packet_id)
+            rx.ack(again)
+            await c.settled()
+            assert not (await rx.reconnect(clean_start=True)).session_present
+
+    run(test())
+
+
+def test_a_publish_without_an_answer_is_sent_again() -> None:
+    """The caller hears that nobody knows; the resumed session brings it to its end."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            rx = await c.client("rx")
+            await rx.subscribe("t", qos=2)
+            tx = await c.client("tx", clean_start=False)
+            drop = c.drop("PUBREC", then="cut")
+            with pytest.raises(ConnectionLost):
+                await tx.publish("t", "m", qos=2)
+            await drop.happened()
+            await tx.reconnect()
+            await c.settled()
+            assert [message.text for message in rx.take()] == ["m"]
+            assert tx.session.outgoing == {}
+
+    run(test())
+
+
+def test_refusals() -> None:
+    """CONNECT, SUBSCRIBE and PUBLISH, with the reason code."""
+
+    async def test() -> None:
+        async with Cluster(conf={"topic_max_depth": 2}) as c:
+            tx = await c.client("tx")
+            with pytest.raises(MqttRefused) as publish:
+                await tx.publish("$SYS/no", "x", qos=1)
+            assert publish.value.reason == 0x90
+        async with Cluster(conf={"allow_anonymous": False}) as c:
+            with pytest.raises(MqttRefused, match="CONNECT was refused") as connect:
+                await c.client("nobody")
+            assert connect.value.reason == 0x86
+            with pytest.raises(MqttRefused, match=r"not authorized \(0x05\)"):
+                await c.client("nobody", version=4)
+
+    run(test())
+
+
+def test_the_broker_may_close() -> None:
+    """Its DISCONNECT can be asked for; who waits for an answer hears of the end."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            one = await c.client("same")
+            two = await c.client("same")
+            farewell = await one.closed()
+            assert farewell is not None and farewell.reason == 0x8E
+            with pytest.raises(MqttClosed, match="same is not connected"):
+                await one.publish("t", "x")
+            with pytest.raises(MqttClosed, match="same is connected"):
+                await two.connect()
+            two.send(b"\x00\x00")
+            gone = await two.closed()
+            assert gone is not None and gone.reason == 0x81
+
+    run(test())
+
+
+def test_will_on_abort_and_not_on_disconnect() -> None:
+    """The two ways to go."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            rx = await c.client("rx")
+            await rx.subscribe("will/#", qos=1)
+            for name in ("polite", "rude"):
+                client = await c.client(name, will=Will(f"will/{name}", b"gone", 1))
+                if name == "polite":
+                    await client.disconnect()
+                    await client.disconnect()
+                else:
+                    client.abort()
+            assert (await rx.message()).topic == "will/rude"
+            await c.settled()
+            assert rx.take() == []
+
+    run(test())
+
+
+def test_waiting_for_messages() -> None:
+    """An iterator that ends after silence, and a timeout that says how many there were."""
+
+    async def test() -> None:
+        async with Cluster() as c, Client("own", port=c[0].port) as own:
+            await own.subscribe("t", qos=1)
+            for number in range(3):
+                await own.publish("t", str(number), qos=1)
+            assert [message.text async for message in own.messages(timeout=0.05)] == ["0", "1", "2"]
+            with pytest.raises(TimeoutError, match="own got no message within 0 s, 3 before"):
+                await own.message(timeout=0)
+            await own.publish("t", "last", qos=1)
+            async for message in own:
+                assert message.text == "last"
+                break
+
+    run(test())
+
+
+def test_properties_and_an_assigned_id() -> None:
+    """MQTT 5.0: those of PUBLISH come through, an empty client id becomes the broker's."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            rx = await c.client("", keepalive=30)
+            assert rx.name.startswith("anon-") and rx.connected
+            await rx.subscribe("t", subscription_identifier=7)
+            await rx.publish("t", "x", content_type="text/plain")
+            assert (await rx.message()).properties == {"content_type": "text/plain", "subscription_identifier": [7]}
+
+    run(test())
+
+
+def test_an_answer_that_does_not_come() -> None:
+    """TimeoutError; the late answer troubles nobody."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            tx = await c.client("tx")
+            c.drop("SUBACK")
+            with pytest.raises(TimeoutError):
+                await tx.subscribe("t", timeout=0.02)
+            await c.pause(0)
+            ping = asyncio.create_task(tx.publish("t", "x", qos=1))
+            await asyncio.sleep(0)
+            assert not ping.done()
+            await c.resume(0)
+            assert await ping == 0
+            tx.send(packets.Pingreq())
+            await c.settled()
+
+    run(test())

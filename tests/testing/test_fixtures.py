@@ -1,0 +1,49 @@
+"""Behind the fixtures: options, policies, and where traces go. The fixtures themselves are in test_plugin."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from strogoff.testing.fixtures import OPERATIONS, External, number, option, policy_conf
+
+
+class _Config:
+    """A pytest configuration: what the command line says, and what the ini file says."""
+
+    def __init__(self, line: dict[str, Any], ini: dict[str, str]) -> None:
+        self._line = line
+        self._ini = ini
+
+    def getoption(self, name: str, default: Any = None) -> Any:
+        return self._line.get(name, default)
+
+    def getini(self, name: str) -> str | None:
+        return self._ini.get(name)
+
+
+def config(line: dict[str, Any] | None = None, ini: dict[str, str] | None = None) -> pytest.Config:
+    return cast(pytest.Config, _Config(line or {}, ini or {}))
+
+
+def test_the_command_line_wins() -> None:
+    """Over the ini file; an empty line of that is none."""
+    assert option(config({"mqtt_seed": "1"}, {"mqtt_seed": "2"}), "mqtt_seed") == "1"
+    assert option(config({}, {"mqtt_seed": "2"}), "mqtt_seed") == "2"
+    assert option(config({}, {"mqtt_seed": ""}), "mqtt_seed") is None
+    assert number(config({"mqtt_port": 1884}), "mqtt_port") == 1884
+
+
+def test_an_external_broker() -> None:
+    """Where nothing is said, where every broker is."""
+    assert External.of(config()).url == "mqtt://127.0.0.1:1883"
+    assert External.of(config({"mqtt_host": "h"}, {"mqtt_port": "2"})) == External("h", 2)
+
+
+def test_policies() -> None:
+    """One for all, or some by name."""
+    assert policy_conf("on") == {f"allow_{operation}_during_netsplit": "on" for operation in OPERATIONS}
+    assert policy_conf({"publish": "majority"}) == {"allow_publish_during_netsplit": "majority"}
+    with pytest.raises(pytest.UsageError, match="operations are register, publish, subscribe, unsubscribe"):
+        policy_conf({"publish": "sometimes"})

@@ -1,0 +1,155 @@
+"""The pytest plugin, in a pytest of its own: fixtures, options, marker, and the report of a failed test."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from .sample import run_sample
+
+pytest_plugins = "pytester"
+
+FIXTURES = """
+    import asyncio, socket
+
+    def test_sync(mqtt_broker, mqtt_client, mqtt_capture, mqtt_url):
+        assert mqtt_url == mqtt_broker.url == f"mqtt://{mqtt_broker.host}:{mqtt_broker.port}"
+        rx = mqtt_client("rx")
+        rx.subscribe("a/#", qos=1)
+        mqtt_client().publish("a/b", "hi", qos=1)
+        assert rx.message().text == "hi"
+        assert mqtt_capture.records == [("a/b", b"hi")]
+        mqtt_broker.settled()
+        assert mqtt_broker.audit().verdict == "valid"
+
+    def test_nothing_is_left_of_the_test_before(mqtt_capture, mqtt_client):
+        assert mqtt_capture.messages == []
+        assert mqtt_client().name == "client-1"
+
+    def test_async(mqtt_client):
+        async def work():
+            rx = await mqtt_client.aio("rx")
+            await rx.subscribe("a", qos=2)
+            await rx.publish("a", "z", qos=2)
+            assert (await rx.message()).text == "z"
+        asyncio.run(work())
+
+    def test_cluster(mqtt_cluster):
+        with mqtt_cluster(conf={"max_inflight_messages": 3}) as c:
+            c.client("rx")
+        async def work():
+            async with mqtt_cluster() as c:
+                await c.client("rx")
+        asyncio.run(work())
+
+    def test_left_open(mqtt_cluster):
+        mqtt_cluster().__enter__()
+
+    def test_external(mqtt_broker_noproc):
+        assert mqtt_broker_noproc.url == "mqtt://broker.example:18830"
+"""
+
+FAILS = """
+    def test_it(mqtt_cluster):
+        with mqtt_cluster() as c:
+            c.client("rx")
+            c.kill()
+            assert c.audit().verdict == "lost"
+"""
+
+
+def test_the_fixtures(pytester: pytest.Pytester) -> None:
+    """All but the process, which has its own test."""
+    result = run_sample(pytester, FIXTURES, "--mqtt-host=broker.example", "--mqtt-port=18830", "--strict-markers")
+    result.assert_outcomes(passed=6)
+
+
+def test_a_failed_test_tells_how_to_repeat_it(pytester: pytest.Pytester) -> None:
+    """Seed, faults, audit and the event log's place, in a section of its own."""
+    result = run_sample(pytester, FAILS, "--mqtt-seed=77", f"--mqtt-trace-dir={pytester.path / 'traces'}")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*- mqtt -*",
+            "seed 77 (replay with --mqtt-seed=77), memory engine",
+            "fault: kill node 0",
+            "audit: valid",
+            "event log: */traces/*test_it/cluster-0",
+        ]
+    )
+    assert list((pytester.path / "traces").rglob("*.jsonl"))
+
+
+def test_a_test_that_passes_tells_nothing(pytester: pytest.Pytester) -> None:
+    """And leaves no files."""
+    result = run_sample(
+        pytester, "def test_it(mqtt_broker): pass", f"--mqtt-trace-dir={pytester.path / 'traces'}", "-rA"
+    )
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*seed*")
+    assert not (pytester.path / "traces").exists()
+
+
+def test_the_marker(pytester: pytest.Pytester) -> None:
+    """Seed, policy, configuration and engine; the command line's seed wins."""
+    source = """
+        import pytest
+
+        @pytest.mark.mqtt(seed=5, policy="majority", conf={"max_client_id_size": 7}, engine="leveldb")
+        def test_it(mqtt_broker):
+            assert mqtt_broker.seed == EXPECTED
+            assert mqtt_broker.cluster.engine == "leveldb"
+            options = mqtt_broker[0].node.options
+            assert options.allow_publish_during_netsplit == options.allow_register_during_netsplit == "majority"
+    """
+    run_sample(pytester, source.replace("EXPECTED", "5")).assert_outcomes(passed=1)
+    run_sample(pytester, source.replace("EXPECTED", "9"), "--mqtt-seed=9").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("mark", "text"),
+    [
+        ("nods=3", "it has nodes, seed, policy, conf, engine, not ['nods']"),
+        ("policy='maybe'", "policy register = maybe"),
+        ("policy={'fly': 'on'}", "policy fly = on"),
+        ("nodes=2", "in this version a cluster under test has one node"),
+    ],
+)
+def test_a_wrong_marker_is_told(pytester: pytest.Pytester, mark: str, text: str) -> None:
+    """With what it may have."""
+    result = run_sample(
+        pytester, f"import pytest\n@pytest.mark.mqtt({mark})\ndef test_it(mqtt_cluster):\n    with mqtt_cluster(): pass"
+    )
+    assert result.ret == 1
+    assert text in result.stdout.str()
+
+
+def test_options_in_the_ini_file(pytester: pytest.Pytester) -> None:
+    """Under the same names; a wrong number is told."""
+    pytester.makeini("[pytest]\nmqtt_seed = 33\n")
+    source = "def test_it(mqtt_broker): assert mqtt_broker.seed == 33"
+    run_sample(pytester, source).assert_outcomes(passed=1)
+    result = run_sample(pytester, source, "--mqtt-seed=many")
+    assert "--mqtt-seed: 'many' is not a whole number" in result.stdout.str()
+
+
+def test_another_plugin_with_the_same_options(pytester: pytest.Pytester) -> None:
+    """Theirs are read; nothing breaks."""
+    pytester.makepyfile(
+        theirs="def pytest_addoption(parser): parser.addoption('--mqtt-host', dest='mqtt_host', default='theirs')"
+    )
+    pytester.syspathinsert()
+    source = "def test_it(mqtt_broker_noproc): assert mqtt_broker_noproc.host == 'theirs'"
+    run_sample(pytester, source, "-p", "theirs").assert_outcomes(passed=1)
+
+
+def test_it_costs_nothing_until_it_is_used() -> None:
+    """No broker, no asyncio, no codec is imported with it."""
+    code = (
+        "import sys, pytest; before = set(sys.modules); import strogoff.testing.plugin; "
+        "print(sorted(set(sys.modules) - before))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stdout.strip() == "['strogoff', 'strogoff.testing', 'strogoff.testing.plugin']"

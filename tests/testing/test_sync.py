@@ -1,0 +1,86 @@
+"""The cluster without asyncio: the same, blocking; nothing of it is left in the process."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from strogoff.testing import FaultError, MqttRefused
+from strogoff.testing.cluster import Cluster
+from strogoff.testing.sync import SyncCluster
+
+
+def test_a_whole_test_without_asyncio(tmp_path: Path) -> None:
+    """Clients, faults, rest, audit."""
+    with Cluster.sync(seed=5) as c:
+        assert (len(c), c.seed, c.host) == (1, 5, "127.0.0.1") and c.url == f"mqtt://{c.host}:{c.port}"
+        rx = c.client("rx", clean_start=False)
+        assert rx.subscribe("t/#", qos=2) == [2]
+        with c.client("tx") as tx:
+            drop = c.drop("PUBACK", nth=2, then="cut")
+            assert tx.publish("t/1", "a", qos=1) == 0
+            with pytest.raises(ConnectionError):
+                tx.publish("t/1", "b", qos=1)
+            drop.happened()
+            assert drop.dropped and tx.closed() is None and not tx.connected
+        c.kill()
+        rx.closed()
+        c.start()
+        assert rx.reconnect().session_present and rx.session_present
+        c.settled()
+        assert [message.text for message in rx.messages(timeout=0.02)] == ["a", "b"]
+        assert len(rx.received) == 2 and rx.take() == []
+        c.pause()
+        c.resume()
+        c.restart()
+        c.stop()
+        c.start(0)
+        rx.reconnect()
+        assert rx.unsubscribe("t/#") == [0]
+        rx.abort()
+        rx.closed()
+        assert c.audit().verdict == "valid"
+        assert c.faults[1:] == [f"{what} node 0" for what in ("kill", "start", "pause", "resume", "stop", "start")] + [
+            "stop node 0",
+            "start node 0",
+        ]
+    assert c.audit().verdict == "valid" and c.rows
+    assert c.write_log(tmp_path) == tmp_path and list(tmp_path.rglob("*.jsonl"))
+
+
+def test_errors_are_the_same() -> None:
+    """As of the asynchronous cluster."""
+    with SyncCluster(conf={"allow_anonymous": False}) as c:
+        with pytest.raises(MqttRefused):
+            c.client("nobody")
+        for work in (lambda: c.partition({0}), lambda: c.one_way(0, 1), c.heal):
+            with pytest.raises(FaultError):
+                work()
+    with pytest.raises(RuntimeError, match="the cluster is not open"):
+        c.settled()
+    with pytest.raises(FaultError), SyncCluster(2):
+        pass
+
+
+def test_nothing_is_left() -> None:
+    """Also after a start that failed; to close again is no error."""
+    with SyncCluster() as c:
+        c.client("left open")
+    c.close()
+    with pytest.raises(ValueError):
+        SyncCluster(9)
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("strogoff cluster")]
+
+
+def test_messages_are_acknowledged_by_hand() -> None:
+    """For tests of what comes again."""
+    with SyncCluster() as c:
+        rx = c.client("rx", auto_ack=False)
+        rx.subscribe("t", qos=1)
+        rx.publish("t", "x", qos=1)
+        rx.ack(rx.message())
+        c.settled()
+        rx.disconnect()
+        assert c[0].up and c.node(0) is c[0]
