@@ -76,7 +76,7 @@ _FIELDS: Final = """
     code            int      -          reason code that the peer got, as in the standard
     connects        int      total      connections that got a session, since the start
     count           int      -          how many
-    counts          counts   -          operations since the suspicion by outcome, such as publish_refused
+    counts          counts   -          operations since the begin by outcome, such as publish_refused
     deliveries      int      total      PUBLISH packets sent to subscribers, since the start
     detail          string   -          further facts, for people
     detected_ms     int      ms         cluster time when the node knew of the incident

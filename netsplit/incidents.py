@@ -9,7 +9,8 @@ lease), is *detected* by the view without the member or by the loss of the own l
 when the node is whole again and has merged. From begin to detection is the Window of Uncertainty: it accepted what
 it would not have accepted had it known. Each node has its own incidents; the event log of all nodes shows the whole.
 
-Times are cluster time in ms. Counting costs one addition; callers ask `active` first, which is False in calm.
+Times are cluster time in ms. Counting costs one addition; callers may ask `active` first, which is False in calm. What
+the broker counts anyway comes from `lookout.py`, back to the begin.
 """
 
 from __future__ import annotations
@@ -177,6 +178,13 @@ class Ledger:
         self._reset()
 
     # -- what is known
+
+    @property
+    def begin_ms(self) -> int | None:
+        """Where the open incident or the first suspicion began, None in calm."""
+        if self.open is not None:
+            return self.open.begin_ms
+        return min(self._suspects.values(), default=None)
 
     def rows(self) -> list[dict[str, Any]]:
         """The last incidents, oldest first, the open one last: plain data for `vmq-admin` and the HTTP API.

@@ -1,0 +1,109 @@
+"""The lookout: what a node that watches its peers writes down of cuts, pauses and returns, heartbeat by heartbeat."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from strogoff.netsplit.evidence import HEARTBEAT_MS, Evidence
+from strogoff.netsplit.incidents import Ledger
+from strogoff.netsplit.lookout import SAMPLES, Lookout
+
+ACCEPTED, REFUSED = ("publish", "accepted"), ("publish", "refused")
+
+
+class Post:
+    """Node `a` with peers `b` and `c`, which accepts one publish in each ms; time begins at 1000 ms."""
+
+    def __init__(self) -> None:
+        self.now = 1000
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.totals = {ACCEPTED: 0, REFUSED: 0}
+        self.refusing = False
+        self.ledger = Ledger("a", lambda type_, fields: self.events.append((type_, fields)), self.now)
+        evidence = Evidence()
+        evidence.watch(("b", "c"), self.now)
+        self.lookout = Lookout(evidence, self.ledger, lambda: self.totals)
+        self.lookout.view((), 1, True, self.now)
+
+    def pass_ms(self, duration: int, *heard: str) -> None:
+        """Heartbeats, in which these peers are heard."""
+        for _ in range(duration // HEARTBEAT_MS):
+            self.now += HEARTBEAT_MS
+            self.totals[REFUSED if self.refusing else ACCEPTED] += HEARTBEAT_MS
+            for peer in heard:
+                self.lookout.evidence.heard(peer, self.now)
+            self.lookout.tick(self.now)
+
+    def fields(self, type_: str) -> list[dict[str, Any]]:
+        """The fields of the events of this type."""
+        return [fields for each, fields in self.events if each == type_]
+
+
+def test_the_window_is_counted_back_to_its_begin() -> None:
+    """Also the second of silence in which nobody suspected anything."""
+    post = Post()
+    post.pass_ms(5000, "b", "c")
+    post.pass_ms(2500, "b")
+    post.lookout.view(("c",), 2, True, post.now)
+    (detect,) = post.fields("split.detect")
+    assert (detect["begin_ms"], detect["window_ms"]) == (6000, 2500)
+    assert detect["counts"] == {"publish_accepted": 2500}
+    post.refusing = True
+    post.pass_ms(4000, "b")
+    post.pass_ms(1000, "b", "c")
+    post.lookout.view((), 3, True, post.now)
+    post.lookout.healed(post.now)
+    (heal,) = post.fields("split.heal")
+    assert heal["counts"] == {"publish_accepted": 2500, "publish_refused": 5000}
+    assert (heal["split_ms"], post.ledger.active) == (5000, False)
+    assert [type_ for type_, _ in post.events] == ["split.suspect", "split.detect", "split.change", "split.heal"]
+
+
+def test_what_is_counted_where_it_happens_is_added() -> None:
+    post = Post()
+    post.pass_ms(1000, "b", "c")
+    post.lookout.view((), 1, False, post.now)
+    post.ledger.count("publish", "merged", 7)
+    post.lookout.view((), 2, True, post.now)
+    post.lookout.healed(post.now)
+    assert post.fields("split.heal")[0]["counts"] == {"publish_merged": 7}
+
+
+def test_a_suspicion_that_passed_leaves_nothing_to_the_next() -> None:
+    post = Post()
+    post.pass_ms(1000, "b", "c")
+    post.pass_ms(1500, "b")
+    post.pass_ms(250, "b", "c")
+    assert [fields["window_ms"] for fields in post.fields("split.pass")] == [1750]
+    post.pass_ms(3000, "b", "c")
+    post.pass_ms(2000, "c")
+    post.lookout.view(("b",), 2, True, post.now)
+    assert post.fields("split.detect")[0]["counts"] == {"publish_accepted": 2000}
+
+
+def test_one_returns_in_the_heartbeat_in_which_another_is_suspected() -> None:
+    post = Post()
+    post.pass_ms(1000, "b", "c")
+    post.pass_ms(500, "c")
+    post.pass_ms(1000)
+    post.pass_ms(250, "b")
+    assert [type_ for type_, _ in post.events] == ["split.suspect", "split.pass", "split.suspect"]
+    post.lookout.view(("c",), 2, True, post.now)
+    (detect,) = post.fields("split.detect")
+    assert detect["window_ms"] == detect["counts"]["publish_accepted"] == 1250
+
+
+def test_a_lease_that_is_lost_after_a_pause_of_our_own() -> None:
+    """The peers spoke while we slept: the incident begins with the loss, not with their last frame before."""
+    post = Post()
+    post.pass_ms(1000, "b", "c")
+    post.now += 10_000
+    post.lookout.view((), 1, False, post.now)
+    (detect,) = post.fields("split.detect")
+    assert (detect["state"], detect["window_ms"], detect["counts"]) == ("minority", 0, {})
+
+
+def test_the_lookout_is_bounded() -> None:
+    post = Post()
+    post.pass_ms(SAMPLES * HEARTBEAT_MS * 2, "b", "c")
+    assert len(post.lookout._samples) == SAMPLES
