@@ -158,7 +158,6 @@ class Outgoing:
             return
         self._wire = wire
         self.peer, self.version = answer.me, answer.version
-        self._said = ""
         self._sent_ms = self._heard_ms = self._ports.now_ms()
         for lane in freed:
             self._resident.acked(self.node, lane, self.lanes[lane].acked_upto)
@@ -197,7 +196,6 @@ class Outgoing:
         """As `WireEvents.received`."""
         wire = self._wire
         self._heard_ms = self._ports.now_ms()
-        self._pause_s = self._settings.redial_first_s
         self._traffic.frames_in += 1
         self._traffic.bytes_in += len(frame)
         try:
@@ -207,6 +205,8 @@ class Outgoing:
                     self._acked(self._lane(number), upto)
             for number, size in decoded.windows:
                 self.lanes[self._lane(number)].window = size
+            # Only now the stream is known to be good: one that ends before this waits longer for the next.
+            self._pause_s, self._said = self._settings.redial_first_s, ""
         except MalformedFrame as error:
             self._fail(f"malformed frame from {self.node}: {error}")
         self._flush_soon()
@@ -270,7 +270,7 @@ class Outgoing:
         if self._wire is None or self._busy:
             return
         settings = self._settings
-        room = settings.max_frame_bytes - FRAME_SLACK
+        room = settings.max_frame_bytes - FRAME_SLACK // 2  # the largest payload fits, with all that is around it
         datagrams: list[tuple[int, bytes]] = []
         used = 0
         while self._datagrams and (not datagrams or used < settings.gather_bytes):

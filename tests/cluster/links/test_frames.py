@@ -1,0 +1,63 @@
+"""Frames there and back; everything else is one error."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strogoff.cluster.links.frames import HEARTBEAT, Frame, MalformedFrame, Run, decode_frame, encode_frame
+
+LIMIT = 1 << 20
+numbers = st.integers(1, 1 << 60)
+runs = st.builds(Run, st.integers(0, 9), numbers, st.integers(0, 1 << 60), st.lists(st.binary(max_size=20), max_size=5))
+frames = st.builds(
+    Frame,
+    st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=20)), max_size=3),
+    st.lists(runs, max_size=3),
+    st.lists(st.tuples(st.integers(0, 9), numbers), max_size=3),
+    st.lists(st.tuples(st.integers(0, 9), numbers), max_size=3),
+)
+
+
+@given(frames)
+def test_there_and_back(frame: Frame) -> None:
+    assert decode_frame(encode_frame(frame), LIMIT) == frame
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_frame_or_one_error(data: bytes) -> None:
+    try:
+        decode_frame(data, LIMIT)
+    except MalformedFrame as error:
+        assert str(error)
+
+
+def test_a_heartbeat_is_five_bytes() -> None:
+    assert decode_frame(HEARTBEAT, LIMIT) == Frame() and len(HEARTBEAT) == 5
+
+
+def test_what_a_later_version_adds_is_ignored() -> None:
+    assert decode_frame(msgspec.msgpack.encode([[], [], [[2, 7]], [], "new", 1]), LIMIT) == Frame(acks=[(2, 7)])
+
+
+@pytest.mark.parametrize(
+    ("frame", "limit", "text"),
+    [
+        (b"\x93", LIMIT, "frame of 1 bytes: "),
+        (encode_frame(Frame(datagrams=[(1, bytes(100))])), 50, "a frame of 109 bytes, 50 are allowed"),
+        (encode_frame(Frame(runs=[Run(2, 0, 0, [])])), LIMIT, "lane 2: a run of 0 voids from 0"),
+        (encode_frame(Frame(runs=[Run(2, 1, -1, [])])), LIMIT, "lane 2: a run of -1 voids from 1"),
+        (encode_frame(Frame(windows=[(2, 0)])), LIMIT, "lane 2: a window of 0 bytes"),
+    ],
+)
+def test_malformed(frame: bytes, limit: int, text: str) -> None:
+    """The error says what is wrong, and where."""
+    with pytest.raises(MalformedFrame) as caught:
+        decode_frame(frame, limit)
+    assert text in str(caught.value)
+
+
+def test_the_last_number_of_a_run() -> None:
+    assert Run(0, 5, 2, [b"a", b"b"]).last == 8

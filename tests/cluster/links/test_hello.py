@@ -1,0 +1,72 @@
+"""The handshake: versions that differ, fields that a later one adds, and junk."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from strogoff.cluster.links.frames import MalformedFrame
+from strogoff.cluster.links.hello import (
+    Self,
+    Welcome,
+    agree,
+    decode_hello,
+    decode_welcome,
+    disagreement,
+    encode_hello,
+    encode_welcome,
+)
+from strogoff.cluster.links.links import Lane
+
+from .pair import World, join
+
+ME = Self("a", 3, "disk", "process", "cluster", "127.0.0.1:1")
+
+
+def speaking(version: int, oldest: int) -> Self:
+    return msgspec.structs.replace(ME, version=version, oldest=oldest)
+
+
+def test_there_and_back() -> None:
+    assert decode_hello(encode_hello(ME)) == ME
+    welcome = Welcome(ME, 1, {0: 0, 2: 77})
+    assert decode_welcome(encode_welcome(welcome)) == welcome
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "version"),
+    [((1, 1), (1, 1), 1), ((1, 1), (3, 1), 1), ((3, 2), (4, 1), 3), ((1, 1), (3, 2), None), ((5, 4), (3, 1), None)],
+)
+def test_the_lower_of_the_newest_wins(mine: tuple[int, int], theirs: tuple[int, int], version: int | None) -> None:
+    """If both speak it."""
+    assert agree(speaking(*mine), speaking(*theirs)) == agree(speaking(*theirs), speaking(*mine)) == version
+
+
+def test_disagreement_in_words() -> None:
+    assert disagreement(ME, speaking(3, 2)) == "a speaks the versions 2 to 3 of the protocol, a 1 to 1"
+
+
+def test_a_newer_version_may_add_fields() -> None:
+    data = msgspec.msgpack.encode([*msgspec.to_builtins(speaking(3, 1)), {"new": 1}, "more"])
+    assert decode_hello(data) == speaking(3, 1)
+
+
+@pytest.mark.parametrize("decode", [decode_hello, decode_welcome])
+@pytest.mark.parametrize("data", [b"", b"\x00", b"GET / HTTP/1.1\r\n", msgspec.msgpack.encode(["a", "b"])])
+def test_junk(decode: object, data: bytes) -> None:
+    with pytest.raises(MalformedFrame, match=f"of {len(data)} bytes"):
+        decode(data)  # type: ignore[operator]
+
+
+def test_a_rolling_upgrade() -> None:
+    """A node that speaks 1 to 3 and one that speaks only 1 work together; one that has dropped 1 is told why not."""
+    world = World()
+    world.spoken = {"b": (3, 1), "c": (3, 2)}
+    a, b, c = (world.node(name) for name in "abc")
+    join(a, b, c)
+    a.links.send("b", Lane.PUBLISH, b"x")
+    world.loop.run_for(1)
+    assert b.items(Lane.PUBLISH) == [b"x"]
+    assert a.links._out["b"].version == b.links._out["a"].version == 1 and b.links._out["c"].version == 3
+    assert not a.links.up("c") and not c.links.up("a")
+    assert any("a speaks the versions 1 to 1 of the protocol, c 2 to 3" in text for text in c.logs)

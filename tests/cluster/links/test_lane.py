@@ -1,0 +1,171 @@
+"""The two halves of a lane, joined and alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strogoff.cluster.links.frames import MalformedFrame, Run
+from strogoff.cluster.links.lane import ITEM_BYTES, Gap, ReceiveLane, SendLane
+
+MUCH = 1 << 30
+
+
+def sender(count: int, window: int | None = None) -> SendLane:
+    lane = SendLane(2, window)
+    for number in range(1, count + 1):
+        lane.add(b"%d" % number)
+    return lane
+
+
+def test_numbers_from_one_and_bytes_that_wait() -> None:
+    lane = sender(2)
+    assert lane.last == 2 and lane.waiting_bytes == 2 * (1 + ITEM_BYTES)
+    assert lane.take(MUCH, MUCH) == Run(2, 1, 0, [b"1", b"2"])
+    assert lane.take(MUCH, MUCH) is None
+    assert lane.inflight_bytes == lane.waiting_bytes
+    assert lane.acked(1) == 1 and lane.acked(1) == 0
+    assert lane.waiting_bytes == lane.inflight_bytes == 1 + ITEM_BYTES
+
+
+def test_the_limit_lets_one_through_the_room_does_not() -> None:
+    lane = SendLane(2, None)
+    lane.add(bytes(100))
+    lane.add(bytes(100))
+    assert lane.take(MUCH, 100) is None
+    run = lane.take(10, 200)
+    assert run is not None and len(run.payloads) == 1
+
+
+def test_the_window_lets_one_through() -> None:
+    """An item larger than the window goes alone."""
+    lane = SendLane(2, 10)
+    lane.add(bytes(100))
+    lane.add(b"")
+    run = lane.take(MUCH, MUCH)
+    assert run is not None and len(run.payloads) == 1
+    assert lane.take(MUCH, MUCH) is None
+    lane.acked(1)
+    assert lane.take(MUCH, MUCH) == Run(2, 2, 0, [b""])
+
+
+def test_voids() -> None:
+    """Consecutive ones are one run; those at the end are sent as well."""
+    lane = sender(6)
+    for seq in (1, 2, 4, 6):
+        lane.void(seq)
+    lane.void(99)
+    assert [lane.take(MUCH, MUCH) for _ in range(4)] == [
+        Run(2, 1, 2, [b"3"]),
+        Run(2, 4, 1, [b"5"]),
+        Run(2, 6, 1, []),
+        None,
+    ]
+    lane.void_all()
+    assert lane.waiting_bytes == lane.inflight_bytes == 0
+
+
+def test_resume() -> None:
+    """Lost acknowledgements, resending, and a receiver that has forgotten."""
+    lane = sender(5)
+    lane.take(MUCH, MUCH)
+    lane.acked(1)
+    assert lane.resume(3) == 2
+    assert lane.take(MUCH, MUCH) == Run(2, 4, 0, [b"4", b"5"]) and lane.resent == 2
+    assert lane.resume(0) == 0
+    assert lane.take(MUCH, MUCH) == Run(2, 1, 3, [b"4", b"5"]) and lane.resent == 4
+    lane.acked(5)
+    assert lane.resume(0) == 0
+    assert lane.take(MUCH, MUCH) == Run(2, 1, 5, [])
+
+
+def test_impossible_claims() -> None:
+    """More acknowledged than sent; a watermark of somebody else's numbers."""
+    lane = sender(3)
+    with pytest.raises(MalformedFrame, match="lane 2: 1 acknowledged, 0 sent"):
+        lane.acked(1)
+    with pytest.raises(MalformedFrame, match="lane 2: the peer has 4, of 3 that this process made"):
+        lane.resume(4)
+    with pytest.raises(MalformedFrame):
+        lane.resume(-1)
+
+
+def test_a_gap_is_not_taken() -> None:
+    """(Review, hole 7.)"""
+    lane = ReceiveLane(2, 5)
+    with pytest.raises(Gap, match="lane 2: a run from 7 after 5"):
+        list(lane.take(Run(2, 7, 0, [b"7"])))
+    with pytest.raises(Gap):
+        list(lane.take(Run(2, 7, 3, [])))
+    assert lane.received == 5
+
+
+def test_duplicates_are_dropped() -> None:
+    lane = ReceiveLane(2, 0)
+    assert list(lane.take(Run(2, 1, 0, [b"1", b"2"]))) == [(1, b"1"), (2, b"2")]
+    assert list(lane.take(Run(2, 1, 0, [b"1", b"2", b"3"]))) == [(3, b"3")]
+    assert list(lane.take(Run(2, 1, 3, []))) == [] and lane.received == 3
+    assert lane.duplicates == 2 and lane.done == 0
+
+
+def test_voids_are_done_after_what_is_before_them() -> None:
+    lane = ReceiveLane(2, 0)
+    list(lane.take(Run(2, 1, 2, [b"3"])))
+    assert lane.done == 2
+    list(lane.take(Run(2, 4, 2, [b"6"])))
+    assert lane.finish(3) and lane.done == 5
+    assert not lane.finish(2)
+    assert lane.finish(6) and lane.done == 6
+
+
+def test_refuse_takes_it_back() -> None:
+    lane = ReceiveLane(2, 0)
+    items = lane.take(Run(2, 1, 0, [b"1", b"2"]))
+    assert next(items) == (1, b"1")
+    lane.refuse(1)
+    assert lane.received == 0
+    assert list(lane.take(Run(2, 1, 0, [b"1"]))) == [(1, b"1")]
+
+
+@given(st.lists(st.sampled_from(["add", "take", "ack", "break", "void", "restart"]), max_size=60), st.randoms())
+def test_two_halves(steps: list[str], rng: object) -> None:
+    """Whatever happens: each item that was not voided is taken once, in order; nothing waits in the end."""
+    choose = rng.choice  # type: ignore[attr-defined]
+    send, receive = SendLane(1, 60), ReceiveLane(1, 0)
+    taken: list[bytes] = []
+    voided: set[bytes] = set()
+
+    def take() -> bool:
+        run = send.take(40, MUCH)
+        if run is not None:
+            taken.extend(payload for _, payload in receive.take(run))
+        return run is not None
+
+    def ack() -> None:
+        receive.finish(receive.received)
+        if receive.done <= send.sent:
+            send.acked(receive.done)
+
+    for step in steps:
+        if step == "add":
+            send.add(b"%d" % (send.last + 1))
+        elif step == "take":
+            take()
+        elif step == "ack":
+            ack()
+        elif step == "break":
+            send.resume(receive.done)
+        elif step == "restart":  # with a durable watermark: everything taken is on disk
+            receive = ReceiveLane(1, receive.received)
+            send.resume(receive.done)
+        elif send._items:
+            seq = choose(sorted(send._items))
+            voided.add(b"%d" % seq)
+            send.void(seq)
+    while take() or send.waiting_bytes:
+        ack()
+    assert [payload for payload in taken if payload not in voided] == [
+        payload for number in range(1, send.last + 1) if (payload := b"%d" % number) not in voided
+    ]
+    assert taken == sorted(set(taken), key=int)

@@ -1,0 +1,345 @@
+"""Links between nodes on virtual time: what they promise, in small scenes."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.cluster.links.links import Lane, LinkSettings, Refuse
+
+from .pair import Disk, World, join
+from .walks import broken_in
+
+
+def test_items_arrive_in_order_and_are_acknowledged() -> None:
+    """All items of one turn in one frame; the sender frees them when it has heard."""
+    world = World()
+    a, b = world.pair()
+    before = a.links.traffic.frames_out
+    assert [a.links.send("b", Lane.PUBLISH, b"%d" % number) for number in range(100)] == list(range(1, 101))
+    assert a.links.waiting_bytes("b", Lane.PUBLISH) > 0
+    world.loop.settle()
+    assert b.items(Lane.PUBLISH) == [b"%d" % number for number in range(100)]
+    assert a.links.traffic.frames_out == before + 1
+    assert a.all("acked") == [("b", Lane.PUBLISH, 100)]
+    assert a.links.waiting_bytes("b", Lane.PUBLISH) == 0 and a.links.waiting_items("b", Lane.PUBLISH) == 0
+
+
+def test_what_comes_while_a_frame_is_written_forms_the_next() -> None:
+    """One write in flight."""
+    world = World()
+    a, b = world.pair()
+    for number in range(10):
+        a.links.send("b", Lane.PUBLISH, b"%d" % number)
+        world.loop.turn()
+    world.loop.settle()
+    assert len(b.items(Lane.PUBLISH)) == 10
+
+
+def test_sent_before_the_link_is_up() -> None:
+    """Lanes wait for the stream, datagrams do not."""
+    world = World()
+    a, b = world.node("a"), world.node("b")
+    a.links.send("b", Lane.PUBLISH, b"early")
+    assert not a.links.datagram("b", 7, b"lost")
+    assert not a.links.up("b")
+    join(a, b)
+    world.loop.run_for(0.1)
+    assert a.links.up("b") and a.links.datagram("b", 7, b"vote")
+    world.loop.settle()
+    assert b.items(Lane.PUBLISH) == [b"early"]
+    assert b.all("datagram") == [("a", 7, b"vote")]
+
+
+def test_a_gathered_turn_is_split() -> None:
+    """No frame is larger than allowed, none is filled by one lane alone, and all arrives."""
+    settings = LinkSettings(max_frame_bytes=20_000, gather_bytes=5_000)
+    world = World(settings=settings)
+    a, b = world.pair()
+    payloads = [bytes([number]) * size for number, size in enumerate([18_000, 10, 18_976, 4_000, 4_000, 4_000, 18_976])]
+    for payload in payloads:
+        for lane in Lane:
+            a.links.send("b", lane, payload)
+        a.links.datagram("b", 1, payload)
+    world.loop.settle()
+    for lane in Lane:
+        assert b.items(lane) == payloads
+    assert len(b.all("datagram")) == len(payloads)
+    assert b.logs == [] and a.links.traffic.resent == 0
+    with pytest.raises(ValueError, match="18977 bytes do not fit into a frame, 18976 do"):
+        a.links.send("b", Lane.PUBLISH, bytes(18_977))
+
+
+def test_heartbeats_and_silence() -> None:
+    """An idle link speaks every 250 ms or a little more; one that is cut is down after a second, and comes back."""
+    world = World()
+    a, b = world.pair()
+    world.loop.run_for(10)
+    frames = a.links.traffic.frames_out
+    assert 2 * 10 / 0.4 <= frames <= 2 * 10 / 0.24  # one stream of its own, answers on the other's
+    heard = b.links.heard_ms("a")
+    assert heard is not None and world.loop.now_s * 1000 - heard < 400
+    world.network.cut("a", "b")
+    world.loop.run_for(1.5)
+    assert not a.links.up("b") and not b.links.up("a")
+    assert "silent" in str(a.all("down")[0][1])
+    world.network.heal()
+    world.loop.run_for(3.5)
+    assert a.links.up("b") and b.links.up("a")
+
+
+def test_a_loop_that_was_stuck_blames_nobody() -> None:
+    """After a pause of 5 s of its own a node reads first what has come meanwhile."""
+    world = World()
+    a, b = world.pair()
+    world.loop.run_for(1)
+    ups = len(a.all("up"))
+    link = a.links._out["b"]
+    link._heard_ms -= 5000
+    a.links._ticked_ms -= 5000
+    world.loop.run_for(3)
+    assert a.links.up("b") and len(a.all("up")) == ups and b.links.up("a")
+
+
+def test_resent_after_a_break() -> None:
+    """What was not acknowledged comes again on the next stream; the receiver's process has it, and drops it."""
+    world = World()
+    a, b = world.pair(commit_s=5.0)
+    for number in range(10):
+        a.links.send("b", Lane.PUBLISH, b"%d" % number)
+    world.loop.run_for(0.01)
+    world.network.drop("a", "b")
+    world.loop.run_for(1)
+    assert a.links.traffic.resent == 10 and b.links.traffic.duplicates == 10
+    a.links.send("b", Lane.PUBLISH, b"10")
+    world.loop.run_for(10)
+    assert b.items(Lane.PUBLISH) == [b"%d" % number for number in range(11)]
+    assert a.links.waiting_items("b", Lane.PUBLISH) == 0
+
+
+def test_a_receiver_that_restarts_goes_on_from_its_disk() -> None:
+    """Durable ones do not come again, the others do; METADATA of the old process is voided."""
+    world = World()
+    a, b = world.pair(commit_s=0.5)
+    a.links.send("b", Lane.PUBLISH, b"durable")
+    world.loop.run_for(0.3)
+    a.links.send("b", Lane.PUBLISH, b"in memory only")
+    for number in range(1000):
+        a.links.send("b", Lane.METADATA, b"%d" % number)
+    world.loop.run_for(0.3)
+    b.crash()
+    a.links.send("b", Lane.METADATA, b"while it is down")
+    world.loop.run_for(1)
+    again = world.node("b", 2, b.disk)
+    world.loop.run_for(2)
+    a.links.send("b", Lane.METADATA, b"fresh")
+    world.loop.run_for(2)
+    assert again.items(Lane.PUBLISH) == [b"in memory only"]
+    assert again.items(Lane.METADATA) == [b"fresh"]
+    assert a.links.waiting_items("b", Lane.METADATA) == a.links.waiting_items("b", Lane.PUBLISH) == 0
+
+
+def test_a_receiver_with_another_disk() -> None:
+    """What its old disk acknowledged is not sent again but as voids; `up` comes before anything is resent."""
+    world = World()
+    a, b = world.pair()
+    for number in range(5):
+        a.links.send("b", Lane.PUBLISH, b"%d" % number)
+    world.loop.run_for(0.1)
+    b.crash()
+    seqs = [a.links.send("b", Lane.PUBLISH, payload) for payload in (b"5", b"not there", b"7")]
+    a.on_up = lambda node: a.links.void(node, Lane.PUBLISH, seqs[1:2])
+    again = world.node("b", 2, Disk("another"))
+    world.loop.run_for(3)
+    assert again.items(Lane.PUBLISH) == [b"5", b"7"]
+    assert a.links.waiting_items("b", Lane.PUBLISH) == 0
+    assert any("b has forgotten PUBLISH 1 to 5" in text for text in a.logs)
+
+
+def test_a_sender_that_restarts_begins_a_new_lane() -> None:
+    """Its numbers begin at 1 again under a new boot; a late acknowledgement of the old boot does not count for it."""
+    world = World()
+    a, b = world.pair(commit_s=0.4)
+    for number in range(5):
+        a.links.send("b", Lane.PUBLISH, b"old %d" % number)
+    world.loop.run_for(0.1)
+    a.crash()
+    again = world.node("a", 2, a.disk)
+    join(again, b)
+    again.links.send("b", Lane.PUBLISH, b"new")
+    world.loop.run_for(0.2)
+    b.commit_s = 5.0
+    again.links.send("b", Lane.PUBLISH, b"newer")
+    world.loop.run_for(1)
+    assert b.items(Lane.PUBLISH)[5:] == [b"new", b"newer"]
+    assert again.links.waiting_items("b", Lane.PUBLISH) == 1  # "newer" is not durable, whatever became of "old 1"
+
+
+def test_voids_keep_their_numbers() -> None:
+    """What was voided is not sent, what is behind it is, and everything is acknowledged in the end."""
+    world = World()
+    a, b = world.node("a"), world.node("b")
+    seqs = [a.links.send("b", Lane.APPEND, b"%d" % number) for number in range(6)]
+    a.links.void("b", Lane.APPEND, [seqs[0], seqs[2], seqs[3]])
+    join(a, b)
+    world.loop.run_for(0.1)
+    assert b.items(Lane.APPEND) == [b"1", b"4", b"5"]
+    assert a.all("acked")[-1] == ("b", Lane.APPEND, 6)
+    a.links.void("b", Lane.APPEND)
+    a.links.send("b", Lane.APPEND, b"6")
+    world.loop.run_for(0.1)
+    assert b.items(Lane.APPEND)[-1] == b"6"
+
+
+def test_a_refused_item_comes_again() -> None:
+    """`Refuse` closes the stream; nothing behind the item is taken before it (review, hole 7)."""
+    world = World()
+    a, b = world.pair()
+    refusals = [b"2"] * 3
+
+    def refuse(_node: str, _lane: int, _seq: int, payload: bytes) -> None:
+        if payload in refusals:
+            refusals.remove(payload)
+            raise Refuse("view 7 is not applied here")
+
+    b.on_deliver = refuse
+    for number in range(5):
+        a.links.send("b", Lane.PUBLISH, b"%d" % number)
+    world.loop.run_for(3)
+    assert [payload for *_, payload in b.disk.taken] == [b"0", b"1", b"2", b"3", b"4"]
+    assert b.items(Lane.PUBLISH).count(b"2") == 4
+    assert any("view 7 is not applied here" in str(reason) for _, reason in a.all("down"))
+
+
+def test_congestion_and_relief() -> None:
+    """More than the buffer waits: congested, nothing is dropped; told once when it is over."""
+    world = World(settings=LinkSettings(buffer_bytes=10_000))
+    a, b = world.node("a"), world.node("b")
+    for _ in range(20):
+        a.links.send("b", Lane.PUBLISH, bytes(1000))
+    assert a.links.congested("b", Lane.PUBLISH) and not a.links.congested("b", Lane.APPEND)
+    join(a, b)
+    world.loop.run_for(0.1)
+    assert len(b.items(Lane.PUBLISH)) == 20
+    assert a.all("relieved") == [("b",)] and not a.links.congested("b", Lane.PUBLISH)
+
+
+def test_a_window_that_the_receiver_sets() -> None:
+    """No more than that is on its way unacknowledged, also on the next stream."""
+    world = World()
+    a, b = world.pair(commit_s=1.0)
+    b.links.grant("a", Lane.PUBLISH, 3000)
+    world.loop.run_for(0.1)
+    for _ in range(10):
+        a.links.send("b", Lane.PUBLISH, bytes(1000))
+    world.loop.run_for(0.1)
+    assert len(b.items(Lane.PUBLISH)) == 2
+    world.loop.run_for(10)
+    assert len(b.items(Lane.PUBLISH)) == 10
+
+
+def test_tiny_windows_all_to_all_do_not_deadlock() -> None:
+    """A publish is done when its append came back, an append when the disk has it: no window waits for itself (15)."""
+    world = World(settings=LinkSettings(publish_window_bytes=1, append_window_bytes=1))
+    nodes = {name: world.node(name) for name in "abc"}
+    waiting: dict[tuple[str, bytes], tuple[str, int]] = {}
+
+    def take(me: str, sender: str, lane: int, seq: int, payload: bytes) -> None:
+        links = nodes[me].links
+        if lane == Lane.PUBLISH:
+            waiting[me, payload] = (sender, seq)
+            links.send(sender, Lane.APPEND, b"%s of %s" % (payload, me.encode()))
+        else:
+            links.ack(sender, Lane.APPEND, seq)
+            links.datagram(sender, 1, payload.rpartition(b" of ")[0])
+
+    def stored(me: str, payload: bytes) -> None:
+        nodes[me].links.ack(waiting[me, payload][0], Lane.PUBLISH, waiting[me, payload][1])
+
+    for name, node in nodes.items():
+        node.deliver = lambda *item, me=name: take(me, *item)  # type: ignore[method-assign,misc]
+        node.datagram = lambda _node, _kind, data, me=name: stored(me, data)  # type: ignore[method-assign,misc]
+    join(*nodes.values())
+    for name, node in nodes.items():
+        for other in nodes:
+            for number in range(50):
+                if other != name:
+                    node.links.send(other, Lane.PUBLISH, b"%s %d" % (name.encode(), number))
+    world.loop.run_for(20)
+    for name, node in nodes.items():
+        for other in nodes:
+            assert node.links.waiting_items(other, Lane.PUBLISH) == 0, (name, other)
+    assert len(waiting) == 300
+
+
+def test_refused_hellos() -> None:
+    """Each reason is logged once, however often it is tried, and both sides know it."""
+    world = World()
+    a, b = world.node("a"), world.node("b")
+    b.refuses["a"] = "a is not a member of this cluster"
+    join(a, b)
+    world.loop.run_for(10)
+    assert b.logs.count("stream from a refused: a is not a member of this cluster") == 1
+    assert [text for text in a.logs if "a is not a member" in text] == [
+        "no link to b at b:1883: a is not a member of this cluster"
+    ]
+    assert not a.links.up("b") and a.links.traffic.dials > 8
+    b.refuses.clear()
+    world.loop.run_for(1.1)
+    assert a.links.up("b")
+
+
+def test_another_cluster_and_the_wrong_node() -> None:
+    """Streams open only between members of one cluster, and with the node that was meant."""
+    world = World()
+    a, b = world.node("a"), world.node("b")
+    b.links.adopt("elsewhere")
+    join(a, b)
+    world.loop.run_for(1)
+    assert any("b belongs to the cluster elsewhere, not to cluster" in text for text in a.logs)
+    b.links.adopt("cluster")
+    world.loop.run_for(2)
+    assert a.links.up("b")
+    a.links.set_peers({"c": "b:1883"})
+    world.loop.run_for(1)
+    assert not a.links.up("b") and any("at b:1883 is b, not c" in text for text in a.logs)
+
+
+def test_forget() -> None:
+    """Both streams end, nothing waits; when the node is a peer again, numbers go on and all is well."""
+    world = World()
+    a, b = world.pair()
+    a.links.send("b", Lane.PUBLISH, b"1")
+    world.loop.run_for(0.1)
+    a.links.forget("b")
+    b.links.set_peers({})
+    a.links.send("b", Lane.PUBLISH, b"2")
+    a.links.forget("b")
+    world.loop.run_for(1)
+    assert not a.links.up("b") and a.links.waiting_bytes("b", Lane.PUBLISH) == 0
+    join(a, b)
+    assert a.links.send("b", Lane.PUBLISH, b"3") == 3
+    world.loop.run_for(1)
+    assert b.items(Lane.PUBLISH) == [b"1", b"3"]
+
+
+def test_close() -> None:
+    """Nothing is left to do for a node that stops."""
+    world = World()
+    a, b = world.pair()
+    a.links.close()
+    b.links.close()
+    world.loop.run_for(10)
+    assert world.network.streams == {} and a.links.traffic.dials == 1
+    assert not world.loop.turn()
+
+
+@pytest.mark.parametrize("hundred", [0, 1])
+def test_random_walks(hundred: int) -> None:
+    """Cuts, breaks, restarts, lost disks, voids: each item once per disk, in order, and none missing."""
+    assert broken_in("none", range(hundred * 150, hundred * 150 + 150)) == []
+
+
+@pytest.mark.parametrize("bug", ["take after a gap", "watermark only in memory"])
+def test_planted_bugs_are_found(bug: str) -> None:
+    """Within 30 walks."""
+    assert broken_in(bug, range(30)) != []

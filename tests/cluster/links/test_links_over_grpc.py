@@ -1,0 +1,97 @@
+"""Links on real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from strogoff.cluster.links.links import Lane, LinkPorts, Links, Self
+from strogoff.cluster.transport.grpc_wire import GrpcTransport
+
+
+def test_links_over_grpc() -> None:
+    """The whole of it on real sockets: items both ways, a break, a restart of one side."""
+    asyncio.run(_over_grpc())
+
+
+class _Keeper:
+    """A resident on a real loop."""
+
+    def __init__(self, watermarks: dict[tuple[str, int, int], int]) -> None:
+        self.watermarks = watermarks
+        self.items: list[bytes] = []
+        self.links: Links | None = None
+        self.changed = asyncio.Event()
+
+    def check(self, hello: Self) -> str | None:
+        return None
+
+    def watermark(self, node: str, disk: str, boot: int, lane: int) -> int:
+        return self.watermarks.get((node, boot, lane), 0)
+
+    def datagram(self, node: str, kind: int, data: bytes) -> None:
+        self.items.append(data)
+
+    def deliver(self, node: str, lane: int, seq: int, payload: bytes) -> None:
+        assert self.links is not None
+        self.items.append(payload)
+        self.watermarks[node, self.links.boot_of(node), lane] = seq
+        self.links.ack(node, Lane(lane), seq)
+        self.changed.set()
+
+    def acked(self, node: str, lane: int, upto: int) -> None:
+        self.changed.set()
+
+    def up(self, node: str, hello: Self) -> None:
+        self.changed.set()
+
+    def down(self, node: str, reason: str) -> None:
+        pass
+
+    def heard(self, node: str) -> None:
+        pass
+
+    def relieved(self, node: str) -> None:
+        pass
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not condition():
+                self.changed.clear()
+                await self.changed.wait()
+
+
+async def _over_grpc() -> None:
+    loop = asyncio.get_running_loop()
+
+    async def start(name: str, boot: int, address: str, kept: dict[tuple[str, int, int], int]) -> Any:
+        transport, keeper = GrpcTransport(), _Keeper(kept)
+        ports = LinkPorts(
+            transport, lambda: loop.time() * 1000, loop.call_later, loop.call_soon, Random(boot), lambda *_: None
+        )
+        keeper.links = Links(Self(name, boot, f"disk {name}", f"{name}{boot}", "c", address), ports, keeper)
+        bound = await transport.serve(address, keeper.links.accept)
+        return transport, keeper, keeper.links, bound
+
+    kept: dict[tuple[str, int, int], int] = {}
+    here, mine, a, a_address = await start("a", 1, "127.0.0.1:0", {})
+    there, theirs, b, b_address = await start("b", 1, "127.0.0.1:0", kept)
+    a.set_peers({"b": b_address})
+    b.set_peers({"a": a_address})
+    await mine.until(lambda: a.up("b"))
+    for number in range(1000):
+        a.send("b", Lane.PUBLISH, b"%d" % number)
+    await mine.until(lambda: a.waiting_items("b", Lane.PUBLISH) == 0)
+    b.close()
+    await there.close()
+    for number in range(1000, 2000):
+        a.send("b", Lane.PUBLISH, b"%d" % number)
+    there, again, b, _ = await start("b", 2, b_address, kept)
+    await mine.until(lambda: a.waiting_items("b", Lane.PUBLISH) == 0)
+    assert theirs.items + again.items == [b"%d" % number for number in range(2000)]
+    for links, transport in ((a, here), (b, there)):
+        links.close()
+        await transport.close()
+    assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -1,0 +1,18 @@
+"""Ranks, and that the test's resident is one."""
+
+from __future__ import annotations
+
+from strogoff.cluster.links.ports import Lane, Resident, Traffic
+
+from .pair import World
+
+
+def test_ranks() -> None:
+    """The numbers are on the wire: they never change."""
+    assert [(lane.name, int(lane)) for lane in Lane] == [("METADATA", 0), ("APPEND", 1), ("PUBLISH", 2)]
+
+
+def test_a_resident() -> None:
+    resident: Resident = World().node("a")
+    assert resident.watermark("b", "disk", 1, Lane.PUBLISH) == 0
+    assert Traffic().resent == 0
