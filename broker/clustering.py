@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..cluster.links.ports import Lane
+from ..cluster.links.ports import Lane, Refuse
 from ..cluster.member import Member
 from ..cluster.metadata.spaces import SPACES, Space
 from ..cluster.views.view import View
@@ -45,6 +45,10 @@ BARRIER_LIMIT_MS = 9500
 """How long SUBACK waits for the other nodes: detection, a lease and 5 s (review, ambiguity 4)."""
 
 
+CUT_OFF = "the node was cut off from its cluster: send again"
+MISSED = "the node was cut off from its cluster: messages were missed"
+
+
 class Clustering:
     """`bind` the member first."""
 
@@ -58,6 +62,7 @@ class Clustering:
         self._entered_since = 0
         self._out_since_view = 0
         self._published_in = -1
+        self._over: dict[str, int] = {}
 
     def bind(self, member: Member) -> None:
         """Join node and member: from here on the node's ports lead to the others."""
@@ -142,7 +147,7 @@ class Clustering:
         assert isinstance(front, Front)
         if node.promises_without_lease(front, promised):
             return True
-        node.after_turn(lambda: front.drop("lease_lost"))
+        node.after_turn(lambda: front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, CUT_OFF))
         return False
 
     def _published(self) -> None:
@@ -159,6 +164,7 @@ class Clustering:
         mine = self._node.name
         for gone in before.incarnations:
             if gone not in after.incarnations and gone.node != mine:
+                self._over[gone.node] = max(self._over.get(gone.node, 0), gone.since)
                 self.routes.drop_live(gone.node, gone.since)
                 self.forwarding.away(gone.node)
         if before.incarnation(mine) is not None and after.incarnation(mine) is None:
@@ -210,8 +216,8 @@ class Clustering:
             self.forwarding.void_all()
             for front in list(node.fronts.values()):
                 if front.awaits_others():
-                    front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, "the node was cut off from its cluster")
-        self._entered_since = since
+                    front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, CUT_OFF)
+        self._entered_since = self.forwarding.since = since
 
     def announce(self, since: int, announced: Callable[[int], None]) -> None:
         """Write all routes; then say up to which number."""
@@ -234,7 +240,7 @@ class Clustering:
         for session in node.slots:
             front = session.front
             if front is not None and not session.durable and session.subscriptions:
-                front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, "the node was cut off: messages were missed")
+                front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, MISSED)
 
     # -- metadata and publishes
 
@@ -256,9 +262,17 @@ class Clustering:
         return self.receiving.watermark(node, boot)
 
     def deliver(self, node: str, seq: int, payload: bytes) -> None:
-        """The next publish of a node."""
+        """The next publish of a node. One of an entrance that is over is void; one of an entrance that is not applied
+        here comes again (review, holes 7 and 14). Raises `Refuse`, `MalformedForward`."""
+        since = int.from_bytes(payload[:4], "big")
+        present = self._member.view.incarnation(node)
+        if since and since <= self._over.get(node, 0):
+            self.receiving.skip(node, seq)
+            return
+        if present is None or since > present.since:
+            raise Refuse(f"{node} is not in the view {self._member.view.id} since {since}")
         self._node.tick()
-        self.receiving.deliver(node, seq, payload)
+        self.receiving.deliver(node, seq, payload[4:])
 
     def acked(self, node: str, upto: int) -> None:
         """A node has our publishes up to this number."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from ..netsplit.policy import ViewState
 from .forwarded import encode_forward
 from .message import Message
 from .obligations import Obligation
@@ -42,7 +43,8 @@ class PublishLanes(Protocol):
 
 
 class Copy(msgspec.Struct):
-    """One copy under way. `groups` are the shared subscriptions that chose the node."""
+    """One copy under way. `groups` are the shared subscriptions that chose the node; `ap` says that its publisher was
+    answered without a lease, so that it has to arrive whatever happens."""
 
     seq: int
     message: Message
@@ -50,6 +52,12 @@ class Copy(msgspec.Struct):
     live: bool
     durable: bool
     groups: list[RemoteMembers]
+    ap: bool = False
+
+
+def stamp(since: int, payload: bytes) -> bytes:
+    """The payload with the view in which its sender entered in front; 0 for what was accepted without a lease."""
+    return since.to_bytes(4, "big") + payload
 
 
 class Forwarding:
@@ -61,6 +69,8 @@ class Forwarding:
         self._under_way: dict[str, deque[Copy]] = {}
         self._open_mids: dict[tuple[int, int], None] = {}
         self._mids: list[tuple[int, int]] = []
+        self.since = 0
+        """The view in which this node entered: what an earlier entrance sent is void everywhere (review, hole 14)."""
         self.relief: list[Callable[[], None]] = []
         """Who waits for a lane to be less full."""
 
@@ -78,7 +88,7 @@ class Forwarding:
         """
         node = self._node
         owed: Obligation | None = None
-        if message.qos:
+        if message.qos and node.view_state is not ViewState.MINORITY:
             owed = node.owed = node.owed or Obligation()
         chosen: dict[str, list[RemoteMembers]] = {}
         for member in members:
@@ -110,8 +120,9 @@ class Forwarding:
         durable: bool,
         groups: list[RemoteMembers],
     ) -> None:
-        seq = self._lanes.send(name, payload)
-        copy = Copy(seq, message, owed.owe() if owed is not None else None, live, durable, groups)
+        ap = message.qos > 0 and owed is None
+        seq = self._lanes.send(name, stamp(0 if ap else self.since, payload))
+        copy = Copy(seq, message, owed.owe() if owed is not None else None, live, durable, groups, ap)
         self._under_way.setdefault(name, deque()).append(copy)
 
     def congested(self) -> bool:
@@ -169,11 +180,12 @@ class Forwarding:
     def void_all(self) -> None:
         """This node was out of the view: what nobody acknowledged to it, it has acknowledged to nobody (hole 14).
 
-        Nothing is discharged: the connections that wait for it are closed by the caller.
+        Nothing is discharged: the connections that wait for it are closed by the caller. What was accepted without a
+        lease was acknowledged, and goes on.
         """
-        for name in self._under_way:
-            self._lanes.void(name)
-        self._under_way.clear()
+        for name, copies in self._under_way.items():
+            self._lanes.void(name, [copy.seq for copy in copies if not copy.ap])
+            self._under_way[name] = deque([copy for copy in copies if copy.ap])
 
     # -- inbound QoS 2
 

@@ -77,6 +77,12 @@ class Receiving:
             if stored:
                 store.delete(keys.seen_key(origin, boot, counter))
 
+    def skip(self, origin: str, seq: int) -> None:
+        """The next item of an origin's lane is void, because of who the origin was when it sent it (hole 14)."""
+        lane = self._lanes[origin]
+        lane.taken = seq
+        self._answer(origin, lane, seq, 0, None)
+
     def deliver(self, origin: str, seq: int, payload: bytes) -> None:
         """Take the next message of an origin's lane. Raises `MalformedForward` before anything is taken."""
         node = self._node
