@@ -28,7 +28,7 @@ def test_the_log_begins_with_the_node(tmp_path: Path) -> None:
             assert not server.running
             await server.start()
             assert server.running
-            first = [row for row in rows if row["boot"] == boot][0]
+            first = next(row for row in rows if row["boot"] == boot)
             assert (first["seq"], first["type"], first["level"]) == (1, "node.start", "message")
             await server.stop()
             assert server.left_behind() == [] and not server.running

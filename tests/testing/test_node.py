@@ -83,7 +83,7 @@ def test_a_task_that_is_left_is_told(tmp_path: Path) -> None:
 
         node.server._spawn_task(stubborn())
         await asyncio.sleep(0)
-        with pytest.raises(LeakError, match="node 0 left behind: task .*stubborn"):
+        with pytest.raises(LeakError, match=r"node 0 left behind: task .*stubborn"):
             await node.stop()
         release.set()
         node.release()

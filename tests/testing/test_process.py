@@ -37,6 +37,6 @@ def test_kill_and_start(tmp_path: Path) -> None:
 def test_a_start_that_fails_says_why() -> None:
     """With the broker's own words; what was temporary is removed."""
     broker = BrokerProcess({"max_inflight_mesages": "3"})
-    with pytest.raises(RuntimeError, match="did not start:(.|\n)*max_inflight_mesages"):
+    with pytest.raises(RuntimeError, match=r"did not start:(.|\n)*max_inflight_mesages"):
         broker.start()
     broker.close()

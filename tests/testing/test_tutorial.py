@@ -1,0 +1,54 @@
+"""docs/testing.md is a test: its code runs as it stands, and what it says of numbers and names is so."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from strogoff.testing import __all__ as public
+from strogoff.testing import plugin
+from strogoff.testing.cluster import Cluster
+
+from .runner import run
+from .sample import run_sample
+
+pytest_plugins = "pytester"
+
+PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_the_code_runs(pytester: pytest.Pytester) -> None:
+    """All blocks, one after the other, as one file."""
+    count = sum(block.count("def test_") for block in BLOCKS)
+    result = run_sample(pytester, "\n\n".join(BLOCKS))
+    result.assert_outcomes(passed=count)
+    assert count == 6
+
+
+def test_every_fixture_and_option_is_there() -> None:
+    """And none that there is not."""
+    fixtures = {name for name in vars(plugin) if name.startswith("mqtt_")}
+    assert set(re.findall(r"^\| `(mqtt_\w+)`", PAGE, re.MULTILINE)) == fixtures
+    options = {name.replace("_", "-") for name, _ in plugin._OPTIONS}
+    assert set(re.findall(r"--(mqtt-[a-z-]+)", PAGE)) == options
+    assert {"Cluster", "NotSettled", "LeakError"} <= set(public)
+
+
+def test_a_broker_in_memory_is_up_at_once() -> None:
+    """About 10 ms where it was measured; the bound is for a busy machine. Best of five, the first has imports to do."""
+    took = []
+
+    async def test() -> None:
+        for _ in range(5):
+            began = time.perf_counter()
+            cluster = Cluster()
+            await cluster.open()
+            took.append(time.perf_counter() - began)
+            await cluster.close()
+
+    run(test())
+    assert min(took) < 0.05
