@@ -113,14 +113,15 @@ class Front(Answers):
             packets_in = self._process_unconnected(packets_in)
         publishes = 0
         permitted = self.permitted
-        epoch = self.node.hooks.epoch
+        node = self.node
+        epoch = node.hooks.epoch
         todo = iter(packets_in)
         for packet in todo:
             kind = type(packet)
             if kind is Publish:
                 publishes += 1
                 topic = packet.topic
-                if packet.properties is None and permitted.get(topic) == epoch:
+                if packet.properties is None and permitted.get(topic) == epoch and not node.wary:
                     self.accept(topic, packet.payload, packet.qos, packet.retain, None, 0, packet.packet_id)
                 else:
                     inbound.publish(self, packet)

@@ -315,7 +315,10 @@ class Node(Observer):
         return routed
 
     def publish_will(self, session: Session, will: WillRecord) -> None:
-        """Publish a will under a new mid [MQTT-3.1.2-8]."""
+        """Publish a will under a new mid [MQTT-3.1.2-8]; without a lease once there is one (review, hole 13)."""
+        if self._view_state is ViewState.MINORITY:
+            self.when_accepting(lambda: self.publish_will(session, will))
+            return
         message = Message(
             session.mountpoint,
             will.topic,

@@ -1,0 +1,31 @@
+"""Wills without a lease: parked, published once when the node has a lease again (P5; review, hole 13)."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.mqtt import packets
+from strogoff.netsplit.policy import FLAGS, ViewState
+
+from ..broker.stage import Stage
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+@pytest.mark.parametrize("flag", FLAGS)
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_will_without_a_lease_is_parked(persistent: bool, flag: str, version: int) -> None:
+    """Whatever the flags say: the side with a lease may publish it, and it is published once."""
+    stage = Stage(allow_publish_during_netsplit=flag)
+    watcher = stage.client("watcher", 5)
+    watcher.subscribe(("will", 1))
+    will = packets.Will("will", b"gone", 1)
+    client = (stage.persistent if persistent else stage.client)("c", version, will=will)
+    stage.node.view_state = ViewState.MINORITY
+    client.vanish()
+    stage.node.view_state = ViewState.MINORITY
+    assert watcher.payloads() == []
+    assert stage.events("will.fire") == []
+    stage.node.view_state = ViewState.MAJORITY
+    assert watcher.payloads() == [b"gone"]
+    stage.node.view_state = ViewState.WHOLE
+    assert watcher.payloads() == []
