@@ -65,8 +65,9 @@ class AsyncioMemoryTransport:
                 answer(error)
             except Exception as error:
                 answer(CallFailed(f"error in the handler: {error!r}"))
-                raise
+                loop.call_exception_handler({"message": "error in a handler of calls", "exception": error})
 
-        task = asyncio.get_running_loop().create_task(run())
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(run())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,55 @@
+"""The memory transport on asyncio: what the contract of `test_wire` does not say."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
+from strogoff.cluster.transport.wire import CallFailed
+
+from .listening import Place, Recorder
+
+
+def test_faults_on_a_real_loop() -> None:
+    """A cut is noticed after the network's time, and heals."""
+
+    async def main() -> None:
+        network = memory_network(notice_s=0.05, dial_s=0.05)
+        here, there = AsyncioMemoryTransport(network, "here"), AsyncioMemoryTransport(network, "there")
+        place, mine, later = Place(there), Recorder(), Recorder()
+        here.dial(await place.open("there:0"), b"me", mine)
+        await mine.until("opened")
+        network.cut("here", "there")
+        await mine.until("closed")
+        await place.accepted[0].until("closed")
+        network.heal()
+        here.dial(place.address, b"me", later)
+        await later.until("opened")
+        await here.close()
+        await there.close()
+
+    asyncio.run(main())
+
+
+def test_an_error_in_a_handler() -> None:
+    """The caller is told, and the error is not hidden."""
+
+    async def main() -> None:
+        network = memory_network()
+        here, there = AsyncioMemoryTransport(network, "here"), AsyncioMemoryTransport(network, "there")
+        complaints: list[dict[str, object]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+
+        async def calls(method: str, request: bytes) -> bytes:
+            raise ZeroDivisionError
+
+        address = await Place(there).open("there:0", calls)
+        with pytest.raises(CallFailed, match="ZeroDivisionError"):
+            await here.call(address, "m", b"", 1)
+        assert [type(complaint["exception"]) for complaint in complaints] == [ZeroDivisionError]
+        await here.close()
+        await there.close()
+
+    asyncio.run(main())
