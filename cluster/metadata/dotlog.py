@@ -90,10 +90,13 @@ class DotLog:
                 del row.counters[: row.skip]
                 del row.keys[: row.skip]
                 row.skip = 0
-        reached = entries[-1][0] if len(entries) == limit else high
-        if reached > self.floor.get(actor, 0):
-            self.floor[actor] = reached
+        self.raise_floor(actor, entries[-1][0] if len(entries) == limit else high)
         return entries
+
+    def raise_floor(self, actor: int, counter: int) -> None:
+        """Entries up to a counter may be missing from now on."""
+        if counter > self.floor.get(actor, 0):
+            self.floor[actor] = counter
 
     def forget(self, actor: int) -> None:
         """An actor that was folded has neither entries nor a floor."""

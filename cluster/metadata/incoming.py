@@ -31,6 +31,9 @@ class Incoming:
             replica.mark(item.key, [dot for dot in theirs[::2] if dot & COUNTER > floors.get(dot >> SHIFT, 0)])
         if part.buckets is not None:
             touched += self._sweep(replica, part, context)
+            for number, floor in floors.items():
+                if floor < COUNTER:  # not marked above, so not in our log either
+                    replica.log.raise_floor(number, floor)
         self.gap = False
         for position, low, high in part.claims:
             actor = numbers[position]

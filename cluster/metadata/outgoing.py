@@ -36,9 +36,12 @@ class Outgoing:
         self._theirs = theirs
         self._step_keys = step_keys
         self._missing = theirs.lacks(replica.clock)
-        self._folded = theirs.lacks_folded(replica.clock)
+        mine = replica.clock.folded
+        self._folded = any(theirs.folded.get(node, 0) < boot for node, boot in mine.items())
         floor = replica.log.floor
-        self.walks = self._folded or any(low < floor.get(actor, 0) for actor, low, high in self._missing if low < high)
+        self.walks = theirs.lacks_folded(replica.clock) or any(
+            low < floor.get(actor, 0) for actor, low, high in self._missing if low < high
+        )
         self._bucket = 0 if self.walks else BUCKETS
         self._floor = dict(floor)
         self._wanted: dict[int, list[int]] = {}
@@ -46,7 +49,7 @@ class Outgoing:
             if max(low, self._floor.get(actor, 0)) < high:
                 self._wanted.setdefault(actor, []).extend((max(low, self._floor.get(actor, 0)), high))
         self._todo = [(actor, low, high) for actor, wanted in self._wanted.items() for low, high in spans.pairs(wanted)]
-        self._done = not self._missing and not self.walks
+        self._done = not self._missing and not self._folded
         self.keys_compared = 0
 
     @property

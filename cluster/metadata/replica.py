@@ -89,15 +89,17 @@ class Replica:
         """The dots of a peer's copy have been seen here; those that are still siblings can be passed on."""
         mine = self.siblings(key)[::2]
         for dot in dots:
-            if self.clock.add(dot >> SHIFT, (dot & COUNTER) - 1, dot & COUNTER) or dot in mine:
-                self.log.add(dot >> SHIFT, dot & COUNTER, key)
+            actor = dot >> SHIFT
+            if self.clock.add(actor, (dot & COUNTER) - 1, dot & COUNTER) or (dot in mine and actor in self.clock.seen):
+                self.log.add(actor, dot & COUNTER, key)
 
     def restore(self, key: bytes, siblings: Siblings) -> None:
         """Put back what the disk has, without asking anybody."""
         self._count(key, NOTHING, siblings)
         self.buckets[bucket_of(key)][key] = siblings
         for dot in siblings[::2]:
-            self.log.add(dot >> SHIFT, dot & COUNTER, key)
+            if not self.clock.is_folded(dot >> SHIFT):
+                self.log.add(dot >> SHIFT, dot & COUNTER, key)
 
     def forget(self, key: bytes, dot: int) -> None:
         """Drop a sibling without a trace: its dot stays in the clock, so it does not come back."""

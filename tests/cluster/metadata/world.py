@@ -26,7 +26,8 @@ class Node:
     def __init__(self, world: World, name: str, boot: int, disk: SimDisk) -> None:
         self.world, self.name, self.boot, self.disk = world, name, boot, disk
         self.alive = True
-        self.view = 0
+        self.view = self.entered = 0
+        self.routes: dict[bytes, bytes] = {}
         self.present: dict[str, int] = {}
         self.heard: list[tuple[bytes, bytes | None]] = []
         self.store = Store(disk, self.soon, lambda delay, function: world.loop.call_later(delay, function))
@@ -71,6 +72,7 @@ class World:
         self.cut: set[str] = set()
         self.loss = 0.3
         self.history: dict[Dot, tuple[bytes, bytes | None, set[Dot]]] = {}
+        self.alive: set[Dot] = set()
         self.messages = 0
         self.bytes = 0
         self.errors: list[str] = []
@@ -124,19 +126,15 @@ class World:
         """These nodes apply a new view, one after the other; who enters has an exchange with all others."""
         before, self.view = self.view, names
         self.view_id += 1
-        entered = []
         for name in names:
             node = self.nodes[name]
             if name not in before or (name, node.boot) not in self.since:
                 self.since[name, node.boot] = self.view_id
-                entered.append(name)
         incarnations = [self.nodes[name].incarnation for name in names]
         for name in names:
-            self.loop.call_later(
-                self.rng.uniform(0, 0.05), partial(self._apply, name, self.view_id, incarnations, entered)
-            )
+            self.loop.call_later(self.rng.uniform(0, 0.05), partial(self._apply, name, self.view_id, incarnations))
 
-    def _apply(self, name: str, view: int, incarnations: list[Incarnation], entered: list[str]) -> None:
+    def _apply(self, name: str, view: int, incarnations: list[Incarnation]) -> None:
         node = self.nodes[name]
         mine = [each for each in incarnations if each.node == name]
         if not node.alive or view <= node.view or mine[0].boot != node.boot:
@@ -146,11 +144,12 @@ class World:
         node.present = {each.node: each.boot for each in incarnations}
         purge = partial(node.map.purge, lambda n, boot: boot < node.present.get(n, 1 << 30), b"f")
         purge()
-        if name in entered:
-            for key, value in list(node.map.scan(b"f" + name.encode())):
-                self.put(name, key, value)  # the others may have forgotten it
+        entered, node.entered = node.entered != mine[0].since, mine[0].since
+        if entered:
+            for key, value in list(node.routes.items()):
+                self.put(name, key, value)  # the others have forgotten it, and may have said so
         for peer in incarnations:
-            if name in entered and peer.node != name:
+            if entered and peer.node != name:
                 node.map.exchange(peer.node, view, lambda well: purge())
 
     # Faults
@@ -186,15 +185,33 @@ class World:
 
     def put(self, name: str, key: bytes, value: bytes | None) -> int:
         node = self.nodes[name]
+        if key.startswith(b"f"):
+            node.routes.pop(key, None)
+            if value is not None:
+                node.routes[key] = value
         past = self.seen_of(node, key)
+        if key.startswith(b"f"):  # one writer: it knows what it wrote, also where others made it forget it
+            past |= {dot for dot, (written, _, _) in self.history.items() if written == key}
         counter = node.map.delete(key) if value is None else node.map.put(key, value)
         self.history[name, node.boot, counter] = (key, value, past)
         return counter
 
+    def look(self) -> None:
+        """Note which writes some node has seen now: a power loss may take a write from all, and a fold hides that."""
+        for dot, (key, _, _) in self.history.items():
+            clocks = [(node.map._half(key).clock, node.map._actors.number(*dot[:2])) for node in self.nodes.values()]
+            if not any(clock.is_folded(actor) for clock, actor in clocks):
+                if any(clock.covers(dot_of(actor, dot[2])) for clock, actor in clocks):
+                    self.alive.add(dot)
+                else:
+                    self.alive.discard(dot)
+
     def seen_of(self, node: Node, key: bytes) -> set[Dot]:
         """The dots of a key among its siblings on a node and of deletions, with all that they had seen."""
         seen = set(siblings(node.map, key))
-        seen |= {dot for dot, (k, value, _) in self.history.items() if k == key and value is None and covers(node, key, dot)}
+        seen |= {
+            dot for dot, (k, value, _) in self.history.items() if k == key and value is None and covers(node, key, dot)
+        }
         for dot in list(seen):
             seen |= self.history[dot][2]
         return seen
