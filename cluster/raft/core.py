@@ -139,7 +139,7 @@ class Raft:
             if not self._leading.tick(now_ms):
                 self._follow(self._term, None)
         elif now_ms >= self._election_at_ms:
-            if self.peer in self.configuration.voters:
+            if self._may_stand:
                 self._campaign(trial=True)
             else:
                 self.leader = None
@@ -185,7 +185,7 @@ class Raft:
             self._supersede(follower.beat(self._log, message))
         elif kind is MessageKind.SNAPSHOT:
             self._outbox.append(follower.install(self._log, message))
-        elif self.peer in self.configuration.voters:
+        elif self._may_stand:
             self._campaign(trial=False, force=True)
 
     # Elections
@@ -210,6 +210,14 @@ class Raft:
         """Whether this peer leads or has heard the leader within the shortest election timeout."""
         heard_lately = self._now_ms - self._heard_ms < self._settings.election_ms[0]
         return self._leading is not None or (self.leader is not None and heard_lately)
+
+    @property
+    def _may_stand(self) -> bool:
+        """Whether this peer votes, or did until an entry that is not known to be committed. The latter's log may be the
+        only one with that entry, so that nobody else can be elected; it then leads without a vote (thesis 4.2.2).
+        """
+        history = self._log.history
+        return self.peer in history.last.voters or self.peer in history.at(self._log.committed).voters
 
     def _campaign(self, trial: bool, force: bool = False) -> None:
         """Stand for election, or find out first whether it could be won (thesis 9.6)."""

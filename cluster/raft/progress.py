@@ -107,7 +107,7 @@ class Progress:
             if index > self.match:
                 self._enter(Pace.PROBE)
                 self.next = self.match + 1
-        elif self.pace is Pace.PROBE and self.next - 1 == index:
+        elif self.pace is Pace.PROBE and self.next - 1 == index > self.match:
             self.next = max(min(index, agree + 1), self.match + 1)
             self.waiting_since_ms = None
             self.nudged = True

@@ -116,6 +116,8 @@ class Peer:
         """Take a batch, if there is one."""
         if self.taken is None:
             self.taken = self.raft.ready()
+            if self.taken is not None and self.world.eager:
+                self.world.send(self.taken)
         return self.taken is not None
 
     def finish(self) -> Ready:
@@ -123,7 +125,8 @@ class Peer:
         ready, self.taken = self.taken, None
         assert ready is not None
         self.disk.save(ready)
-        self.world.flying += [decode_message(encode_message(message)) for message in ready.messages]
+        if not self.world.eager:
+            self.world.send(ready)
         if ready.snapshot is not None:
             self.machine.restore(ready.snapshot.data)
         for committed in ready.committed:
@@ -152,6 +155,7 @@ class World:
         self.peers: dict[str, Peer] = {}
         self.flying: list[Message] = []
         self.cut: list[tuple[str, str]] = []  # (from, to): lost
+        self.eager = False  # a mistake: messages leave before the writes of their batch
 
     @classmethod
     def of(cls, *voters: str, settings: Settings | None = None, core: type[Raft] = Raft) -> World:
@@ -166,6 +170,9 @@ class World:
 
     def __getitem__(self, name: str) -> Raft:
         return self.peers[name].raft
+
+    def send(self, ready: Ready) -> None:
+        self.flying += [decode_message(encode_message(message)) for message in ready.messages]
 
     def done(self, peer: Peer, ready: Ready) -> None:
         """For walks: a batch was done."""
