@@ -38,12 +38,13 @@ NOWHERE = RemoteMatch((), ())
 class Peer(msgspec.Struct, eq=False):
     """Another node, as its routes see it. The numbers are ids of views, as in `Incarnation.since`.
 
-    Of an incarnation up to `dead` only what lasts counts, of one up to `gone` nothing. Routes that came from such
-    incarnations stop counting at once, whatever their number; `RemoteTable.sweep` takes them away later.
+    `absent` until it is known to be in the view: then only what lasts counts. The same is so of an incarnation up to
+    `dead`; of one up to `gone` nothing counts. Routes stop counting at once, whatever their number; `RemoteTable.sweep`
+    takes those away later that never will again.
     """
 
     node: str
-    absent: bool = False
+    absent: bool = True
     dead: int = -1
     gone: int = -1
 
@@ -188,8 +189,8 @@ class RemoteTable:
             for route in _routes(self._plain.get(text)):
                 _join(targets, route)
             for shared in _shared_routes(self._shared.get(text)):
-                if not shared.dead:
-                    (away if shared.peer.absent else groups).append(_members(text, shared))
+                if members := _members(text, shared):
+                    (away if shared.peer.absent else groups).append(members)
         plain = tuple([targets[node] for node in sorted(targets)] if len(targets) > 1 else targets.values())
         if groups or away:
             return RemoteMatch(plain, tuple(sorted(groups)), tuple(sorted(away)))
@@ -210,20 +211,22 @@ def _shared_routes(held: SharedRoute | dict[tuple[str, str], SharedRoute] | None
 
 def _join(targets: dict[str, RemoteTarget], route: Route) -> None:
     """Add a route to the one target of its node."""
-    if route.dead:
-        return
     peer, live, durable = route.peer, route.live, route.durable
-    if route.since <= peer.dead:
+    if peer.absent or route.since <= peer.dead:
         live = False
+    if route.dead or not (live or durable):
+        return
     other = targets.get(peer.node)
     if other is not None:
         live, durable = live or other.live, durable or other.durable
     targets[peer.node] = RemoteTarget(peer.node, live, durable, peer.absent)
 
 
-def _members(text: str, route: SharedRoute) -> RemoteMembers:
-    """The members that a shared route stands for."""
+def _members(text: str, route: SharedRoute) -> RemoteMembers | None:
+    """The members that a shared route stands for, None if nobody is left."""
     peer, online, holding = route.peer, route.online, route.holding
-    if route.since <= peer.dead:
+    if peer.absent or route.since <= peer.dead:
         online, holding = 0, holding + route.lasting
+    if route.dead or not (online or holding):
+        return None
     return RemoteMembers(route.group, text, peer.node, online, holding)

@@ -71,8 +71,8 @@ class Routes:
     arrived (review, ambiguity 16). The filter is `#` where any may be concerned. `soon` runs a function in another
     turn.
 
-    A view changes the routes by four facts: `entered`, `drop_live` when an incarnation left, `drop` when it serves
-    again or is no member any more. Each takes the same time whatever the number of routes.
+    A view changes the routes by three facts: `entered`, `drop_live` when an incarnation left, `drop` when one serves or
+    its node is no member any more. Each takes the same time whatever the number of routes.
     """
 
     def __init__(self, node: str, soon: Callable[[Callable[[], None]], None]) -> None:
@@ -147,16 +147,28 @@ class Routes:
     def _peer(self, node: str) -> Peer:
         return self._peers.get(node) or self._peers.setdefault(node, Peer(node))
 
+    def lasting(self, key: bytes, node: str) -> bool:
+        """Whether the route at a key of the map is one of this node to sessions that last."""
+        mountpoint, writer, text = parse_route_key(key)
+        group, text = _split(key, text)
+        table = self._tables.get(mountpoint)
+        route = table.get(text, node, group) if writer == node and table is not None else None
+        return route is not None and (
+            route.durable if isinstance(route, Route) else bool(route.holding + route.lasting)
+        )
+
     # -- views
 
     def entered(self, node: str, since: int) -> None:
-        """An incarnation is in the applied view: targets on its node are not absent any more.
+        """The incarnation that entered in view `since` is in the applied view, as nobody is until this is called.
 
-        What an earlier incarnation said of sessions that last still counts until `drop`.
+        What an earlier incarnation said of sessions that last still counts until `drop`. To say it again changes
+        nothing.
         """
         peer = self._peer(node)
-        if peer.absent and since > peer.dead:
+        if since > peer.dead and (peer.absent or since - 1 > peer.dead):
             peer.absent = False
+            peer.dead = since - 1
             self._anything_changed()
 
     def drop_live(self, node: str, since: int) -> None:
@@ -165,9 +177,10 @@ class Routes:
         Its sessions that last are there when it comes back: their routes stay and their targets are `absent`.
         """
         peer = self._peer(node)
-        peer.absent = True
-        peer.dead = max(peer.dead, since)
-        self._anything_changed()
+        if since > peer.dead:
+            peer.absent = True
+            peer.dead = since
+            self._anything_changed()
 
     def drop(self, node: str, through: int) -> None:
         """Forget what incarnations of a node said that entered in a view up to `through`.
@@ -176,8 +189,9 @@ class Routes:
         is no member any more: the id of the view in which it is none.
         """
         peer = self._peer(node)
-        peer.gone = max(peer.gone, through)
-        self._anything_changed()
+        if through > peer.gone:
+            peer.gone = through
+            self._anything_changed()
 
     def _anything_changed(self) -> None:
         for mountpoint in self._tables:

@@ -74,7 +74,8 @@ class TableMachine(RuleBasedStateMachine):
         for node in NODES:
             peer = self.peers[node]
             routes = [route for (text, name), route in self.plain.items() if name == node and matches(text, topic)]
-            live = any(route.live and route.since > max(peer.dead, peer.gone) for route in routes)
+            here = [] if peer.absent else [route for route in routes if route.since > max(peer.dead, peer.gone)]
+            live = any(route.live for route in here)
             durable = any(route.durable and route.since > peer.gone for route in routes)
             if live or durable:
                 found.append(RemoteTarget(node, live, durable, peer.absent))
@@ -86,10 +87,12 @@ class TableMachine(RuleBasedStateMachine):
             peer = self.peers[node]
             if not matches(text, topic) or route.since <= peer.gone or peer.absent is not absent:
                 continue
-            if route.since > peer.dead:
-                found.append(RemoteMembers(group, text, node, route.online, route.holding))
-            elif route.holding + route.lasting:
-                found.append(RemoteMembers(group, text, node, 0, route.holding + route.lasting))
+            if route.since > peer.dead and not absent:
+                members = RemoteMembers(group, text, node, route.online, route.holding)
+            else:
+                members = RemoteMembers(group, text, node, 0, route.holding + route.lasting)
+            if members.online or members.holding:
+                found.append(members)
         return tuple(sorted(found))
 
     @invariant()
@@ -106,7 +109,7 @@ TestTable.settings = settings(max_examples=60, stateful_step_count=40, deadline=
 
 def test_flags_of_one_node_are_joined() -> None:
     """One copy goes to a node, whichever of its filters match."""
-    table, two, three = RemoteTable(), Peer("n2"), Peer("n3")
+    table, two, three = RemoteTable(), Peer("n2", False), Peer("n3", False)
     table.set("a/+", Route(three, 1, True, False))
     table.set("a/b", Route(two, 1, True, False))
     table.set("a/#", Route(two, 1, False, True))
@@ -117,14 +120,14 @@ def test_flags_of_one_node_are_joined() -> None:
 
 def test_first_level_wildcards_do_not_match_dollar_topics() -> None:
     """[MQTT-4.7.2-1] [MQTT5-4.7.2-1]"""
-    table, peer = RemoteTable(), Peer("n2")
+    table, peer = RemoteTable(), Peer("n2", False)
     table.set("#", Route(peer, 1, True, False))
     assert table.match("$SYS/x") is NOWHERE
     assert table.match("SYS/x").plain == (RemoteTarget("n2", True, False),)
 
 
 def test_many_groups_on_one_filter() -> None:
-    table, peer = RemoteTable(), Peer("n2")
+    table, peer = RemoteTable(), Peer("n2", False)
     for number in range(500):
         table.set_shared("jobs", SharedRoute(peer, 1, f"g{number:03}", 1, 0, 0))
     assert [each.group for each in table.match("jobs").groups] == [f"g{number:03}" for number in range(500)]

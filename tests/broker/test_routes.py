@@ -22,6 +22,8 @@ class Stand:
         self.later: list[Callable[[], None]] = []
         self.told: list[tuple[str, str]] = []
         self.routes = Routes("n1", self.later.append)
+        self.routes.entered("n2", 1)
+        self.routes.entered("n3", 1)
         self.routes.changed.append(lambda mountpoint, text: self.told.append((mountpoint, text)))
 
     def say(self, node: str, text: str, *value: int | bool, mountpoint: str = "") -> list[tuple[str, str]]:
@@ -119,9 +121,11 @@ def test_shared_routes() -> None:
 def test_clean_sessions_of_an_incarnation_that_left_have_ended() -> None:
     """Those that last stay, absent (review, holes 7 and 18), until the node is back and has said what there is."""
     stand = Stand()
+    stand.routes.entered("n2", 3)
     stand.say("n2", "live", 3, True, False)
     stand.say("n2", "both", 3, True, True)
     stand.say("n2", "$share/g/s", 3, 2, 1, 1)
+    stand.heard()
     stand.routes.drop_live("n2", 3)
     assert stand.heard() == [("", "#")]
     for _ in range(2):
@@ -134,6 +138,8 @@ def test_clean_sessions_of_an_incarnation_that_left_have_ended() -> None:
     assert stand.heard() == []  # the one that left
     stand.routes.entered("n2", 5)
     assert stand.heard() == [("", "#")]
+    stand.routes.entered("n2", 5)
+    assert stand.heard() == []
     assert stand.plain("both") == (RemoteTarget("n2", False, True),)
     assert stand.routes.match("", "s").groups == (RemoteMembers("g", "s", "n2", 0, 2),)
     stand.say("n2", "live", 5, True, False)
@@ -174,6 +180,22 @@ def test_late_words_of_a_former_incarnation() -> None:
     assert stand.plain("b") == ()
     stand.run()
     assert len(stand.routes) == 0
+
+
+def test_a_node_is_absent_until_a_view_says_that_it_is_there() -> None:
+    """A node that has just started hears of others that are away by way of a third."""
+    stand = Stand()
+    stand.say("n4", "a", 3, True, False)
+    stand.say("n4", "b", 3, True, True)
+    stand.say("n4", "$share/g/c", 3, 2, 0, 1)
+    stand.say("n4", "$share/h/c", 3, 2, 0, 0)
+    assert stand.routes.match("", "a") == NOWHERE
+    assert stand.plain("b") == (RemoteTarget("n4", False, True, True),)
+    assert stand.routes.match("", "c") == RemoteMatch((), (), (RemoteMembers("g", "c", "n4", 0, 1),))
+    stand.routes.entered("n4", 3)
+    assert stand.plain("a") == (RemoteTarget("n4", True, False),)
+    assert stand.plain("b") == (RemoteTarget("n4", True, True),)
+    assert [each.online for each in stand.routes.match("", "c").groups] == [2, 2]
 
 
 def test_a_new_incarnation_heard_of_before_the_old_one_left_stays() -> None:
