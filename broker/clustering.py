@@ -21,6 +21,7 @@ from ..netsplit.policy import ViewState
 from ..storage.keys import retained_prefix
 from .announcer import Announcer
 from .answers import PUBLISH
+from .cluster_watch import ClusterWatch
 from .forwarding import Forwarding
 from .front import Front
 from .message import Message
@@ -59,6 +60,7 @@ class Clustering:
         self.forwarding: Forwarding
         self.receiving: Receiving
         self.announcer: Announcer
+        self.watch: ClusterWatch
         self._entered_since = 0
         self._out_since_view = 0
         self._published_in = -1
@@ -74,6 +76,7 @@ class Clustering:
             node.name, lambda mountpoint: node.router.table(mountpoint), lambda: node.slots, member.metadata,
             node.after_turn,
         )  # fmt: skip
+        self.watch = ClusterWatch(node, member)
         self.receiving.load()
         node.router.elsewhere = self.routes.match
         self.routes.changed.append(lambda mountpoint, text: node.router.plans(mountpoint).invalidate(text))
@@ -178,6 +181,7 @@ class Clustering:
             if row.serving and (former is None or not former.serving):
                 self.routes.drop(row.node, row.since - 1)
         self._purge(after)
+        self.watch.changed()
 
     def _purge(self, view: View) -> None:
         """Routes of writers that serve again under another boot, or are no members, are nobody's any more."""
@@ -196,8 +200,10 @@ class Clustering:
             state = ViewState.MINORITY
         else:
             state = ViewState.WHOLE if member.whole else ViewState.MAJORITY
+        self._node.tick()
+        self.watch.begin()
+        self.watch.changed()
         if state is not self._node.view_state:
-            self._node.tick()
             self._node.view_state = state
 
     def replaced(self, node: str) -> None:

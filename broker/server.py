@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ..cluster.clock import ClusterClock
+from ..cluster.transport.grpc_wire import GrpcTransport
+from ..cluster.transport.wire import Transport
 from ..configs import Settings
 from ..storage.directory import DataDirectory
 from ..storage.engine import Durability, Engine
@@ -22,6 +24,8 @@ from ..storage.leveldb import LevelDBEngine, LevelDBOptions
 from ..storage.memory import VolatileMemoryEngine
 from ..storage.store import Store
 from .builtin_plugins import BuiltinPlugins
+from .cluster_settings import cluster_links
+from .cluster_shell import ClusterShell
 from .door import DoorOptions
 from .eventlog import EventLog
 from .events import Events
@@ -43,13 +47,15 @@ Log = Callable[[str, str], None]
 
 
 class Server:
-    """One node with its listeners. `start`, then `stop`; both once.
+    """One node with its listeners. `start`, then `stop`; both once. `cluster` is None without a `listener.vmq`.
+
+    `transport` leads to the other nodes in place of gRPC.
 
     `start` raises what is wrong with the data directory (`StorageError`), a listener (`ListenError`) or a plugin; then
     nothing is left running.
     """
 
-    def __init__(self, settings: Settings, log: Log) -> None:
+    def __init__(self, settings: Settings, log: Log, transport: Transport | None = None) -> None:
         self.settings = settings
         self.log = log
         self.hooks = Hooks(on_error=self._plugin_failed, spawn=self._spawn_task, within=_within)
@@ -63,6 +69,9 @@ class Server:
         self.store: Store
         self.runtime: RuntimeSettings
         self.systree: Systree
+        self.cluster: ClusterShell | None = None
+        self._transport = transport
+        self._meta: Store | None = None
         self._loop: asyncio.AbstractEventLoop
         self._directory: DataDirectory | None = None
         self._engine: Engine | None = None
@@ -83,6 +92,8 @@ class Server:
         self._loop = asyncio.get_running_loop()
         try:
             self._open()
+            if self.cluster is not None:
+                await self.cluster.start()
             assert self._plugins is not None
             self._plugins.start()
             await self.listeners.start(self.mqtt_listeners(), self.node.accept)
@@ -99,7 +110,8 @@ class Server:
         settings = self.settings
         name = str(settings["nodename"])
         self._directory = directory = DataDirectory(self.data_dir, name, lambda: str(uuid.uuid4()))
-        self._engine = self._make_engine(directory)
+        durability: Durability = "sync" if settings["message_store.durability"] == "sync" else "os"
+        self._engine = self._make_engine(directory.messages, durability)
         self.store = Store(self._engine, self._loop.call_soon, self._loop.call_later)
         floor = self.store.get(_CLOCK_KEY)
         clock = ClusterClock(_wall_ms, _mono_ms, int.from_bytes(floor, "big") if floor else 0)
@@ -117,12 +129,33 @@ class Server:
         for problem in self.runtime.problems:
             self.log("warning", problem)
         self.node = Node(name, directory.boot, self.runtime.options, self.hooks, events, ports)
+        self._open_cluster(directory)
         self.node.open()
         self.systree = Systree(self.node)
         self.systree.start()
         StatsReporter(self.node).start()
 
-    def _make_engine(self, directory: DataDirectory) -> Engine:
+    def _open_cluster(self, directory: DataDirectory) -> None:
+        links = cluster_links(self.settings)
+        if links is None:
+            return
+        self._meta = Store(self._make_engine(directory.meta, "sync"), self._loop.call_soon, self._loop.call_later)
+        self.cluster = ClusterShell(
+            self.node,
+            directory,
+            self._meta,
+            self._transport or GrpcTransport(links.tls),
+            links.listen,
+            links.host,
+            links.discover,
+            self._close_to_clients,
+            links.settings,
+        )
+
+    def _close_to_clients(self) -> None:
+        self._spawn_task(self.listeners.close(CLOSE_GRACE_S))
+
+    def _make_engine(self, folder: Path, durability: Durability) -> Engine:
         settings = self.settings
         if settings["message_store.engine"] == "memory":
             self.log("warning", "message_store.engine = memory: nothing survives the end of this process")
@@ -132,14 +165,15 @@ class Server:
             compression=bool(settings["leveldb.compression"]),
             bloom_filter_bits=10 if settings["leveldb.bloomfilter"] else 0,
         )
-        durability: Durability = "sync" if settings["message_store.durability"] == "sync" else "os"
-        return LevelDBEngine(directory.messages, self._loop.call_soon_threadsafe, durability, options)
+        return LevelDBEngine(folder, self._loop.call_soon_threadsafe, durability, options)
 
     async def stop(self) -> None:
         """Close the connections, commit everything, let go of the directory."""
         if hasattr(self, "node"):
             self.node.close()
         await self.listeners.close(CLOSE_GRACE_S)
+        if self.cluster is not None:
+            await self.cluster.stop()
         if hasattr(self, "node"):
             self.store.put(_CLOCK_KEY, self.node.clock.now_ms().to_bytes(8, "big"))
             await self._flush()
@@ -153,6 +187,8 @@ class Server:
             self.store.close()
         elif self._engine is not None:
             self._engine.close()
+        if self._meta is not None:
+            self._meta.close()
         if self._eventlog is not None:
             await self._loop.run_in_executor(None, self._eventlog.close)
         if self._directory is not None:

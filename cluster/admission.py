@@ -13,7 +13,9 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from .links.hello import Self
 from .views.commands import Name
+from .views.machine import MemberRow
 
 _T = TypeVar("_T")
 
@@ -84,3 +86,14 @@ def _decode(data: bytes, kind: type[_T]) -> _T:
         return msgspec.msgpack.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise MalformedCall(f"{kind.__name__} of {len(data)} bytes: {error}") from error
+
+
+def not_the_one(row: MemberRow, hello: Self) -> str | None:
+    """A start of the member that the log does not know yet is welcome, an earlier one is not (review, hole 1)."""
+    if row.disk != hello.disk:
+        return f"the disk of {hello.node} is another one than that of the member"
+    if hello.boot < row.boot:
+        return f"{hello.node} was started {row.boot} times, and this is start {hello.boot}: an old copy of its data"
+    if hello.boot == row.boot and hello.process != row.process:
+        return f"start {hello.boot} of {hello.node} was another process: an old copy of its data"
+    return None

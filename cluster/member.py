@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from .admission import JOIN, LEAVE, CallAnswer, encode_call
+from .admission import JOIN, LEAVE, CallAnswer, encode_call, not_the_one
 from .consensus import Consensus
+from .discovery import WHO, WhoAnswer, encode_who
 from .entering import Entering
 from .identity import Incarnation
 from .links.hello import Self as Hello
@@ -28,7 +29,7 @@ from .standing import Standing
 from .surroundings import Datagram, Identity, Ports, Resident, Settings
 from .views.commands import Boot, decode_command, encode_command
 from .views.happenings import Booted, Happening, Joined, Left, Refused, ViewChanged
-from .views.machine import MemberRow, Membership, whole
+from .views.machine import Membership, whole
 from .views.view import View
 
 CLUSTERED = b"C"
@@ -58,6 +59,7 @@ class Member:
         self._seeds: dict[str, str] = {}
         self._timer: Timer | None = None
         self.closed = False
+        self.on_left: Callable[[], None] = _nothing
         self.refused = ""
         """Why the others do not take this start of the node; it must not serve."""
         hello = Hello(me.node, me.boot, me.disk, me.process, me.cluster_id, me.address)
@@ -135,7 +137,7 @@ class Member:
     def _start_log(self, saved: Saved) -> None:
         # what is written later is never safe before this is
         self.ports.meta.put(CLUSTERED, msgspec.msgpack.encode(self._seeds))
-        self._stable.begin(saved, lambda: None)
+        self._stable.begin(saved, _nothing)
         self._begin()
 
     @property
@@ -244,6 +246,7 @@ class Member:
         """This node is a member no longer: it stays out, until its data directory is a new one."""
         self.refused = "this node has left the cluster"
         self.ports.log("warning", f"{self.me.node} has left the cluster")
+        self.on_left()
 
     def _set_peers(self) -> None:
         me = self.me.node
@@ -341,7 +344,7 @@ class Member:
         row = members.get(hello.node)
         if row is None:
             return f"{hello.node} is not a member of this cluster"
-        return _not_the_one(row, hello)
+        return not_the_one(row, hello)
 
     def watermark(self, node: str, disk: str, boot: int, lane: int) -> int:
         """Where a peer's lane goes on."""
@@ -385,16 +388,12 @@ class Member:
             self.office.join(request, reply)
         elif method == LEAVE:
             self.office.leave(request, reply)
+        elif method == WHO:
+            cluster_id = self.me.cluster_id if self.clustered else ""
+            reply(encode_who(WhoAnswer(self.me.node, cluster_id, self.clustered and self.leased())))
         else:
             reply(encode_call(CallAnswer(f"{self.me.node} does not know the call {method}")))
 
 
-def _not_the_one(row: MemberRow, hello: Hello) -> str | None:
-    """A start of the member that the log does not know yet is welcome, an earlier one is not (review, hole 1)."""
-    if row.disk != hello.disk:
-        return f"the disk of {hello.node} is another one than that of the member"
-    if hello.boot < row.boot:
-        return f"{hello.node} was started {row.boot} times, and this is start {hello.boot}: an old copy of its data"
-    if hello.boot == row.boot and hello.process != row.process:
-        return f"start {hello.boot} of {hello.node} was another process: an old copy of its data"
-    return None
+def _nothing() -> None:
+    """Nobody wants to know."""

@@ -56,7 +56,8 @@ class DataDirectory:
                     f"start it under that name, or give this node a directory of its own"
                 )
             self._check_databases()
-            self._write(replace(marker, boot=marker.boot + 1))
+            self._boot = marker.boot + 1
+            self._write(replace(marker, boot=self._boot))
         except BaseException:
             self._lock.close()
             raise
@@ -64,7 +65,7 @@ class DataDirectory:
     @property
     def boot(self) -> int:
         """The number of this start, from 1; already durable."""
-        return self._marker.boot
+        return self._boot
 
     @property
     def cluster_id(self) -> str:
@@ -94,6 +95,10 @@ class DataDirectory:
     def adopt_cluster(self, cluster_id: str) -> None:
         """The node has joined a cluster: its data belongs to that one from now on. Durable on return."""
         self._write(replace(self._marker, cluster_id=cluster_id))
+
+    def raise_boot(self, boot: int) -> None:
+        """The next start has a number above this one, which an earlier disk of this node had. Durable on return."""
+        self._write(replace(self._marker, boot=max(boot, self._marker.boot)))
 
     def close(self) -> None:
         """Give the lock back; again is no error."""
