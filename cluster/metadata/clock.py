@@ -127,7 +127,7 @@ class Clock:
         return id(self)
 
     def foldable(self, others: Iterable[Clock]) -> list[tuple[str, int]]:
-        """The (node, boot) that may be folded now, in the order of boots, given the last known clock of every member."""
+        """The (node, boot) that may be folded now, oldest boots first, given the last known clock of every member."""
         others = list(others)
         nodes: dict[str, list[tuple[int, int]]] = {}
         for actor in self.seen:
@@ -142,7 +142,7 @@ class Clock:
         return found
 
     def _agrees(self, node: str, boot: int, actor: int, asking: Clock) -> bool:
-        """Whether this clock, of a member, allows to fold a boot: it knows a later one, and has seen the same so far."""
+        """Whether this clock, of a member, allows to fold a boot: it knows a later one and has seen the same so far."""
         if self.folded.get(node, 0) >= boot:
             return True
         mine = [(self.actors.names[number][1], number) for number in self.seen if self.actors.names[number][0] == node]

@@ -28,7 +28,10 @@ class Incoming:
             theirs = self._theirs(replica, item, numbers)
             if replica.merge(item.key, theirs, context):
                 touched.append(item.key)
-            replica.mark(item.key, [dot for dot in theirs[::2] if dot & COUNTER > floors.get(dot >> SHIFT, 0)])
+            marks = theirs[::2]
+            if floors:
+                marks = tuple(dot for dot in marks if dot & COUNTER > floors.get(dot >> SHIFT, 0))
+            replica.mark(item.key, marks)
         if part.buckets is not None:
             touched += self._sweep(replica, part, context)
             for number, floor in floors.items():

@@ -79,7 +79,10 @@ class Replica:
         if mine == theirs:
             return False
         seen = _Seen(self.clock, self.ahead, key) if len(self.ahead) else self.clock
-        merged = dvv.sync(mine, seen, theirs, context)
+        if not mine and len(theirs) == 2:  # the ordinary case, in a fifth of the time
+            merged = mine if seen.covers(theirs[0]) else theirs
+        else:
+            merged = dvv.sync(mine, seen, theirs, context)
         if merged == mine:
             return False
         self._set(key, mine, merged)
@@ -87,11 +90,11 @@ class Replica:
 
     def mark(self, key: bytes, dots: Iterable[int]) -> None:
         """The dots of a peer's copy have been seen here; those that are still siblings can be passed on."""
-        mine = self.siblings(key)[::2]
+        clock = self.clock
         for dot in dots:
-            actor = dot >> SHIFT
-            if self.clock.add(actor, (dot & COUNTER) - 1, dot & COUNTER) or (dot in mine and actor in self.clock.seen):
-                self.log.add(actor, dot & COUNTER, key)
+            actor, counter = dot >> SHIFT, dot & COUNTER
+            if clock.add(actor, counter - 1, counter) or (actor in clock.seen and dot in self.siblings(key)[::2]):
+                self.log.add(actor, counter, key)
 
     def restore(self, key: bytes, siblings: Siblings) -> None:
         """Put back what the disk has, without asking anybody."""
@@ -135,26 +138,26 @@ class Replica:
 
     def _count(self, key: bytes, before: Siblings, after: Siblings) -> None:
         held = self.held
-        live = dead = size = 0
-        for dot, value in dvv.pairs(after):
-            held[dot >> SHIFT] = held.get(dot >> SHIFT, 0) + 1
+        live = size = 0
+        # By position and not by `pairs`: most keys have one sibling or none, and this runs for every change.
+        for position in range(0, len(after), 2):
+            actor, value = after[position] >> SHIFT, after[position + 1]
+            held[actor] = held.get(actor, 0) + 1
             if value is None:
-                dead += 1
+                self.tombstones += 1
             else:
                 live += 1
                 size += len(value)
         was = 0
-        for dot, value in dvv.pairs(before):
-            left = held[dot >> SHIFT] - 1
-            if left:
-                held[dot >> SHIFT] = left
-            else:
-                del held[dot >> SHIFT]
+        for position in range(0, len(before), 2):
+            actor, value = before[position] >> SHIFT, before[position + 1]
+            held[actor] -= 1
+            if not held[actor]:
+                del held[actor]
             if value is None:
-                dead -= 1
+                self.tombstones -= 1
             else:
                 was += 1
                 size -= len(value)
         self.keys += (live > 0) - (was > 0)
-        self.tombstones += dead
-        self.bytes += size + (len(key) if after and not before else -len(key) if before and not after else 0)
+        self.bytes += size + (bool(after) - bool(before)) * len(key)

@@ -11,6 +11,7 @@ from ...storage.store import Store
 from .actors import SHIFT, Actors
 from .clock import Clock
 from .durable import Durable
+from .dvv import Siblings, pairs
 from .known import Known
 from .messages import Part, PartWriter
 from .replica import Replica
@@ -101,18 +102,25 @@ class Upkeep:
 
     # Keys of writers that are gone
 
-    def purge(self, gone: Callable[[str, int], bool], space: bytes, replica: Replica) -> int:
+    def purge(
+        self, gone: Callable[[str, int], bool], space: bytes, replica: Replica, spare: Callable[[bytes], bool] | None
+    ) -> int:
         """Forget the siblings of a space that were made by actors that are gone; how many there are, at most."""
         held = replica.held
         actors = {actor for actor in held if gone(*self._actors.names[actor])} - self._purging
         count = sum(held[actor] for actor in actors)
         if actors:
             self._purging |= actors
-            self._purge_step(replica, replica.walk(), actors, space)
+            self._purge_step(replica, replica.walk(), actors, space, spare)
         return count
 
     def _purge_step(
-        self, replica: Replica, walk: Iterator[tuple[bytes, tuple[object, ...]]], actors: set[int], space: bytes
+        self,
+        replica: Replica,
+        walk: Iterator[tuple[bytes, Siblings]],
+        actors: set[int],
+        space: bytes,
+        spare: Callable[[bytes], bool] | None,
     ) -> None:
         for _ in range(STEP):
             key, siblings = next(walk, (b"", ()))
@@ -121,8 +129,8 @@ class Upkeep:
                 self._settle()
                 return
             if key.startswith(space):
-                for dot in siblings[::2]:
-                    if isinstance(dot, int) and dot >> SHIFT in actors:
+                for dot, value in pairs(siblings):
+                    if dot >> SHIFT in actors and not (spare and value is not None and spare(value)):
                         replica.forget(key, dot)
         self._settle()
-        self._soon(lambda: self._purge_step(replica, walk, actors, space))
+        self._soon(lambda: self._purge_step(replica, walk, actors, space, spare))

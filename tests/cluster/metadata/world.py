@@ -52,8 +52,17 @@ class Node:
     def soon(self, function: Callable[[], None]) -> None:
         self.world.loop.call_soon(lambda: function() if self.alive else None)
 
+    def purge(self) -> None:
+        """Forget the routes of incarnations that are not in the view, except those of later views."""
+        self.map.purge(
+            lambda name, boot: self.view > 0 and boot < self.present.get(name, 1 << 30),
+            b"f",
+            lambda value: int(value.partition(b":")[0]) > self.view,
+        )
+
     def tick(self) -> None:
         if self.alive:
+            self.purge()
             self.map.tick(self.world.loop.now_s * 1000)
             self.world.loop.call_later(0.25, self.tick)
 
@@ -142,15 +151,14 @@ class World:
         node.view = view
         node.map.set_peers(each for each in incarnations if each.node != name)
         node.present = {each.node: each.boot for each in incarnations}
-        purge = partial(node.map.purge, lambda n, boot: boot < node.present.get(n, 1 << 30), b"f")
-        purge()
+        node.purge()
         entered, node.entered = node.entered != mine[0].since, mine[0].since
         if entered:
             for key, value in list(node.routes.items()):
-                self.put(name, key, value)  # the others have forgotten it, and may have said so
+                self.put(name, key, value.partition(b":")[2])  # the others have forgotten it, and may have said so
         for peer in incarnations:
             if entered and peer.node != name:
-                node.map.exchange(peer.node, view, lambda well: purge())
+                node.map.exchange(peer.node, view, lambda well: node.purge())
 
     # Faults
 
@@ -188,7 +196,7 @@ class World:
         if key.startswith(b"f"):
             node.routes.pop(key, None)
             if value is not None:
-                node.routes[key] = value
+                value = node.routes[key] = b"%d:%s" % (node.entered, value)
         past = self.seen_of(node, key)
         if key.startswith(b"f"):  # one writer: it knows what it wrote, also where others made it forget it
             past |= {dot for dot, (written, _, _) in self.history.items() if written == key}
