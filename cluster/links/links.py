@@ -3,6 +3,9 @@
 What is sent on a lane arrives once and in order at one process of the peer, or is voided; what is sent as a datagram
 arrives or not. Everything of one loop turn for one peer is one frame; while that is being written, what comes forms the
 next. All of it runs on the thread of one loop, so that a loop that is stuck falls silent.
+
+Measured over gRPC between two processes on two busy cores, payloads of 100 bytes, two batches in flight, each
+acknowledged: in batches of 1 3,000/s, of 10 20,000/s, of 64 85,000/s, of 512 125,000 to 200,000/s.
 """
 
 from __future__ import annotations
@@ -55,14 +58,14 @@ class Links:
                 self._outgoing(node).point_to(address)
 
     def forget(self, node: str) -> None:
-        """This node is no member any more: both streams end, nothing is kept for it. Numbers go on if it returns."""
+        """What this node was is no more: both streams end and all that waits for it is void.
+
+        If `set_peers` still names it, it is dialled again. Numbers go on where they were.
+        """
         if node in self._out:
-            link = self._out[node]
-            link.point_to(None)
-            for lane in Lane:
-                link.void(lane, None)
+            self._out[node].forget()
         if node in self._in:
-            self._in[node].stop("not a member any more")
+            self._in[node].stop("forgotten")
 
     def close(self) -> None:
         """End all streams, dial and say nothing any more."""

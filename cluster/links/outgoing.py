@@ -79,6 +79,14 @@ class Outgoing:
         elif dialing is not None:
             dialing.cancel()
 
+    def forget(self) -> None:
+        """As `Links.forget`."""
+        self.stop("forgotten")
+        for lane in self.lanes:
+            self.void(lane, None)
+        if self.address is not None:
+            self._dial_later()
+
     def datagram(self, kind: int, data: bytes) -> bool:
         """As `Links.datagram`."""
         size = len(data) + ITEM_BYTES

@@ -2,8 +2,8 @@
 
 One bidirectional method `/strogoff.Peer/Stream`, whose first message each way is hello and welcome, and one unary
 method `/strogoff.Peer/Call`, whose request is the MessagePack pair [method, request]. A refusal is a status with the
-reason as its details. Measured between two processes on one core each: about 7,000 frames/s each way, whatever is in
-them, so what matters is how much is put into one frame.
+reason as its details. Measured between two processes on two busy cores: 2,000 to 3,800 frames/s one way, whether they
+hold 100 bytes or 10 kB, and 1,900 of 256 kB; so what matters is how much is put into one frame.
 """
 
 from __future__ import annotations

@@ -310,7 +310,7 @@ def test_forget() -> None:
     a, b = world.pair()
     a.links.send("b", Lane.PUBLISH, b"1")
     world.loop.run_for(0.1)
-    a.links.forget("b")
+    a.links.set_peers({})
     b.links.set_peers({})
     a.links.send("b", Lane.PUBLISH, b"2")
     a.links.forget("b")
@@ -320,6 +320,17 @@ def test_forget() -> None:
     assert a.links.send("b", Lane.PUBLISH, b"3") == 3
     world.loop.run_for(1)
     assert b.items(Lane.PUBLISH) == [b"1", b"3"]
+
+
+def test_forget_a_peer_that_stays_one() -> None:
+    """A node that came back empty: what waited for what it was is void, and the link opens again."""
+    world = World()
+    a, b = world.pair()
+    a.links.send("b", Lane.PUBLISH, b"void")
+    a.links.forget("b")
+    assert not a.links.up("b")
+    world.loop.run_for(0.5)
+    assert a.links.up("b") and b.links.up("a") and b.items(Lane.PUBLISH) == []
 
 
 def test_close() -> None:

@@ -37,12 +37,17 @@ class Walk:
 
     def _start(self, name: str, boot: int, disk: Disk) -> Node:
         node = self.world.node(name, boot, disk, self.rng.choice([None, 0.02, 0.3]))
-        node.on_deliver = lambda *_: self._maybe_refuse()
-        return node
+        last: dict[tuple[int, int], int] = {}
 
-    def _maybe_refuse(self) -> None:
-        if self.rng.random() < 0.02:
-            raise Refuse("not now")
+        def seen(sender: str, lane: int, _seq: int, payload: bytes) -> None:
+            if self.rng.random() < 0.02:
+                raise Refuse("not now")
+            key = (node.links.boot_of(sender), lane)
+            assert int(payload) > last.get(key, 0), f"{lane} out of order or twice in one process"
+            last[key] = int(payload)
+
+        node.on_deliver = seen
+        return node
 
     def run(self, steps: int = 60) -> None:
         """Faults, then a healed network and time to finish; then the promises."""
