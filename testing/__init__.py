@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from .client import Client
     from .client_errors import ConnectionLost, MqttClosed, MqttError, MqttRefused
     from .client_session import Message
-    from .cluster import Cluster, NotSettled
+    from .cluster import Cluster
     from .faults import Drop, FaultError
     from .node import LeakError, NodeHandle
     from .process import BrokerProcess
+    from .running import NotSettled
     from .sync import SyncClient, SyncCluster
 
 __all__ = [
@@ -59,7 +60,7 @@ _PLACES = {
     "MqttError": ".client_errors",
     "MqttRefused": ".client_errors",
     "NodeHandle": ".node",
-    "NotSettled": ".cluster",
+    "NotSettled": ".running",
     "SubscribeOptions": "..mqtt.packets",
     "SyncClient": ".sync",
     "SyncCluster": ".sync",

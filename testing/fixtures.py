@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from .bridged import BridgedClient
-from .cluster import Cluster, Conf, Engine, Links
+from .cluster import Cluster
+from .running import Conf, Engine, Links, RunningCluster
 from .sync import SyncClient, SyncCluster
 
 OPERATIONS = ("register", "publish", "subscribe", "unsubscribe")
@@ -27,7 +28,7 @@ class _Traces:
 
     directory: Path
     first_seed: int
-    clusters: list[Cluster]
+    clusters: list[RunningCluster]
 
 
 _TRACES = pytest.StashKey[_Traces]()
@@ -95,7 +96,7 @@ class ClusterFactory:
             seed = self._traces.first_seed + len(self._traces.clusters)
         return Prepared(self, (count, merged, used, links, seed, directory))
 
-    def opened(self, cluster: Cluster, sync: SyncCluster | None = None) -> None:
+    def opened(self, cluster: RunningCluster, sync: SyncCluster | None = None) -> None:
         """A cluster is about to run: a failure tells of it, and the fixture's end closes it."""
         self._traces.clusters.append(cluster)
         if sync is not None:

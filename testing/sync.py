@@ -15,10 +15,10 @@ from ..mqtt.packets import Connack, Disconnect, SubscribeOptions
 from .audit import Audit
 from .client import TIMEOUT_S, Client
 from .client_session import Message
-from .cluster import SETTLE_S, Cluster, Conf, Engine, Links
 from .faults import Direction, Drop, Then
 from .loop_thread import LoopThread
 from .node import NodeHandle
+from .running import SETTLE_S, Conf, Engine, Links, RunningCluster
 
 _T = TypeVar("_T")
 Filters = str | SubscribeOptions | Iterable[str | SubscribeOptions]
@@ -36,7 +36,7 @@ class SyncCluster:
         seed: int | None = None,
         directory: Path | str | None = None,
     ) -> None:
-        self.cluster = Cluster(nodes, conf, engine, links, seed, directory)
+        self.cluster = RunningCluster(nodes, conf, engine, links, seed, directory)
         """The cluster itself; its methods belong to another thread."""
         self.seed = self.cluster.seed
         self._thread: LoopThread | None = None

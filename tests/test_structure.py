@@ -34,7 +34,7 @@ SHELLS = {
     "mqtt": set(),
     "sim": {"commands"},
     "testing": {"activity", "bridged", "capture", "client", "cluster", "faults", "fixtures", "hosting", "loop_thread"}
-    | {"node", "plugin", "process", "sync", "trace"},
+    | {"node", "plugin", "process", "running", "sync", "trace"},
     "broker": {
         "builtin_plugins",
         "connection",

@@ -1,0 +1,310 @@
+"""A cluster inside the process of a test: real brokers on free ports of 127.0.0.1, faults by name, and an audit.
+
+async with Cluster() as c:
+    reader = await c.client("reader", clean_start=False)
+    await reader.subscribe("t/#", qos=1)
+    await c.kill(0)
+    await c.start(0)
+    await reader.reconnect()
+    assert c.audit().verdict == "valid"
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import tempfile
+from collections import deque
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from ..broker.events import Row
+from .activity import Activity
+from .audit import Audit, audit
+from .client import Client
+from .disk import MemoryDisk
+from .faults import Direction, Drop, FaultError, Then
+from .node import LeakError, NodeHandle
+from .trace import write_log
+
+MOST_NODES = 7
+ROWS_KEPT = 1_000_000
+"""Rows of the event log kept in memory; beyond that the oldest go, and an audit says `unknown`."""
+CALM_TURNS = 5
+"""Turns of the loop without anything going on after which a cluster is at rest: what a client in this loop has just
+been sent, it has read two turns later."""
+SETTLE_S = 10.0
+
+Engine = Literal["memory", "leveldb"]
+Links = Literal["memory", "grpc"]
+Conf = Mapping[str, str | int | bool]
+
+_DEFAULTS = {"allow_anonymous": "on", "systree_enabled": "off"}
+_OURS = {"eventlog.level": "off"}
+"""The log is kept in memory, whatever the configuration says."""
+
+
+class NotSettled(TimeoutError):
+    """The cluster did not come to rest in time; `pending` says what waits."""
+
+    def __init__(self, timeout: float, pending: list[str]) -> None:
+        waits = "; ".join(pending) or "there is no end of traffic"
+        super().__init__(f"not settled within {timeout:g} s: {waits}")
+        self.pending = pending
+
+
+class RunningCluster:
+    """`nodes` brokers (1 in this version) in the running loop; an asynchronous context manager.
+
+    `conf` has keys of vernemq.conf; anonymous clients are allowed and `$SYS` is off unless it says otherwise. `engine`:
+    `memory` is a disk in memory that outlives a kill, `leveldb` is the real one. `links` is how nodes talk to each
+    other. `seed` drives every random choice of the brokers; None takes a new one. `directory` keeps the nodes' data
+    directories; None makes one and removes it at the end.
+    """
+
+    def __init__(
+        self,
+        nodes: int = 1,
+        conf: Conf | None = None,
+        engine: Engine = "memory",
+        links: Links = "memory",
+        seed: int | None = None,
+        directory: Path | str | None = None,
+    ) -> None:
+        if not 1 <= nodes <= MOST_NODES:
+            raise ValueError(f"nodes = {nodes}: a cluster under test has 1 to {MOST_NODES}")
+        if engine not in ("memory", "leveldb"):
+            raise ValueError(f"engine = {engine!r}: 'memory' or 'leveldb'")
+        if links not in ("memory", "grpc"):
+            raise ValueError(f"links = {links!r}: 'memory' or 'grpc'")
+        self.nodes: list[NodeHandle] = []
+        self.seed = seed if seed is not None else int.from_bytes(os.urandom(4), "big")
+        self.engine = engine
+        self.links = links
+        self.faults: list[str] = []
+        """What was done to it, in order, in words."""
+        self._count = nodes
+        self._conf = {**_DEFAULTS, **{key: _text(value) for key, value in (conf or {}).items()}, **_OURS}
+        self._directory = Path(directory) if directory is not None else None
+        self._temporary: Path | None = None
+        self._rows: deque[Row] = deque(maxlen=ROWS_KEPT)
+        self._clients: list[Client] = []
+        self._activity: Activity
+
+    # -- life
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Start all nodes, and join them to a cluster. Raises what a node's start raises; then nothing is left."""
+        self._activity = Activity()
+        if self._directory is None:
+            self._temporary = _temporary_directory(self.engine)
+        folder = self._directory or self._temporary
+        assert folder is not None
+        try:
+            for number in range(self._count):
+                name = f"node{number}@127.0.0.1"
+                conf = {"nodename": name, **self._conf}
+                disk = MemoryDisk() if self.engine == "memory" else None
+                place = folder / f"node{number}"
+                handle = NodeHandle(number, conf, place, disk, self.seed, self._activity, self._rows)
+                self.nodes.append(handle)
+                await handle.start()
+            await join(self.nodes)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Close the clients, stop the nodes that run, remove what was temporary. Raises `LeakError`."""
+        leaks = []
+        for client in self._clients:
+            client.abort()
+        for handle in self.nodes:
+            if handle.up:
+                try:
+                    await handle.stop()
+                except LeakError as error:
+                    leaks.append(str(error))
+            handle.release()
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+        if leaks:
+            raise LeakError("; ".join(leaks))
+
+    # -- looking
+
+    def __getitem__(self, number: int) -> NodeHandle:
+        return self.node(number)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def node(self, number: int = 0) -> NodeHandle:
+        """A node by its number, from 0. Raises `FaultError` if there is none of that number."""
+        if not 0 <= number < len(self.nodes):
+            raise FaultError(f"there is no node {number}: this cluster has nodes 0 to {len(self.nodes) - 1}")
+        return self.nodes[number]
+
+    @property
+    def rows(self) -> list[Row]:
+        """The event log so far, all nodes, as `analytics/schema.py` defines it, at level `message`."""
+        return list(self._rows)
+
+    def audit(self) -> Audit:
+        """Judge the event log so far: what was lost, duplicated, reordered, forgotten."""
+        return audit(self._rows)
+
+    def write_log(self, directory: Path) -> Path:
+        """Write the event log as JSON lines in the layout that `strogoff analytics` reads; gives the directory back."""
+        return write_log(self._rows, directory)
+
+    async def settled(self, timeout: float = SETTLE_S, clients: Iterable[str] | None = None) -> None:
+        """Wait until nothing is on its way: all is committed and acknowledged, queues of connected clients are empty.
+
+        With `clients` only what concerns these client ids counts, and what concerns none. Raises `NotSettled` after
+        `timeout` seconds. A node that is paused or down is not waited for.
+        """
+        wanted = None if clients is None else set(clients)
+        calm, seen = 0, -1
+        try:
+            async with asyncio.timeout(timeout):
+                while calm < CALM_TURNS:
+                    if self._pending(wanted):
+                        calm = 0
+                        await self._activity.more()
+                    elif seen != self._activity.count:
+                        calm, seen = 0, self._activity.count
+                        await asyncio.sleep(0)
+                    else:
+                        calm += 1
+                        await asyncio.sleep(0)
+        except TimeoutError:
+            raise NotSettled(timeout, self._pending(wanted)) from None
+
+    def _pending(self, wanted: set[str] | None) -> list[str]:
+        found = [line for handle in self.nodes for line in handle.pending()]
+        if wanted is None:
+            return found
+        return [line for line in found if line.startswith("node ") or line.split(":")[0] in wanted]
+
+    # -- clients
+
+    async def client(self, name: str, node: int = 0, **options: Any) -> Client:
+        """A connected client; `options` are those of `Client`. It is closed with the cluster."""
+        client = Client(name, **options)
+        client.address_of = lambda number: (self.node(number).host, self.node(number).port)
+        client.on_data = self._activity.poke
+        self._clients.append(client)
+        await client.connect(node=node)
+        return client
+
+    # -- faults
+
+    async def kill(self, node: int) -> None:
+        """As kill -9: nothing is flushed, nobody is told. With both engines what was committed survives."""
+        handle = self.node(node)
+        self._note("kill", handle)
+        await handle.kill()
+
+    async def stop(self, node: int) -> None:
+        """Stop in order, as SIGTERM does."""
+        handle = self.node(node)
+        self._note("stop", handle)
+        await handle.stop()
+
+    async def start(self, node: int) -> None:
+        """Start a node that is down, on its disk and its port."""
+        handle = self.node(node)
+        self._note("start", handle)
+        await handle.start()
+
+    async def restart(self, node: int) -> None:
+        """Stop in order, then start."""
+        await self.stop(node)
+        await self.start(node)
+
+    async def pause(self, node: int) -> None:
+        """As SIGSTOP: connections stay, nothing is read, answered or timed until `resume`."""
+        handle = self.node(node)
+        self._note("pause", handle)
+        handle.pause()
+
+    async def resume(self, node: int) -> None:
+        """As SIGCONT."""
+        handle = self.node(node)
+        self._note("resume", handle)
+        handle.resume()
+
+    def drop(
+        self,
+        packet: str,
+        node: int = 0,
+        nth: int = 1,
+        direction: Direction = "out",
+        client: str | None = None,
+        then: Then = "go on",
+    ) -> Drop:
+        """Swallow the `nth` packet of a kind from now on: `drop("PUBACK", nth=3, direction="out", then="cut")`.
+
+        `direction` is `out` (broker to client) or `in`; `client` counts only those of one client id; `then = "cut"`
+        resets the connection too, as a cable that breaks under the packet. `await drop.happened()` waits for it.
+        """
+        fault = Drop(packet, nth, direction, client, then)
+        handle = self.node(node)
+        handle.drops.append(fault)
+        self.faults.append(f"node {node}: {fault}")
+        if handle.up:
+            handle.node.event("fault.loss", nodes=[handle.name], detail=str(fault))
+        return fault
+
+    async def partition(self, *sides: Iterable[int]) -> None:
+        """Cut the links between groups of nodes, as in `partition({0}, {1, 2})`."""
+        raise self._no_links("partition")
+
+    async def one_way(self, source: int, target: int) -> None:
+        """`target` hears nothing of `source` any more; the other way works."""
+        raise self._no_links("one_way")
+
+    async def heal(self) -> None:
+        """Mend all links."""
+        raise self._no_links("heal")
+
+    def _no_links(self, what: str) -> FaultError:
+        return FaultError(f"{what} needs links between nodes, and this cluster has one node")
+
+    def _note(self, what: str, handle: NodeHandle) -> None:
+        self.faults.append(f"{what} node {handle.number}")
+
+
+async def join(nodes: list[NodeHandle]) -> None:
+    """Make a cluster of nodes that have just started. A single node is one already."""
+    if len(nodes) > 1:
+        raise FaultError(f"{len(nodes)} nodes cannot be joined: in this version a cluster under test has one node")
+
+
+def _text(value: str | int | bool) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+def _temporary_directory(engine: Engine) -> Path:
+    """A data directory has a few small files even with its database in memory: in memory, too, where that exists."""
+    memory = Path("/dev/shm")
+    with contextlib.suppress(OSError):
+        if engine == "memory" and memory.is_dir():
+            return Path(tempfile.mkdtemp(prefix="strogoff-", dir=memory))
+    return Path(tempfile.mkdtemp(prefix="strogoff-"))

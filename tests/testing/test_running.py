@@ -1,0 +1,232 @@
+"""A cluster of one: what survives a kill, what a pause does, what rest means, and what cannot be asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from strogoff.configs import ConfigError
+from strogoff.testing.cluster import Cluster
+from strogoff.testing.faults import FaultError
+from strogoff.testing.running import Engine, NotSettled
+from strogoff.testing.trace import write_log
+
+from .runner import run
+
+
+@pytest.mark.parametrize("engine", ["memory", "leveldb"])
+def test_what_was_acknowledged_survives_a_kill(engine: Engine) -> None:
+    """Sessions, subscriptions and messages; the port stays; the audit finds nothing."""
+
+    async def test() -> None:
+        async with Cluster(engine=engine) as c:
+            port = c[0].port
+            rx = await c.client("rx", clean_start=False)
+            await rx.subscribe("t/#", qos=2)
+            await rx.disconnect()
+            tx = await c.client("tx")
+            for qos in (1, 2):
+                await tx.publish("t/x", f"q{qos}", qos=qos)
+            await c.kill(0)
+            assert not c[0].up and await tx.closed() is None
+            with pytest.raises(ConnectionError):
+                await tx.reconnect()
+            await c.start(0)
+            assert c[0].up and c[0].port == port
+            assert (await rx.reconnect()).session_present
+            assert [(await rx.message()).text for _ in range(2)] == ["q1", "q2"]
+            await c.settled()
+            assert c.audit().problems() == [] and c.audit().delivered == 2
+            assert c.faults == ["kill node 0", "start node 0"]
+
+    run(test())
+
+
+def test_a_kill_tells_nobody() -> None:
+    """No will fires at the kill; it fires after the start, when its client does not come back."""
+
+    async def test() -> None:
+        from strogoff.mqtt.packets import Will
+
+        async with Cluster() as c:
+            await c.client("mortal", will=Will("will", b"gone", 1))
+            rx = await c.client("rx", clean_start=False)
+            await rx.subscribe("will", qos=1)
+            await c.kill(0)
+            assert [row["type"] for row in c.rows][-1] == "fault.kill"
+            assert not [row for row in c.rows if row["type"] in ("will.fire", "node.stop", "conn.close")]
+            await c.start(0)
+            await rx.reconnect()
+            assert (await rx.message()).text == "gone"
+            await c.settled()
+            assert c.audit().verdict == "valid"
+
+    run(test())
+
+
+def test_stop_and_restart() -> None:
+    """Clients are told, and a restart remembers."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            rx = await c.client("rx", clean_start=False)
+            await rx.subscribe("t", qos=1)
+            await c.restart(0)
+            farewell = await rx.closed()
+            assert farewell is not None and farewell.reason == 0x8B
+            assert (await rx.reconnect()).session_present
+            assert c.audit().verdict == "valid"
+
+    run(test())
+
+
+def test_a_paused_node_does_nothing() -> None:
+    """It takes no bytes and no connections, keeps what it has, and goes on with all of it."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            rx = await c.client("rx")
+            await rx.subscribe("t", qos=1)
+            await c.pause(0)
+            waiting = [asyncio.create_task(rx.publish("t", str(number), qos=1)) for number in range(3)]
+            newcomer = asyncio.create_task(c.client("newcomer"))
+            await c.settled()
+            assert c[0].paused and not any(task.done() for task in (*waiting, newcomer))
+            await c.resume(0)
+            assert await asyncio.gather(*waiting) == [0, 0, 0]
+            assert (await newcomer).connected
+            assert [(await rx.message()).text for _ in range(3)] == ["0", "1", "2"]
+            await c.settled()
+            assert c.audit().verdict == "valid"
+
+    run(test())
+
+
+def test_the_third_acknowledgement_is_dropped() -> None:
+    """An exact step: the broker has sent it, the publisher never gets it, the connection lives."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            tx = await c.client("tx")
+            drop = c.drop("PUBACK", nth=3)
+            for _ in range(2):
+                await tx.publish("t", "x", qos=1)
+            assert not drop.dropped
+            with pytest.raises(TimeoutError):
+                await tx.publish("t", "x", qos=1, timeout=0.02)
+            await drop.happened()
+            assert tx.connected and await tx.publish("t", "x", qos=1) == 16
+
+    run(test())
+
+
+def test_rest_is_when_nothing_waits() -> None:
+    """Otherwise the error says what does, and for whom."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            rx = await c.client("rx", auto_ack=False)
+            await rx.subscribe("t", qos=1)
+            tx = await c.client("tx")
+            await tx.publish("t", "x", qos=1)
+            with pytest.raises(NotSettled, match="rx: 0 messages wait, 1 are not acknowledged") as caught:
+                await c.settled(timeout=0.02)
+            assert len(caught.value.pending) == 1
+            await c.settled(clients=["tx"])
+            rx.ack(await rx.message())
+            await c.settled()
+
+    run(test())
+
+
+def test_the_same_seed_makes_the_same_choices() -> None:
+    """Members of a shared subscription are chosen by chance."""
+    chosen: list[list[int]] = []
+
+    async def once(seed: int) -> None:
+        async with Cluster(seed=seed, conf={"shared_subscription_policy": "random"}) as c:
+            members = [await c.client(f"m{number}") for number in range(3)]
+            for member in members:
+                await member.subscribe("$share/g/t", qos=1)
+            tx = await c.client("tx")
+            for _ in range(20):
+                await tx.publish("t", "x", qos=1)
+            await c.settled()
+            chosen.append([len(member.take()) for member in members])
+
+    for seed in (11, 11):
+        run(once(seed))
+    assert chosen[0] == chosen[1] and sum(chosen[0]) == 20
+    assert Cluster(seed=11).seed == 11 and 0 <= Cluster().seed < 1 << 32
+
+
+def test_two_clusters_at_once(tmp_path: Path) -> None:
+    """Nothing is shared; a given directory stays."""
+
+    async def test() -> None:
+        async with Cluster(directory=tmp_path / "a", engine="leveldb") as one, Cluster() as two:
+            rx, other = await one.client("rx"), await two.client("rx")
+            await other.subscribe("#")
+            await rx.publish("t", "x", qos=1)
+            await two.settled()
+            assert other.take() == [] and rx.connected
+            assert one[0].url == f"mqtt://127.0.0.1:{one[0].port}" != two[0].url
+
+    before = set(threading.enumerate())
+    run(test())
+    assert {thread for thread in set(threading.enumerate()) - before if "asyncio" not in thread.name} == set()
+    assert (tmp_path / "a" / "node0" / "strogoff.json").exists()
+
+
+def test_what_cannot_be_asked_for() -> None:
+    """Each error says what there is."""
+
+    async def test() -> None:
+        for arguments, text in (
+            ({"nodes": 0}, "1 to 7"),
+            ({"engine": "mnesia"}, "'memory' or 'leveldb'"),
+            ({"links": "tcp"}, "'memory' or 'grpc'"),
+        ):
+            with pytest.raises(ValueError, match=text):
+                Cluster(**arguments)  # type: ignore[arg-type]
+        with pytest.raises(FaultError, match="in this version a cluster under test has one node"):
+            async with Cluster(2):
+                pass
+        with pytest.raises(ConfigError, match="max_inflight_messages"):
+            async with Cluster(conf={"max_inflight_mesages": 3}):
+                pass
+        async with Cluster() as c:
+            assert len(c) == 1
+            for work in (c.partition({0}, {1}), c.one_way(0, 1), c.heal()):
+                with pytest.raises(FaultError, match="this cluster has one node"):
+                    await work
+            with pytest.raises(FaultError, match="there is no node 3"):
+                await c.kill(3)
+            with pytest.raises(FaultError, match="node 0 is up"):
+                await c.start(0)
+            with pytest.raises(FaultError, match="node 0 is not paused"):
+                await c.resume(0)
+            await c.kill(0)
+            with pytest.raises(FaultError, match="node 0 is down"):
+                await c.kill(0)
+
+    run(test())
+
+
+def test_the_log_can_be_kept(tmp_path: Path) -> None:
+    """In the layout of the broker's own; a log of it gives the same audit."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            tx = await c.client("tx")
+            await tx.publish("t", "x", qos=1)
+            await c.restart(0)
+            assert c.write_log(tmp_path) == tmp_path
+        assert c.audit().verdict == "valid"
+        assert write_log(c.rows, tmp_path / "again") == tmp_path / "again"
+
+    run(test())
+    assert len(list(tmp_path.glob("date=*/hour=*/node=node0@127.0.0.1/boot=*-*.jsonl"))) == 2
