@@ -95,6 +95,7 @@ class Client:
             self.name, number, spec.version, clean, expiry, history.next(), history.now(), will, self.epoch
         )
         connection.pipe = peer.pipe
+        connection.node = self.sender.node = self.host.name
         self.lists.append(connection)
         self.peer, self.connection = peer, connection
         peer.on_packet = partial(self._packet, peer)
@@ -232,9 +233,9 @@ class Client:
         if kind is packets.Publish:
             self.receiver.publish(packet, mark[1])
         elif kind is packets.Puback:
-            self.sender.puback(packet, mark[0])
+            self.sender.puback(packet, mark)
         elif kind is packets.Pubrec:
-            self.sender.pubrec(packet, mark[0])
+            self.sender.pubrec(packet, mark)
         elif kind is packets.Pubrel:
             self.receiver.pubrel(packet)
         elif kind is packets.Pubcomp:
@@ -242,15 +243,15 @@ class Client:
         elif kind is packets.Connack:
             self._connack(packet, mark)
         elif kind is packets.Suback:
-            self._suback(packet)
+            self._suback(packet, mark)
         elif kind is packets.Unsuback:
-            self._unsuback(packet)
+            self._unsuback(packet, mark)
 
     def _connack(self, packet: packets.Connack, mark: Mark) -> None:
         connection = self.connection
         assert connection is not None
         if packet.reason:
-            if packet.reason not in REFUSED_FOR_DISK or mark[1] > self.history.full_until:
+            if not self.may_be_refused("register", packet.reason, mark):
                 self.history.problem(f"{self.name}: CONNECT refused with {packet.reason}")
             self.lose()
             self.again()
@@ -274,6 +275,11 @@ class Client:
         self.receiver.window = self.spec.window if self.spec.version == 5 else self.host.options.max_inflight_messages
         self.sender.resume()
         self.subscribe([name for name, _ in self.spec.filters if name not in self.granted and name not in self.dropped])
+
+    def may_be_refused(self, operation: str, reason: int, mark: Mark) -> bool:
+        """Whether this refusal is right: a CONNECT while the disk is full is."""
+        full = mark[1] <= self.history.life(self.host.name).full_until
+        return operation == "register" and reason in REFUSED_FOR_DISK and full
 
     def _had_session(self) -> bool:
         return any(each.opened != NEVER for each in self.lists[:-1]) and self.lists[-2].expiry_s != 0
@@ -306,16 +312,21 @@ class Client:
         self.asked[self._packet_id] = [held]
         self.send(packets.Unsubscribe(self._packet_id, [name]))
 
-    def _suback(self, packet: packets.Suback) -> None:
+    def _suback(self, packet: packets.Suback, mark: Mark) -> None:
         for each, reason in zip(self.asked.pop(packet.packet_id, []), packet.reasons, strict=True):
             if reason >= 0x80:
-                self.history.problem(f"{self.name}: SUBSCRIBE to {each.filter} refused with {reason}")
+                if not self.may_be_refused("subscribe", reason, mark):
+                    self.history.problem(f"{self.name}: SUBSCRIBE to {each.filter} refused with {reason}")
+                self.not_granted(each)
                 continue
             each.granted = self.history.next()
             each.granted_at = self.history.now()
             self.granted[each.filter] = each
 
-    def _unsuback(self, packet: packets.Unsuback) -> None:
+    def not_granted(self, subscribed: Subscribed) -> None:
+        """A SUBSCRIBE was refused."""
+
+    def _unsuback(self, packet: packets.Unsuback, mark: Mark) -> None:
         for each in self.asked.pop(packet.packet_id, []):
             each.gone = self.history.next()
 

@@ -14,14 +14,16 @@ from .pipe import Pipe
 
 NEVER = 1 << 60
 """The number of what did not happen."""
+FIRST = "n1"
+"""The node, where there is one only."""
 
 
 @dataclass(slots=True)
 class Attempt:
     """A PUBLISH as its writer knows it. `acked` is the number of PUBACK or PUBREC, `refused` that of one with an error.
 
-    `mark` counts the disk's commits at the time the node sent that acknowledgement, `resent` how often the PUBLISH was
-    sent again.
+    `mark` counts the commits of all disks at the time the node sent that acknowledgement, `resent` how often the PUBLISH
+    was sent again. `ap` says that it was acknowledged without a lease.
     """
 
     key: str
@@ -38,6 +40,8 @@ class Attempt:
     refused: int = NEVER
     mark: int = 0
     resent: int = 0
+    ap: bool = False
+    node: str = FIRST
 
 
 @dataclass(slots=True)
@@ -113,6 +117,7 @@ class Connection:
     final_expiry_s: int | None = None
     pipe: Pipe | None = None
     came_back_at: float | None = None
+    node: str = FIRST
 
     @property
     def arrived(self) -> bool:
@@ -151,18 +156,32 @@ class Dropped:
 
 @dataclass(slots=True)
 class Fault:
-    """Something was done to the node or its world."""
+    """Something was done to a node, or to all the world ("")."""
 
     kind: str
     number: int
     at_s: float
+    node: str = FIRST
+
+
+@dataclass(slots=True)
+class Life:
+    """One node: when its processes started and ended, when its disk was lost.
+
+    `full_until` is when its store last took nothing, infinite while it does.
+    """
+
+    starts: list[float] = field(default_factory=list)
+    ends: list[float] = field(default_factory=list)
+    emptied: list[float] = field(default_factory=list)
+    full_until: float = -1.0
 
 
 @dataclass(slots=True)
 class History:
     """Everything that happened. `lines` is the readable trace, None while nobody wants one.
 
-    `full_until` is when the node's store last took nothing, infinite while it does.
+    `commits` counts the batches that are done, on all disks.
     """
 
     now: Callable[[], float]
@@ -174,16 +193,22 @@ class History:
     connections: dict[str, list[Connection]] = field(default_factory=dict)
     drops: list[Dropped] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
-    starts: list[float] = field(default_factory=list)
-    ends: list[float] = field(default_factory=list)
+    lives: dict[str, Life] = field(default_factory=dict)
     events: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
     durable: dict[tuple[str, str], int] = field(default_factory=dict)
     ids: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     power_lost: bool = False
-    full_until: float = -1.0
+    commits: int = 0
     healed: int = NEVER
     healed_at: float = 0.0
+
+    def life(self, node: str = FIRST) -> Life:
+        """The starts and ends of a node."""
+        found = self.lives.get(node)
+        if found is None:
+            found = self.lives[node] = Life()
+        return found
 
     def next(self) -> int:
         """The number of what happens now."""
@@ -195,9 +220,9 @@ class History:
         if self.lines is not None:
             self.lines.append(f"{self.now():12.6f}  {who:<8} {what}")
 
-    def fault(self, kind: str) -> None:
+    def fault(self, kind: str, node: str = FIRST) -> None:
         """A fault begins or ends."""
-        self.faults.append(Fault(kind, self.next(), self.now()))
+        self.faults.append(Fault(kind, self.next(), self.now(), node))
         self.say("FAULT", kind)
 
     def problem(self, what: str) -> None:

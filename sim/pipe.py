@@ -15,9 +15,10 @@ from random import Random
 from .loop import VirtualLoop
 
 Receiver = Callable[[bytes], None]
-Mark = tuple[int, float]
-"""What bytes carry along from the sender's time of sending: commits of its disk, and the time in s."""
-NO_MARK: Mark = (0, 0.0)
+Mark = tuple[int, float, bool]
+"""What bytes carry along from the sender's time of sending: commits of all disks, the time in s, and whether the sender
+acts without a lease."""
+NO_MARK: Mark = (0, 0.0, False)
 HIGH_MARK = 4096
 """Bytes that wait for a receiver that does not read before the sender is told to stop."""
 

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..mqtt import packets
-from .history import Attempt, History
+from .history import FIRST, Attempt, History
+from .pipe import Mark
 
 Send = Callable[..., None]
 
@@ -35,6 +36,7 @@ class Sender:
         self._send = send
         self._counter = 0
         self.limit = 10
+        self.node = FIRST
         self.open: dict[int, Flight] = {}
 
     def publish(self, topic: str, qos: int, retain: bool = False, expiry_s: int = 0, size: int = 0) -> bool:
@@ -48,6 +50,7 @@ class Sender:
         history = self._history
         key = f"{self._writer}-{self._counter}"
         attempt = Attempt(key, self._writer, self._counter, topic, qos, retain, expiry_s, history.next(), history.now())
+        attempt.node = self.node
         history.attempts[key] = attempt
         properties = {"message_expiry_interval": expiry_s} if expiry_s else None
         packet = packets.Publish(topic, payload(key, size), qos, retain, False, packet_id, properties)
@@ -73,7 +76,7 @@ class Sender:
         """The session is gone, and with it what was under way."""
         self.open.clear()
 
-    def puback(self, packet: packets.Puback, mark: int) -> None:
+    def puback(self, packet: packets.Puback, mark: Mark) -> None:
         """PUBACK: finished."""
         flight = self.open.get(packet.packet_id)
         if flight is None or flight.packet.qos != 1:
@@ -82,7 +85,7 @@ class Sender:
         del self.open[packet.packet_id]
         self._answered(flight.attempt, packet.reason, mark)
 
-    def pubrec(self, packet: packets.Pubrec, mark: int) -> None:
+    def pubrec(self, packet: packets.Pubrec, mark: Mark) -> None:
         """PUBREC: the node has it, PUBREL follows; with an error the message is refused and finished."""
         flight = self.open.get(packet.packet_id)
         if flight is None or flight.packet.qos != 2:
@@ -104,14 +107,14 @@ class Sender:
             return
         del self.open[packet.packet_id]
 
-    def _answered(self, attempt: Attempt, reason: int, mark: int) -> None:
+    def _answered(self, attempt: Attempt, reason: int, mark: Mark) -> None:
         history = self._history
         if reason >= 0x80:
             attempt.refused = history.next()
         else:
             attempt.acked = history.next()
             attempt.acked_at = history.now()
-            attempt.mark = mark
+            attempt.mark, attempt.ap = mark[0], mark[2]
 
 
 def payload(key: str, size: int = 0) -> bytes:

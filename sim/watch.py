@@ -14,12 +14,11 @@ _ORIGINS = Origins()
 
 
 class Watch:
-    """A `SimDisk` with an eye on it. `commits` counts the batches that are done, over all starts of the node."""
+    """A `SimDisk` with an eye on it. The history counts the batches that are done, on all disks over all starts."""
 
     def __init__(self, history: History, disk: SimDisk) -> None:
         self.disk = disk
         self.durability = disk.durability
-        self.commits = 0
         self.writes = 0
         self.on_write: Callable[[], None] | None = None
         self._history = history
@@ -35,7 +34,7 @@ class Watch:
         self.reopen()
         batch, self._writing = self._writing, {}
         if batch and all(self.get(key) == value for key, value in batch.items()):
-            self.commits += 1
+            self._history.commits += 1
             self._note(batch)
 
     def reopen(self) -> None:
@@ -56,7 +55,7 @@ class Watch:
         def landed(error: Exception | None) -> None:
             self._writing = {}
             if error is None:
-                self.commits += 1
+                self._history.commits += 1
                 self._note(batch)
             done(error)
 
@@ -67,7 +66,7 @@ class Watch:
         self.disk.close()
 
     def _note(self, batch: Batch) -> None:
-        durable, commits = self._history.durable, self.commits
+        durable, commits = self._history.durable, self._history.commits
         for key, value in batch.items():
             kind = key[:1]
             if value is None:

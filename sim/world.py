@@ -57,7 +57,7 @@ class World:
         self.host = Host(loop, lambda host: self.watch, swarm.options, swarm.seed, plugins=plugins)
         self.host.event_level = 1
         self.host.on_event = self._event
-        self.host.mark = lambda: (self.watch.commits, loop.now_s)
+        self.host.mark = lambda: (history.commits, loop.now_s, False)
         if plant is not None:
             self.host.on_node = plant.apply
         kept = swarm.options.persistent_client_expiration_s or None
@@ -83,8 +83,9 @@ class World:
 
     def _started(self) -> None:
         now = self.loop.now_s
-        self.history.starts.append(now)
-        self.history.full_until = min(self.history.full_until, now)
+        life = self.history.life()
+        life.starts.append(now)
+        life.full_until = min(life.full_until, now)
         for connections in self.history.connections.values():
             for connection in connections:
                 if connection.noticed_at is None and connection.asked_at < now:
@@ -94,13 +95,13 @@ class World:
         """The process or the machine dies."""
         if power and self.swarm.durability == "os":
             self.history.power_lost = True
-        self.history.ends.append(self.loop.now_s)
+        self.history.life().ends.append(self.loop.now_s)
         self.watch.crash(power)
         self.host.kill()
 
     def stopped(self) -> None:
         """The process has ended in order."""
-        self.history.ends.append(self.loop.now_s)
+        self.history.life().ends.append(self.loop.now_s)
         self.watch.reopen()
 
     def set_delay(self, delay_s: tuple[float, float]) -> None:
@@ -116,7 +117,7 @@ class World:
         kind = row["type"]
         history = self.history
         if kind == "store.state":
-            history.full_until = self.loop.now_s if row["state"] == "serving" else inf
+            history.life().full_until = self.loop.now_s if row["state"] == "serving" else inf
         if kind in ("will.fire", "sess.end", "policy.deny"):
             history.events.append((self.loop.now_s, row))
         if history.lines is not None:

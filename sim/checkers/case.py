@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ...mqtt.topics import parse_shared
-from ..history import NEVER, Attempt, Delivery, History, Subscribed
+from ..history import FIRST, NEVER, Attempt, Delivery, History, Subscribed
 from ..swarm import Swarm
 
 SLEW = 0.006
@@ -40,10 +40,11 @@ class Case:
         slow = {"stall", "full"} & set(self.swarm.faults)
         return 4 * self.swarm.latency_s[1] + (20.0 if slow else 0.0)
 
-    def up_from(self, time_s: float) -> float:
-        """That time if a process ran then, else when the next one started."""
-        ended = max((each for each in self.history.ends if each <= time_s), default=-1.0)
-        starts = [each for each in self.history.starts if each >= ended]
+    def up_from(self, time_s: float, node: str = FIRST) -> float:
+        """That time if a process of the node ran then, else when the next one started."""
+        life = self.history.life(node)
+        ended = max((each for each in life.ends if each <= time_s), default=-1.0)
+        starts = [each for each in life.starts if each >= ended]
         return max(time_s, min(starts, default=time_s))
 
     def matches(self, pattern: str, topic: str) -> bool:

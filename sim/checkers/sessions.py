@@ -36,10 +36,10 @@ def check(case: Case) -> Iterator[str]:
                 known = _perhaps(case, known, each)
                 continue
             yield from _answer(case, known, each)
-            yield from _overdue(case, known, each.asked_at, each.client)
+            yield from _overdue(case, known, each.asked_at, each.client, each.node)
             known = _after(case, each)
         if connections and connections[-1].opened != NEVER:
-            yield from _overdue(case, known, case.end_s, connections[-1].client)
+            yield from _overdue(case, known, case.end_s, connections[-1].client, connections[-1].node)
 
 
 def _answer(case: Case, known: _Known, connection: Connection) -> Iterator[str]:
@@ -52,11 +52,11 @@ def _answer(case: Case, known: _Known, connection: Connection) -> Iterator[str]:
         yield f"amnesia: {who}: no session present, which must be there"
 
 
-def _overdue(case: Case, known: _Known, until_s: float, client: str) -> Iterator[str]:
+def _overdue(case: Case, known: _Known, until_s: float, client: str, node: str) -> Iterator[str]:
     """A session that nobody came back to ends by its deadline, or once the node is up after that."""
     if known.low == -inf or known.high + case.slack_s >= until_s:
         return
-    by_s = case.up_from(known.high + case.slack_s)
+    by_s = case.up_from(known.high + case.slack_s, node)
     if by_s >= until_s:
         return
     ended = [
@@ -107,14 +107,14 @@ def detached(case: Case, connection: Connection) -> tuple[float, float]:
     if noticed is None:
         return connection.closed_at or connection.asked_at, inf
     latest = noticed
-    for start in case.history.starts:
-        if latest < start and _killed_within(case, latest, start):
+    for start in case.history.life(connection.node).starts:
+        if latest < start and _killed_within(case, connection.node, latest, start):
             latest = start
     earliest = min(connection.closed_at, noticed) if connection.closed != NEVER else noticed
     return earliest, latest
 
 
-def _killed_within(case: Case, since_s: float, until_s: float) -> bool:
-    kills = [each.at_s for each in case.history.faults if each.kind in ("kill", "power loss")]
+def _killed_within(case: Case, node: str, since_s: float, until_s: float) -> bool:
+    kills = [each.at_s for each in case.history.faults if each.kind in ("kill", "power loss") and each.node == node]
     kills.append(case.history.healed_at)
     return any(since_s <= at_s <= min(until_s, since_s + case.commit_s) for at_s in kills)

@@ -66,7 +66,7 @@ def _late(case: Case, connection: Connection, later: Connection | None, who: str
         return
     if later is not None and later.asked_at <= latest:
         return
-    by_s = case.up_from(latest)
+    by_s = case.up_from(latest, connection.node)
     fired = [
         at_s
         for at_s, row in case.history.events
@@ -107,4 +107,4 @@ def _delay(connection: Connection) -> float:
 
 
 def _killed_after(case: Case, connection: Connection) -> bool:
-    return any(start > connection.opened_at for start in case.history.starts)
+    return any(start > connection.opened_at for start in case.history.life(connection.node).starts)

@@ -89,11 +89,11 @@ class Story:
 
     def fault(self, kind: str) -> None:
         self.history.faults.append(Fault(kind, self.tick(), self.now))
-        self.history.ends.append(self.now)
+        self.history.life().ends.append(self.now)
 
     def start(self) -> None:
         self.tick()
-        self.history.starts.append(self.now)
+        self.history.life().starts.append(self.now)
 
     def event(self, type_: str, client: str) -> None:
         self.history.events.append((self.now, {"type": type_, "client": client}))

@@ -170,10 +170,10 @@ def test_a_full_disk_may_refuse_connect_and_nothing_else_may() -> None:
     stage.client.lose()
     stage.disks[0].full = True
     stage.loop.run_for(1)
-    stage.history.full_until = 100.0
+    stage.history.life().full_until = 100.0
     stage.connect()
     assert stage.history.problems == [] and not stage.client.connected
-    stage.history.full_until = -1.0
+    stage.history.life().full_until = -1.0
     stage.loop.run_for(1)
     assert "CONNECT refused" in stage.history.problems[0]
     stage.disks[0].full = False

@@ -31,8 +31,8 @@ def test_each_kind_happens_and_passes(kind: str) -> None:
 def test_crashes_end_processes_and_start_others() -> None:
     world = run("kill")
     kills = sum(each.kind == "kill" for each in world.history.faults)
-    assert len(world.history.starts) == world.host.boot == kills + 2
-    assert len(world.history.ends) == kills + 1
+    assert len(world.history.life().starts) == world.host.boot == kills + 2
+    assert len(world.history.life().ends) == kills + 1
 
 
 def test_no_faults_at_all() -> None:
