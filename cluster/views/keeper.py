@@ -215,22 +215,17 @@ class Keeper:
         return [command]
 
     def _outlook(self, now_ms: float) -> Outlook:
-        leaving = {row.node for row in self.membership.view.rows if self._is_leaving(row.node)}
-        unwanted = [
-            name
-            for name in self.membership.view.nodes
-            if name in self._doomed or self.silent(name, now_ms) or (name in self._heard and name not in self._kept)
-        ]
+        names = self.membership.view.nodes
+        fresh = [name for name, heard in self._heard.items() if now_ms - heard.at_ms <= self.settings.hearing_ms]
+        lost = [name for name in names if name in self._doomed or self.silent(name, now_ms)]
+        # Outside of the clique goes who still speaks; who does not is silent, and has the detection time to come back.
+        lost += [name for name in names if name not in self._kept and name in fresh]
         return Outlook(
             self.membership,
             {name: heard.request for name, heard in self._heard.items()},
-            tuple(name for name in unwanted if self.expired(name, now_ms)),
-            tuple(name for name in self.membership.view.nodes if name in unwanted or name in leaving),
-            tuple(
-                name
-                for name, heard in sorted(self._heard.items())
-                if now_ms - heard.at_ms <= self.settings.hearing_ms and not self._is_leaving(name)
-            ),
+            tuple(name for name in names if name in lost and self.expired(name, now_ms)),
+            tuple(name for name in names if name in lost or name not in self._kept or self._is_leaving(name)),
+            tuple(name for name in sorted(fresh) if not self._is_leaving(name)),
         )
 
     def _voter_changes(self, now_ms: float, peers: Peers) -> list[VoterChange]:

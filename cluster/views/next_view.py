@@ -32,33 +32,39 @@ def next_view(outlook: Outlook) -> SetView | None:
     """
     view = outlook.membership.view
     staying = [row for row in view.rows if row.node not in outlook.removable]
-    coming = _coming(outlook, staying)
-    rows = tuple(sorted([*_promoted(outlook, staying, coming), *coming]))
+    able = _able(outlook, [row.node for row in staying])
+    rows = tuple(sorted([*_promoted(outlook, staying, able), *_coming(outlook, able)]))
     return None if rows == view.rows else SetView(view.id, rows)
 
 
-def _coming(outlook: Outlook, staying: list[Row]) -> list[Row]:
+def _able(outlook: Outlook, names: list[str]) -> list[str]:
+    """Who may come in beside `names`, in order: last starts of members, connected to all of them and to each other."""
     membership = outlook.membership
     hears = {name: request.hears for name, request in outlook.requests.items()}
-    names = [row.node for row in staying]
-    coming: list[Row] = []
+    able: list[str] = []
     for name in outlook.ready:
         member = membership.members.get(name)
         request = outlook.requests[name]
         if member is None or member.stale or membership.view.row(name) is not None:
             continue
         this_process = (request.boot, request.process) == (member.boot, member.process)
-        if this_process and request.view >= membership.view.id and connected(name, names, hears):
-            coming.append(Row(name, member.boot, membership.view.id + 1))
-            names.append(name)
-    return coming
+        if this_process and connected(name, names + able, hears):
+            able.append(name)
+    return able
 
 
-def _promoted(outlook: Outlook, staying: list[Row], coming: list[Row]) -> list[Row]:
+def _coming(outlook: Outlook, able: list[str]) -> list[Row]:
+    """The rows of those that know the present view: others would be behind from the start."""
+    membership = outlook.membership
+    view = membership.view.id
+    known = [name for name in able if outlook.requests[name].view >= view]
+    return [Row(name, membership.members[name].boot, view + 1) for name in known]
+
+
+def _promoted(outlook: Outlook, staying: list[Row], able: list[str]) -> list[Row]:
     """The rows that stay, those of them serving now that have completed their exchanges."""
-    in_view = outlook.membership.view.nodes
     serving = [row for row in staying if row.serving]
-    if not serving and (coming or any(name not in in_view for name in outlook.ready)):
+    if not serving and able:
         # Nobody serves, as after a restart of all: whoever is about to come in may know what the others do not.
         return staying
     rows: list[Row] = []

@@ -53,17 +53,37 @@ def test_a_second_is_caught_up_within_minutes() -> None:
     assert abs(clock.now_ms() - machine.wall) <= 1
 
 
+def test_a_follower_takes_the_leaders_time_whatever_its_wall_clock_says() -> None:
+    machine = Machine()
+    clock = machine.clock()
+    clock.follow(1_000_500.0)  # the leader is half a second ahead
+    machine.wall -= YEAR_MS
+    machine.pass_ms(1000)
+    assert clock.now_ms() == 1_001_005 and not clock.alarmed
+    for _ in range(150):
+        machine.pass_ms(1000)
+        clock.now_ms()
+    assert clock.now_ms() == machine.mono + 1_000_500
+    clock.follow(None)  # it leads now: back to its wall clock, without a jump
+    machine.pass_ms(1000)
+    assert clock.now_ms() == int(1_000_500 + 152_000 - 1000 * SLEW) and clock.alarmed
+
+
 def test_a_restart_with_a_clock_set_back_does_not_turn_time_back() -> None:
     machine = Machine()
     assert machine.clock(floor_ms=2_000_000).now_ms() == 2_000_000
 
 
-@given(st.lists(st.tuples(st.floats(0, 1e7), st.floats(-1e9, 1e9)), max_size=30))
-def test_never_back_and_never_faster_than_the_slew(steps: list[tuple[float, float]]) -> None:
+OFFSETS = st.none() | st.floats(-1e9, 1e9)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e7), st.floats(-1e9, 1e9), OFFSETS), max_size=30))
+def test_never_back_and_never_faster_than_the_slew(steps: list[tuple[float, float, float | None]]) -> None:
     machine = Machine()
     clock = machine.clock()
     before = clock.now_ms()
-    for passed, jump in steps:
+    for passed, jump, offset in steps:
+        clock.follow(offset)
         machine.wall += jump
         machine.pass_ms(passed)
         now = clock.now_ms()

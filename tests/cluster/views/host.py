@@ -20,7 +20,7 @@ RATES = (0.955, 1.045)
 
 
 class Host:
-    """Faults: `kill`, `start`, `pause`, `freeze` (the monotonic clock stands still too), `resume`, `stall`, `unstall`."""
+    """Faults: `kill` and `start`, `pause` or `freeze` (its clock too) and `resume`, `stall` and `unstall`."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
@@ -178,7 +178,7 @@ class Host:
     def follow(self) -> None:
         """Apply what a follower has got by now."""
         world = self.world
-        if world.rng.random() < 0.01:
+        if world.rng.random() < world.slow / 2:
             self._lag_until = world.now + world.rng.uniform(50, 800)
         near = world.leader == self.name or (
             world.hosts[world.leader].running and world.connected(self.name, world.leader)
@@ -226,8 +226,7 @@ class Host:
 
     def confirmed(self, ticket: int) -> None:
         for node, reply in self.keeper.confirmed(ticket, self.mono):
-            data = encode_lease(reply)
-            self.world.send(self.name, node, lambda host: host.holder.reply(decode_reply(data), host.mono))
+            self.world.send(self.name, node, partial(_take, encode_lease(reply)))
 
     def decide(self) -> None:
         if self.leads is None:
@@ -239,6 +238,10 @@ class Host:
                 return
             assert hasattr(proposal, "__struct_config__") and not hasattr(proposal, "action"), proposal
             self.world.propose(self.leads, encode_command(proposal))
+
+
+def _take(data: bytes, host: Host) -> None:
+    host.holder.reply(decode_reply(data), host.mono)
 
 
 def _answer(asked_as: Incarnation, asker: Incarnation, host: Host) -> None:

@@ -56,6 +56,7 @@ class _FromReceipt(LeaseHolder):
 
 class LeaseFromReceipt(Parts):
     holder = _FromReceipt
+    kinds = ("isolate", "one way out", "transfer", "pair cut")
 
 
 class _OneStep(Membership):
@@ -78,6 +79,7 @@ class AnsweredWithoutMajority(Parts):
     """A leader that is cut off goes on granting (hole 5)."""
 
     confirms = False
+    kinds = ("isolate", "one way in")
 
 
 class _NeverFrozen(LeaseHolder):
@@ -106,12 +108,12 @@ class RemovedBeforeExpiry(Parts):
 
 
 PLANTS: dict[type[Parts], int] = {
-    ViewWithoutBoot: 20,
-    NewLeaderDoesNotWait: 60,
-    LeaseFromReceipt: 120,
-    DirectJoin: 20,
+    ViewWithoutBoot: 10,
+    NewLeaderDoesNotWait: 20,
+    LeaseFromReceipt: 40,
+    DirectJoin: 10,
     AnsweredWithoutMajority: 60,
-    FreezeUnnoticed: 40,
-    RemovedBeforeExpiry: 20,
+    FreezeUnnoticed: 20,
+    RemovedBeforeExpiry: 10,
 }
 """Plant -> within how many seeds it must be found."""

@@ -49,7 +49,7 @@ def test_more_nodes_before_lower_names() -> None:
 def test_fifteen_nodes_are_searched_in_no_time() -> None:
     names = [f"n{i:02}" for i in range(15)]
     hears = {a: [b for b in names if int(a[1:]) // 2 != int(b[1:]) // 2] for a in names}
-    assert largest_clique("n14", names, hears) == tuple(names[0:14:2] + ["n14"])
+    assert largest_clique("n14", names, hears) == (*names[0:14:2], "n14")
 
 
 def test_who_says_nothing_hears_nobody() -> None:

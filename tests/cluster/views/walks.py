@@ -19,14 +19,14 @@ KINDS = (
 KINDS += ("wall clock", "transfer")
 
 
-def walk(seed: int, parts: type[Parts] = Parts, ms: float = 25_000, size: int | None = None) -> World:
+def walk(seed: int, parts: type[Parts] = Parts, ms: float = 25_000) -> World:
     """One walk; raises `Violation`. The seed decides the size, which kinds of faults there are, and all the rest."""
-    world = World(seed, size or 2 + seed % 4, parts)
+    world = World(seed, 2 + seed % 4, parts)
     rng = world.rng
-    kinds = [kind for kind in KINDS if rng.random() < 0.5] or list(KINDS)
+    kinds = [kind for kind in parts.kinds or KINDS if parts.kinds or rng.random() < 0.5] or list(KINDS)
     world.run(2000)
     while world.now < ms:
-        inject(world, rng.choice(kinds), rng.choice(world.names), rng.uniform(100, 5000))
+        inject(world, rng.choice(kinds), rng.choice(world.names), rng.uniform(100, 6000))
         world.run(rng.uniform(50, 3000))
     world.run(5000)
     heal(world)

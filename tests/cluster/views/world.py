@@ -33,6 +33,8 @@ class Parts:
     holder: type[LeaseHolder] = LeaseHolder
     keeper: type[Keeper] = Keeper
     confirms: bool = True
+    kinds: tuple[str, ...] = ()
+    """The faults that show a plant; all kinds if there are none."""
 
 
 class World:

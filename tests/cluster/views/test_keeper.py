@@ -1,0 +1,250 @@
+"""The leader's side, step by step. Times are the leader's clock, in milliseconds."""
+
+from __future__ import annotations
+
+from strogoff.cluster.raft.messages import Configuration
+from strogoff.cluster.views.commands import Boot, Command, Leave, Row, SetView, Stale
+from strogoff.cluster.views.keeper import Keeper
+from strogoff.cluster.views.machine import Membership
+from strogoff.cluster.views.messages import LeaseReply, LeaseRequest
+from strogoff.cluster.views.voters import Transfer
+
+from .test_machine import apply, boot, cluster, join
+from .test_voters import Peers
+
+A = Row("a", 1, 1, True)
+B = Row("b", 1, 2, True)
+C = Row("c", 1, 2, True)
+
+
+class Leader:
+    """A keeper at node a of a cluster of three, elected long ago; b, c and a are heard as the test wants it."""
+
+    def __init__(self, membership: Membership | None = None, elected: float = -10_000) -> None:
+        self.membership = membership or cluster("a", "b", "c")
+        self.keeper = Keeper("a", self.membership, lambda: 777)
+        self.keeper.elected(elected)
+        self.peers = Peers("a", "abc")
+        self.number = 0
+
+    def request(self, node: str, now: float, hears: str | None = None, view: int | None = None) -> int | None:
+        self.number += 1
+        member, row = self.membership.members[node], self.membership.view.row(node)
+        others = "abc".replace(node, "") if hears is None else hears
+        at = self.membership.view.id if view is None else view
+        since = row.since if row else 0
+        return self.keeper.request(
+            LeaseRequest(node, member.boot, member.process, self.number, tuple(others), at, since), now
+        )
+
+    def grant(self, node: str, now: float, hears: str | None = None) -> list[tuple[str, LeaseReply]]:
+        ticket = self.request(node, now, hears)
+        return [] if ticket is None else self.keeper.confirmed(ticket, now)
+
+    def decide(self, now: float) -> list[object]:
+        return list(self.keeper.decide(now, self.peers))
+
+    def quiet_until(self, begin: float, end: float, *nodes: str, deaf: str = "") -> float | None:
+        """Requests of `nodes` each 250 ms from `begin`; who is in `deaf` is not heard. When a view was proposed."""
+        now = begin
+        while now < end:
+            for node in nodes:
+                self.grant(node, now, "".join(n for n in "abc" if n not in (node, *deaf)))
+            if any(isinstance(proposal, SetView) for proposal in self.decide(now)):
+                return now
+            now += 50
+        return None
+
+
+def test_a_lease_after_a_majority_confirmed_it() -> None:
+    leader = Leader()
+    ticket = leader.request("b", 100)
+    assert ticket is not None
+    assert leader.keeper.confirmed(ticket, 150) == [("b", LeaseReply("b", 1, "b-1", 1, 2, 777))]
+    assert leader.keeper.confirmed(ticket, 160) == []
+
+
+def test_nothing_for_strangers_former_processes_and_old_requests() -> None:
+    leader = Leader()
+    old = LeaseRequest("b", 1, "b-0", 1, (), 3, 2)
+    assert leader.keeper.request(old, 0) is None
+    assert leader.keeper.request(LeaseRequest("x", 1, "x-1", 1, (), 3, 2), 0) is None
+    again = LeaseRequest("b", 1, "b-1", 5, ("a", "c"), 3, 2)
+    assert leader.keeper.request(again, 0) is not None and leader.keeper.request(again, 1) is None
+
+
+def test_nothing_for_an_entrance_that_the_node_does_not_know_of() -> None:
+    leader = Leader()
+    assert leader.keeper.request(LeaseRequest("b", 1, "b-1", 1, ("a",), 2, 1), 0) is None
+
+
+def test_who_left_the_view_while_it_was_confirmed_gets_nothing() -> None:
+    leader = Leader()
+    ticket = leader.request("b", 0)
+    apply(leader.membership, boot("b", 2))
+    assert ticket is not None and leader.keeper.confirmed(ticket, 10) == []
+
+
+def test_a_silent_node_goes_when_its_lease_has_ended() -> None:
+    leader = Leader()
+    for node in "abc":
+        leader.grant(node, 0)
+    assert leader.quiet_until(250, 5000, "a", "c") == 2500
+    leader = Leader()
+    for node in "abc":
+        leader.grant(node, 0)
+    assert leader.quiet_until(1000, 5000, "a", "c", deaf="b") == 2500
+
+
+def test_granting_stops_first_and_the_row_goes_after_the_last_lease() -> None:
+    leader = Leader()
+    for node in "abc":
+        leader.grant(node, 0)
+    leader.grant("a", 250)
+    assert leader.grant("c", 250, "a") == []  # b and c do not hear each other: the lower name stays
+    assert leader.grant("b", 250, "a") != []
+    for now in range(500, 2200, 250):
+        assert leader.grant("c", now, "a") == [] and leader.grant("a", now) and leader.grant("b", now, "a")
+        assert leader.decide(now) == []
+    leader.grant("a", 2190)
+    assert leader.decide(2199) == []
+    assert leader.decide(2200) == [SetView(3, (A, B))]
+
+
+def test_granting_resumes_when_they_hear_each_other_again() -> None:
+    leader = Leader()
+    leader.grant("a", 0)
+    leader.grant("b", 0)
+    leader.grant("c", 0, "a")
+    assert leader.grant("c", 250, "a") == []
+    assert leader.grant("c", 500) != []
+    assert leader.quiet_until(600, 3000, "a", "b", "c") is None
+
+
+def test_what_a_proposal_removes_is_granted_nothing_even_if_it_comes_back() -> None:
+    leader = Leader()
+    for node in "abc":
+        leader.grant(node, 0)
+    for now in range(250, 2500, 250):
+        leader.grant("a", now)
+        leader.grant("c", now)
+        leader.decide(now)
+    leader.grant("a", 2490)
+    leader.grant("c", 2490)
+    assert leader.decide(2500) == [SetView(3, (A, C))]
+    assert leader.request("b", 2510) is None
+    assert leader.decide(2520) == []  # one proposal at a time
+    leader.grant("a", 3490)
+    leader.grant("c", 3490)
+    assert leader.decide(3500) == [SetView(3, (A, C))]
+    apply(leader.membership, SetView(3, (A, C)))
+    for node in "abc":
+        leader.request(node, 3600)
+    assert leader.decide(3600) == [SetView(4, (A, Row("b", 1, 5), C))]
+
+
+def test_a_new_leader_removes_nobody_before_the_leases_of_the_old_one_end() -> None:
+    leader = Leader(elected=0)
+    assert leader.quiet_until(0, 5000, "a", "c") == 2200
+    leader = Leader(elected=0)
+    leader.grant("a", 0)
+    leader.grant("b", 10, "a")
+    leader.grant("c", 10, "a")
+    assert leader.quiet_until(50, 5000, "a", "b", "c", deaf="c") == 2200
+
+
+def test_a_leader_that_stood_still_first_reads_what_came_meanwhile() -> None:
+    leader = Leader()
+    for node in "abc":
+        leader.grant(node, 0)
+    leader.decide(0)
+    assert leader.decide(3000) == []
+    for node in "abc":
+        leader.grant(node, 3001)
+    assert leader.quiet_until(3010, 5000, "a", "b", "c") is None
+
+
+def test_a_leader_whose_disk_hangs_hands_over_before_it_is_out() -> None:
+    leader = Leader()
+    for now in range(0, 2000, 50):
+        for node in "bc" if now else "abc":
+            leader.grant(node, now)
+        decided = leader.decide(now)
+        if decided:
+            assert decided == [Transfer("b/disk-b")] and now == 1050
+            return
+    raise AssertionError
+
+
+def test_a_node_that_does_not_apply_views_is_out() -> None:
+    leader = Leader()
+    apply(leader.membership, join("d"))
+    for now in range(0, 5000, 250):
+        for node in "ac":
+            leader.grant(node, now)
+        leader.request("b", now, view=2)
+        proposals = leader.decide(now)
+        if any(isinstance(proposal, SetView) for proposal in proposals):
+            assert now >= 2500 and SetView(3, (A, C)) in proposals
+            return
+    raise AssertionError
+
+
+def wait_for(leader: Leader, command: Command, *nodes: str) -> float:
+    now = 10.0
+    while command not in leader.decide(now):
+        now += 50
+        assert now < 5000
+        for node in nodes:
+            leader.grant(node, now)
+    return now
+
+
+def test_a_leave_waits_for_the_end_of_the_lease() -> None:
+    leader = Leader()
+    for node in "abc":
+        leader.grant(node, 0)
+    leader.keeper.submit(Leave("b"))
+    leader.keeper.submit(Leave("b"))
+    assert leader.grant("b", 5) == []
+    assert wait_for(leader, Leave("b"), "a", "b", "c") == 2210
+    assert leader.grant("b", 2300) == []
+
+
+def test_another_disk_waits_as_well_and_the_rest_does_not() -> None:
+    leader = Leader()
+    for node in "abc":
+        leader.grant(node, 0)
+    leader.keeper.submit(join("b", disk="new", boot=2))
+    assert wait_for(leader, join("b", disk="new", boot=2), "a", "b", "c") == 2210
+    for command in (boot("c", 2), join("c"), join("d"), Stale("d"), Leave("x")):
+        leader = Leader()
+        leader.grant("a", 0)
+        leader.keeper.submit(command)
+        assert leader.decide(1) == [command] and leader.decide(2) == []
+
+
+def test_the_reply_names_those_whose_disk_is_full() -> None:
+    leader = Leader()
+    full = LeaseRequest("c", 1, "c-1", 1, ("a", "b"), 3, 2, (), True)
+    leader.keeper.request(full, 0)
+    leader.grant("a", 0)
+    ((_, reply),) = leader.grant("b", 1)
+    assert reply.full == ("c",)
+
+
+def test_before_the_cluster_is_settled_only_what_is_asked_for() -> None:
+    leader = Leader(Membership())
+    assert leader.decide(0) == []
+    command = Boot("a", "d", 1, "p", "")
+    leader.keeper.submit(command)
+    assert leader.decide(10) == [command]
+
+
+def test_an_election_forgets_everything() -> None:
+    leader = Leader()
+    ticket = leader.request("b", 0)
+    leader.keeper.submit(Leave("c"))
+    leader.keeper.elected(10)
+    leader.peers.configuration = Configuration(leader.peers.configuration.voters)
+    assert ticket is not None and leader.keeper.confirmed(ticket, 20) == [] and leader.decide(30) == []

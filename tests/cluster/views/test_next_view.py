@@ -1,0 +1,141 @@
+"""The next view: who goes, who comes in, who may serve."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from strogoff.cluster.views.commands import Row, SetView, Stale
+from strogoff.cluster.views.machine import Membership
+from strogoff.cluster.views.messages import LeaseRequest
+from strogoff.cluster.views.next_view import Outlook, next_view
+
+from .test_machine import apply, boot, cluster, join
+
+A = Row("a", 1, 1, True)
+B = Row("b", 1, 2, True)
+C = Row("c", 1, 2, True)
+
+
+def said(membership: Membership, node: str, hears: str, **fields: Any) -> LeaseRequest:
+    """What a node says when all is well."""
+    member, row = membership.members[node], membership.view.row(node)
+    says = {"view": membership.view.id, "since": row.since if row else 0, "boot": member.boot} | fields
+    return LeaseRequest(node=node, process=member.process, number=1, hears=tuple(hears), **says)
+
+
+def look(
+    membership: Membership, *requests: LeaseRequest, removable: str = "", ready: str | None = None
+) -> SetView | None:
+    by_node = {request.node: request for request in requests}
+    names = tuple(sorted(by_node)) if ready is None else tuple(ready)
+    return next_view(Outlook(membership, by_node, tuple(removable), tuple(removable), names))
+
+
+def all_well(membership: Membership, nodes: str = "abc") -> list[LeaseRequest]:
+    return [said(membership, node, nodes.replace(node, "")) for node in nodes if node in membership.members]
+
+
+def test_a_view_that_is_as_it_should_be() -> None:
+    membership = cluster("a", "b", "c")
+    assert look(membership, *all_well(membership)) is None
+
+
+def test_who_is_removable_goes() -> None:
+    membership = cluster("a", "b", "c")
+    assert look(membership, *all_well(membership), removable="b") == SetView(3, (A, C))
+
+
+def test_a_member_comes_in_when_all_hear_each_other() -> None:
+    membership = cluster("a", "b", "c")
+    apply(membership, boot("c", 2))
+    a, b, c = all_well(membership)
+    assert look(membership, a, b, c) == SetView(4, (A, B, Row("c", 2, 5)))
+    assert look(membership, said(membership, "a", "b"), b, c) is None
+    assert look(membership, a, b, said(membership, "c", "a")) is None
+    assert look(membership, a, c) is None
+    assert look(membership, a, b, c, ready="ab") is None
+
+
+def test_not_before_it_knows_the_present_view() -> None:
+    membership = cluster("a", "b", "c")
+    apply(membership, boot("c", 2))
+    a, b, _ = all_well(membership)
+    assert look(membership, a, b, said(membership, "c", "ab", view=3)) is None
+
+
+def test_not_a_former_start_nor_a_stale_one() -> None:
+    membership = cluster("a", "b", "c")
+    apply(membership, boot("c", 2))
+    a, b, _ = all_well(membership)
+    assert look(membership, a, b, said(membership, "c", "ab", boot=1)) is None
+    apply(membership, Stale("c"))
+    assert look(membership, *all_well(membership)) is None
+
+
+def test_nobody_comes_in_past_one_that_may_hold_a_lease() -> None:
+    membership = cluster("a", "b")
+    apply(membership, join("c"))
+    a, c = said(membership, "a", "c"), said(membership, "c", "a")
+    assert look(membership, a, c) is None
+    assert look(membership, a, c, removable="b") == SetView(3, (A, Row("c", 1, 4)))
+
+
+def test_two_come_in_at_once_only_if_they_hear_each_other() -> None:
+    membership = cluster("a")
+    apply(membership, join("b"), join("c"))
+    entered = SetView(1, (A, Row("b", 1, 2), Row("c", 1, 2)))
+    assert look(membership, *all_well(membership)) == entered
+    deaf = [said(membership, "a", "bc"), said(membership, "b", "a"), said(membership, "c", "ab")]
+    assert look(membership, *deaf) == SetView(1, (A, Row("b", 1, 2)))
+
+
+def joining() -> Membership:
+    """a serves, b and c are joining since view 2."""
+    membership = cluster("a")
+    apply(membership, join("b"), join("c"), SetView(1, (A, Row("b", 1, 2), Row("c", 1, 2))))
+    return membership
+
+
+def test_serving_after_an_exchange_with_all_that_serve() -> None:
+    membership = joining()
+    a, b, c = all_well(membership)
+    assert look(membership, a, b, c) is None
+    b = said(membership, "b", "ac", exchanged=(("a", 1),))
+    assert look(membership, a, b, c) == SetView(2, (A, B, Row("c", 1, 2)))
+    old = said(membership, "b", "ac", exchanged=(("a", 1),), since=1)
+    assert look(membership, a, old, c) is None
+    assert look(membership, a, said(membership, "b", "ac", exchanged=(("a", 9),)), c) is None
+
+
+def test_of_two_the_second_needs_the_first_as_well() -> None:
+    membership = joining()
+    a = said(membership, "a", "bc")
+    both = [said(membership, "b", "ac", exchanged=(("a", 1),)), said(membership, "c", "ab", exchanged=(("a", 1),))]
+    assert look(membership, a, *both) == SetView(2, (A, B, Row("c", 1, 2)))
+    both[1] = said(membership, "c", "ab", exchanged=(("a", 1), ("b", 2)))
+    assert look(membership, a, *both) == SetView(2, (A, B, C))
+
+
+def test_who_is_about_to_go_counts_until_it_is_gone() -> None:
+    membership = cluster("a", "b")
+    apply(membership, join("c"), SetView(3, (A, B, Row("c", 1, 4))))
+    a, b, _ = all_well(membership)
+    c = said(membership, "c", "ab", exchanged=(("a", 1),))
+    assert look(membership, a, b, c) is None
+    assert look(membership, a, b, c, removable="b") == SetView(4, (A, Row("c", 1, 4, True)))
+
+
+def test_after_a_restart_of_all_everybody_at_hand_is_asked() -> None:
+    membership = cluster("a", "b", "c")
+    apply(membership, *[boot(node, 2) for node in "abc"])
+    view = membership.view.id
+    assert look(membership, said(membership, "a", "")) == SetView(view, (Row("a", 2, view + 1),))
+    apply(membership, SetView(view, (Row("a", 2, view + 1),)))
+    assert look(membership, said(membership, "a", "b"), said(membership, "b", "a", view=1)) is None
+    alone = look(membership, said(membership, "a", ""))
+    assert alone == SetView(view + 1, (Row("a", 2, view + 1, True),))
+    apply(membership, SetView(view + 1, (Row("a", 2, view + 1), Row("b", 2, view + 2))))
+    a, b = said(membership, "a", "b"), said(membership, "b", "a")
+    assert look(membership, a, b) is None
+    a = said(membership, "a", "b", exchanged=(("b", view + 2),))
+    assert look(membership, a, b) == SetView(view + 2, (Row("a", 2, view + 1, True), Row("b", 2, view + 2)))

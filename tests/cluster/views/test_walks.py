@@ -1,0 +1,26 @@
+"""Walks under overlapping faults keep the promises; each planted mistake breaks one within its number of seeds."""
+
+from __future__ import annotations
+
+import pytest
+
+from .plants import PLANTS
+from .walks import first_seed_that_fails, walk
+from .world import Parts
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_walk(seed: int) -> None:
+    walk(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 1200, 20))
+def test_more_walks(first: int) -> None:
+    for seed in range(first, first + 20):
+        walk(seed)
+
+
+@pytest.mark.parametrize(("plant", "seeds"), PLANTS.items(), ids=lambda value: getattr(value, "__name__", str(value)))
+def test_a_planted_mistake_is_found(plant: type[Parts], seeds: int) -> None:
+    assert first_seed_that_fails(plant, seeds) is not None
