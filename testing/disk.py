@@ -21,6 +21,10 @@ class MemoryDisk:
         self.commits = 0
 
 
+Disks = dict[str, MemoryDisk]
+"""The disks of a node, by the name of the folder that each stands for."""
+
+
 class MemoryDiskEngine:
     """An `Engine` on a `MemoryDisk`. `schedule` runs a function in a later turn of the loop."""
 

@@ -10,6 +10,7 @@ import random
 import socket
 import struct
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from ..analytics.schema import MESSAGE
 from ..broker.connection import Connection
@@ -20,11 +21,10 @@ from ..broker.listeners import Listeners
 from ..broker.node import Node
 from ..broker.server import Server
 from ..configs import ListenerSettings, Settings
-from ..storage.directory import DataDirectory
 from ..storage.engine import Durability, Engine
 from ..storage.leveldb import LevelDBEngine, LevelDBOptions
 from .activity import Activity
-from .disk import MemoryDisk, MemoryDiskEngine
+from .disk import Disks, MemoryDisk, MemoryDiskEngine
 from .faults import Drop
 from .gate import Gate
 
@@ -55,13 +55,13 @@ class _GatedListeners(Listeners):
 
 
 class HostedServer(Server):
-    """One boot of a node under test. `disk` None means LevelDB; `sink` takes every row of the event log."""
+    """One boot of a node under test. `disks` None means LevelDB; `sink` takes every row of the event log."""
 
     def __init__(
         self,
         settings: Settings,
         log: Callable[[str, str], None],
-        disk: MemoryDisk | None,
+        disks: Disks | None,
         sink: Callable[[Row], None],
         activity: Activity,
         seed: str,
@@ -74,7 +74,7 @@ class HostedServer(Server):
             crl_refresh_interval_s=int(settings["crl_refresh_interval"]) / 1000,
         )
         self.listeners = _GatedListeners(self, log, doors)
-        self._disk = disk
+        self._disks = disks
         self._sink = sink
         self._seed = seed
         self._dead = False
@@ -94,12 +94,11 @@ class HostedServer(Server):
         node.events.set_level(MESSAGE)
         node.events.add(self._sink)
 
-    def _make_engine(self, directory: DataDirectory) -> Engine:
-        if self._disk is not None:
-            return MemoryDiskEngine(self._disk, lambda work: self._loop.call_soon(self.gate.when_awake, work))
-        durability: Durability = "sync" if self.settings["message_store.durability"] == "sync" else "os"
-        options = LevelDBOptions(write_buffer_size=_WRITE_BUFFER)
-        return LevelDBEngine(directory.messages, self._committed, durability, options)
+    def _make_engine(self, folder: Path, durability: Durability) -> Engine:
+        if self._disks is not None:
+            disk = self._disks.setdefault(folder.name, MemoryDisk())
+            return MemoryDiskEngine(disk, lambda work: self._loop.call_soon(self.gate.when_awake, work))
+        return LevelDBEngine(folder, self._committed, durability, LevelDBOptions(write_buffer_size=_WRITE_BUFFER))
 
     def _committed(self, work: Callable[[], None]) -> None:
         """The disk's thread has something for the loop."""

@@ -13,7 +13,7 @@ from ..broker.events import Row
 from ..broker.node import Node
 from ..configs import load
 from .activity import Activity
-from .disk import MemoryDisk
+from .disk import Disks
 from .faults import Drop, FaultError
 from .hosting import HostedServer
 
@@ -37,7 +37,7 @@ class NodeHandle:
         number: int,
         conf: Mapping[str, str],
         directory: Path,
-        disk: MemoryDisk | None,
+        disks: Disks | None,
         seed: int,
         activity: Activity,
         rows: deque[Row],
@@ -46,7 +46,7 @@ class NodeHandle:
         self.name = conf["nodename"]
         self.host = "127.0.0.1"
         self.directory = directory
-        self.disk = disk
+        self.disks = disks
         self.drops: list[Drop] = []
         self.log: deque[str] = deque(maxlen=1000)
         """Its last log lines, as `level: text`."""
@@ -100,7 +100,7 @@ class NodeHandle:
             raise FaultError(f"node {self.number} is up")
         settings = load(None, {}, self._conf)
         server = HostedServer(
-            settings, self._log_line, self.disk, self._rows.append, self._activity, self._seed, self.drops
+            settings, self._log_line, self.disks, self._rows.append, self._activity, self._seed, self.drops
         )
         before = set(threading.enumerate())
         await server.start()

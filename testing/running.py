@@ -26,7 +26,7 @@ from ..broker.events import Row
 from .activity import Activity
 from .audit import Audit, audit
 from .client import Client
-from .disk import MemoryDisk
+from .disk import Disks
 from .faults import Direction, Drop, FaultError, Then
 from .node import LeakError, NodeHandle
 from .trace import write_log
@@ -117,9 +117,9 @@ class RunningCluster:
             for number in range(self._count):
                 name = f"node{number}@127.0.0.1"
                 conf = {"nodename": name, **self._conf}
-                disk = MemoryDisk() if self.engine == "memory" else None
+                disks: Disks | None = {} if self.engine == "memory" else None
                 place = folder / f"node{number}"
-                handle = NodeHandle(number, conf, place, disk, self.seed, self._activity, self._rows)
+                handle = NodeHandle(number, conf, place, disks, self.seed, self._activity, self._rows)
                 self.nodes.append(handle)
                 await handle.start()
             await join(self.nodes)

@@ -7,15 +7,15 @@ from pathlib import Path
 from strogoff.broker.events import Row
 from strogoff.configs import load
 from strogoff.testing.activity import Activity
-from strogoff.testing.disk import MemoryDisk
+from strogoff.testing.disk import Disks
 from strogoff.testing.hosting import HostedServer
 
 from .runner import run
 
 
-def make(folder: Path, rows: list[Row], disk: MemoryDisk | None) -> HostedServer:
+def make(folder: Path, rows: list[Row], disks: Disks | None) -> HostedServer:
     conf = {"listener.tcp.default": "127.0.0.1:0", "platform_data_dir": str(folder), "eventlog.level": "off"}
-    return HostedServer(load(None, {}, conf), lambda level, text: None, disk, rows.append, Activity(), "1", [])
+    return HostedServer(load(None, {}, conf), lambda level, text: None, disks, rows.append, Activity(), "1", [])
 
 
 def test_the_log_begins_with_the_node(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_the_log_begins_with_the_node(tmp_path: Path) -> None:
 
     async def test() -> None:
         for boot in (1, 2):
-            server = make(tmp_path, rows, MemoryDisk())
+            server = make(tmp_path, rows, {})
             assert not server.running
             await server.start()
             assert server.running
@@ -42,7 +42,7 @@ def test_the_same_seed_and_boot_give_the_same_chance(tmp_path: Path) -> None:
 
     async def test() -> None:
         for folder in ("a", "b", "b"):
-            server = make(tmp_path / folder, [], MemoryDisk())
+            server = make(tmp_path / folder, [], {})
             await server.start()
             drawn.append(server.node.rng.getrandbits(64))
             await server.stop()
@@ -55,16 +55,16 @@ def test_a_kill_loses_what_was_not_committed(tmp_path: Path) -> None:
     """And nothing else, with both engines; nothing is left, and the directory is free."""
 
     async def test() -> None:
-        for disk in (MemoryDisk(), None):
-            folder = tmp_path / ("memory" if disk else "leveldb")
-            server = make(folder, [], disk)
+        for disks in ({}, None):
+            folder = tmp_path / ("leveldb" if disks is None else "memory")
+            server = make(folder, [], disks)
             await server.start()
             server.store.put(b"zkept", b"1")
             await server._flush()
             server.store.put(b"zlost", b"1")
             await server.kill()
             assert server.left_behind() == []
-            again = make(folder, [], disk)
+            again = make(folder, [], disks)
             await again.start()
             assert (again.store.get(b"zkept"), again.store.get(b"zlost")) == (b"1", None)
             await again.stop()

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from strogoff.testing.activity import Activity
-from strogoff.testing.disk import MemoryDisk
 from strogoff.testing.faults import FaultError
 from strogoff.testing.node import LeakError, NodeHandle
 
@@ -19,7 +18,7 @@ from .runner import run
 
 def make(folder: Path, **conf: str) -> NodeHandle:
     wanted = {"nodename": "n@127.0.0.1", "allow_anonymous": "on", "eventlog.level": "off", **conf}
-    return NodeHandle(0, wanted, folder, MemoryDisk(), 1, Activity(), deque())
+    return NodeHandle(0, wanted, folder, {}, 1, Activity(), deque())
 
 
 def test_the_port_is_reserved(tmp_path: Path) -> None:
