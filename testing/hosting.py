@@ -20,6 +20,7 @@ from ..broker.link import MakeFront
 from ..broker.listeners import Listeners
 from ..broker.node import Node
 from ..broker.server import Server
+from ..cluster.transport.wire import Transport
 from ..configs import ListenerSettings, Settings
 from ..storage.engine import Durability, Engine
 from ..storage.leveldb import LevelDBEngine, LevelDBOptions
@@ -55,7 +56,10 @@ class _GatedListeners(Listeners):
 
 
 class HostedServer(Server):
-    """One boot of a node under test. `disks` None means LevelDB; `sink` takes every row of the event log."""
+    """One boot of a node under test. `disks` None means LevelDB; `sink` takes every row of the event log.
+
+    `transport` leads to the other nodes in place of gRPC.
+    """
 
     def __init__(
         self,
@@ -66,9 +70,10 @@ class HostedServer(Server):
         activity: Activity,
         seed: str,
         drops: list[Drop],
+        transport: Transport | None = None,
     ) -> None:
         self._core: Node | None = None
-        super().__init__(settings, log)
+        super().__init__(settings, log, transport)
         doors = DoorOptions(
             write_buffer_bytes=int(settings["flow.out_buffer_bytes"]),
             crl_refresh_interval_s=int(settings["crl_refresh_interval"]) / 1000,
@@ -127,6 +132,11 @@ class HostedServer(Server):
         for task in list(self._tasks):
             task.cancel()
         self.store.close()
+        if self._meta is not None:
+            self._meta.close()
+        if self.cluster is not None:
+            # a process that dies takes its sockets with it: the others see that at once, too
+            await self.cluster.stop()
         await self.listeners.close(0)
         assert self._plugins is not None and self._directory is not None
         await self._plugins.close()

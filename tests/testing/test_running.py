@@ -45,6 +45,22 @@ def test_what_was_acknowledged_survives_a_kill(engine: Engine) -> None:
     run(test())
 
 
+@pytest.mark.parametrize("engine", ["memory", "leveldb"])
+def test_a_node_that_others_could_join(engine: Engine) -> None:
+    """With a listener for them it has a second database; both outlive a kill."""
+
+    async def test() -> None:
+        async with Cluster(engine=engine, conf={"listener.vmq.default": "127.0.0.1:0"}) as c:
+            rx = await c.client("rx", clean_start=False)
+            for end in (c.kill, c.stop):
+                await end(0)
+                await c.start(0)
+                assert c[0].server.cluster is not None
+                assert (await rx.reconnect()).session_present
+
+    run(test())
+
+
 def test_a_kill_tells_nobody() -> None:
     """No will fires at the kill; it fires after the start, when its client does not come back."""
 
