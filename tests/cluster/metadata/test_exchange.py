@@ -1,0 +1,88 @@
+"""Exchanges: the dialogue, views that are not applied yet, retries, ends."""
+
+from __future__ import annotations
+
+from strogoff.cluster.metadata.exchange import GIVE_UP_MS, RETRY_MS
+from strogoff.cluster.metadata.messages import Ask, decode
+
+from .world import World
+
+
+def quiet(names: str = "AB") -> World:
+    world = World(1, names)
+    world.loop.run_for(1)
+    return world
+
+
+def test_equal_maps_cost_three_messages_and_no_key() -> None:
+    world = quiet()
+    for number in range(300):
+        world.put("A", b"t%d" % number, b"v")
+    world.loop.run_for(1)
+    done: list[bool] = []
+    world.nodes["B"].map.exchange("A", 0, done.append)
+    world.loop.run_for(0.5)
+    figures = world.nodes["B"].map.statistics()
+    assert done == [True]
+    assert (figures.exchange_messages, figures.exchange_keys) == (3, 0) or figures.exchange_messages == 2
+
+
+def test_both_ways_in_batches() -> None:
+    world = quiet()
+    world.isolate("B")
+    world.loop.run_for(0.2)
+    for number in range(450):
+        world.put("A", b"ta%d" % number, b"v")
+        world.put("B", b"tb%d" % number, b"v")
+    world.heal()
+    world.loop.run_for(5)
+    for node in world.nodes.values():
+        assert node.map.statistics().keys == 900
+
+
+def test_a_question_for_a_later_view_waits() -> None:
+    world = quiet()
+    done: list[bool] = []
+    world.nodes["A"].map.exchange("B", 2, done.append)
+    world.loop.run_for(0.5)
+    assert done == []
+    world.nodes["B"].view = 2
+    world.nodes["B"].map.flush()
+    world.loop.run_for(0.5)
+    assert done == [True]
+
+
+def test_put_again_until_it_gives_up() -> None:
+    world = quiet()
+    done: list[bool] = []
+    asked: list[int] = []
+    world.nodes["B"].alive = False
+    map_ = world.nodes["A"].map
+    send = map_._ports.send
+
+    def sends(peer: str, data: bytes) -> None:
+        message = decode(data)
+        if isinstance(message, Ask):
+            asked.append(message.exchange)
+        send(peer, data)
+
+    map_._ports.send = sends
+    map_.exchange("B", 0, done.append)
+    world.loop.run_for((GIVE_UP_MS + 2 * RETRY_MS) / 1000)
+    assert done == [False]
+    assert len(asked) >= GIVE_UP_MS / RETRY_MS / 2
+
+
+def test_the_peer_leaves_the_view() -> None:
+    world = quiet("ABC")
+    done: list[str] = []
+    world.nodes["B"].alive = False
+    map_ = world.nodes["A"].map
+    map_.exchange("B", 0, lambda well: done.append(f"B {well}"))
+    map_.exchange("C", 0, lambda well: done.append(f"C {well}"))
+    world.loop.run_for(0.3)
+    assert done == [], "one at a time"
+    map_.set_peers([world.nodes["C"].incarnation])
+    world.loop.run_for(0.5)
+    assert done == ["B False", "C True"]
+    assert map_._exchanges.pending() == []

@@ -1,0 +1,47 @@
+"""Parts put into a replica."""
+
+from __future__ import annotations
+
+from strogoff.cluster.metadata.actors import Actors, dot_of
+from strogoff.cluster.metadata.incoming import Incoming
+from strogoff.cluster.metadata.messages import Item, Part
+from strogoff.cluster.metadata.replica import Replica
+
+
+def part(low: int, high: int, seen: int | None = None) -> Part:
+    items = [Item(b"k%d" % counter, [0, counter], [b"v"]) for counter in range(low + 1, high + 1)]
+    return Part(1, [("a", 1)], [[0, seen or high]], {}, items, [(0, low, high)])
+
+
+def test_in_order_the_clock_goes_on() -> None:
+    actors = Actors()
+    replica, incoming = Replica(actors, lambda *change: None), Incoming(actors)
+    assert incoming.absorb(replica, part(0, 3)) == [b"k1", b"k2", b"k3"]
+    assert not incoming.gap
+    assert replica.clock.base(0) == 3
+    assert incoming.absorb(replica, part(0, 3)) == [], "twice is once"
+
+
+def test_beyond_a_gap_values_are_taken_and_nothing_is_acknowledged() -> None:
+    """Review, hole 4: a cumulative acknowledgement proves everything up to it."""
+    actors = Actors()
+    replica, incoming = Replica(actors, lambda *change: None), Incoming(actors)
+    incoming.absorb(replica, part(3, 5))
+    assert incoming.gap
+    assert replica.siblings(b"k4") == (dot_of(0, 4), b"v")
+    assert replica.clock.base(0) == 0
+    incoming.absorb(replica, part(5, 6))
+    assert replica.clock.seen[0] == [3, 6]
+    incoming.absorb(replica, part(0, 3, seen=6))
+    assert replica.clock.base(0) == 6
+
+
+def test_what_cannot_be_claimed_yet_is_noted() -> None:
+    actors = Actors()
+    replica, incoming = Replica(actors, lambda *change: None), Incoming(actors)
+    incoming.absorb(
+        replica, Part(1, [("a", 1), ("b", 1)], [[0, 1], [0, 9]], {}, [Item(b"k", [0, 1], [b"v"])], [(0, 0, 1)])
+    )
+    assert replica.ahead.covers(b"k", dot_of(actors.number("b", 1), 9))
+    incoming.absorb(replica, Part(1, [("b", 1)], [[0, 9]], {}, [Item(b"k", [0, 9], [b"old"])], [(0, 0, 9)]))
+    assert replica.siblings(b"k") == (dot_of(actors.number("a", 1), 1), b"v")

@@ -1,0 +1,28 @@
+"""What other nodes have said."""
+
+from __future__ import annotations
+
+from strogoff.cluster.metadata.actors import Actors
+from strogoff.cluster.metadata.known import Known
+from strogoff.cluster.metadata.messages import Part
+
+
+def test_reports_that_overtake_each_other_are_joined() -> None:
+    actors = Actors()
+    known, me = Known(actors), actors.number("a", 1)
+    assert known.heard("b", 1)
+    known.reported("b", [Part(0, [("a", 1)], [[0, 5]], {})])
+    known.reported("b", [Part(0, [("a", 1)], [[0, 3]], {})])
+    assert known.of(["b"], 0)[0].base(me) == 5
+    assert known.of(["b", "c"], 1)[1].base(me) == 0
+
+
+def test_a_later_boot_has_said_nothing_yet_and_an_earlier_one_is_not_heard() -> None:
+    actors = Actors()
+    known, me = Known(actors), actors.number("a", 1)
+    known.heard("b", 1)
+    known.reported("b", [Part(0, [("a", 1)], [[0, 5]], {})])
+    assert known.heard("b", 2)
+    assert known.of(["b"], 0)[0].base(me) == 0
+    assert not known.heard("b", 1)
+    assert known.boot("b") == 2

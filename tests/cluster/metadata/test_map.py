@@ -1,0 +1,141 @@
+"""The map as its users see it."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.cluster.metadata.actors import Actors
+from strogoff.cluster.metadata.clock import Clock
+from strogoff.cluster.metadata.messages import Item, MalformedMetadata, Part, PartWriter, Report, Writes, encode
+
+from .world import World
+
+
+@pytest.fixture
+def world() -> World:
+    world = World(2, "ABC")
+    world.loop.run_for(1)
+    return world
+
+
+def test_visible_here_at_once_and_there_before_the_barrier(world: World) -> None:
+    a, b = world.nodes["A"], world.nodes["B"]
+    counter = a.map.put(b"tx", b"v")
+    assert a.map.get(b"tx") == b"v"
+    seen: list[bytes | None] = []
+    a.map.barrier(counter, lambda well: seen.append(b.map.get(b"tx")))
+    assert seen == []
+    world.loop.run_for(0.2)
+    assert seen == [b"v"]
+    assert b.heard == [(b"tx", b"v")]
+    assert a.heard == [], "own writes are no news"
+
+
+def test_many_writes_of_a_turn_are_one_message_per_peer(world: World) -> None:
+    before = world.messages
+    for number in range(100):
+        world.nodes["A"].map.put(b"t%d" % (number % 7), b"%d" % number)
+    world.loop.settle()
+    assert world.messages - before == 2
+    world.loop.run_for(0.2)
+    assert dict(world.nodes["C"].map.scan(b"t")) == dict(world.nodes["A"].map.scan(b"t"))
+
+
+def test_a_turn_with_very_many_writes_is_sent_in_steps(world: World) -> None:
+    for number in range(2500):
+        world.nodes["A"].map.put(b"t%d" % number, b"v")
+    done: list[bool] = []
+    world.nodes["A"].map.barrier(2500, done.append)
+    world.loop.run_for(0.5)
+    assert done == [True]
+    assert world.nodes["B"].map.statistics().keys == 2500
+
+
+def test_concurrent_values_stay_until_somebody_writes_again(world: World) -> None:
+    a, b = world.nodes["A"].map, world.nodes["B"].map
+    a.put(b"tx", b"a")
+    b.put(b"tx", b"b")
+    world.loop.run_for(0.5)
+    winner = a.get(b"tx")
+    assert winner in (b"a", b"b")
+    assert b.get(b"tx") == world.nodes["C"].map.get(b"tx") == winner
+    world.nodes["C"].map.put(b"tx", b"c")
+    world.loop.run_for(0.5)
+    assert [node.map.get(b"tx") for node in world.nodes.values()] == [b"c"] * 3
+
+
+def test_put_beats_a_concurrent_delete(world: World) -> None:
+    a, b = world.nodes["A"].map, world.nodes["B"].map
+    a.put(b"tx", b"old")
+    world.loop.run_for(0.5)
+    a.delete(b"tx")
+    b.put(b"tx", b"new")
+    world.loop.run_for(0.5)
+    assert [node.map.get(b"tx") for node in world.nodes.values()] == [b"new"] * 3
+
+
+def test_after_a_restart_the_durable_half_is_there_and_routes_come_from_others(world: World) -> None:
+    world.put("A", b"tx", b"v")
+    world.put("B", b"fBx", b"r")
+    world.loop.run_for(1)
+    world.restart("A", power=False)
+    node = world.nodes["A"]
+    assert node.map.get(b"tx") == b"v"
+    assert node.map.get(b"fBx") is None
+    world.loop.run_for(2)
+    assert node.map.get(b"fBx") == b"1:r"
+
+
+def test_a_lost_message_is_never_acknowledged_and_asked_for(world: World) -> None:
+    counter = world.put("A", b"tx", b"v")
+    world.loop.settle()
+    world.lanes["A", 1, "B"].clear()
+    done: list[bool] = []
+    world.nodes["A"].map.barrier(counter, done.append)
+    world.loop.run_for(0.1)
+    assert done == []
+    world.put("A", b"ty", b"v")
+    world.loop.run_for(1)
+    assert done == [True]
+    assert world.nodes["B"].map.get(b"tx") == b"v"
+
+
+def test_cancel(world: World) -> None:
+    done: list[bool] = []
+    map_ = world.nodes["A"].map
+    handle = map_.barrier(map_.put(b"tx", b"v"), done.append)
+    assert map_.cancel(handle)
+    world.loop.run_for(1)
+    assert done == []
+
+
+def test_malformed_is_one_error_and_changes_nothing(world: World) -> None:
+    map_ = world.nodes["A"].map
+    actors = Actors()
+    ours = Clock(actors)
+    ours.add(actors.number("A", 1), 0, 99)
+    route_in_the_durable_half = Part(0, [("B", 1)], [[0, 1]], {}, [Item(b"fx", [0, 1], [b"v"])])
+    for message, says in (
+        (encode(Report(1, [PartWriter(0, ours).part])), "write 99 of ours"),
+        (encode(Writes(1, [route_in_the_durable_half])), "no space of half 0"),
+        (b"nonsense", "metadata message of 8 bytes"),
+    ):
+        with pytest.raises(MalformedMetadata, match=says):
+            map_.receive("B", message)
+    assert map_.statistics().keys == 0
+
+
+def test_what_an_earlier_boot_sent_is_not_heard_any_more(world: World) -> None:
+    map_ = world.nodes["A"].map
+    map_.receive("B", encode(Report(2, [PartWriter(0, Clock(Actors())).part])))
+    map_.receive("B", encode(Writes(1, [Part(0, [("B", 1)], [[0, 1]], {}, [Item(b"tx", [0, 1], [b"12345678v"])])])))
+    assert map_.get(b"tx") is None
+
+
+def test_statistics(world: World) -> None:
+    map_ = world.nodes["A"].map
+    map_.put(b"tx", b"v")
+    map_.delete(b"ty")
+    figures = map_.statistics()
+    assert (figures.keys, figures.tombstones, figures.log) == (1, 1, 2)
+    assert figures.bytes == len(b"tx") + 8 + len(b"v") + len(b"ty")

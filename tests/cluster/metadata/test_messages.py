@@ -1,0 +1,89 @@
+"""Messages on the wire: there and back, and what no correct node sends."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strogoff.cluster.metadata.actors import Actors, dot_of
+from strogoff.cluster.metadata.clock import Clock
+from strogoff.cluster.metadata.messages import (
+    Ack,
+    Item,
+    MalformedMetadata,
+    More,
+    Part,
+    PartWriter,
+    Report,
+    Writes,
+    clock_of,
+    decode,
+    encode,
+    siblings_of,
+)
+
+
+def test_a_part_means_the_same_where_actors_have_other_numbers() -> None:
+    here, there = Actors(), Actors()
+    there.number("x", 1)
+    clock = Clock(here)
+    clock.add(here.number("a", 1), 0, 7)
+    clock.fold("b", 3)
+    writer = PartWriter(1, clock)
+    writer.add(b"fk", (dot_of(here.number("a", 1), 7), b"v", dot_of(here.number("b", 2), 1), None))
+    message = decode(encode(Writes(1, [writer.part])))
+    assert isinstance(message, Writes)
+    part = message.parts[0]
+    theirs = clock_of(part, there)
+    assert theirs.folded == {"b": 3}
+    assert theirs.base(there.number("a", 1)) == 7
+    numbers = [there.number(node, boot) for node, boot in part.actors]
+    assert dict(zip(*[iter(siblings_of(part.items[0], numbers))] * 2, strict=True)) == {
+        dot_of(there.number("a", 1), 7): b"v",
+        dot_of(there.number("b", 2), 1): None,
+    }
+
+
+def test_small_messages() -> None:
+    for message in (Ack(1, 2, 3), More(1, 2, 3, True)):
+        assert decode(encode(message)) == message
+
+
+def part(**changed: object) -> Part:
+    values: dict[str, object] = {"half": 0, "actors": [("a", 1)], "seen": [[0, 4]], "folded": {}, **changed}
+    return Part(**values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (part(half=2), "no half 2"),
+        (part(actors=[("a", 0)]), "1 clocks of 1 actors"),
+        (part(seen=[[0, 4], [0, 1]]), "2 clocks of 1 actors"),
+        (part(seen=[[4, 1]]), "not a list of spans"),
+        (part(claims=[(1, 0, 1)]), "of actor 1 of 1"),
+        (part(claims=[(0, 3, 1)]), "claims dots 3 to 1"),
+        (part(items=[Item(b"k", [0], [])]), "has 1 numbers"),
+        (part(items=[Item(b"k", [0, 1], [b"x", b"y"])]), "2 values"),
+        (part(items=[Item(b"", [0, 1], [b"x"])]), "key b''"),
+        (part(items=[Item(b"k", [3, 1], [b"x"])]), "actor 3"),
+        (part(items=[Item(b"k", [0, 0], [b"x"])]), "dot 0"),
+    ],
+)
+def test_malformed(wrong: Part, says: str) -> None:
+    with pytest.raises(MalformedMetadata, match=says):
+        decode(encode(Report(1, [wrong])))
+
+
+def test_a_boot_is_at_least_one() -> None:
+    with pytest.raises(MalformedMetadata, match="boot 0"):
+        decode(encode(Ack(0, 1, 1)))
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_are_a_message_or_one_kind_of_error(data: bytes) -> None:
+    try:
+        decode(data)
+    except MalformedMetadata as error:
+        assert "metadata message" in str(error)

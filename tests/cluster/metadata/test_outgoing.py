@@ -1,0 +1,82 @@
+"""What a peer lacks is what it is sent, from the log or through all buckets."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.cluster.metadata.actors import Actors, dot_of
+from strogoff.cluster.metadata.clock import Clock
+from strogoff.cluster.metadata.incoming import Incoming
+from strogoff.cluster.metadata.messages import Part
+from strogoff.cluster.metadata.outgoing import Outgoing
+from strogoff.cluster.metadata.replica import Replica
+
+
+def filled(actors: Actors, count: int) -> Replica:
+    replica = Replica(actors, lambda *change: None)
+    me = actors.number("a", 1)
+    for counter in range(1, count + 1):
+        replica.write(b"k%d" % counter, dot_of(me, counter), b"v%d" % counter)
+    return replica
+
+
+def steps(outgoing: Outgoing) -> list[Part]:
+    parts = []
+    while (part := outgoing.step()) is not None:
+        parts.append(part)
+    return parts
+
+
+def test_equal_clocks_look_at_no_key() -> None:
+    replica = filled(Actors(), 50)
+    outgoing = Outgoing(1, replica, replica.clock.copy())
+    assert outgoing.empty
+    assert steps(outgoing) == []
+    assert outgoing.keys_compared == 0
+
+
+def test_just_the_keys_of_the_dots_that_are_lacking() -> None:
+    actors = Actors()
+    replica = filled(actors, 50)
+    theirs = Clock(actors)
+    theirs.add(0, 0, 40)
+    outgoing = Outgoing(1, replica, theirs, step_keys=4)
+    parts = steps(outgoing)
+    assert [len(part.items) for part in parts] == [4, 4, 2]
+    assert [part.claims for part in parts] == [[], [], [(0, 40, 50)]], "claimed when all has come"
+
+
+@pytest.mark.parametrize("trimmed", [0, 30, 50])
+def test_a_peer_that_knows_nothing_gets_everything(trimmed: int) -> None:
+    actors = Actors()
+    replica, other = filled(actors, 50), Replica(actors, lambda *change: None)
+    replica.collect(0, trimmed, 1000)
+    outgoing = Outgoing(1, replica, other.clock, step_keys=10)
+    assert outgoing.walks == bool(trimmed)
+    incoming = Incoming(actors)
+    for part in steps(outgoing):
+        incoming.absorb(other, part)
+    assert dict(other.walk()) == dict(replica.walk())
+    assert other.clock == replica.clock
+    assert other.log.floor.get(0, 0) == trimmed
+    assert len(other.ahead) == 0 or other.ahead.retire(other.clock) is None
+
+
+def test_on_a_walk_what_the_peer_holds_and_we_have_seen_deleted_goes() -> None:
+    actors = Actors()
+    replica = filled(actors, 5)
+    other = Replica(actors, lambda *change: None)
+    incoming = Incoming(actors)
+    for part in steps(Outgoing(1, replica, other.clock)):
+        incoming.absorb(other, part)
+    replica.write(b"k3", dot_of(0, 6), None)
+    replica.collect(0, 6, 100)
+    assert replica.tombstones == 0
+    outgoing = Outgoing(1, replica, other.clock)
+    parts = steps(outgoing)
+    assert outgoing.walks
+    assert not any(item.values for part in parts for item in part.items), "values that it has are not sent again"
+    for part in parts:
+        incoming.absorb(other, part)
+    assert other.siblings(b"k3") == ()
+    assert dict(other.walk()) == dict(replica.walk())

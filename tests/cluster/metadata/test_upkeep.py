@@ -1,0 +1,96 @@
+"""Tombstones, early boots, the log and the keys of the gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.cluster.metadata import upkeep
+from strogoff.cluster.metadata.upkeep import STEP
+
+from .world import World, siblings
+
+
+def test_a_tombstone_goes_when_every_member_has_it_on_its_disk() -> None:
+    world = World(3, "ABC")
+    world.loop.run_for(1)
+    world.put("A", b"tx", b"v")
+    world.loop.run_for(1)
+    world.isolate("C")
+    world.loop.run_for(1)
+    world.put("A", b"tx", None)
+    world.loop.run_for(60)
+    assert world.nodes["A"].map.statistics().tombstones == 1, "C has not seen it"
+    world.heal()
+    world.loop.run_for(30)
+    for node in world.nodes.values():
+        assert node.map.statistics()[:2] == (0, 0)
+        assert node.disk.content().get(b"dtx") is None
+
+
+def test_restarts_leave_nothing_behind() -> None:
+    world = World(4, "AB")
+    world.loop.run_for(1)
+    for turn in range(20):
+        world.put("A", b"tx", b"%d" % turn)
+        world.loop.run_for(1)
+        world.restart("A", power=False)
+        world.loop.run_for(9)
+    world.loop.run_for(60)
+    for node in world.nodes.values():
+        assert node.map.statistics().actors == 4
+        assert node.map.get(b"tx") == b"19"
+        assert len([key for key in node.disk.content() if key < b"d\2"]) <= 4
+
+
+def test_routes_do_not_wait_for_who_is_away() -> None:
+    world = World(5, "ABC")
+    world.loop.run_for(1)
+    world.isolate("C")
+    world.loop.run_for(1)
+    for number in range(50):
+        world.put("A", b"fA%d" % number, b"v")
+        world.put("A", b"fA%d" % number, None)
+    world.loop.run_for(30)
+    assert world.nodes["A"].map.statistics().log == 0
+    world.heal()
+    world.loop.run_for(30)
+    assert world.nodes["C"].map.statistics().keys == 0
+
+
+def test_the_log_is_bounded_while_a_member_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "LOG_LIMIT", 1500)
+    world = World(6, "AB")
+    world.loop.run_for(1)
+    world.put("A", b"tgone", b"v")
+    world.loop.run_for(1)
+    world.isolate("B")
+    world.put("A", b"tgone", None)
+    for number in range(3000):
+        world.put("A", b"t%d" % (number % 10), b"%d" % number)
+    world.loop.run_for(20)
+    assert world.nodes["A"].map.statistics().log <= 1500
+    world.heal()
+    world.loop.run_for(30)
+    assert world.nodes["B"].map.get(b"tgone") is None
+    assert world.nodes["B"].map.get(b"t9") == b"2999"
+
+
+def test_purge_goes_in_steps_and_spares_what_is_newer() -> None:
+    world = World(7, "AB")
+    world.loop.run_for(1)
+    for number in range(2 * STEP + 10):
+        world.put("A", b"fA%d" % number, b"v")
+    world.loop.run_for(1)
+    node = world.nodes["B"]
+    node.heard.clear()
+    count = node.map.purge(lambda name, boot: name == "A", b"f", lambda value: value.endswith(b"new"))
+    assert count == 2 * STEP + 10
+    assert 0 < node.map.statistics().keys < count, "a step at a time"
+    world.loop.run_for(0.1)
+    assert node.map.statistics().keys == 0
+    assert len(node.heard) == count
+    assert node.map.purge(lambda name, boot: name == "A", b"f") == 0
+    world.put("A", b"fA1", b"new")
+    world.loop.run_for(0.1)
+    node.map.purge(lambda name, boot: name == "A", b"f", lambda value: value.endswith(b"new"))
+    assert list(siblings(node.map, b"fA1").values()) == [b"1:new"]

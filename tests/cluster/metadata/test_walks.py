@@ -1,0 +1,24 @@
+"""Random walks under faults end in equal maps; every planted bug is found within `SEEDS` of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from .plants import PLANTS
+from .walks import walk
+
+SEEDS = 5
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_after_the_heal_all_maps_are_what_was_written(seed: int) -> None:
+    assert walk(seed) == []
+
+
+@pytest.mark.parametrize("plant", sorted(PLANTS))
+def test_planted_bugs_are_found(plant: str) -> None:
+    assert any(_fails(seed, plant) for seed in range(SEEDS)), f"{plant} not found in {SEEDS} seeds"
+
+
+def _fails(seed: int, plant: str) -> bool:
+    return walk(seed, plant=PLANTS[plant]) != []
