@@ -52,8 +52,8 @@ class ClusterShell:
     """One node's member, on asyncio. Made before the node opens, started after; `stop` comes before its store closes.
 
     `host` is where other nodes reach this one, `listen` the address to listen on, `discover` the configured addresses
-    of other nodes, asked anew each time. `stop_mqtt` closes the listeners for clients. `left` is set when this node has
-    left its cluster for good.
+    of other nodes, asked anew each time. `stop_mqtt` closes the listeners for clients. `when_left` is called
+    when this node has left its cluster for good.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class ClusterShell:
         self._joining = asyncio.Lock()
         self.member: Member | None = None
         self.clustering = Clustering(node)
-        self.left = asyncio.Event()
+        self.when_left: Callable[[], None] = _nothing
         if meta.get(CLUSTERED) is not None:
             node.view_state = ViewState.MINORITY  # until it has a lease
 
@@ -114,7 +114,7 @@ class ClusterShell:
         self.clustering.bind(member)
         member.open()
         self.clustering.load_retained()
-        member.on_left = self.left.set
+        member.on_left = lambda: self.when_left()
         self.member = member
         if not member.clustered and self._discover:
             look = Discovery(
@@ -366,3 +366,7 @@ def _mono_ms() -> float:
 
 def _wall_ms() -> float:
     return time.time() * 1000
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""

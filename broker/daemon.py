@@ -96,6 +96,8 @@ async def serve(settings: Settings, extensions: Sequence[Extension] = ()) -> int
     node = server.node
     log("notice", f"node {node.name}, boot {node.epoch}, data in {server.data_dir.absolute()}")
     print(f"strogoff: node {node.name} is ready", flush=True)
+    if server.cluster is not None:
+        server.cluster.when_left = stopping.set
     await stopping.wait()
     log("notice", "stopping")
     await _stop(server, extensions)

@@ -26,8 +26,9 @@ from .office import Office
 from .raft.messages import Saved, bootstrap, empty
 from .raft.stable import RaftStable
 from .standing import Standing
+from .starting import Starting
 from .surroundings import Datagram, Identity, Ports, Resident, Settings
-from .views.commands import Boot, decode_command, encode_command
+from .views.commands import Boot, decode_command
 from .views.happenings import Booted, Happening, Joined, Left, Refused, ViewChanged
 from .views.machine import Membership, whole
 from .views.view import View
@@ -36,8 +37,6 @@ CLUSTERED = b"C"
 """Key in the store of Raft: this node is a member; the value has the addresses of the first members it heard of."""
 TICK_S = 0.05
 """How often time is looked at, in seconds."""
-BOOT_EVERY_MS = 300.0
-"""How often a node that was started says so until the log has it."""
 
 
 class Member:
@@ -55,13 +54,11 @@ class Member:
         self._no_members = Membership()
         self._stable = RaftStable(ports.meta)
         self._was: tuple[bool, bool] = (True, True)
-        self._boot_at = 0.0
         self._seeds: dict[str, str] = {}
         self._timer: Timer | None = None
         self.closed = False
         self.on_left: Callable[[], None] = _nothing
-        self.refused = ""
-        """Why the others do not take this start of the node; it must not serve."""
+        self.starting = Starting(self)
         hello = Hello(me.node, me.boot, me.disk, me.process, me.cluster_id, me.address)
         link_ports = LinkPorts(ports.transport, ports.now_ms, ports.later, ports.soon, ports.rng, ports.log)
         self.links = Links(hello, link_ports, self, settings.links)
@@ -102,14 +99,22 @@ class Member:
         """This process in the applied view."""
         return None if self.standing is None else self.standing.holder.incarnation
 
+    @property
+    def alone(self) -> bool:
+        """Nobody else can promise anything: no cluster, or one whose only member is this node."""
+        if self.consensus is None:
+            return True
+        members = self.consensus.membership.members
+        return self.me.node in members if len(members) == 1 else not members and not self._seeds
+
     def leased(self) -> bool:
         """Whether this node may promise anything now, by fresh clocks: a node alone always may."""
-        return self.standing is None or self.standing.valid()
+        return self.standing is None or self.standing.valid() or self.alone
 
     @property
     def whole(self) -> bool:
         """All members serve, by the applied view."""
-        return self.consensus is None or whole(self.membership)
+        return self.alone or whole(self.membership)
 
     # -- life
 
@@ -182,7 +187,7 @@ class Member:
         if self.closed or self.consensus is None or self.standing is None:
             return
         self.consensus.tick()
-        self._say_boot()
+        self.starting.tick()
         self.standing.tick()
         self.entering.tick()
         self.metadata.tick(int(self.ports.now_ms()))
@@ -207,7 +212,7 @@ class Member:
             elif isinstance(each, Joined | Left | Booted):
                 self._member_changed(each)
             elif isinstance(each, Refused):
-                self._refused(each)
+                self.starting.refused(each)
         self.office.applied(happened)
         self._changed()
 
@@ -244,7 +249,7 @@ class Member:
 
     def _left(self) -> None:
         """This node is a member no longer: it stays out, until its data directory is a new one."""
-        self.refused = "this node has left the cluster"
+        self.starting.problem = "this node has left the cluster"
         self.ports.log("warning", f"{self.me.node} has left the cluster")
         self.on_left()
 
@@ -254,41 +259,6 @@ class Member:
         self.links.set_peers(members or self._seeds)
         self.metadata.set_members(tuple(sorted(members)))
         self.metadata.set_peers([each for each in self.view.incarnations if each.node != me])
-
-    # -- starting
-
-    def _say_boot(self) -> None:
-        """Tell the leader of this start until the log has it."""
-        consensus, me, now = self.consensus, self.me, self.ports.now_ms()
-        assert consensus is not None and self.standing is not None
-        if now < self._boot_at or self.refused or me.node not in self.membership.members:
-            return
-        if consensus.own_row_is(me.boot, me.process):
-            return
-        self._boot_at = now + BOOT_EVERY_MS
-        boot = Boot(me.node, me.disk, me.boot, me.process, me.address)
-        if consensus.leads:
-            self.standing.submit(boot)
-        elif consensus.leader is not None:
-            self.links.datagram(consensus.leader, Datagram.BOOT, encode_command(boot))
-
-    def _refused(self, refused: Refused) -> None:
-        command = refused.command
-        if not isinstance(command, Boot):
-            return
-        if command.node == self.me.node and command.process == self.me.process:
-            self._refuse(refused.reason)
-        elif self.consensus is not None and self.consensus.leads:
-            self.links.datagram(command.node, Datagram.BOOT_REFUSED, refused.reason.encode())
-
-    def _refuse(self, reason: str) -> None:
-        if not self.refused:
-            self.refused = reason
-            self.ports.log(
-                "error",
-                f"the cluster does not take this start of {self.me.node}: {reason}. Its data directory is an old copy, "
-                "or was away for too long: stop the node, move the directory away, and let it join again",
-            )
 
     # -- messages
 
@@ -327,8 +297,8 @@ class Member:
             command = decode_command(data)
             if isinstance(command, Boot):
                 self.standing.submit(command)
-        elif kind == Datagram.BOOT_REFUSED and not self.consensus.own_row_is(self.me.boot, self.me.process):
-            self._refuse(data.decode())
+        elif kind == Datagram.BOOT_REFUSED:
+            self.starting.refuse(data.decode(errors="replace"))
 
     # -- the resident of the links
 

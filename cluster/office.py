@@ -68,7 +68,7 @@ class Office:
         lowest, highest = request.versions
         if highest < VERSIONS[0] or lowest > VERSIONS[1]:
             return f"{request.node} speaks version {lowest} to {highest}, this cluster {VERSIONS[0]} to {VERSIONS[1]}"
-        return member.refused
+        return member.starting.problem
 
     def _settle(self) -> None:
         me = self._member.me
@@ -99,6 +99,8 @@ class Office:
             if not member.membership.cluster_id:
                 self._settle()  # founded a moment ago
                 return
+            if not standing.valid():
+                return  # whoever joins must find this node with a lease
             request = waiting.request
             if self._done_already(request):
                 self._answer(waiting, self._welcome())

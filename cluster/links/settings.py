@@ -15,7 +15,7 @@ class LinkSettings(Struct, frozen=True):
     silence_s: float = 1.1
     """A stream that says nothing for so long is closed: four heartbeats and some. The acceptor waits twice as long."""
     redial_first_s: float = 0.1
-    redial_last_s: float = 1.0
+    redial_last_s: float = 0.3
     """The pause before a dial doubles from the first to the last; up to half of it is taken off at random."""
     max_frame_bytes: int = MAX_FRAME
     """incoming_clustering_buffer_size: a larger frame closes the stream. A payload may have 1 KiB less than this."""

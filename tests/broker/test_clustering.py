@@ -128,3 +128,32 @@ def test_suback_waits_for_all_nodes_of_the_view() -> None:
     theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
     theatre.settle()
     assert [type(each) for each in reader.take()] == [packets.Suback]
+
+
+def test_a_node_that_founds_a_cluster_goes_on_serving() -> None:
+    theatre = Theatre(2, joined=False, level=1)
+    theatre.settle()
+    seen = {spot.node.view_state for spot in theatre.spots}
+    problems: list[str] = []
+    theatre[2].host.join("n1:1", problems.append)
+    while not problems:
+        theatre.pass_s(0.001)
+        seen.add(theatre[1].node.view_state)
+    assert problems == [""]
+    assert ViewState.MINORITY not in seen
+    theatre.whole()
+
+
+def test_sessions_of_a_founder_are_known_to_the_newcomer() -> None:
+    theatre = Theatre(2, joined=False)
+    theatre[1].client("old").subscribe(("t/#", 1))
+    theatre[1].client("old-writer").publish("r/1", b"kept", 1, retain=True)
+    problems: list[str] = []
+    theatre[2].host.join("n1:1", problems.append)
+    theatre.until(lambda: bool(problems))
+    theatre.whole()
+    writer = theatre[2].client("writer")
+    (puback,) = writer.publish("t/1", b"x", 1)
+    assert puback.reason == 0
+    _, retained = theatre[2].client("reader").subscribe(("r/#", 1))
+    assert retained.payload == b"kept"
