@@ -1,0 +1,86 @@
+"""Configurations change by one peer; majorities of neighbours meet; history follows the log."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strogoff.cluster.raft.configuration import History, agreed, changed, check
+from strogoff.cluster.raft.interface import Rejected
+from strogoff.cluster.raft.messages import Change, Configuration
+
+from .world import change_entry, entry
+
+ABC = Configuration(("a", "b", "c"), ("d",))
+
+
+@pytest.mark.parametrize(
+    ("change", "after"),
+    [
+        (Change("voter", "d"), Configuration(("a", "b", "c", "d"))),
+        (Change("learner", "a"), Configuration(("b", "c"), ("a", "d"))),
+        (Change("remove", "b"), Configuration(("a", "c"), ("d",))),
+        (Change("remove", "d"), Configuration(("a", "b", "c"))),
+        (Change("learner", "e"), Configuration(("a", "b", "c"), ("d", "e"))),
+        (Change("learner", "d"), ABC),
+    ],
+)
+def test_changed(change: Change, after: Configuration) -> None:
+    assert changed(ABC, change) == after
+
+
+@pytest.mark.parametrize("change", [Change("voter", "d"), Change("remove", "a"), Change("learner", "b")])
+def test_majorities_of_neighbouring_configurations_meet(change: Change) -> None:
+    old, new = ABC.voters, changed(ABC, change).voters
+    for one in combinations(old, len(old) // 2 + 1):
+        for other in combinations(new, len(new) // 2 + 1):
+            assert set(one) & set(other)
+
+
+@pytest.mark.parametrize(
+    ("change", "ready", "says"),
+    [
+        (Change("voter", "d"), False, "caught up"),
+        (Change("voter", "a"), False, "a voter"),
+        (Change("learner", "d"), True, "a learner"),
+        (Change("remove", "x"), True, "unknown"),
+    ],
+)
+def test_refused(change: Change, ready: bool, says: str) -> None:
+    with pytest.raises(Rejected, match=says):
+        check(ABC, change, ready)
+
+
+def test_the_last_voter_stays() -> None:
+    for action in ("remove", "learner"):
+        with pytest.raises(Rejected, match="last voter"):
+            check(Configuration(("a",), ("b",)), Change(action, "a"), True)  # type: ignore[arg-type]
+    check(ABC, Change("voter", "d"), True)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=7))
+def test_agreed_is_what_a_majority_reached(values: list[int]) -> None:
+    dumb = max(limit for limit in range(10) if sum(value >= limit for value in values) * 2 > len(values))
+    assert agreed(values) == dumb
+
+
+def test_agreed_of_nobody() -> None:
+    assert agreed([]) == 0
+
+
+def test_history() -> None:
+    history = History(3, ABC)
+    history.append(entry(4, 1, b"x"))
+    history.append(change_entry(5, 1, Change("voter", "d")))
+    history.append(change_entry(8, 1, Change("remove", "a")))
+    assert history.last.voters == ("b", "c", "d") and history.last_index == 8
+    assert history.at(4) == ABC and history.at(7).voters == ("a", "b", "c", "d")
+    history.cut(8)
+    assert history.last_index == 5
+    history.forget(6)
+    assert history.at(6) == history.last
+    history.cut(7)
+    assert history.last.voters == ("a", "b", "c", "d")

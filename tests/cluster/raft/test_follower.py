@@ -1,0 +1,63 @@
+"""What a follower answers to each thing its leader sends."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.cluster.raft import follower
+from strogoff.cluster.raft.log import Log
+from strogoff.cluster.raft.messages import Configuration, Message, MessageKind, Snapshot
+
+from .test_log import make, terms_of
+from .world import entry
+
+
+def append(log: Log, index: int, log_term: int, terms: str = "", commit: int = 0) -> Message:
+    entries = tuple(entry(number, int(term), b"x") for number, term in enumerate(terms, index + 1))
+    return follower.append(log, Message(MessageKind.APPEND, "me", "l", 9, index, log_term, commit, entries))
+
+
+def test_entries_that_fit_are_taken() -> None:
+    log = make("11")
+    answer = append(log, 2, 1, "22", commit=3)
+    assert (answer.reject, answer.index, answer.to, answer.term) == (False, 4, "l", 9)
+    assert log.committed == 3 and terms_of(log) == "1122"
+
+
+@pytest.mark.parametrize(
+    ("terms", "index", "log_term", "hint"),
+    [("11", 5, 3, (2, 1)), ("1122", 4, 3, (4, 2)), ("11333", 5, 2, (2, 1)), ("333", 3, 1, (0, 0))],
+)
+def test_a_gap_or_a_conflict_is_refused_with_a_hint(
+    terms: str, index: int, log_term: int, hint: tuple[int, int]
+) -> None:
+    answer = append(make(terms), index, log_term, "9")
+    assert (answer.reject, answer.index, answer.hint, answer.log_term) == (True, index, *hint)
+
+
+def test_no_more_is_committed_than_the_message_proves() -> None:
+    log = make("1111")
+    append(log, 2, 1, "", commit=4)
+    assert log.committed == 2
+
+
+def test_what_is_older_than_the_commit_is_agreed() -> None:
+    log = make("1111", commit=3)
+    assert append(log, 1, 1, "1").index == 3
+
+
+def test_a_heartbeat_gives_its_round_back() -> None:
+    log = make("11")
+    answer = follower.beat(log, Message(MessageKind.HEARTBEAT, "me", "l", 9, commit=2, round=7))
+    assert answer.kind is MessageKind.HEARTBEAT_REPLY and answer.round == 7 and log.committed == 2
+
+
+@pytest.mark.parametrize(
+    ("index", "term", "restored", "agreed"), [(9, 3, True, 9), (3, 1, False, 3), (2, 1, False, 2), (3, 2, True, 3)]
+)
+def test_snapshots(index: int, term: int, restored: bool, agreed: int) -> None:
+    log = make("1111", commit=2)
+    snapshot = Snapshot(index, term, Configuration(("a",)), b"state")
+    answer = follower.install(log, Message(MessageKind.SNAPSHOT, "me", "l", 9, snapshot=snapshot))
+    assert (answer.index, log.pending_snapshot is not None) == (agreed, restored)
+    assert log.last_index == (index if restored else 4)
