@@ -122,7 +122,10 @@ class Replica:
 
     def fold(self, node: str, boot: int) -> None:
         """Fold an early boot out of the clock and the log. Deletions of it have been seen everywhere: they go."""
-        for actor in self.clock.fold(node, boot):
+        # Not only what left the clock: the disk may have had a value whose dot the clock had not seen yet.
+        folded = self.clock.fold(node, boot)
+        folded += [actor for actor in self.log.actors if actor not in folded and self.clock.is_folded(actor)]
+        for actor in folded:
             while self.collect(actor, COUNTER, 1000):
                 pass
             self.log.forget(actor)

@@ -233,7 +233,7 @@ class World:
         def passed(well: bool) -> None:
             for peer, boot in node.map._peers.items():
                 other = self.nodes[peer]
-                purged = key.startswith(b"f") and (name not in other.map._peers or node.view != view)
+                purged = key.startswith(b"f") and (name not in other.map._peers or other.view > view)
                 if other.alive and other.boot == boot and not purged and not self.knows(other, key, dot):
                     self.errors.append(f"barrier {dot} passed, {peer} lacks {key!r}")
 
