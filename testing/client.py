@@ -10,7 +10,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, cast
 
 from ..mqtt import packets
 from ..mqtt.decoder import Decoder
@@ -21,7 +21,6 @@ from .client_session import Message, SessionState
 
 NEVER = 0xFFFFFFFF
 TIMEOUT_S = 5.0
-_T = TypeVar("_T")
 
 
 class Client(asyncio.Protocol):
@@ -260,8 +259,8 @@ class Client(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """There is a connection."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's is none of asyncio's classes
+        self._transport = cast(asyncio.Transport, transport)
         self._gone.clear()
 
     def data_received(self, data: bytes) -> None:

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from strogoff.configs import ConfigError
 from strogoff.testing.cluster import Cluster
@@ -246,3 +247,22 @@ def test_the_log_can_be_kept(tmp_path: Path) -> None:
 
     run(test())
     assert len(list(tmp_path.glob("date=*/hour=*/node=node0@127.0.0.1/boot=*-*.jsonl"))) == 2
+
+
+def test_on_uvloop() -> None:
+    """As the broker itself runs: traffic, a reset connection, a kill."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            tx = await c.client("tx", clean_start=False)
+            c.drop("PUBACK", then="cut")
+            with pytest.raises(ConnectionError):
+                await tx.publish("t", "x", qos=1)
+            await tx.reconnect()
+            await c.settled()
+            await c.kill(0)
+            await tx.closed()
+            await c.start(0)
+            assert (await tx.reconnect()).session_present
+
+    uvloop.run(test())
