@@ -4,7 +4,7 @@ The order that makes views safe: *stop granting, wait until the last lease has c
 the node*. A lease certainly ends `expiry_ms` after the leader got the request for it, and those of former leaders
 `expiry_ms` after this leader's election: they answered after a majority had confirmed them, which the election ended.
 
-One object lives as long as its process; `elected` empties it, and between elections nobody asks it anything.
+One object lives as long as its process. It is emptied when this node is elected: it is told so, or sees another term.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class Keeper:
         self.settings = settings or Settings()
         self._cluster_ms = cluster_ms
         self._ticket = 0
+        self._term = 0
         self.elected(0.0)
 
     def elected(self, now_ms: float) -> None:
@@ -182,6 +183,10 @@ class Keeper:
         the log of this leader until it is applied or the leadership is over, so no node is granted anything that a
         proposal removes.
         """
+        if peers.term != self._term:
+            # What was known in an earlier term is worth nothing, even if nobody told of the election yet.
+            self._term = peers.term
+            self.elected(now_ms)
         if now_ms - self._decided_ms > self.settings.hearing_ms:
             self._woke_ms = now_ms  # What came while this leader stood still has not been read yet.
         self._decided_ms = now_ms

@@ -23,6 +23,10 @@ class Peers(Protocol):
         """The leader's own peer."""
 
     @property
+    def term(self) -> int:
+        """The term in which it leads."""
+
+    @property
     def configuration(self) -> Configuration:
         """The voters and learners in force."""
 

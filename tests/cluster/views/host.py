@@ -201,7 +201,14 @@ class Host:
 
     # -- the leader
 
-    peer = property(lambda self: f"{self.name}/{self.disk}")
+    @property
+    def peer(self) -> str:
+        return f"{self.name}/{self.disk}"
+
+    @property
+    def term(self) -> int:
+        assert self.leads is not None
+        return self.leads
 
     @property
     def configuration(self) -> Configuration:
@@ -213,10 +220,10 @@ class Host:
         return self.world.hosts[name].running and self.world.connected(name, self.name)
 
     def elected(self, term: int) -> None:
-        self.leads = None
-        self.catch_up()
-        self.keeper.elected(self.mono)
         self.leads = term
+        self.catch_up()  # and decides: the news of the election may come after that, or never
+        if self.world.rng.random() < 0.5:
+            self.keeper.elected(self.mono)
 
     def asked(self, request: LeaseRequest) -> None:
         if self.leads is not None:

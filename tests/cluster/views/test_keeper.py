@@ -23,8 +23,8 @@ class Leader:
     def __init__(self, membership: Membership | None = None, elected: float = -10_000) -> None:
         self.membership = membership or cluster("a", "b", "c")
         self.keeper = Keeper("a", self.membership, lambda: 777)
-        self.keeper.elected(elected)
         self.peers = Peers("a", "abc")
+        self.keeper.decide(elected, self.peers)
         self.number = 0
 
     def request(self, node: str, now: float, hears: str | None = None, view: int | None = None) -> int | None:
@@ -153,6 +153,14 @@ def test_a_new_leader_removes_nobody_before_the_leases_of_the_old_one_end() -> N
     assert leader.quiet_until(50, 5000, "a", "b", "c", deaf="c") == 2200
 
 
+def test_an_election_that_nobody_told_of_is_seen_by_its_term() -> None:
+    leader = Leader()
+    for node in "abc":
+        leader.grant(node, 0)
+    leader.peers.term += 1
+    assert leader.quiet_until(20_000, 30_000, "a", "c") == 22_200
+
+
 def test_a_leader_that_stood_still_first_reads_what_came_meanwhile() -> None:
     leader = Leader()
     for node in "abc":
@@ -177,7 +185,7 @@ def test_a_leader_whose_disk_hangs_hands_over_before_it_is_out() -> None:
 
 
 def test_a_node_that_does_not_apply_views_is_out() -> None:
-    leader = Leader()
+    leader = Leader(elected=0)
     apply(leader.membership, join("d"))
     for now in range(0, 5000, 250):
         for node in "ac":
@@ -245,6 +253,9 @@ def test_an_election_forgets_everything() -> None:
     leader = Leader()
     ticket = leader.request("b", 0)
     leader.keeper.submit(Leave("c"))
-    leader.keeper.elected(10)
+    leader.peers.term += 1
+    assert leader.decide(10) == []
+    leader.keeper.submit(Leave("c"))
+    leader.keeper.elected(15)
     leader.peers.configuration = Configuration(leader.peers.configuration.voters)
     assert ticket is not None and leader.keeper.confirmed(ticket, 20) == [] and leader.decide(30) == []

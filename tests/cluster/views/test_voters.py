@@ -15,6 +15,7 @@ class Peers:
 
     def __init__(self, own: str, voters: str, learners: str = "", late: str = "") -> None:
         self.peer = peer(own)
+        self.term = 1
         self.configuration = Configuration(tuple(map(peer, voters)), tuple(map(peer, learners)))
         self.late = tuple(map(peer, late))
 
