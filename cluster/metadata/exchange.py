@@ -102,7 +102,7 @@ class Question:
 
 
 class Exchanges:
-    """The exchanges of one node. Ports: `send` on the FIFO lane, `absorb` applies parts, `applied_view`."""
+    """The exchanges of one node. Ports: `send` on the FIFO lane, `absorb` applies parts, `applied_view`, a clock."""
 
     def __init__(
         self,
@@ -111,6 +111,7 @@ class Exchanges:
         send: Callable[[str, Message], None],
         absorb: Callable[[str, list[Part]], None],
         applied_view: Callable[[], int],
+        now_ms: Callable[[], float],
     ) -> None:
         self._boot = boot
         self._halves = halves
@@ -122,7 +123,7 @@ class Exchanges:
         self._answers: dict[str, tuple[int, Sending]] = {}
         self._parked: dict[str, tuple[Ask, Clocks]] = {}
         self._next = 0
-        self._now_ms = 0.0
+        self._now_ms = now_ms
         self._cost = Cost()
         self.last_cost = Cost()
 
@@ -143,7 +144,7 @@ class Exchanges:
     def _begin(self) -> None:
         if self._running is None and self._waiting:
             self._running = self._waiting.popleft()
-            self._running.began_ms = self._now_ms
+            self._running.began_ms = self._now_ms()
             self._cost = Cost()
             self._put()
 
@@ -152,7 +153,7 @@ class Exchanges:
         assert question is not None
         self._next += 1
         question.exchange = self._next
-        question.asked_ms = self._now_ms
+        question.asked_ms = self._now_ms()
         question.sending = None
         self._cost.messages += 1
         self._send(question.peer, Ask(self._boot, self._next, question.view, self.clocks()))
@@ -184,7 +185,7 @@ class Exchanges:
     def _sending(self, exchange: int, answer: bool, theirs: Clocks) -> Sending:
         outgoing = [Outgoing(half, replica, theirs[half]) for half, replica in enumerate(self._halves)]
         sending = Sending(self._boot, exchange, answer, outgoing, self.clocks())
-        sending.quiet_since = self._now_ms
+        sending.quiet_since = self._now_ms()
         return sending
 
     def _go_on(self, peer: str, sending: Sending) -> None:
@@ -203,7 +204,7 @@ class Exchanges:
         self._send(peer, More(self._boot, batch.exchange, batch.number, batch.answer))
         if question is None or not batch.answer:
             return
-        question.asked_ms = self._now_ms
+        question.asked_ms = self._now_ms()
         if batch.last and theirs is not None and question.sending is None:
             question.sending = self._sending(batch.exchange, False, theirs)
             if question.sending.empty:
@@ -218,7 +219,7 @@ class Exchanges:
             if sending is None or exchange != more.exchange:
                 return
             sending.more(more.number)
-            sending.quiet_since = self._now_ms
+            sending.quiet_since = self._now_ms()
             self._go_on(peer, sending)
             if sending.done:
                 del self._answers[peer]
@@ -226,7 +227,7 @@ class Exchanges:
         question = self._running
         if question is None or question.sending is None or (question.peer, question.exchange) != (peer, more.exchange):
             return
-        question.asked_ms = self._now_ms
+        question.asked_ms = self._now_ms()
         question.sending.more(more.number)
         self._go_on(peer, question.sending)
         if question.sending.done:
@@ -255,9 +256,9 @@ class Exchanges:
         if self._running is not None and self._running.peer not in peers:
             self._end(False)
 
-    def tick(self, now_ms: float) -> None:
+    def tick(self) -> None:
         """Put questions again, give up, forget peers that asked and went away."""
-        self._now_ms = now_ms
+        now_ms = self._now_ms()
         # Who asked puts the question again after RETRY_MS of silence: one quiet for longer will not be heard of again.
         for peer in [p for p, (_, sending) in self._answers.items() if now_ms - sending.quiet_since > 2 * RETRY_MS]:
             del self._answers[peer]

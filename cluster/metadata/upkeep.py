@@ -44,6 +44,11 @@ class Upkeep:
         """Whom each half waits for: all other members; the other nodes of the view."""
         self.on_disk = Clock(actors)
 
+    @property
+    def alone(self) -> bool:
+        """Whether there is nobody to wait for."""
+        return not any(self.others)
+
     # Reports
 
     def snapshot(self, store: Store | None, durable: Durable | None) -> None:
@@ -84,7 +89,7 @@ class Upkeep:
     def _collecting(self) -> Iterator[None]:
         for half, replica in enumerate(self._halves):
             others = self._known.of(self.others[half], half)
-            own = self.on_disk if half == 0 else replica.clock
+            own = self.on_disk if half == 0 and others else replica.clock
             for actor in replica.log.actors:
                 high = min((clock.base(actor) for clock in [own, *others] if not clock.is_folded(actor)), default=0)
                 while replica.collect(actor, high, STEP):

@@ -94,3 +94,15 @@ def test_purge_goes_in_steps_and_spares_what_is_newer() -> None:
     world.loop.run_for(0.1)
     node.map.purge(lambda name, boot: name == "A", b"f", lambda value: value.endswith(b"new"))
     assert list(siblings(node.map, b"fA1").values()) == [b"1:new"]
+
+
+def test_a_node_alone_keeps_no_log_though_nobody_calls_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strogoff.cluster.metadata.map.LOG_ALONE", 100)
+    world = World(8, "A")
+    map_ = world.nodes["A"].map
+    map_.sync_interval_ms = 1 << 40
+    for number in range(1000):
+        world.put("A", b"t%d" % (number % 5), None)
+        world.loop.settle()
+    assert map_.statistics().log <= 101
+    assert map_.statistics().tombstones <= 5
