@@ -52,7 +52,7 @@ class ClusterHost(Host):
     def start(self) -> Node:
         """Start a process: the node, and its member with the log on the disk."""
         node = super().start()
-        self.transport = transport = MemoryTransport(self.network, self.name)
+        self.transport = transport = self.new_transport()
         rng = node.rng
         ports = Ports(
             now_ms=self._mono_ms,
@@ -77,6 +77,10 @@ class ClusterHost(Host):
         clustering.load_retained()
         transport.listen(self.address, member.links.accept, member.answer_call)
         return node
+
+    def new_transport(self) -> MemoryTransport:
+        """The network, for a process that starts."""
+        return MemoryTransport(self.network, self.name)
 
     def kill(self) -> None:
         """The process is gone between two instructions."""

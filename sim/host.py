@@ -68,6 +68,7 @@ class Host:
         self.name = name
         self.plugins = {"allow": AllowAll()} if plugins is None else plugins
         self.boot = 0
+        self.life = 0
         self.wall_off_ms = 0.0
         self.lines: list[tuple[str, str]] = []
         self.events: list[dict[str, Any]] = []
@@ -95,11 +96,12 @@ class Host:
         """Start a process on the disk as it is."""
         assert self.node is None
         self.boot += 1
+        self.life += 1
         self.engine = self._new_engine(self)
         store = Store(self.engine, self.soon, self.later)
         floor = store.get(CLOCK_KEY)
         clock = ClusterClock(self._wall_ms, self._mono_ms, int.from_bytes(floor, "big") if floor else 0)
-        rng = Random(f"{self.seed}/{self.name}/{self.boot}")
+        rng = Random(f"{self.seed}/{self.name}/{self.life}")
         ports = Ports(clock, store, self.soon, self._wake_port, self._spawn, rng, self._log)
         hooks = Hooks(on_error=_plugin_failed)
         for name, plugin in self.plugins.items():
@@ -162,16 +164,17 @@ class Host:
 
     def soon(self, function: Callable[[], None]) -> None:
         """The `schedule` port: at the end of the turn, unless the process is gone by then."""
-        boot = self.boot
-        self.loop.call_soon(lambda: function() if self._alive(boot) else None)
+        life = self.life
+        self.loop.call_soon(lambda: function() if self.alive(life) else None)
 
     def later(self, delay_s: float, function: Callable[[], None]) -> Scheduled:
         """A timer of the process."""
-        boot = self.boot
-        return self.loop.call_later(delay_s, lambda: function() if self._alive(boot) else None)
+        life = self.life
+        return self.loop.call_later(delay_s, lambda: function() if self.alive(life) else None)
 
-    def _alive(self, boot: int) -> bool:
-        return boot == self.boot and self.node is not None
+    def alive(self, life: int) -> bool:
+        """Whether the process that was started as the `life`-th is the one that runs."""
+        return life == self.life and self.node is not None
 
     def _wake_port(self, when_ms: int) -> None:
         if self._wake is not None and self._wake.function is not None and self._wake_at <= when_ms:
@@ -213,8 +216,12 @@ class Host:
         pipe.to_client.mark = self.mark
         pipe.to_client.pressure = partial(self._pressure, pipe, front)
         pipe.gone = partial(self._lost, pipe, front)
+        self.accepted(pipe, front)
         self.pipes.append(pipe)
         return pipe
+
+    def accepted(self, pipe: Pipe, front: Front) -> None:
+        """A connection was made: for machines that let nothing through at times."""
 
     def _pressure(self, pipe: Pipe, front: Front, writable: bool) -> None:
         if pipe.gone is not None:

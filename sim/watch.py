@@ -39,7 +39,12 @@ class Watch:
 
     def reopen(self) -> None:
         """The disk after a restart, as it is."""
-        self.disk = disk = self.disk.reopen()
+        self.disk = self.disk.reopen()
+        self.adopt()
+
+    def adopt(self) -> None:
+        """`disk` is another one."""
+        disk = self.disk
         self.get = disk.get
         self.scan = disk.scan
         self.keys = disk.keys

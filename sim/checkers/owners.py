@@ -9,10 +9,10 @@ from .case import Case
 
 
 def check(case: Case) -> Iterator[str]:
-    """The node's end of an older connection is over by the time a later one of the same client id is open."""
+    """The node's end of an older connection is over by the time a later one of the same client id is open there."""
     for connections in case.history.connections.values():
         for place, older in enumerate(connections):
-            opened = [each for each in connections[place + 1 :] if each.opened != NEVER]
+            opened = [each for each in connections[place + 1 :] if each.opened != NEVER and each.node == older.node]
             over_at = older.noticed_at
             if opened and (over_at is None or over_at > opened[0].opened_at):
                 yield f"two owners: {older.client}, connection {older.number} goes on beside {opened[0].number}"

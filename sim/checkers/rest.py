@@ -23,7 +23,7 @@ def check(case: Case) -> Iterator[str]:
 
 def pending(node: Node, clients: list[Client], kept: bool) -> list[str]:
     """Everything that waits, and must not when the world is at rest; `kept`: the node has forgotten nothing."""
-    found = [*_clients(clients, kept), *_fronts(node)]
+    found = [*clients_waiting(clients, kept), *_fronts(node)]
     if node.store.bytes_waiting or node.store.state != "serving":
         found.append(f"the store, {node.store.state}, {node.store.bytes_waiting} bytes")
     if len(node.garbage):
@@ -37,7 +37,8 @@ def pending(node: Node, clients: list[Client], kept: bool) -> list[str]:
     return found
 
 
-def _clients(clients: list[Client], kept: bool) -> Iterator[str]:
+def clients_waiting(clients: list[Client], kept: bool) -> Iterator[str]:
+    """What clients wait for; `kept`: the nodes have forgotten nothing."""
     for client in clients:
         if client.gone:
             continue

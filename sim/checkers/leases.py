@@ -1,0 +1,32 @@
+"""P3, P4: no two leases by views that contradict each other are valid at once, by true time (review, hole 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+
+class Held(Protocol):
+    """What is looked at of a lease that is valid now."""
+
+    @property
+    def node(self) -> str: ...
+    @property
+    def view(self) -> int: ...
+    @property
+    def since(self) -> int: ...
+    @property
+    def rows(self) -> tuple[tuple[str, int], ...]: ...
+
+
+def judge(held: Sequence[Held]) -> Iterator[str]:
+    """A node whose lease is valid is in the newest view of all that hold one, by the same entrance."""
+    if not held:
+        return
+    newest = max(held, key=lambda each: each.view)
+    for each in held:
+        if (each.node, each.since) not in newest.rows:
+            yield (
+                f"two leases: {each.node} holds one by view {each.view}, {newest.node} one by view {newest.view} "
+                f"without it"
+            )

@@ -1,0 +1,28 @@
+"""No process serves in a role that is another's: its own boot and process are in the view it serves by (hole 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+
+class Role(Protocol):
+    """What is looked at of a process that holds a lease."""
+
+    @property
+    def node(self) -> str: ...
+    @property
+    def boot(self) -> int: ...
+    @property
+    def row_boot(self) -> int: ...
+    @property
+    def process(self) -> str: ...
+    @property
+    def row_process(self) -> str: ...
+
+
+def judge(roles: Sequence[Role]) -> Iterator[str]:
+    """Compares what each is with what the view and the members say."""
+    for each in roles:
+        if each.boot != each.row_boot or each.process != each.row_process:
+            yield f"role: start {each.boot} of {each.node} serves, and the view has start {each.row_boot}"

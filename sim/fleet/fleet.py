@@ -1,0 +1,223 @@
+"""One seed of a cluster from begin to verdict: joins, faults while clients work, healing, and then all must rest."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import inf
+from random import Random
+from typing import Any
+
+from ...netsplit.policy import ViewState
+from ..behaviour import Behaviour
+from ..client import Client
+from ..faults import GOOD_NETWORK_S
+from ..history import History
+from ..loop import VirtualLoop
+from ..pipe import Mark
+from ..world import Outcome
+from .injector import Injector
+from .machine import Machine
+from .overseer import Overseer
+from .plan import Plan
+from .roads import Roads
+from .roamer import Roamer
+from .verdict import JUDGES, rests, verdict
+
+JOIN_S = 30.0
+"""Virtual time within which all nodes must have become one cluster at the begin."""
+HEAL_S = 90.0
+"""Virtual time within which everything must have come to rest after the healing."""
+STEP_S = 1.0
+WILL_S = 8.0
+
+
+class Fleet:
+    """All that one seed consists of."""
+
+    def __init__(self, plan: Plan, trace: bool = False) -> None:
+        self.plan = plan
+        self.swarm = swarm = plan.swarm
+        self.loop = loop = VirtualLoop()
+        self.history = History(lambda: loop.now_s, [] if trace else None)
+        self.roads = Roads(loop.call_soon, loop.call_later, Random(f"roads/{swarm.seed}"), plan.roads_s)
+        self.machines: dict[str, Machine] = {}
+        for name, rate in zip(plan.nodes, plan.rates, strict=True):
+            self.machines[name] = self._machine(name, rate)
+        self.overseer = Overseer(self, JUDGES)
+        self.clients = [self._client(name) for name in range(len(swarm.clients))]
+        self.behaviours = [
+            Behaviour(client, swarm, Random(f"{swarm.seed}/{client.name}/mood")) for client in self.clients
+        ]
+        self.injector = Injector(self, Random(f"faults/{swarm.seed}"))
+
+    def _machine(self, name: str, rate: float) -> Machine:
+        swarm = self.swarm
+        machine = Machine(
+            self.loop, self.roads, self.history, swarm.options, swarm.seed, name, swarm.durability, swarm.latency_s,
+            rate,
+        )  # fmt: skip
+        machine.event_level = 1
+        machine.on_event = partial(self._event, machine)
+        machine.mark = partial(self._mark, machine)
+        return machine
+
+    def _client(self, number: int) -> Roamer:
+        swarm, history = self.swarm, self.history
+        spec = swarm.clients[number]
+        home = self.machines[self.plan.homes[spec.name]]
+        places = tuple(self.machines.values()) if spec.name in self.plan.roaming else (home,)
+        kept = swarm.options.persistent_client_expiration_s or None
+        rng = Random(f"{swarm.seed}/{spec.name}")
+        return Roamer(spec, home, places, history, rng, swarm.delay_s, kept, self.overseer.excused)
+
+    def _mark(self, machine: Machine) -> Mark:
+        node = machine.node
+        without = node is not None and node.view_state is ViewState.MINORITY
+        return (self.history.commits, self.loop.now_s, without)
+
+    # -- what faults use
+
+    def start(self, machine: Machine) -> None:
+        """Start the node of a machine."""
+        machine.wall_off_ms = 0.0
+        history, now = self.history, self.loop.now_s
+        history.say("FAULT", f"{machine.name} starts")
+        life = history.life(machine.name)
+        life.starts.append(now)
+        life.full_until = min(life.full_until, now)
+        machine.start()
+        clustering = machine.clustering
+        assert clustering is not None
+        changed = clustering.standing_changed
+
+        def watched() -> None:
+            changed()
+            self.overseer.state(machine)
+
+        clustering.standing_changed = watched  # type: ignore[method-assign]
+        for connections in history.connections.values():
+            for connection in connections:
+                if connection.node == machine.name and connection.noticed_at is None and connection.asked_at < now:
+                    connection.came_back_at = now
+
+    def crash(self, machine: Machine, power: bool) -> None:
+        """The process or the machine dies."""
+        if power and self.swarm.durability == "os":
+            self.history.power_lost = True
+        self.history.life(machine.name).ends.append(self.loop.now_s)
+        machine.crash(power)
+
+    def stopped(self, machine: Machine) -> None:
+        """The process has ended in order."""
+        self.history.life(machine.name).ends.append(self.loop.now_s)
+        machine.stopped()
+
+    def lose_disk(self, machine: Machine) -> None:
+        """All that the node had stored is gone."""
+        self.history.life(machine.name).emptied.append(self.loop.now_s)
+        machine.lose_disk()
+
+    # -- events
+
+    def _event(self, machine: Machine, row: dict[str, Any]) -> None:
+        kind = row["type"]
+        history = self.history
+        if kind == "store.state":
+            history.life(machine.name).full_until = self.loop.now_s if row["state"] == "serving" else inf
+        if kind in ("will.fire", "sess.end", "policy.deny"):
+            history.events.append((self.loop.now_s, row))
+        if history.lines is not None:
+            shown = {name: value for name, value in row.items() if name not in _HEADER}
+            history.say(machine.name, f"{kind} {shown}")
+
+    # -- the run
+
+    def run(self) -> Outcome:
+        """All phases; the verdict."""
+        self.begin()
+        self.injector.begin()
+        self.loop.run_for(self.swarm.seconds)
+        self._heal()
+        self._rest()
+        return self.outcome(tuple(verdict(self)))
+
+    def begin(self) -> None:
+        """All nodes start and those that are not late join; then clients come."""
+        first, *others = self.machines.values()
+        late = {name for _, name in self.plan.late}
+        for machine in self.machines.values():
+            self.start(machine)
+        first.public = True
+        self.overseer.begin()
+        for machine in others:
+            if machine.name not in late:
+                self.injector.rejoin(machine)
+        begin = self.loop.now_s
+        waited = [machine for machine in others if machine.name not in late]
+        while not self._joined(waited) and self.loop.now_s < begin + JOIN_S:
+            self.loop.run_for(0.1)
+        if not self._joined(waited):
+            self.overseer.complain("the nodes did not become one cluster")
+        for at_s, name in self.plan.late:
+            self.loop.call_later(at_s, partial(self.injector.rejoin, self.machines[name]))
+        for behaviour in self.behaviours:
+            behaviour.begin()
+
+    def _joined(self, machines: list[Machine]) -> bool:
+        return all(each.public and each.member is not None and each.member.leased() for each in machines)
+
+    def outcome(self, violations: tuple[str, ...]) -> Outcome:
+        """The verdict, with what happened so far."""
+        history = self.history
+        return Outcome(
+            self.swarm.seed,
+            violations,
+            len(history.attempts),
+            len(history.deliveries),
+            len(history.faults),
+            len(self.clients),
+            tuple(history.lines or ()),
+        )
+
+    def _heal(self) -> None:
+        """End the faults; everybody comes back, in some seeds after a restart of everything."""
+        history = self.history
+        self.injector.heal()
+        history.healed = history.next()
+        history.healed_at = self.loop.now_s
+        history.say("FAULT", "all is healed" + (", all nodes are restarted" if self.plan.restart_all else ""))
+        if self.plan.restart_all:
+            for machine in self.machines.values():
+                if machine.node is not None:
+                    history.fault("kill", machine.name)
+                    self.crash(machine, False)
+                self.injector.start(machine)
+        for behaviour in self.behaviours:
+            behaviour.calm()
+
+    def _rest(self) -> None:
+        limit = self.loop.now_s + HEAL_S
+        earliest = self.loop.now_s + WILL_S
+        while self.loop.now_s < limit:
+            self.loop.run_for(STEP_S)
+            self._put_right()
+            if self.loop.now_s >= earliest and rests(self):
+                return
+
+    def _put_right(self) -> None:
+        """Operators look at nodes that say that they cannot go on: a data directory is moved away (hole 1)."""
+        for machine in self.machines.values():
+            if machine.node is None:
+                self.injector.start(machine)
+            elif machine.member is not None and machine.member.starting.problem:
+                self.history.say("FAULT", f"{machine.name} is refused ({machine.member.starting.problem}): it joins anew")
+                self.injector.empty(machine)
+                self.injector.start(machine)
+
+    @property
+    def all_clients(self) -> list[Client]:
+        """As the checkers know them."""
+        return list(self.clients)
+
+
+_HEADER = ("v", "run_id", "node", "boot", "seq", "hlc", "mono_ns", "type")

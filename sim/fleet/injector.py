@@ -1,0 +1,265 @@
+"""Does to the machines what a scenario says, and lets operators put right what no machine can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING
+
+from ...netsplit import faults
+from ...netsplit.scenarios import Step
+from .machine import Machine
+
+if TYPE_CHECKING:
+    from .fleet import Fleet
+
+DOWN_S = (0.3, 2.0, 5.0)
+"""How long a killed node stays away, by chance."""
+REJOIN_S = 0.7
+"""How often a node that has to join tries."""
+
+
+class Injector:
+    """All faults of one fleet. `heal` ends them, for good."""
+
+    def __init__(self, fleet: Fleet, rng: Random) -> None:
+        self._fleet = fleet
+        self._rng = rng
+        self._over = False
+        self._lost = False
+        self._cuts: dict[tuple[str, str], int] = {}
+        self._acts: dict[type[faults.Fault], Callable[[faults.Fault], None]] = {
+            faults.Cut: self._cut,
+            faults.PairCut: self._cut,
+            faults.OneWay: self._cut,
+            faults.Delay: self._delay,
+            faults.Loss: self._loss,
+            faults.Kill: self._kill,
+            faults.PowerLoss: self._kill,
+            faults.FastRestart: self._kill,
+            faults.Pause: self._still,
+            faults.Freeze: self._still,
+            faults.DiskStall: self._disk,
+            faults.DiskFull: self._disk,
+            faults.DiskLost: self._disk_lost,
+            faults.BackupRestored: self._backup,
+            faults.ClockJump: self._jump,
+        }
+
+    def begin(self) -> None:
+        """Lay out the scenario from now on."""
+        plan, loop = self._fleet.plan, self._fleet.loop
+        for step in plan.scenario.steps:
+            if isinstance(step.fault, faults.BackupRestored):
+                machine = self._fleet.machines[step.fault.node]
+                loop.call_later(step.at_s * self._rng.random() * 0.9, partial(self._copy, machine))
+            loop.call_later(step.at_s, partial(self._strike, step))
+        for at_s, node in plan.stops:
+            loop.call_later(at_s, partial(self._stop, self._fleet.machines[node]))
+
+    def _copy(self, machine: Machine) -> None:
+        if machine.node is not None and not self._over:
+            machine.keep_backup()
+
+    def _strike(self, step: Step) -> None:
+        if self._over:
+            return
+        fault = step.fault
+        node = "" if len(fault.nodes) > 1 else fault.nodes[0]
+        self._fleet.history.fault(_NAMES.get(fault.word, str(fault)), node)
+        self._fleet.history.say("FAULT", f"{fault}" + (f" for {step.for_s} s" if step.for_s else ""))
+        self._acts[type(fault)](fault)
+        if step.for_s is not None:
+            self._fleet.loop.call_later(step.for_s, partial(self._end, fault))
+
+    def _end(self, fault: faults.Fault) -> None:
+        if self._over:
+            return
+        self._fleet.history.say("FAULT", f"over: {fault}")
+        roads = self._fleet.roads
+        if isinstance(fault, faults.Delay):
+            roads.slow(fault.a, fault.b, 0.0)
+        elif isinstance(fault, faults.Loss):
+            roads.lose(fault.a, fault.b, 0.0)
+        elif isinstance(fault, faults.DiskFull):
+            self._fleet.machines[fault.node].watch.disk.full = False
+        elif isinstance(fault, faults.DiskStall):
+            self._fleet.machines[fault.node].watch.disk.stall_until = 0.0
+        else:
+            for path in _paths(fault):
+                self._cuts[path] -= 1
+            self._join_up()
+
+    def _join_up(self) -> None:
+        """End the cuts that no fault asks for any more."""
+        roads = self._fleet.roads
+        still = [path for path, count in self._cuts.items() if count]
+        ended = [path for path, count in self._cuts.items() if not count]
+        for path in ended:
+            del self._cuts[path]
+            if roads.is_cut(*path):
+                roads.heal(*path)
+        for path in still:
+            roads.one_way(*path)
+
+    def heal(self) -> None:
+        """No more faults, and those that last end."""
+        self._over = True
+        fleet = self._fleet
+        fleet.roads.mend()
+        for machine in fleet.machines.values():
+            machine.wake_up()
+            machine.wall_off_ms = 0.0
+            machine.watch.disk.full = False
+            machine.watch.disk.stall_until = 0.0
+            if machine.node is None:
+                self.start(machine)
+
+    # -- one kind each
+
+    def _cut(self, fault: faults.Fault) -> None:
+        for path in _paths(fault):
+            self._cuts[path] = self._cuts.get(path, 0) + 1
+            self._fleet.roads.one_way(*path)
+
+    def _delay(self, fault: faults.Fault) -> None:
+        assert isinstance(fault, faults.Delay)
+        self._fleet.roads.slow(fault.a, fault.b, fault.ms / 1000)
+
+    def _loss(self, fault: faults.Fault) -> None:
+        assert isinstance(fault, faults.Loss)
+        self._fleet.roads.lose(fault.a, fault.b, fault.share)
+
+    def _kill(self, fault: faults.Fault) -> None:
+        machine = self._fleet.machines[fault.nodes[0]]
+        if machine.node is None:
+            return
+        self._fleet.crash(machine, isinstance(fault, faults.PowerLoss))
+        fast = isinstance(fault, faults.FastRestart)
+        away = 0.05 + self._rng.random() * 1.2 if fast else self._rng.choice(DOWN_S) * (0.5 + self._rng.random())
+        self._fleet.loop.call_later(away, partial(self._start_again, machine, machine.life))
+
+    def _start_again(self, machine: Machine, life: int) -> None:
+        if not self._over and machine.node is None and machine.life == life:
+            self.start(machine)
+
+    def start(self, machine: Machine) -> None:
+        """Start a process; one that is not a member any more joins."""
+        self._fleet.start(machine)
+        if not machine.public:
+            self.rejoin(machine)
+
+    def rejoin(self, machine: Machine) -> None:
+        """Join through any node that is up, until it works; then clients may come."""
+        self._fleet.loop.call_later(REJOIN_S, partial(self._join, machine, machine.life))
+
+    def _join(self, machine: Machine, life: int) -> None:
+        if machine.public or not machine.alive(life):
+            return
+        if machine.gate.shut:
+            self.rejoin(machine)
+            return
+        others = [each for each in self._fleet.machines.values() if each is not machine and each.public and each.up]
+
+        def answered(problem: str) -> None:
+            self._fleet.history.say(machine.name, f"join: {problem or 'done'}")
+            if not machine.alive(life):
+                return
+            if problem:
+                self.rejoin(machine)
+            else:
+                machine.public = True
+
+        if others:
+            machine.join(self._rng.choice(others).address, answered)
+        else:
+            self.rejoin(machine)
+
+    def _stop(self, machine: Machine) -> None:
+        if self._over or not machine.up or machine.gate.shut:
+            return
+        self._fleet.history.fault("stop", machine.name)
+        life = machine.life
+        machine.stop(partial(self._stopped, machine, life))
+
+    def _stopped(self, machine: Machine, life: int) -> None:
+        self._fleet.stopped(machine)
+        self._fleet.loop.call_later(self._rng.random() * 3, partial(self._start_again, machine, life))
+
+    def _still(self, fault: faults.Fault) -> None:
+        assert isinstance(fault, faults.Pause | faults.Freeze)
+        machine = self._fleet.machines[fault.node]
+        if machine.node is None or machine.gate.shut:
+            return
+        machine.stand_still(isinstance(fault, faults.Freeze))
+        self._fleet.loop.call_later(fault.s, partial(self._go_on, machine, machine.life))
+
+    def _go_on(self, machine: Machine, life: int) -> None:
+        if not self._over and machine.alive(life):
+            self._fleet.history.say("FAULT", f"{machine.name} goes on")
+            machine.wake_up()
+
+    def _disk(self, fault: faults.Fault) -> None:
+        disk = self._fleet.machines[fault.nodes[0]].watch.disk
+        if isinstance(fault, faults.DiskFull):
+            disk.full = True
+        else:
+            disk.stall_until = float("inf")
+
+    def _disk_lost(self, fault: faults.Fault) -> None:
+        machine = self._fleet.machines[fault.nodes[0]]
+        if self._may_lose(machine):
+            self.empty(machine)
+            self._fleet.loop.call_later(self._rng.random() * 2, partial(self._start_again, machine, machine.life))
+
+    def _may_lose(self, machine: Machine) -> bool:
+        """One disk per seed: of two, both might be voters of three, and the log is gone."""
+        others = [each for each in self._fleet.machines.values() if each.public and each is not machine]
+        may = 2 * len(others) > len(self._fleet.machines) and machine.public and not self._lost
+        self._lost = self._lost or may
+        return may
+
+    def empty(self, machine: Machine) -> None:
+        """The node gets an empty data directory."""
+        if machine.node is not None:
+            self._fleet.crash(machine, True)
+        self._fleet.lose_disk(machine)
+
+    def _backup(self, fault: faults.Fault) -> None:
+        machine = self._fleet.machines[fault.nodes[0]]
+        if machine.backup is None or not self._may_lose(machine):
+            return
+        if machine.node is not None:
+            self._fleet.crash(machine, True)
+        self._fleet.history.life(machine.name).emptied.append(self._fleet.loop.now_s)
+        machine.restore_backup()
+        self._fleet.loop.call_later(self._rng.random() * 2, partial(self._start_again, machine, machine.life))
+
+    def _jump(self, fault: faults.Fault) -> None:
+        assert isinstance(fault, faults.ClockJump)
+        machine = self._fleet.machines[fault.node]
+        machine.wall_off_ms += fault.ms
+        self._fleet.loop.call_later(self._rng.choice((1.0, 5.0)), partial(self._jump_back, machine))
+
+    def _jump_back(self, machine: Machine) -> None:
+        machine.wall_off_ms = 0.0
+
+
+_NAMES = {"power_loss": "power loss", "fast_restart": "kill", "disk_lost": "power loss", "backup_restored": "power loss"}
+
+
+def _paths(fault: faults.Fault) -> list[tuple[str, str]]:
+    if isinstance(fault, faults.OneWay):
+        return [(fault.a, fault.b)]
+    if isinstance(fault, faults.PairCut):
+        return [(fault.a, fault.b), (fault.b, fault.a)]
+    assert isinstance(fault, faults.Cut)
+    return [
+        (one, other)
+        for group in fault.groups
+        for one in group
+        for others in fault.groups
+        if others is not group
+        for other in others
+    ]

@@ -1,0 +1,238 @@
+"""A machine of the simulated cluster: clocks of its own, two disks, and a process that may be stopped, killed or robbed.
+
+The monotonic clock runs at the machine's own rate and stands still in a frozen machine, the wall clock can be set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import Any
+
+from ...broker.front import Front
+from ...broker.node import Node
+from ...broker.options import Options
+from ...cluster.transport.memory_wire import MemoryTransport
+from ...storage.engine import Durability
+from ..cluster_host import ClusterHost
+from ..disk import SimDisk
+from ..drops import Witness
+from ..history import History
+from ..host import EPOCH_MS
+from ..loop import Scheduled, VirtualLoop
+from ..pipe import Pipe
+from ..watch import Watch
+from .gate import Gate, GatedEngine, GatedTransport
+from .roads import Roads
+
+EPSILON_S = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """An old copy of a data directory."""
+
+    messages: Mapping[bytes, bytes]
+    meta: Mapping[bytes, bytes]
+    boot: int
+    disk_id: str
+    cluster_id: str
+
+
+class Machine(ClusterHost):
+    """One machine. `public` says whether clients may connect: a node that has lost its disk first joins again."""
+
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        roads: Roads,
+        history: History,
+        options: Options,
+        seed: int,
+        name: str,
+        durability: Durability,
+        latency_s: tuple[float, float],
+        rate: float,
+    ) -> None:
+        self.gate = Gate(loop.call_soon)
+        roads.gates[name] = self.gate
+        self.rate = rate
+        self.roads = roads
+        self.public = False
+        self.backup: Backup | None = None
+        self._rng = Random(f"disk/{seed}/{name}")
+        self._latency_s = latency_s
+        self._durability = durability
+        self._frozen_at: float | None = None
+        self._frozen_s = 0.0
+        self._stops = 0
+        self._disks = 0
+        self.loop = loop
+        self.watch = Watch(history, self._new_disk(durability))
+        self.meta = self._new_disk("sync")
+        plugins: dict[str, object] = {"witness": Witness(history)}
+        super().__init__(loop, roads, _messages, _raft, options, seed, name, plugins)
+
+    def _new_disk(self, durability: Durability, content: Mapping[bytes, bytes] | None = None) -> SimDisk:
+        return SimDisk(
+            self._rng, self.loop.call_later, lambda: self.loop.now_s, durability, self._latency_s, content
+        )
+
+    def new_transport(self) -> MemoryTransport:
+        """The network behind the gate."""
+        return GatedTransport(self.roads, self.name, self.gate)
+
+    # -- clocks
+
+    def mono_s(self) -> float:
+        """The monotonic clock."""
+        now = self.loop.now_s if self._frozen_at is None else self._frozen_at
+        return (now - self._frozen_s) * self.rate
+
+    def _mono_ms(self) -> float:
+        return self.mono_s() * 1000
+
+    def _mono_ns(self) -> int:
+        return int(self.mono_s() * 1e9)
+
+    def _wall_ms(self) -> float:
+        return EPOCH_MS + self.loop.now_s * self.rate * 1000 + self.wall_off_ms
+
+    # -- ports
+
+    def soon(self, function: Callable[[], None]) -> None:
+        """As `Host.soon`; not while the process stands still."""
+        life = self.life
+        self.loop.call_soon(partial(self.gate.enter, lambda: function() if self.alive(life) else None))
+
+    def later(self, delay_s: float, function: Callable[[], None]) -> Scheduled:
+        """A timer of the process, on the monotonic clock of the machine."""
+        handle = Scheduled(function)
+        due = self.mono_s() + max(0.0, delay_s)
+        life = self.life
+
+        def fire() -> None:
+            left = due - self.mono_s()
+            if handle.function is None or not self.alive(life):
+                return
+            if left > EPSILON_S:
+                self.loop.call_later(left / self.rate, fire)
+            else:
+                self.gate.enter(run)
+
+        def run() -> None:
+            function, handle.function = handle.function, None
+            if function is not None and self.alive(life):
+                function()
+
+        self.loop.call_later(max(0.0, delay_s) / self.rate, fire)
+        return handle
+
+    def connect(self, rng: Random, delay_s: tuple[float, float] = (0.0, 0.0), **listener: Any) -> Pipe | None:
+        """As `Host.connect`; nobody answers while the process stands still."""
+        if not self.public or self.gate.shut:
+            return None
+        return super().connect(rng, delay_s, **listener)
+
+    def accepted(self, pipe: Pipe, front: Front) -> None:
+        """Bytes and news of the connection go through the gate."""
+        gate, life = self.gate, self.life
+
+        def received(data: bytes) -> None:
+            gate.enter(lambda: front.receive(data) if self.alive(life) else None)
+
+        def gone(reason: str) -> None:
+            gate.enter(partial(ended, reason))
+
+        def ended(reason: str) -> None:
+            if self.alive(life):
+                pipe.over_at = self.loop.now_s
+                self._lost(pipe, front, reason)
+
+        pipe.to_node.deliver = received
+        pipe.to_client.pressure = lambda writable: gate.enter(partial(self._pressure, pipe, front, writable))
+        pipe.gone = gone
+
+    # -- faults
+
+    def start(self) -> Node:
+        """As `ClusterHost.start`."""
+        self.gate.forget()
+        return super().start()
+
+    def crash(self, power: bool) -> None:
+        """The process or the machine dies."""
+        self.gate.forget()
+        self.wake_up()
+        self.watch.crash(power)
+        self.meta.crash(power)
+        self.meta = self.meta.reopen()
+        self.kill()
+
+    def stopped(self) -> None:
+        """The process has ended in order."""
+        self.watch.reopen()
+        self.meta.close()
+        self.meta = self.meta.reopen()
+
+    def stand_still(self, frozen: bool) -> None:
+        """SIGSTOP, or with `frozen` the whole machine. The others close their streams when they notice."""
+        if self.gate.shut or self.node is None:
+            return
+        self.gate.stop()
+        self._stops += 1
+        stop = self._stops
+        if frozen:
+            self._frozen_at = self.loop.now_s
+        self.loop.call_later(self.roads.notice_s, lambda: self._noticed() if self._stops == stop else None)
+
+    def _noticed(self) -> None:
+        if self.gate.shut:
+            for other in self.roads.gates:
+                if other != self.name:
+                    self.roads.drop(self.name, other, "the peer does not answer")
+
+    def wake_up(self) -> None:
+        """SIGCONT, or the machine goes on."""
+        if self._frozen_at is not None:
+            self._frozen_s += self.loop.now_s - self._frozen_at
+            self._frozen_at = None
+        if self.gate.shut:
+            self._stops += 1
+            self.gate.go_on()
+
+    def keep_backup(self) -> None:
+        """Copy the data directory as it is."""
+        self.backup = Backup(
+            self.watch.disk.content(), self.meta.content(), self.boot, self.disk_id, self.cluster_id
+        )
+
+    def lose_disk(self) -> None:
+        """The machine gets an empty data directory; only while no process runs."""
+        self._disks += 1
+        self._swap(Backup({}, {}, 0, f"{self.name}-disk{self._disks}", f"cluster-of-{self.name}{self._disks}"))
+        self.public = False
+
+    def restore_backup(self) -> bool:
+        """The data directory becomes what it was; False if there is no backup."""
+        if self.backup is None:
+            return False
+        self._swap(self.backup)
+        return True
+
+    def _swap(self, data: Backup) -> None:
+        assert self.node is None
+        self.watch.disk = self._new_disk(self._durability, data.messages)
+        self.watch.adopt()
+        self.meta = self._new_disk("sync", data.meta)
+        self.boot, self.disk_id, self.cluster_id = data.boot, data.disk_id, data.cluster_id
+
+
+def _messages(host: Any) -> GatedEngine:
+    return GatedEngine(host.watch, host.gate)
+
+
+def _raft(host: Any) -> GatedEngine:
+    return GatedEngine(host.meta, host.gate)

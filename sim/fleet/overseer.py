@@ -1,0 +1,136 @@
+"""Looks at all machines at once, by true time: who holds a lease, who sees whom, and what nobody answers.
+
+It finds what no node can know by itself, and what is wrong for a moment only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ...netsplit.policy import ViewState
+from .machine import Machine
+
+if TYPE_CHECKING:
+    from .fleet import Fleet
+
+Judge = Callable[["Fleet", list["Lease"]], Iterable[str]]
+
+EVERY_S = 0.05
+"""How often the machines are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """One process that may promise something now, by the view that it has applied.
+
+    `rows` are (node, since) of that view; `boot` and `process` what it is, `row_boot` and `row_process` what the view
+    and the members say of it.
+    """
+
+    node: str
+    view: int
+    since: int
+    rows: tuple[tuple[str, int], ...]
+    boot: int
+    row_boot: int
+    process: str
+    row_process: str
+
+
+@dataclass(slots=True)
+class Sightings:
+    """What was seen. `states` has the changes of each node's state, (time, state) in the order of time.
+
+    `problems` are sentences about what may never be, whatever else happens.
+    """
+
+    states: dict[str, list[tuple[float, ViewState]]] = field(default_factory=dict)
+    problems: dict[str, None] = field(default_factory=dict)
+    leases: int = 0
+
+
+class Overseer:
+    """Looks every `EVERY_S`, from `begin` on. Each of `judges` gets the fleet and its leases, and says what is wrong."""
+
+    def __init__(self, fleet: Fleet, judges: tuple[Judge, ...]) -> None:
+        self._fleet = fleet
+        self._judges = judges
+        self.seen = Sightings()
+        self._shown: dict[str, str] = {}
+
+    def begin(self) -> None:
+        """Look from now on."""
+        self._look()
+
+    def _look(self) -> None:
+        fleet = self._fleet
+        leases = [lease for machine in fleet.machines.values() if (lease := _lease(machine)) is not None]
+        self.seen.leases += len(leases)
+        for machine in fleet.machines.values():
+            self.state(machine)
+        for judge in self._judges:
+            for text in judge(fleet, leases):
+                self.complain(text)
+        fleet.loop.call_later(EVERY_S, self._look)
+
+    def complain(self, text: str) -> None:
+        """Something is wrong; said once."""
+        if text not in self.seen.problems:
+            self.seen.problems[text] = None
+            self._fleet.history.say("PROBLEM", text)
+
+    def state(self, machine: Machine) -> None:
+        node = machine.node
+        if node is None or machine.member is None:
+            return
+        states = self.seen.states.setdefault(machine.name, [])
+        if not states or states[-1][1] is not node.view_state:
+            states.append((self._fleet.loop.now_s, node.view_state))
+        if self._fleet.history.lines is not None:
+            self._show(machine)
+
+    def _show(self, machine: Machine) -> None:
+        """A line of the trace when view, lease or leader are others than before."""
+        member, node = machine.member, machine.node
+        assert member is not None and node is not None
+        rows = " ".join(f"{row.node}/{row.boot}@{row.since}{'' if row.serving else '?'}" for row in member.view.rows)
+        leads = "leads, " if member.consensus is not None and member.consensus.leads else ""
+        text = f"{leads}{node.view_state.value}, view {member.view.id}: {rows}"
+        if self._shown.get(machine.name) != text:
+            self._shown[machine.name] = text
+            self._fleet.history.say(machine.name, text)
+
+    def excused(self, node: str, since_s: float) -> bool:
+        """Whether the node did not see the whole cluster at some time since then."""
+        states = self.seen.states.get(node, [])
+        last = ViewState.MINORITY
+        for at_s, state in states:
+            if at_s <= since_s:
+                last = state
+            elif state is not ViewState.WHOLE:
+                return True
+        return last is not ViewState.WHOLE
+
+
+def _lease(machine: Machine) -> Lease | None:
+    """The lease of a machine whose process runs, without touching anything in it."""
+    member = machine.member
+    if member is None or member.standing is None or member.closed or machine.gate.shut:
+        return None
+    standing = member.standing
+    if not standing.holder.serving or standing.left_ms() <= 0:
+        return None
+    row = member.view.row(machine.name)
+    known = member.membership.members.get(machine.name)
+    return Lease(
+        machine.name,
+        member.view.id,
+        row.since if row is not None else -1,
+        tuple([(each.node, each.since) for each in member.view.rows]),
+        machine.boot,
+        row.boot if row is not None else -1,
+        member.me.process,
+        known.process if known is not None else "",
+    )

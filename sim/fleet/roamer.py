@@ -1,0 +1,86 @@
+"""A model client of a cluster: it stays at its node while it has a session there, and takes a refusal for an answer.
+
+What may be refused is what some policy forbids at a node that does not see the whole cluster (INV 7.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+
+from ...mqtt import packets
+from ..client import Client
+from ..history import NEVER, History, Subscribed
+from ..pipe import Mark
+from ..swarm import ClientSpec
+from .machine import Machine
+
+AGAIN_S = 0.6
+"""After how long a refused SUBSCRIBE is repeated."""
+REFUSALS = {"register": (3, 0x88), "subscribe": (0x80, 0x83, 0x87), "unsubscribe": (0x83,)}
+
+class Roamer(Client):
+    """A client of `home`; one that roams chooses another of `machines` for each connection.
+
+    `excused(machine, since_s)` says whether the machine did not see the whole cluster at some time since then.
+    """
+
+    def __init__(
+        self,
+        spec: ClientSpec,
+        home: Machine,
+        machines: tuple[Machine, ...],
+        history: History,
+        rng: Random,
+        delay_s: tuple[float, float],
+        kept_s: int | None,
+        excused: Callable[[str, float], bool],
+    ) -> None:
+        super().__init__(spec, home, history, rng, delay_s, kept_s)
+        self._machines = machines
+        self._excused = excused
+
+    def connect(self, clean: bool) -> None:
+        """As `Client.connect`; who has nothing to come back to may go elsewhere."""
+        if len(self._machines) > 1 and self.peer is None:
+            self.host = self.rng.choice(self._machines)
+        super().connect(clean)
+
+    def _had_session(self) -> bool:
+        """MQTT 3.1 does not say; a node that has lost its disk has no sessions."""
+        emptied = self.history.life(self.host.name).emptied
+        last = max((each.opened_at for each in self.lists[:-1] if each.opened != NEVER), default=0.0)
+        return super()._had_session() and not any(at_s >= last for at_s in emptied)
+
+    def may_be_refused(self, operation: str, reason: int, mark: Mark) -> bool:
+        """A policy forbids it, or the disk is full."""
+        if super().may_be_refused(operation, reason, mark):
+            return True
+        assert self.connection is not None
+        since = self.connection.asked_at if operation == "register" else self.history.now() - 30
+        return reason in REFUSALS[operation] and self._excused(self.host.name, since)
+
+    def not_granted(self, subscribed: Subscribed) -> None:
+        """Ask again in a while."""
+        connection = self.connection
+        self.loop.call_later(AGAIN_S, partial(self._ask_again, subscribed.filter, connection and connection.number))
+
+    def _ask_again(self, name: str, number: int | None) -> None:
+        connection = self.connection
+        if connection is not None and connection.number == number and connection.opened != NEVER:
+            if name not in self.granted and name not in self.dropped:
+                self.subscribe([name])
+
+    def _unsuback(self, packet: packets.Unsuback, mark: Mark) -> None:
+        if self.spec.version < 5:
+            # it has no code, so nobody knows whether the filter is gone
+            self.asked.pop(packet.packet_id, None)
+            return
+        asked = self.asked.pop(packet.packet_id, [])
+        for each, reason in zip(asked, packet.reasons or [0] * len(asked), strict=True):
+            if reason < 0x80:
+                each.gone = self.history.next()
+            elif not self.may_be_refused("unsubscribe", reason, mark):
+                self.history.problem(f"{self.name}: UNSUBSCRIBE of {each.filter} refused with {reason}")
+
