@@ -188,6 +188,8 @@ class RoutesMachine(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
         self.cluster = Cluster()
+        self.asked: list[str] = []
+        """Topics whose plans are remembered: asked for again, because nothing remembered may be stale."""
 
     def pick(self, name: str, data: st.DataObject) -> Client | None:
         clients = self.cluster.nodes[name].clients
@@ -238,7 +240,10 @@ class RoutesMachine(RuleBasedStateMachine):
     @rule(topics=st.lists(TOPICS, min_size=1, max_size=5))
     def publish(self, topics: list[str]) -> None:
         self.cluster.settle()
-        for topic in topics:
+        fitting = {each.filter for name in NAMES for each in self.cluster.subscriptions(name)}
+        topics = [*topics, *[text.replace("+", "a").replace("#", "b") for text in sorted(fitting)[:4]]]
+        self.asked = list(dict.fromkeys([*topics, *self.asked]))[:20]
+        for topic in self.asked:
             for name in self.cluster.since:
                 self.cluster.check(name, topic)
 
