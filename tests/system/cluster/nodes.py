@@ -1,0 +1,157 @@
+"""Real nodes of a cluster: processes of `strogoff start`, and what operators can see of them."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench.broker_process import BrokerProcess, free_port
+from strogoff.admin.reach import LocalNode, Unreachable
+from strogoff.admin.reply import Alert, Table, Text
+from strogoff.admin.wire import CutOff, from_lines
+
+from ..brokers import WITHIN_S
+
+LOOK_S = 0.02
+"""How often it is looked whether something has happened."""
+STOPPED_S = 1.0
+"""A node that does not answer the operator for so long hangs, or is stopped."""
+
+Row = dict[str, Any]
+
+
+class Answer(NamedTuple):
+    """What a node said to an operator: the exit status, all tables as dicts, all texts and alerts."""
+
+    status: int
+    tables: list[list[Row]]
+    text: str
+
+
+async def moment(seconds: float = LOOK_S) -> None:
+    """Let others run until it is time to look again."""
+    passed = asyncio.Event()
+    asyncio.get_running_loop().call_later(seconds, passed.set)
+    await passed.wait()
+
+
+async def until(what: str, condition: Callable[[], Awaitable[object]], within_s: float = WITHIN_S) -> float:
+    """Wait until something has happened that only looking can tell; how many seconds it took."""
+    began = time.monotonic()
+    while not await condition():
+        assert time.monotonic() - began < within_s, f"not within {within_s:g} s: {what}"
+        await moment()
+    return time.monotonic() - began
+
+
+class Node(BrokerProcess):
+    """One node. `space` is the network namespace that it runs in, if it is not to share ours."""
+
+    def __init__(self, folder: Path, name: str, host: str = "127.0.0.1", space: str = "", **settings: str) -> None:
+        super().__init__(folder / name, 1883 if space else free_port(), **settings)
+        self.name = f"{name}@{host}"
+        self.host = host
+        self.space = space
+        self.links = 44053 if space else free_port()
+        self.settings = {
+            "nodename": self.name,
+            "listener.tcp.default": f"{host}:{self.port}",
+            "listener.vmq.links": f"{host}:{self.links}",
+            **{key.replace("__", "."): value for key, value in settings.items()},
+        }
+
+    @property
+    def address(self) -> str:
+        """Where the other nodes reach it."""
+        return f"{self.host}:{self.links}"
+
+    def command(self) -> list[str]:
+        """The command line."""
+        return [*(("ip", "netns", "exec", self.space) if self.space else ()), *super().command()]
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, such as SIGSTOP and SIGCONT."""
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    async def ask(self, *words: str, within_s: float = 90) -> Answer:
+        """Carry out a command of vmq-admin, over its socket."""
+        way = LocalNode(self.name, self.data / "admin.sock")
+        return await asyncio.wait_for(asyncio.to_thread(_asked, way, list(words)), within_s)
+
+    async def status(self) -> Row:
+        """What `cluster status` says: the facts, and under "nodes" a row for each node. Empty if it does not answer."""
+        try:
+            answer = await self.ask("cluster", "status", within_s=STOPPED_S)
+        except (TimeoutError, Unreachable, CutOff):
+            return {}
+        if len(answer.tables) < 2:
+            return {}
+        return {**{row["Status"]: row["Value"] for row in answer.tables[0]}, "nodes": answer.tables[1]}
+
+    async def sees(self) -> str:
+        """whole, majority, minority, or nothing if it does not answer."""
+        return str((await self.status()).get("sees", ""))
+
+    async def whole_with(self, count: int) -> bool:
+        """It serves in a cluster of so many nodes that all serve."""
+        status = await self.status()
+        return (status.get("sees"), status.get("members"), status.get("serving")) == ("whole", count, count)
+
+
+def _asked(way: LocalNode, words: list[str]) -> Answer:
+    parts, status = from_lines(way.ask(words))
+    tables = [[dict(zip(part.columns, row, strict=True)) for row in part.rows] for part in parts if type(part) is Table]
+    return Answer(status, tables, "\n".join(part.text for part in parts if isinstance(part, Text | Alert)))
+
+
+async def whole(nodes: Iterable[Node], count: int = 0, within_s: float = WITHIN_S) -> float:
+    """Wait until all of these nodes see a whole cluster; how many seconds it took."""
+    members = list(nodes)
+    began = time.monotonic()
+    for node in members:
+        await until(
+            f"{node.name} is whole with {count or len(members)}",
+            lambda node=node: node.whole_with(count or len(members)),  # type: ignore[misc]
+            within_s,
+        )
+    return time.monotonic() - began
+
+
+async def start_joined(nodes: list[Node]) -> None:
+    """Start nodes that find each other by discovery."""
+    places = " ".join(node.address for node in nodes)
+    for node in nodes:
+        node.settings["discovery.nodes"] = places
+    await asyncio.gather(*[node.start() for node in nodes])
+    await whole(nodes)
+
+
+async def end(nodes: Iterable[Node]) -> None:
+    """Kill what still runs."""
+    for node in nodes:
+        await node.kill()
+
+
+def bad_lines(nodes: Iterable[Node]) -> list[str]:
+    """What no log of theirs should have."""
+    return [f"{node.name}: {line}" for node in nodes for line in node.tracebacks()]
+
+
+async def leader_of(nodes: Iterable[Node]) -> str:
+    """The name of the node that leads, as soon as one of these knows."""
+    found: list[str] = []
+
+    async def led() -> bool:
+        for node in nodes:
+            found.append(str((await node.status()).get("leader") or ""))
+            if found[-1]:
+                return True
+        return False
+
+    await until("there is a leader", led)
+    return found[-1]

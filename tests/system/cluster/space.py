@@ -1,0 +1,121 @@
+"""Nodes that each have a network of their own, on one bridge, and the cuts between them.
+
+The bridge lives in a namespace of its own, too, so nothing of this machine's network is touched. A thread of the tests
+is in that namespace: what runs on its loop reaches the clients' ports of all nodes, whatever is cut between them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import itertools
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ..brokers import Background, need
+from .nodes import Node
+
+CLONE_NEWNET = 0x40000000
+_count = itertools.count()
+
+
+class SpaceError(Exception):
+    """This system has no namespaces for us."""
+
+
+def _run(*words: str) -> None:
+    done = subprocess.run(words, capture_output=True, text=True, timeout=20)
+    if done.returncode != 0:
+        raise SpaceError(f"{' '.join(words)}: {done.stderr.strip()}")
+
+
+class Space:
+    """A bridge and `count` namespaces at it. Host `n` is 10.77.0.n, in the namespace `names[n - 1]`."""
+
+    def __init__(self, count: int) -> None:
+        self.prefix = f"st{os.getpid() % 10000}x{next(_count)}"
+        self.hub = f"{self.prefix}h"
+        self.names = [f"{self.prefix}n{n}" for n in range(1, count + 1)]
+        self.background = Background()
+        try:
+            self._build()
+            self.background.run(self._enter())
+        except SpaceError:
+            self.close()
+            raise
+
+    def _build(self) -> None:
+        hub = ("ip", "-n", self.hub)
+        _run("ip", "netns", "add", self.hub)
+        _run(*hub, "link", "set", "lo", "up")
+        _run(*hub, "link", "add", "br0", "type", "bridge")
+        _run(*hub, "address", "add", "10.77.0.254/24", "dev", "br0")
+        _run(*hub, "link", "set", "br0", "up")
+        for n, name in enumerate(self.names, 1):
+            _run("ip", "netns", "add", name)
+            _run(*hub, "link", "add", f"v{n}", "type", "veth", "peer", "name", "eth0", "netns", name)
+            _run(*hub, "link", "set", f"v{n}", "master", "br0", "up")
+            _run("ip", "-n", name, "link", "set", "lo", "up")
+            _run("ip", "-n", name, "address", "add", f"10.77.0.{n}/24", "dev", "eth0")
+            _run("ip", "-n", name, "link", "set", "eth0", "up")
+        self._nft("add", "table", "bridge", "cuts")
+        self._nft("add", "chain", "bridge", "cuts", "between", "{ type filter hook forward priority 0; }")
+
+    def _nft(self, *words: str) -> None:
+        _run("ip", "netns", "exec", self.hub, "nft", *words)
+
+    async def _enter(self) -> None:
+        """Bring the thread that runs this into the hub; its sockets and processes are there from now on."""
+        with open(f"/run/netns/{self.hub}") as place:
+            if ctypes.CDLL(None, use_errno=True).setns(place.fileno(), CLONE_NEWNET) != 0:
+                raise SpaceError(f"setns: {os.strerror(ctypes.get_errno())}")
+
+    def nodes(self, folder: Path, **settings: str) -> list[Node]:
+        """A node in each namespace, not started."""
+        return [
+            Node(folder, f"n{n}", f"10.77.0.{n}", name, **settings) for n, name in enumerate(self.names, 1)
+        ]
+
+    # -- cuts; nodes are counted from 1
+
+    def cut_one_way(self, source: int, target: int) -> None:
+        """No packet of `source` reaches `target`."""
+        self._nft("add", "rule", "bridge", "cuts", "between", "iifname", f"v{source}", "oifname", f"v{target}", "drop")
+
+    def cut(self, one: int, other: int) -> None:
+        """Neither reaches the other."""
+        self.cut_one_way(one, other)
+        self.cut_one_way(other, one)
+
+    def isolate(self, node: int) -> None:
+        """It reaches no other node, and none reaches it; clients reach all."""
+        self._nft("add", "rule", "bridge", "cuts", "between", "iifname", f"v{node}", "drop")
+        self._nft("add", "rule", "bridge", "cuts", "between", "oifname", f"v{node}", "drop")
+
+    def heal(self) -> None:
+        """Everything is reached again."""
+        self._nft("flush", "chain", "bridge", "cuts", "between")
+
+    async def soon(self, work: object, *arguments: int) -> None:
+        """Call one of the above beside the loop."""
+        await asyncio.to_thread(work, *arguments)  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        """Take it all down."""
+        self.background.close()
+        for name in (*self.names, self.hub):
+            subprocess.run(("ip", "netns", "del", name), capture_output=True, timeout=20)
+
+
+def space_or_skip(count: int) -> Space:
+    """A space, or a skip that says what is missing; nothing is skipped where STROGOFF_NO_SKIP is set."""
+    need("ip", "iproute2")
+    need("nft", "nftables")
+    try:
+        return Space(count)
+    except SpaceError as error:
+        assert not os.environ.get("STROGOFF_NO_SKIP"), f"network namespaces are needed: {error}"
+        pytest.skip(f"no network namespaces: {error} (be root)")
