@@ -22,6 +22,8 @@ class Gate:
         self._soon = soon
         self._held: deque[Step] = deque()
         self.shut = False
+        self.process = 0
+        """Counts the processes: what was meant for one does not reach the next."""
 
     def enter(self, step: Step) -> None:
         """Do it now, or when the process goes on."""
@@ -29,6 +31,11 @@ class Gate:
             self._held.append(step)
         else:
             step()
+
+    def enter_if(self, process: int, step: Step) -> None:
+        """As `enter`, if that process is still the one."""
+        if process == self.process:
+            self.enter(step)
 
     def stop(self) -> None:
         """The process stands still from now on."""
@@ -39,11 +46,12 @@ class Gate:
         self.shut = False
         held, self._held = self._held, deque()
         for step in held:
-            self._soon(partial(self.enter, step))
+            self._soon(partial(self.enter_if, self.process, step))
 
     def forget(self) -> None:
         """The process is gone, and with it whatever was to reach it."""
         self.shut = False
+        self.process += 1
         self._held.clear()
 
 
@@ -53,6 +61,7 @@ class GatedEngine:
     def __init__(self, engine: Engine, gate: Gate) -> None:
         self._engine = engine
         self._gate = gate
+        self._process = gate.process
         self.get = engine.get
         self.scan = engine.scan
         self.keys = engine.keys
@@ -60,25 +69,25 @@ class GatedEngine:
 
     def write(self, batch: Batch, done: Done) -> None:
         """As `Engine.write`."""
-        self._engine.write(batch, lambda error: self._gate.enter(partial(done, error)))
+        self._engine.write(batch, lambda error: self._gate.enter_if(self._process, partial(done, error)))
 
 
 class _Events:
     def __init__(self, events: WireEvents, gate: Gate) -> None:
         self._events = events
-        self._gate = gate
+        self._enter = partial(gate.enter_if, gate.process)
 
     def opened(self, wire: Wire, welcome: bytes) -> None:
-        self._gate.enter(partial(self._events.opened, wire, welcome))
+        self._enter(partial(self._events.opened, wire, welcome))
 
     def received(self, frame: bytes) -> None:
-        self._gate.enter(partial(self._events.received, frame))
+        self._enter(partial(self._events.received, frame))
 
     def drained(self) -> None:
-        self._gate.enter(self._events.drained)
+        self._enter(self._events.drained)
 
     def closed(self, reason: str) -> None:
-        self._gate.enter(partial(self._events.closed, reason))
+        self._enter(partial(self._events.closed, reason))
 
 
 class GatedTransport(MemoryTransport):
@@ -87,6 +96,7 @@ class GatedTransport(MemoryTransport):
     def __init__(self, network: MemoryNetwork, host: str, gate: Gate) -> None:
         super().__init__(network, host)
         self._gate = gate
+        self._enter = partial(gate.enter_if, gate.process)
 
     def dial(self, address: str, hello: bytes, events: WireEvents) -> Stream:
         """As `Transport.dial`."""
@@ -107,7 +117,7 @@ class GatedTransport(MemoryTransport):
         """As `MemoryTransport.ask`."""
 
         def gated(result: bytes | CallFailed) -> None:
-            self._gate.enter(partial(answer, result))
+            self._enter(partial(answer, result))
 
         super().ask(address, method, request, timeout_s, gated)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Any
 
 import msgspec
 
@@ -68,7 +69,7 @@ def plan(
         swarm,
         features=swarm.features - {"limits"},
         faults=tuple([{"disk_stall": "stall", "disk_full": "full"}.get(kind, kind) for kind in chosen]),
-        options=msgspec.structs.replace(swarm.options, max_online_messages=1000, max_offline_messages=1000, **policies),
+        options=msgspec.structs.replace(swarm.options, **_LIMITS, **_shared(swarm), **policies),
     )
     homes = {client.name: rng.choice(names) for client in swarm.clients}
     clean = [client.name for client in swarm.clients if client.expiry_s == 0 and not client.steady]
@@ -87,6 +88,15 @@ def plan(
         stops,
         rng.random() < 0.4,
     )
+
+
+_LIMITS: dict[str, Any] = {"max_online_messages": 1000, "max_offline_messages": 1000}
+
+
+def _shared(swarm: Swarm) -> dict[str, Any]:
+    """No `local_only`: with it a message whose node has no member is for nobody."""
+    policy = swarm.options.shared_subscription_policy
+    return {"shared_subscription_policy": "random" if policy == "local_only" else policy}
 
 
 def _policies(rng: Random) -> dict[str, str]:
