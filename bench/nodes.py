@@ -1,0 +1,83 @@
+"""Nodes of a cluster as processes of their own, on this machine, and what an operator can see of them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from strogoff.admin.reach import LocalNode, Unreachable
+from strogoff.admin.reply import Table
+from strogoff.admin.wire import CutOff, from_lines
+
+from .broker_process import BrokerProcess, free_port
+
+LOOK_S = 0.05
+"""How often it is looked whether something has happened."""
+
+
+class ClusterNode(BrokerProcess):
+    """One node; `meet` names the nodes that it looks for."""
+
+    def __init__(self, folder: Path, name: str, **settings: str) -> None:
+        super().__init__(folder / name, free_port(), **settings)
+        self.name = f"{name}@127.0.0.1"
+        self.address = f"127.0.0.1:{free_port()}"
+        self.settings = {"nodename": self.name, "listener.vmq.c": self.address, **self.settings}
+
+    def meet(self, nodes: list[ClusterNode]) -> None:
+        """Look for these at the next start."""
+        self.settings["discovery.nodes"] = ",".join(node.address for node in nodes)
+
+    @property
+    def pid(self) -> int:
+        """Of the process. It has to run."""
+        assert self.process is not None
+        return self.process.pid
+
+    async def status(self) -> dict[str, Any]:
+        """What `vmq-admin cluster status` says; empty if the node does not answer."""
+        try:
+            return await asyncio.wait_for(asyncio.to_thread(_ask, self.name, self.data / "admin.sock"), 5)
+        except (TimeoutError, Unreachable, CutOff):
+            return {}
+
+    async def whole(self, count: int) -> bool:
+        """It sees so many members, and all of them serve."""
+        status = await self.status()
+        return (status.get("sees"), status.get("members"), status.get("serving")) == ("whole", count, count)
+
+
+def _ask(name: str, socket: Path) -> dict[str, Any]:
+    parts, _ = from_lines(LocalNode(name, socket).ask(["cluster", "status"]))
+    facts = next((part for part in parts if isinstance(part, Table)), None)
+    return {} if facts is None else {str(row[0]): row[1] for row in facts.rows}
+
+
+async def until(what: str, true: Callable[[], Awaitable[bool]], within_s: float) -> float:
+    """Wait for something that only looking can tell; how many seconds it took. Raises `TimeoutError`."""
+    began = time.monotonic()
+    while not await true():
+        if time.monotonic() - began > within_s:
+            raise TimeoutError(f"not within {within_s:g} s: {what}")
+        await asyncio.sleep(LOOK_S)
+    return time.monotonic() - began
+
+
+async def start_cluster(nodes: list[ClusterNode]) -> None:
+    """Start them, and wait until each sees all others serve."""
+    for node in nodes:
+        node.meet(nodes)
+    await asyncio.gather(*[node.start() for node in nodes])
+    for node in nodes:
+        await until(f"{node.name} sees all", lambda node=node: node.whole(len(nodes)), 60)  # type: ignore[misc]
+
+
+async def pin(pid: int, core: int) -> None:
+    """Keep all threads of a process on one core."""
+    quiet = asyncio.subprocess.DEVNULL
+    done = await asyncio.create_subprocess_exec("taskset", "-a", "-p", "-c", str(core), str(pid), stdout=quiet)
+    if await done.wait():
+        raise RuntimeError(f"taskset cannot pin process {pid} to core {core}")
