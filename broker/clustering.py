@@ -71,7 +71,7 @@ class Clustering:
         node = self._node
         self._member = member
         self.forwarding = Forwarding(node, _Lanes(member))
-        self.receiving = Receiving(node, lambda origin, seq: member.links.ack(origin, Lane.PUBLISH, seq))
+        self.receiving = Receiving(node, lambda origin, seq, boot: member.links.ack(origin, Lane.PUBLISH, seq, boot))
         self.announcer = Announcer(
             node.name, lambda mountpoint: node.router.table(mountpoint), lambda: node.slots, member.metadata,
             node.after_turn,
@@ -210,7 +210,9 @@ class Clustering:
         """A node has left for good, or came back empty: nothing of its sessions is left."""
         self.routes.drop(node, self._member.view.id)
         self.forwarding.gone(node)
-        self.receiving.forget(node)
+        # the log is read again after a restart: who came after the one that is gone is not meant
+        row = self._member.membership.members.get(node)
+        self.receiving.forget(node, self._member.membership.boots[node] + (row is None))
 
     # -- entering
 
@@ -223,6 +225,8 @@ class Clustering:
             for front in list(node.fronts.values()):
                 if front.awaits_others():
                     front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, CUT_OFF)
+            for session in node.slots:
+                session.void_owed()
         self._entered_since = self.forwarding.since = since
 
     def announce(self, since: int, announced: Callable[[int], None]) -> None:

@@ -43,8 +43,9 @@ class PublishLanes(Protocol):
 
 
 class Copy(msgspec.Struct):
-    """One copy under way. `groups` are the shared subscriptions that chose the node; `ap` says that its publisher was
-    answered without a lease, so that it has to arrive whatever happens."""
+    """One copy under way. `groups` are the shared subscriptions that chose the node. `kept` says that it has to arrive
+    whatever happens: its publisher was answered without a lease, or nobody waits for it (a will, what a member of a
+    shared subscription left behind), or it is another origin's, who has a lease of its own."""
 
     seq: int
     message: Message
@@ -52,11 +53,11 @@ class Copy(msgspec.Struct):
     live: bool
     durable: bool
     groups: list[RemoteMembers]
-    ap: bool = False
+    kept: bool = False
 
 
 def stamp(since: int, payload: bytes) -> bytes:
-    """The payload with the view in which its sender entered in front; 0 for what was accepted without a lease."""
+    """The payload with the view in which its sender entered in front; 0 for what is never void (`Copy.kept`)."""
     return since.to_bytes(4, "big") + payload
 
 
@@ -88,12 +89,13 @@ class Forwarding:
         """
         node = self._node
         owed: Obligation | None = None
-        if message.qos and node.view_state is not ViewState.MINORITY:
+        waits = node.owed or self._relayed(message) or node.view_state is not ViewState.MINORITY
+        if message.qos and node.answering and waits:
             owed = node.owed = node.owed or Obligation()
         chosen: dict[str, list[RemoteMembers]] = {}
         for member in members:
             chosen.setdefault(member.node, []).append(member)
-        stable = self._stable()
+        stable, hlc = self._stable(), node.events.hlc
         plain_payload = b""
         for target in targets:
             if not message.qos and (target.absent or self._lanes.congested(target.node)):
@@ -101,12 +103,12 @@ class Forwarding:
                 continue
             groups = chosen.pop(target.node, [])
             if groups:
-                payload = encode_forward(message, True, tuple([each.text for each in groups]), stable)
+                payload = encode_forward(message, True, tuple([each.text for each in groups]), stable, hlc)
             else:
-                payload = plain_payload = plain_payload or encode_forward(message, True, (), stable)
+                payload = plain_payload = plain_payload or encode_forward(message, True, (), stable, hlc)
             self._send(target.node, message, payload, owed, target.live, target.durable, groups)
         for name, groups in chosen.items():
-            payload = encode_forward(message, False, tuple([each.text for each in groups]), stable)
+            payload = encode_forward(message, False, tuple([each.text for each in groups]), stable, hlc)
             self._send(name, message, payload, owed, False, False, groups)
         node.counters.router_matches_remote += len(targets) + len(chosen)
 
@@ -120,10 +122,15 @@ class Forwarding:
         durable: bool,
         groups: list[RemoteMembers],
     ) -> None:
-        ap = message.qos > 0 and owed is None
-        seq = self._lanes.send(name, stamp(0 if ap else self.since, payload))
-        copy = Copy(seq, message, owed.owe() if owed is not None else None, live, durable, groups, ap)
+        # what another origin waits for is not ours to void, and what nobody waits for nobody sends again
+        kept = message.qos > 0 and (owed is None or self._relayed(message))
+        seq = self._lanes.send(name, stamp(0 if kept else self.since, payload))
+        copy = Copy(seq, message, owed.owe() if owed is not None else None, live, durable, groups, kept)
         self._under_way.setdefault(name, deque()).append(copy)
+
+    def _relayed(self, message: Message) -> bool:
+        """Another node is the origin; it had chosen this one for a member of a group that is gone."""
+        return message.origin.node != self._node.name
 
     def congested(self) -> bool:
         """Whether clients should be read more slowly, because a node does not take what is for it."""
@@ -163,11 +170,12 @@ class Forwarding:
             return
         node = self._node
         before, node.owed = node.owed, copy.owed
+        answering, node.answering = node.answering, copy.owed is not None
         for member in copy.groups:
             routed = node.router.route_group(copy.message, member.group, member.filter)
             if routed == WAIT and copy.owed is not None:
                 node.store.when_committed(node.store.open_commit, copy.owed.owe().discharge)
-        node.owed = before
+        node.owed, node.answering = before, answering
 
     def gone(self, name: str) -> None:
         """The node has left for good, or came back with another disk: nothing of its sessions is left to owe to."""
@@ -180,12 +188,11 @@ class Forwarding:
     def void_all(self) -> None:
         """This node was out of the view: what nobody acknowledged to it, it has acknowledged to nobody (hole 14).
 
-        Nothing is discharged: the connections that wait for it are closed by the caller. What was accepted without a
-        lease was acknowledged, and goes on.
+        Nothing is discharged: the connections that wait for it are closed by the caller. What has to arrive goes on.
         """
         for name, copies in self._under_way.items():
-            self._lanes.void(name, [copy.seq for copy in copies if not copy.ap])
-            self._under_way[name] = deque([copy for copy in copies if copy.ap])
+            self._lanes.void(name, [copy.seq for copy in copies if not copy.kept])
+            self._under_way[name] = deque([copy for copy in copies if copy.kept])
 
     # -- inbound QoS 2
 

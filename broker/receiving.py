@@ -13,18 +13,23 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from ..storage import keys
-from .forwarded import decode_forward
+from .forwarded import Forwarded, decode_forward
 from .obligations import Obligation
+from .plans import PlanCache
 from .router import WAIT
 
 if TYPE_CHECKING:
     from .node import Node
 
 
-class Acknowledge(Protocol):
-    """The port to the links: tells an origin how far its lane is done with."""
+PLAIN = ""
+"""The part of a message that is for ordinary subscriptions; the others are named by their `$share` filters."""
 
-    def __call__(self, origin: str, seq: int) -> None: ...
+
+class Acknowledge(Protocol):
+    """The port to the links: tells this boot of an origin how far its lane is done with."""
+
+    def __call__(self, origin: str, seq: int, boot: int) -> None: ...
 
 
 class _Lane(msgspec.Struct):
@@ -37,6 +42,13 @@ class _Lane(msgspec.Struct):
     scheduled: bool = False
 
 
+class _Seen(msgspec.Struct):
+    """A QoS 2 message that may come again: which parts of it were taken, and whether the disk says so."""
+
+    parts: list[str]
+    stored: bool
+
+
 class Receiving:
     """All that other nodes send here as origins."""
 
@@ -44,7 +56,7 @@ class Receiving:
         self._node = node
         self._acknowledge = acknowledge
         self._lanes: dict[str, _Lane] = {}
-        self._mids: dict[str, dict[tuple[int, int], bool]] = {}
+        self._seen: dict[str, dict[tuple[int, int], _Seen]] = {}
 
     def load(self) -> None:
         """Bring back watermarks and open QoS 2 mids from the store."""
@@ -54,9 +66,9 @@ class Receiving:
             known = self._lanes.get(name)
             if known is None or known.boot < boot:
                 self._lanes[name] = _Lane(boot, int.from_bytes(value, "big"), deque())
-        for key in store.keys(b"x", b"y"):
+        for key, value in store.scan(b"x", b"y"):
             name, boot, counter = keys.parse_seen_key(key)
-            self._mids.setdefault(name, {})[boot, counter] = True
+            self._seen.setdefault(name, {})[boot, counter] = _Seen(value.decode().split("\0"), True)
 
     def watermark(self, origin: str, boot: int) -> int:
         """How far the lane of this boot of the origin was taken, durably where it matters; 0 for a new boot."""
@@ -67,15 +79,17 @@ class Receiving:
             lane = self._lanes[origin] = _Lane(boot, 0, deque())
         return lane.taken
 
-    def forget(self, origin: str) -> None:
-        """The origin has left the cluster for good."""
-        lane = self._lanes.pop(origin, None)
+    def forget(self, origin: str, before: int) -> None:
+        """All boots of the origin before this one have left the cluster for good."""
         store = self._node.store
-        if lane is not None:
+        lane = self._lanes.get(origin)
+        if lane is not None and lane.boot < before:
+            del self._lanes[origin]
             store.delete(keys.watermark_key(origin, lane.boot))
-        for (boot, counter), stored in self._mids.pop(origin, {}).items():
-            if stored:
-                store.delete(keys.seen_key(origin, boot, counter))
+        seen = self._seen.get(origin, {})
+        for mid in [mid for mid in seen if mid[0] < before]:
+            if seen.pop(mid).stored:
+                store.delete(keys.seen_key(origin, *mid))
 
     def skip(self, origin: str, seq: int) -> None:
         """The next item of an origin's lane is void, because of who the origin was when it sent it (hole 14)."""
@@ -92,30 +106,44 @@ class Receiving:
         lane = self._lanes[origin]
         mid = (message.origin.boot, message.counter)
         self._settle(origin, forwarded.qos2_stable)
-        wait = False
-        if message.qos < 2 or mid not in self._mids.get(origin, ()):
-            plans = node.router.plans(message.mountpoint)
+        plans = node.router.plans(message.mountpoint)
+        if message.qos < 2:
             wait = node.router.deliver(message, plans, forwarded.plain, forwarded.groups) == WAIT
-            if message.qos == 2:
-                self._mids.setdefault(origin, {})[mid] = wait
-                if wait:
-                    node.store.put(keys.seen_key(origin, *mid), b"")
+        else:
+            wait = self._deliver_once(origin, mid, forwarded, plans)
         lane.taken = seq
         if wait:
             node.store.put(keys.watermark_key(origin, lane.boot), seq.to_bytes(8, "big"))
-        elif message.qos == 2 and self._mids[origin].get(mid):
-            wait = True  # taken before, and perhaps not yet safe
         owed, node.owed = node.owed, None
         self._answer(origin, lane, seq, node.store.open_commit if wait else 0, owed)
 
+    def _deliver_once(self, origin: str, mid: tuple[int, int], forwarded: Forwarded, plans: PlanCache) -> bool:
+        """Give each part of a QoS 2 message to its sessions once. True if the disk has to have it first.
+
+        The parts are the ordinary subscriptions and each group: one that chose another node before can choose this one,
+        which has had the message for the others.
+        """
+        node = self._node
+        seen = self._seen.setdefault(origin, {})
+        known = seen.get(mid) or _Seen([], False)
+        plain = forwarded.plain and PLAIN not in known.parts
+        groups = tuple([text for text in forwarded.groups if text not in known.parts])
+        if not plain and not groups:
+            return known.stored  # taken before, and perhaps not yet safe
+        wait = node.router.deliver(forwarded.message, plans, plain, groups) == WAIT or known.stored
+        seen[mid] = _Seen([*known.parts, *([PLAIN] if plain else ()), *groups], wait)
+        if wait:
+            node.store.put(keys.seen_key(origin, *mid), "\0".join(seen[mid].parts).encode())
+        return wait
+
     def _settle(self, origin: str, stable: tuple[int, int]) -> None:
         """Forget the mids that the origin will never send again."""
-        mids = self._mids.get(origin)
-        while mids:
-            mid = next(iter(mids))
+        seen = self._seen.get(origin)
+        while seen:
+            mid = next(iter(seen))
             if mid >= stable:
                 return
-            if mids.pop(mid):
+            if seen.pop(mid).stored:
                 self._node.store.delete(keys.seen_key(origin, *mid))
 
     def _answer(self, origin: str, lane: _Lane, seq: int, commit: int, owed: Obligation | None) -> None:
@@ -147,4 +175,4 @@ class Receiving:
             done = seq
             waiting.popleft()
         if done and self._lanes.get(origin) is lane:
-            self._acknowledge(origin, done)
+            self._acknowledge(origin, done, lane.boot)

@@ -73,14 +73,21 @@ class Standing:
         now = self._now_ms()
         if self.holder.wants_commit(now):
             self._commit()
-        leader = self._consensus.leader
-        if leader is not None:
-            request = self.holder.request(now, self._wall_ms(), self._store.state != "serving")
-            if request is not None:
-                self._ask(leader, encode_lease(request))
+        self._request()
         self.decide()
 
+    def _request(self) -> None:
+        leader = self._consensus.leader
+        if leader is not None:
+            request = self.holder.request(self._now_ms(), self._wall_ms(), self._store.state != "serving")
+            if request is not None:
+                self._ask(leader, encode_lease(request))
+
     def _commit(self) -> None:
+        if self._store.state == "full":
+            # the disk answers, and says that it is full: the node stays, and says so (review, hole 20)
+            self.holder.committed(self._now_ms())
+            return
         if self._writing:
             return
         self._writing = True
@@ -90,6 +97,7 @@ class Standing:
     def _committed(self) -> None:
         self._writing = False
         self.holder.committed(self._now_ms())
+        self._request()
 
     def reply(self, data: bytes) -> None:
         """The leader's answer. Raises `MalformedLease`."""

@@ -21,7 +21,10 @@ from .view import View
 
 
 class MemberRow(Struct, array_like=True, frozen=True):
-    """A member and its last start. `joined`: the log index at which this disk came in, for its age."""
+    """A member and its last start. `joined`: the log index at which this disk came in, for its age.
+
+    `served`: the node has served once. A newcomer on its way in is not missed, by anybody's policy, before it has.
+    """
 
     node: str
     disk: str
@@ -30,6 +33,7 @@ class MemberRow(Struct, array_like=True, frozen=True):
     address: str
     joined: int
     stale: bool = False
+    served: bool = False
 
 
 class _State(Struct, array_like=True):
@@ -84,6 +88,7 @@ class Membership:
         self.cluster_id = command.cluster_id
         self._enter(Join(command.node, command.disk, command.boot, command.process, command.address))
         self.view = View(1, (Row(command.node, command.boot, 1, True),))
+        self._note_served()
         return (Settled(command.cluster_id), Joined(command.node, False))
 
     def _join(self, command: Join) -> tuple[Happening, ...]:
@@ -100,9 +105,16 @@ class Membership:
         return (Joined(command.node, known is not None),)
 
     def _enter(self, command: Join) -> None:
+        known = self.members.get(command.node)
         self.boots[command.node] = command.boot
         self.members[command.node] = MemberRow(
-            command.node, command.disk, command.boot, command.process, command.address, self.index
+            command.node,
+            command.disk,
+            command.boot,
+            command.process,
+            command.address,
+            self.index,
+            served=known is not None and known.served,
         )
 
     def _boot(self, command: Boot | Join) -> tuple[Happening, ...]:
@@ -164,7 +176,13 @@ class Membership:
                 return (Refused(command, f"row of {row.node}: {reason}"),)
         if rows != self.view.rows:
             self.view = View(self.view.id + 1, rows)
+            self._note_served()
         return ()
+
+    def _note_served(self) -> None:
+        for node in self.view.serving:
+            if not self.members[node].served:
+                self.members[node] = msgspec.structs.replace(self.members[node], served=True)
 
     def _wrong(self, row: Row) -> str:
         """Why the row cannot be in the next view; "" if it can."""
@@ -208,8 +226,9 @@ def peer_of(row: MemberRow) -> str:
 
 
 def whole(membership: Membership) -> bool:
-    """True if every member is in the view and serves."""
-    return bool(membership.members) and len(membership.view.serving) == len(membership.members)
+    """True if every member that has ever served is in the view and serves."""
+    serving = membership.view.serving
+    return bool(serving) and all([row.node in serving for row in membership.members.values() if row.served])
 
 
 def wanted_voters(membership: Membership) -> tuple[str, ...]:
