@@ -104,6 +104,8 @@ class Node(Observer):
         self.closing = False
         self.owed: Obligation | None = None
         """What the answer to the packet at hand has to wait for on other nodes; whoever answers takes it away."""
+        self.answering = True
+        """Somebody waits for what is routed now, and sends it again without an answer; False for wills and the like."""
         self.guard: Callable[[Outlet, int], bool] | None = None
         """Asked before promises of a front leave, whether they may; see `answers`."""
         self.forward: Forward = _nowhere
@@ -317,10 +319,14 @@ class Node(Observer):
 
     def publish(self, message: Message) -> int:
         """Route a message that no client connection sent: a will, `$SYS`, a plugin's."""
-        routed = self.router.route(message, self.router.plans(message.mountpoint))
-        if message.retain:
-            routed = max(routed, self.retain(message))
-        self.owed = None  # nobody is answered
+        self.answering = False
+        try:
+            routed = self.router.route(message, self.router.plans(message.mountpoint))
+            if message.retain:
+                routed = max(routed, self.retain(message))
+        finally:
+            self.answering = True
+            self.owed = None  # of the retained message's barrier
         return routed
 
     def publish_will(self, session: Session, will: WillRecord) -> None:

@@ -221,8 +221,9 @@ class Router:
             node.numbers.next(),
         )
         if isinstance(member, RemoteMembers):
+            answering, node.answering = node.answering, False
             node.forward(copy, (), [member])
-            node.owed = None  # nobody is answered
+            node.answering = answering
         else:
             self._push_member(copy, group, member, entry.qos)
         return True

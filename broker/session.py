@@ -183,6 +183,13 @@ class Session:
             self.node.store.put(self._inbound_key(packet_id), encode(record))
         return self.durable
 
+    def void_owed(self) -> None:
+        """The copies for other nodes that a PUBREC waits for are void: the repeated PUBLISH sends them again."""
+        for packet_id, owed in self.owed.items():
+            if owed.open:
+                self.forward_again.add(packet_id)
+        self.owed.clear()
+
     def close_inbound(self, packet_id: int) -> bool:
         """PUBREL: forget the packet id. True if that has to be safe before PUBCOMP."""
         record = self.inbound.pop(packet_id, None)

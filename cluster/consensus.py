@@ -14,8 +14,8 @@ from .raft.interface import Settings as RaftSettings
 from .raft.messages import Change, Kind, Message, decode_message, encode_message
 from .raft.stable import RaftStable
 from .views.commands import Command, MalformedCommand, encode_command
-from .views.happenings import Happening, ViewChanged
-from .views.machine import Membership, peer_of
+from .views.happenings import Booted, Happening, Joined, Left, ViewChanged, WentStale
+from .views.machine import MemberRow, Membership, peer_of
 
 SNAPSHOT_EVERY = 1000
 """Entries applied between two snapshots of the membership, which is small."""
@@ -142,9 +142,9 @@ class Consensus:
             self.on_applied(happened)
 
     def _restore(self, data: bytes) -> None:
-        before = self.membership.view
+        before, members = self.membership.view, self.membership.members
         self.membership.restore(data)
-        self.on_applied((ViewChanged(before, self.membership.view),))
+        self.on_applied((*_skipped(members, self.membership.members), ViewChanged(before, self.membership.view)))
 
     def _compact(self) -> None:
         applied = self.raft.applied_index
@@ -166,6 +166,20 @@ class Consensus:
 def node_of(peer: str) -> str:
     """The node of a Raft peer `node/disk`."""
     return peer.rpartition("/")[0]
+
+
+def _skipped(before: dict[str, MemberRow], after: dict[str, MemberRow]) -> list[Happening]:
+    """What a snapshot says of the members that the entries in its place would have said one by one."""
+    happened: list[Happening] = [Left(node) for node in before if node not in after]
+    for node, row in after.items():
+        known = before.get(node)
+        if known is None or known.disk != row.disk:
+            happened.append(Joined(node, known is not None))
+        elif known.boot != row.boot:
+            happened.append(Booted(node, row.boot))
+        if row.stale and not (known is not None and known.stale and known.disk == row.disk):
+            happened.append(WentStale(node))
+    return happened
 
 
 def _nobody(_: object) -> None:

@@ -35,8 +35,6 @@ from .views.view import View
 
 CLUSTERED = b"C"
 """Key in the store of Raft: this node is a member; the value has the addresses of the first members it heard of."""
-TICK_S = 0.05
-"""How often time is looked at, in seconds."""
 
 
 class Member:
@@ -54,6 +52,7 @@ class Member:
         self._no_members = Membership()
         self._stable = RaftStable(ports.meta)
         self._was: tuple[bool, bool] = (True, True)
+        self._was_member = False
         self._seeds: dict[str, str] = {}
         self._timer: Timer | None = None
         self.closed = False
@@ -193,7 +192,7 @@ class Member:
         self.metadata.tick(int(self.ports.now_ms()))
         self.office.tick()
         self._changed()
-        self._timer = self.ports.later(TICK_S, self._tick)
+        self._timer = self.ports.later(self.settings.tick_s, self._tick)
 
     def _changed(self) -> None:
         now = (self.leased(), self.whole)
@@ -205,6 +204,8 @@ class Member:
 
     def _applied(self, happened: tuple[Happening, ...]) -> None:
         assert self.standing is not None
+        row = self.membership.members.get(self.me.node)
+        self._was_member = self._was_member or (row is not None and row.disk == self.me.disk)
         self.standing.applied(happened)
         for each in happened:
             if isinstance(each, ViewChanged):
@@ -248,7 +249,12 @@ class Member:
             self.resident.replaced(node)
 
     def _left(self) -> None:
-        """This node is a member no longer: it stays out, until its data directory is a new one."""
+        """This node is a member no longer: it stays out, until its data directory is a new one.
+
+        A newcomer reads in the log of others that bore its name and left before it came: that is nothing to it.
+        """
+        if not self._was_member:
+            return
         self.starting.problem = "this node has left the cluster"
         self.ports.log("warning", f"{self.me.node} has left the cluster")
         self.on_left()
@@ -298,7 +304,7 @@ class Member:
             if isinstance(command, Boot):
                 self.standing.submit(command)
         elif kind == Datagram.BOOT_REFUSED:
-            self.starting.refuse(data.decode(errors="replace"))
+            self.starting.told(data)
 
     # -- the resident of the links
 

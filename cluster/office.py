@@ -41,6 +41,8 @@ class Office:
     def __init__(self, member: Member) -> None:
         self._member = member
         self._waiting: list[_Waiting] = []
+        self.joining = False
+        """This node asks to become a member: it founds no cluster meanwhile, for it could not keep it."""
 
     def join(self, data: bytes, reply: Callable[[bytes], None]) -> None:
         """A node wants to become a member. Raises `MalformedCall`."""
@@ -68,6 +70,8 @@ class Office:
         lowest, highest = request.versions
         if highest < VERSIONS[0] or lowest > VERSIONS[1]:
             return f"{request.node} speaks version {lowest} to {highest}, this cluster {VERSIONS[0]} to {VERSIONS[1]}"
+        if self.joining and not member.clustered:
+            return f"{member.me.node} is about to join a cluster itself"
         return member.starting.problem
 
     def _settle(self) -> None:
@@ -86,6 +90,9 @@ class Office:
     def tick(self) -> None:
         """Submit what can be submitted, answer what cannot wait any longer."""
         for each in list(self._waiting):
+            consensus = self._member.consensus
+            if each.submitted and consensus is not None and not consensus.leads:
+                each.submitted = False  # the keeper of a leader that is none any more has forgotten it
             if not each.submitted:
                 self._submit(each)
             if each in self._waiting and self._member.ports.now_ms() >= each.until_ms:
@@ -125,7 +132,7 @@ class Office:
         """Answer those whose request the log has."""
         for each in happened:
             for waiting in list(self._waiting):
-                if isinstance(each, Joined | Left) and each.node == waiting.request.node and waiting.submitted:
+                if waiting.submitted and _fulfils(each, waiting.request) and self._done_already(waiting.request):
                     self._answer(waiting, self._welcome())
                 elif isinstance(each, Refused) and _refuses(each, waiting.request):
                     self._answer(waiting, CallAnswer(each.reason, boot=each.boot))
@@ -146,6 +153,14 @@ class Office:
         return f"the cluster did not decide within {PATIENCE_S:.0f} s"
 
 
+def _fulfils(happening: Happening, request: JoinRequest | LeaveRequest) -> bool:
+    """A node that leaves and comes back with another disk has both under way: each request has its own end."""
+    wanted = Joined if isinstance(request, JoinRequest) else Left
+    return isinstance(happening, wanted) and happening.node == request.node
+
+
 def _refuses(refused: Refused, request: JoinRequest | LeaveRequest) -> bool:
     command = refused.command
-    return isinstance(command, Join) and isinstance(request, JoinRequest) and command.node == request.node
+    if isinstance(request, LeaveRequest):
+        return isinstance(command, Leave) and command.node == request.node
+    return isinstance(command, Join) and (command.node, command.disk) == (request.node, request.disk)

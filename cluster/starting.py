@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from .surroundings import Datagram
-from .views.commands import Boot, encode_command
+from .views.commands import Boot, MalformedCommand, encode_command
 from .views.happenings import Refused
 
 if TYPE_CHECKING:
@@ -13,6 +15,13 @@ if TYPE_CHECKING:
 
 AGAIN_MS = 300.0
 """How often the leader is told."""
+
+
+class BootRefused(msgspec.Struct, array_like=True, frozen=True):
+    """The log has refused the start of this process."""
+
+    process: str
+    reason: str
 
 
 class Starting:
@@ -51,7 +60,17 @@ class Starting:
         if command.node == member.me.node and command.process == member.me.process:
             self.refuse(refused.reason)
         elif member.consensus is not None and member.consensus.leads:
-            member.links.datagram(command.node, Datagram.BOOT_REFUSED, refused.reason.encode())
+            told = BootRefused(command.process, refused.reason)
+            member.links.datagram(command.node, Datagram.BOOT_REFUSED, msgspec.msgpack.encode(told))
+
+    def told(self, data: bytes) -> None:
+        """The leader says that a start was refused: of this process, or of an earlier one. Raises `MalformedCommand`."""
+        try:
+            told = msgspec.msgpack.decode(data, type=BootRefused)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise MalformedCommand(f"BootRefused of {len(data)} bytes: {error}") from error
+        if told.process == self._member.me.process:
+            self.refuse(told.reason)
 
     def refuse(self, reason: str) -> None:
         """The cluster does not take this start."""

@@ -62,11 +62,12 @@ class Ports(Struct):
 
 
 class Settings(Struct, frozen=True):
-    """The numbers of a cluster."""
+    """The numbers of a cluster. `tick_s`: how often a member looks at the time, in seconds."""
 
     raft: RaftSettings = RaftSettings()
     views: ViewSettings = ViewSettings()
     links: LinkSettings = LinkSettings()
+    tick_s: float = 0.05
 
 
 class Resident(Newcomer, Protocol):
