@@ -228,7 +228,7 @@ def peer_of(row: MemberRow) -> str:
 def whole(membership: Membership) -> bool:
     """True if every member that has ever served is in the view and serves."""
     serving = membership.view.serving
-    return bool(serving) and all([row.node in serving for row in membership.members.values() if row.served])
+    return bool(serving) and all(row.node in serving for row in membership.members.values() if row.served)
 
 
 def wanted_voters(membership: Membership) -> tuple[str, ...]:
