@@ -52,6 +52,9 @@ class Probe:
             self.came.set()
 
     def _take(self, packet: Any) -> None:
+        if type(packet) is packets.Pubrel:
+            self.send(packets.Pubcomp(packet.packet_id))
+            return
         if type(packet) is not packets.Publish:
             self._answers.put_nowait(packet)
             return

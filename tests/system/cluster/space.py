@@ -68,16 +68,17 @@ class Space:
         _run("ip", "netns", "exec", self.hub, "nft", *words)
 
     async def _enter(self) -> None:
-        """Bring the thread that runs this into the hub; its sockets and processes are there from now on."""
+        """Bring the loop's thread into the hub; its sockets and processes are there from now on."""
+        self._enter_with_this_thread()
+
+    def _enter_with_this_thread(self) -> None:
         with open(f"/run/netns/{self.hub}") as place:
             if ctypes.CDLL(None, use_errno=True).setns(place.fileno(), CLONE_NEWNET) != 0:
                 raise SpaceError(f"setns: {os.strerror(ctypes.get_errno())}")
 
     def nodes(self, folder: Path, **settings: str) -> list[Node]:
         """A node in each namespace, not started."""
-        return [
-            Node(folder, f"n{n}", f"10.77.0.{n}", name, **settings) for n, name in enumerate(self.names, 1)
-        ]
+        return [Node(folder, f"n{n}", f"10.77.0.{n}", name, **settings) for n, name in enumerate(self.names, 1)]
 
     # -- cuts; nodes are counted from 1
 

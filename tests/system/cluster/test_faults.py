@@ -96,9 +96,7 @@ async def suffer(nodes: list[Node], leads: bool, hurt: Callable[[Node], Deed], m
 @pytest.mark.parametrize("leads", [False, True], ids=["follower", "leader"])
 def test_killed(apart: Apart, leads: bool) -> None:
     """kill -9; it comes back by itself as soon as it is started again."""
-    apart.space.background.run(
-        suffer(apart.nodes, leads, lambda victim: victim.kill, lambda victim: victim.start), 100
-    )
+    apart.space.background.run(suffer(apart.nodes, leads, lambda victim: victim.kill, lambda victim: victim.start), 100)
 
 
 @pytest.mark.parametrize("leads", [False, True], ids=["follower", "leader"])

@@ -1,0 +1,115 @@
+"""The streams between two nodes are cut and nothing else: clients' ports stay open, other nodes reach both.
+
+VerneMQ does not see such a cut (INV 7.2); here the data streams are the evidence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+
+import pytest
+
+from .conftest import Apart
+from .nodes import Node, leader_of, moment, until, whole
+from .probe import Probe
+from .test_faults import DETECTION_S
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(120)]
+
+STABLE_S = 10.0
+
+
+async def noticed(node: Node) -> bool:
+    """It knows that the cluster is not whole."""
+    return await node.sees() in ("majority", "minority")
+
+
+async def one_is_out(nodes: list[Node]) -> bool:
+    """Two nodes have a lease, and the third has none."""
+    return sorted([await node.sees() for node in nodes]) == ["majority", "majority", "minority"]
+
+
+async def traffic(publisher: Node, subscriber: Node, stop: asyncio.Event) -> int:
+    """Publish at one node until told to stop, each message after the answer to the one before; how many arrived."""
+    reader, writer = Probe(subscriber, "reader"), Probe(publisher, "writer")
+    assert (await reader.connect()).reason == 0
+    assert (await writer.connect()).reason == 0
+    assert await reader.subscribe("cuts/#") == 1
+    sent = 0
+    while not stop.is_set():
+        sent += 1
+        assert await writer.publish("cuts/steady", b"%d" % sent) == 0
+        await moment()
+    assert await reader.got(sent) == [b"%d" % n for n in range(1, sent + 1)]
+    await reader.close()
+    await writer.close()
+    return sent
+
+
+async def stable(nodes: list[Node]) -> int:
+    """For ten seconds the view stays as it is; how often it was looked."""
+    before = {node.name: (await node.status())["view_id"] for node in nodes}
+    end, looks = time.monotonic() + STABLE_S, 0
+    while time.monotonic() < end:
+        assert {node.name: (await node.status())["view_id"] for node in nodes} == before
+        assert await one_is_out(nodes)
+        looks += 1
+        await moment(0.2)
+    return looks
+
+
+@pytest.mark.parametrize("kind", ["both directions", "one direction"])
+def test_a_pair_is_cut(apart: Apart, kind: str) -> None:
+    """Two nodes that both reach the leader, or a leader and one other: one goes, and the two that stay serve."""
+    space, nodes = apart
+
+    async def scenario() -> None:
+        await whole(nodes)
+        for node in nodes:
+            assert (await node.ask("set", "allow_publish_during_netsplit=majority")).status == 0
+            assert (await node.ask("set", "allow_register_during_netsplit=majority")).status == 0
+            assert (await node.ask("set", "allow_subscribe_during_netsplit=majority")).status == 0
+        leader = await leader_of(nodes)
+        followers = [n for n, node in enumerate(nodes, 1) if node.name != leader]
+        await space.soon(space.cut if kind == "both directions" else space.cut_one_way, *followers)
+        try:
+            times = await asyncio.gather(
+                *[until(f"{node.name} knows", partial(noticed, node), DETECTION_S) for node in nodes]
+            )
+            print("\ndetected", *[f"{time:.2f}" for time in times])
+            await until("one is out", partial(one_is_out, nodes))
+            stay = [node for node in nodes if await node.sees() == "majority"]
+            assert leader in [node.name for node in stay]
+            stop = asyncio.Event()
+            streams = [asyncio.create_task(traffic(*pair, stop)) for pair in (stay,)]
+            looks = await stable(nodes)
+            stop.set()
+            print("looked", looks, "times; messages", await asyncio.gather(*streams))
+        finally:
+            await space.soon(space.heal)
+        await whole(nodes)
+
+    space.background.run(scenario())
+
+
+def test_a_leader_and_one_other(apart: Apart) -> None:
+    """Packets of a follower do not reach the leader; the third node reaches both. One of them goes."""
+    space, nodes = apart
+
+    async def scenario() -> None:
+        await whole(nodes)
+        leader = await leader_of(nodes)
+        at = [node.name for node in nodes].index(leader) + 1
+        await space.soon(space.cut_one_way, at % 3 + 1, at)
+        try:
+            times = await asyncio.gather(*[until(f"{node.name} knows", partial(noticed, node), 5) for node in nodes])
+            print("\ndetected", *[f"{time:.2f}" for time in times])
+            await until("one is out", partial(one_is_out, nodes))
+            await stable(nodes)
+        finally:
+            await space.soon(space.heal)
+        await whole(nodes)
+
+    space.background.run(scenario())

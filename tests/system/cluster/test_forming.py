@@ -1,0 +1,177 @@
+"""A cluster comes to be: by discovery, by hand, behind HAProxy; and messages cross it."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio.subprocess import DEVNULL
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from bench.broker_process import free_port
+
+from ..brokers import need, play
+from ..mosquitto import Sub, pub
+from ..paho_client import Paho
+from .nodes import Node, bad_lines, end, start_joined, until, whole
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(100)]
+
+HAPROXY = """
+global
+    maxconn 1000
+defaults
+    mode tcp
+    timeout connect 2s
+    timeout client 60s
+    timeout server 60s
+frontend mqtt
+    bind 127.0.0.1:{port}
+    default_backend nodes
+backend nodes
+    balance roundrobin
+    default-server send-proxy-v2 check check-send-proxy inter 500 fall 2 rise 1
+{servers}
+"""
+
+
+@asynccontextmanager
+async def three(folder: Path, **settings: str) -> AsyncIterator[list[Node]]:
+    """Three nodes, not started; ended afterwards, with nothing bad in their logs."""
+    nodes = [Node(folder, f"n{n}", **settings) for n in (1, 2, 3)]
+    try:
+        yield nodes
+        for node in nodes:
+            assert await node.stop() == 0
+        assert bad_lines(nodes) == []
+    finally:
+        await end(nodes)
+
+
+async def everybody_talks(nodes: list[Node]) -> None:
+    """A subscriber at each node gets what is published at each node, in the order of each publisher."""
+    subs = [
+        await Sub.start("-p", str(node.port), "-i", f"sub-{node.name}", "-t", "news/#", "-q", "1", "-F", "%t %p")
+        for node in nodes
+    ]
+    for node in nodes:
+        for n in range(5):
+            assert await pub("-p", str(node.port), "-t", f"news/{node.name}", "-m", str(n), "-q", "1") == 0
+    for sub in subs:
+        got = await sub.finish(15)
+        assert sorted(got) == sorted(f"news/{node.name} {n}" for node in nodes for n in range(5))
+        for node in nodes:
+            own = [line for line in got if line.startswith(f"news/{node.name} ")]
+            assert own == [f"news/{node.name} {n}" for n in range(5)]
+
+
+def test_by_discovery(tmp_path: Path) -> None:
+    """All three start at once and know each other's addresses: one cluster comes of it."""
+
+    async def scenario() -> None:
+        async with three(tmp_path) as nodes:
+            await start_joined(nodes)
+            assert len({(await node.status())["cluster_id"] for node in nodes}) == 1
+            await everybody_talks(nodes)
+
+    play(scenario())
+
+
+def test_by_hand(tmp_path: Path) -> None:
+    """`cluster join` at the second and at the third, which asks a node that need not be the leader."""
+
+    async def scenario() -> None:
+        async with three(tmp_path) as nodes:
+            await asyncio.gather(*[node.start() for node in nodes])
+            first, second, third = nodes
+            for node, other in ((second, first), (third, second)):
+                answer = await node.ask("cluster", "join", f"discovery-node={other.address}")
+                assert (answer.status, answer.text) == (0, "Done")
+            await whole(nodes)
+            shown = await first.ask("cluster", "show")
+            assert [(row["Node"], row["Running"]) for row in shown.tables[0]] == [(n.name, True) for n in nodes]
+            await everybody_talks(nodes)
+
+    play(scenario())
+
+
+def test_behind_haproxy(tmp_path: Path) -> None:
+    """Round robin over three nodes, PROXY protocol version 2: a client meets another node each time it connects, and
+    its session follows. A node that is killed gets no more clients."""
+    need("haproxy", "haproxy")
+    file, port = tmp_path / "haproxy.cfg", free_port()
+
+    async def scenario() -> None:
+        async with three(tmp_path, listener__tcp__default__proxy_protocol="on", **MAJORITY) as nodes:
+            servers = "\n".join(f"    server {node.name[:2]} 127.0.0.1:{node.port}" for node in nodes)
+            file.write_text(HAPROXY.format(port=port, servers=servers))
+            await start_joined(nodes)
+            proxy = await asyncio.create_subprocess_exec("haproxy", "-db", "-f", str(file), stderr=DEVNULL)
+            try:
+                await until("HAProxy listens", lambda: _connects(port))
+                clients = await asyncio.to_thread(clients_meet, port)
+                await their_addresses_are_known(nodes, clients)
+                await nodes[1].kill()
+                await until("new clients meet living nodes only", lambda: _served(port, 4))
+                await asyncio.to_thread(part, clients)
+            finally:
+                proxy.kill()
+                await proxy.wait()
+
+    play(scenario())
+
+
+MAJORITY = {
+    f"allow_{operation}_during_netsplit": "majority"
+    for operation in ("register", "publish", "subscribe", "unsubscribe")
+}
+
+
+async def _connects(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+async def _served(port: int, count: int) -> bool:
+    """So many connections, one after the other, are accepted."""
+    for n in range(count):
+        if await pub("-p", str(port), "-i", f"late-{n}", "-t", "late", "-m", "x", "-q", "1") != 0:
+            return False
+    return True
+
+
+async def their_addresses_are_known(nodes: list[Node], clients: list[Paho]) -> None:
+    """Each node has one of the clients, under the address that it called HAProxy from."""
+    seen: list[tuple[str, str, int]] = []
+    for node in nodes:
+        (row,) = (await node.ask("session", "show", "--client_id", "--peer_host", "--peer_port")).tables[0]
+        seen.append((row["client_id"], row["peer_host"], row["peer_port"]))
+    assert sorted(seen) == [(f"met-{n}", *client.client.socket().getsockname()) for n, client in enumerate(clients)]
+
+
+def clients_meet(port: int) -> list[Paho]:
+    """Three clients, each at another node, talk with each other."""
+    clients = [Paho(None, f"met-{n}", 5, port=port) for n in range(3)]
+    for client in clients:
+        client.__enter__()
+    for n, client in enumerate(clients):
+        assert client.subscribe(f"meet/{n}/#", 1) == [1]
+    for n, client in enumerate(clients):
+        for other in range(3):
+            client.publish(f"meet/{other}/{n}", f"{n} to {other}", qos=1)
+    for n, client in enumerate(clients):
+        assert sorted(client.payloads(3)) == [f"{other} to {n}".encode() for other in range(3)]
+    return clients
+
+
+def part(clients: list[Paho]) -> None:
+    """End them; one has lost its node."""
+    assert sum(client.gone.is_set() for client in clients) == 1
+    for client in clients:
+        client.__exit__()
