@@ -64,7 +64,7 @@ class Starting:
             member.links.datagram(command.node, Datagram.BOOT_REFUSED, msgspec.msgpack.encode(told))
 
     def told(self, data: bytes) -> None:
-        """The leader says that a start was refused: of this process, or of an earlier one. Raises `MalformedCommand`."""
+        """The leader says that a start was refused, of this process or of an earlier one. Raises `MalformedCommand`."""
         try:
             told = msgspec.msgpack.decode(data, type=BootRefused)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -1,0 +1,236 @@
+"""Members of a cluster on virtual time, with a resident that writes down what it is told: no broker is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from strogoff.cluster.admission import CallAnswer, JoinRequest, LeaveRequest, decode_answer, encode_call
+from strogoff.cluster.member import Member
+from strogoff.cluster.metadata.spaces import SPACES
+from strogoff.cluster.office import VERSIONS
+from strogoff.cluster.surroundings import Identity, Ports, Settings
+from strogoff.cluster.transport.memory_network import MemoryNetwork
+from strogoff.cluster.transport.memory_wire import MemoryTransport
+from strogoff.cluster.transport.wire import CallFailed
+from strogoff.cluster.views.view import View
+from strogoff.sim.disk import SimDisk
+from strogoff.sim.loop import Scheduled, VirtualLoop
+from strogoff.storage.store import Store
+
+
+class Guest:
+    """A resident that has nothing to announce and takes whatever comes."""
+
+    def __init__(self, seat: Seat) -> None:
+        self.seat = seat
+        self.said: list[tuple[Any, ...]] = []
+        self.taken: list[tuple[str, bytes]] = []
+        self.acknowledged: dict[str, int] = {}
+
+    def entering(self, since: int) -> None:
+        self.said.append(("entering", since))
+
+    def announce(self, since: int, announced: Callable[[int], None]) -> None:
+        self.said.append(("announce", since))
+        announced(0)
+
+    def informed(self) -> None:
+        self.said.append(("informed",))
+
+    def view_applied(self, before: View, after: View) -> None:
+        self.said.append(("view", after.id))
+
+    def standing_changed(self) -> None:
+        self.said.append(("standing", self.seat.member.leased(), self.seat.member.whole))
+
+    def replaced(self, node: str) -> None:
+        self.said.append(("replaced", node))
+
+    def metadata_changed(self, key: bytes, value: bytes | None) -> None:
+        self.said.append(("metadata", key, value))
+
+    def watermark(self, node: str, boot: int) -> int:
+        return 0
+
+    def deliver(self, node: str, seq: int, payload: bytes) -> None:
+        self.taken.append((node, payload))
+        self.seat.member.links.ack(node, 2, seq)  # type: ignore[arg-type]
+
+    def acked(self, node: str, upto: int) -> None:
+        self.acknowledged[node] = upto
+
+    def relieved(self, node: str) -> None:
+        self.said.append(("relieved", node))
+
+
+class Seat:
+    """One machine: two disks, a number of starts, and the process that runs there."""
+
+    def __init__(self, company: Company, name: str) -> None:
+        self.company = company
+        self.name = name
+        self.disk_id = f"{name}-disk"
+        self.boot = 0
+        self.life = 0
+        self.wall_off_ms = 0.0
+        self.cluster_id = f"cluster-of-{name}"
+        self.settings = Settings()
+        self.disks = [company.disk(f"{name}/{kind}") for kind in ("messages", "meta")]
+        self.log: list[tuple[str, str]] = []
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.member: Member
+        self.guest: Guest
+        self.up = False
+        self.left = 0
+
+    def start(self, boot: int | None = None) -> None:
+        """Start a process."""
+        loop = self.company.loop
+        self.boot = self.boot + 1 if boot is None else boot
+        self.life += 1
+        life, self.up = self.life, True
+        self.transport = transport = MemoryTransport(self.company.network, self.name)
+
+        def soon(function: Callable[[], None]) -> None:
+            loop.call_soon(lambda: function() if self.life == life and self.up else None)
+
+        def later(delay_s: float, function: Callable[[], None]) -> Scheduled:
+            return loop.call_later(delay_s, lambda: function() if self.life == life and self.up else None)
+
+        ports = Ports(
+            now_ms=lambda: loop.now_s * 1000,
+            wall_ms=lambda: loop.now_s * 1000 + self.wall_off_ms,
+            cluster_ms=lambda: int(loop.now_s * 1000),
+            follow=lambda _: None,
+            soon=soon,
+            later=later,
+            rng=Random(f"{self.name}/{life}"),
+            meta=Store(self.disks[1], soon, later),
+            store=Store(self.disks[0], soon, later),
+            transport=transport,
+            log=lambda level, text: self.log.append((level, text)),
+            event=lambda kind, **facts: self.events.append((kind, facts)),
+        )
+        me = Identity(self.name, self.disk_id, self.boot, f"{self.name}/{life}", f"{self.name}:1", self.cluster_id)
+        self.guest = Guest(self)
+        self.member = Member(me, ports, self.settings, dict(SPACES), self.guest)
+        self.member.on_left = self._left
+        self.member.open()
+        transport.listen(me.address, self.member.links.accept, self.member.answer_call)
+
+    def _left(self) -> None:
+        self.left += 1
+
+    def kill(self, power: bool = False) -> None:
+        """The process is gone."""
+        self.up = False
+        for disk in self.disks:
+            disk.crash(power)
+        self.transport.shut()
+        self.disks = [disk.reopen() for disk in self.disks]
+
+    def backup(self) -> list[dict[bytes, bytes]]:
+        """What the disks hold."""
+        return [disk.content() for disk in self.disks]
+
+    def restore(self, backup: list[dict[bytes, bytes]]) -> None:
+        """The disks of a node that does not run become those of a backup."""
+        self.disks = [self.company.disk(f"{self.name}/restored", content) for content in backup]
+
+    def replace_disk(self, name: str) -> None:
+        """A new machine under the old name."""
+        self.disk_id = name
+        self.cluster_id = f"cluster-of-{name}"
+        self.disks = [self.company.disk(f"{name}/{kind}") for kind in ("messages", "meta")]
+
+    def ask(self, address: str, method: str, request: bytes, answers: list[CallAnswer]) -> None:
+        """A call that follows redirections; the last answer is added to `answers`."""
+
+        def came(result: bytes | CallFailed) -> None:
+            answer = CallAnswer(str(result)) if isinstance(result, CallFailed) else decode_answer(result)
+            if answer.ask and answer.ask != address:
+                self.ask(answer.ask, method, request, answers)
+            else:
+                answers.append(answer)
+
+        self.transport.ask(address, method, request, 12.0, came)
+
+    def join(self, address: str) -> list[CallAnswer]:
+        """Ask to become a member; the list gets the answer, and the member adopts it."""
+        answers: list[CallAnswer] = []
+        me = self.member.me
+        request = JoinRequest(me.node, me.disk, me.boot, me.process, me.address, VERSIONS)
+        self.ask(address, "join", encode_call(request), answers)
+        return answers
+
+    def adopt(self, answer: CallAnswer) -> None:
+        """Become the member that the answer welcomes."""
+        assert not answer.problem, answer
+        self.cluster_id = answer.cluster_id
+        self.member.adopt(answer)
+
+    def leave(self, node: str) -> list[CallAnswer]:
+        """Ask this node to take a member out."""
+        answers: list[CallAnswer] = []
+        self.ask(f"{self.name}:1", "leave", encode_call(LeaveRequest(node, True)), answers)
+        return answers
+
+    @property
+    def serving(self) -> bool:
+        """It has a lease, and the view lets it serve."""
+        return self.up and self.member.leased() and self.member.clustered
+
+
+class Company:
+    """`size` machines; joined into one cluster unless `joined` is False."""
+
+    def __init__(self, size: int = 3, joined: bool = True) -> None:
+        self.loop = loop = VirtualLoop()
+        self.network = MemoryNetwork(loop.call_soon, loop.call_later)
+        self.seats = [Seat(self, f"n{number}") for number in range(1, size + 1)]
+        for seat in self.seats:
+            seat.start()
+        if joined:
+            for seat in self.seats[1:]:
+                self.join(seat)
+            self.whole()
+
+    def disk(self, name: str, content: dict[bytes, bytes] | None = None) -> SimDisk:
+        """A disk that takes no time."""
+        loop = self.loop
+        return SimDisk(Random(name), loop.call_later, lambda: loop.now_s, "sync", (0.0, 0.0), content)
+
+    def __getitem__(self, number: int) -> Seat:
+        """Node n1 has number 1."""
+        return self.seats[number - 1]
+
+    def join(self, seat: Seat, address: str = "n1:1") -> None:
+        """The node becomes a member and serves."""
+        answers = seat.join(address)
+        self.until(lambda: bool(answers))
+        seat.adopt(answers[0])
+        self.until(lambda: seat.serving)
+
+    def until(self, true: Callable[[], object], patience_s: float = 20.0) -> float:
+        """Let time pass until something is so; how long it took."""
+        begin = self.loop.now_s
+        while not true():
+            assert self.loop.now_s - begin < patience_s, "it did not become so in time"
+            self.loop.run_for(0.01)
+        return self.loop.now_s - begin
+
+    def pass_s(self, seconds: float) -> None:
+        """Time passes."""
+        self.loop.run_for(seconds)
+
+    def whole(self) -> float:
+        """All that run serve, and see all members."""
+        return self.until(lambda: all(seat.serving and seat.member.whole for seat in self.seats if seat.up))
+
+    def leader(self) -> Seat:
+        """Who leads."""
+        leading = [seat for seat in self.seats if seat.up and seat.member.consensus and seat.member.consensus.leads]
+        assert len(leading) == 1, [seat.name for seat in leading]
+        return leading[0]

@@ -1,0 +1,194 @@
+"""Members on virtual time: joining, leaving, coming back, and what a log that is read again must not do."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from strogoff.cluster.discovery import WHO, decode_who
+from strogoff.cluster.links.hello import Self as Hello
+from strogoff.cluster.links.ports import Lane
+from tests.cluster.company import Company
+
+
+def test_a_node_without_a_cluster_is_alone_and_may_promise_everything() -> None:
+    member = Company(1, joined=False)[1].member
+    assert (member.alone, member.leased(), member.whole, member.clustered) == (True, True, True, False)
+    assert member.view.id == 0
+    assert member.incarnation is None
+
+
+def test_three_nodes_become_one_cluster() -> None:
+    company = Company(3)
+    views = [seat.member.view for seat in company.seats]
+    assert views[0] == views[1] == views[2]
+    assert [seat.member.me.cluster_id for seat in company.seats] == ["cluster-of-n1"] * 3
+    assert company[1].member.view.serving == ("n1", "n2", "n3")
+    assert all(not seat.member.alone for seat in company.seats)
+
+
+def test_publishes_cross_in_order_and_are_acknowledged() -> None:
+    company = Company(2)
+    for number in range(50):
+        company[1].member.links.send("n2", Lane.PUBLISH, b"%d" % number)
+    company.pass_s(0.1)
+    assert [payload for _, payload in company[2].guest.taken] == [b"%d" % number for number in range(50)]
+    assert company[1].guest.acknowledged == {"n2": 50}
+
+
+def test_who_is_cut_off_has_no_lease_before_the_others_go_on_without_it() -> None:
+    company = Company(3)
+    for other in ("n1", "n2"):
+        company.network.cut(other, "n3")
+    member = company[3].member
+    company.until(lambda: company[1].member.view.row("n3") is None)
+    assert not member.leased()
+    company.network.heal()
+    company.whole()
+    since = [said[1] for said in company[3].guest.said if said[0] == "entering"]
+    assert since == sorted(since)
+    assert len(since) == 2
+
+
+def test_it_enters_before_it_announces_and_is_informed_before_it_serves() -> None:
+    company = Company(3)
+    said = [each[0] for each in company[3].guest.said if each[0] in ("entering", "announce", "informed")]
+    assert said[:3] == ["entering", "announce", "informed"]
+
+
+@pytest.mark.parametrize("power", (False, True))
+def test_a_fast_restart_is_another_incarnation(power: bool) -> None:
+    company = Company(3)
+    before = company[1].member.view.incarnation("n2")
+    company[2].kill(power)
+    company[2].start()
+    company.until(lambda: company[2].serving)
+    company.whole()
+    after = company[1].member.view.incarnation("n2")
+    assert before is not None
+    assert after is not None
+    assert after.boot == before.boot + 1
+    assert after.since > before.since
+    downs = [facts["target"] for kind, facts in company[1].events if kind == "mem.down"]
+    assert downs == ["n2"]
+
+
+def test_all_restart_at_once() -> None:
+    company = Company(3)
+    for seat in company.seats:
+        seat.kill(power=True)
+    for seat in company.seats:
+        seat.start()
+    assert company.whole() < 6.0
+    assert [row.boot for row in company[1].member.view.rows] == [2, 2, 2]
+
+
+def test_a_member_that_left_and_came_back_with_another_disk_is_not_sent_away_by_its_own_past() -> None:
+    company = Company(3)
+    answers = company[1].leave("n3")
+    company.until(lambda: bool(answers))
+    assert answers[0].problem == ""
+    company[3].member.left()
+    assert company[3].left == 1
+    company[3].kill()
+    company[3].replace_disk("n3-second-disk")
+    company[3].start()
+    company.join(company[3])
+    company.whole()
+    assert company[3].left == 1  # the old one alone
+    assert company[3].member.starting.problem == ""
+
+
+def test_who_left_in_its_absence_stays_out() -> None:
+    company = Company(3)
+    company[3].kill()
+    company.until(lambda: company[1].member.view.row("n3") is None)
+    answers = company[1].leave("n3")
+    company.until(lambda: bool(answers))
+    company[3].start()
+    company.pass_s(5.0)
+    assert not company[3].serving
+    assert company[1].member.whole
+
+
+def test_what_is_told_of_a_new_disk_is_told_once_in_its_time() -> None:
+    company = Company(3)
+    company[3].kill()
+    company[3].replace_disk("n3-second-disk")
+    company[3].start()
+    company.join(company[3])
+    company.whole()
+    assert ("replaced", "n3") in company[1].guest.said
+    company[2].kill()
+    company[2].start()
+    company.whole()
+    company[3].member.links.send("n2", Lane.PUBLISH, b"after")
+    company.pass_s(1.0)
+    assert company[2].guest.taken == [("n3", b"after")]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"cluster_id": "other"}, "belongs to the cluster other, not to cluster-of-n1"),
+        ({"node": "n9"}, "n9 is not a member of this cluster"),
+        ({"disk": "stolen"}, "the disk of n2 is another one than that of the member"),
+        ({"boot": 0}, "n2 was started 1 times, and this is start 0"),
+        ({"process": "twin"}, "start 1 of n2 was another process"),
+    ],
+)
+def test_strangers_are_refused_with_a_reason(change: dict[str, object], reason: str) -> None:
+    company = Company(2)
+    me = company[2].member.me
+    fields = {"node": me.node, "boot": me.boot, "disk": me.disk, "process": me.process} | {
+        "cluster_id": me.cluster_id,
+        "address": me.address,
+    }
+    said = company[1].member.check(Hello(**(fields | change)))  # type: ignore[arg-type]
+    assert said is not None
+    assert reason in said
+    assert company[1].member.check(Hello(**fields)) is None  # type: ignore[arg-type]
+
+
+def test_a_node_alone_talks_to_nobody() -> None:
+    company = Company(2, joined=False)
+    me = company[2].member.me
+    hello = Hello(me.node, me.boot, me.disk, me.process, me.cluster_id, me.address)
+    assert company[1].member.check(hello) == "n1 is alone, not in a cluster"
+
+
+def test_who_lives_here() -> None:
+    company = Company(2)
+    answers: list[bytes] = []
+    company[1].member.answer_call(WHO, b"", answers.append)
+    who = decode_who(answers[0])
+    assert (who.node, who.cluster_id, who.serving) == ("n1", "cluster-of-n1", True)
+
+
+def test_an_unknown_call_is_answered() -> None:
+    company = Company(1, joined=False)
+    answers: list[bytes] = []
+    company[1].member.answer_call("dance", b"", answers.append)
+    assert b"does not know the call dance" in answers[0]
+
+
+def test_views_are_applied_alike_and_in_order() -> None:
+    company = Company(3)
+    company[2].kill()
+    company.until(lambda: company[1].member.view.row("n2") is None)
+    company[2].start()
+    company.whole()
+    for number in (1, 3):
+        seen = [said[1] for said in company[number].guest.said if said[0] == "view"]
+        assert all(a < b for a, b in pairwise(seen))
+
+
+def test_a_closed_member_is_silent() -> None:
+    company = Company(2)
+    company[2].member.close()
+    company.pass_s(1.0)
+    frames = company[2].member.links.traffic.frames_out
+    company.pass_s(3.0)
+    assert company[2].member.links.traffic.frames_out == frames
+    assert company[1].member.view.row("n2") is None
