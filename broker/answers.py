@@ -88,6 +88,8 @@ class Answers(Pacing):
             if commit > committed or (owed is not None and owed.open):
                 return
             pending.popleft()
+            if owed is not None:
+                owed.waiter = None  # nobody has to tell us again: see `discharge_all`
             self.unacked -= unacked
             if not self.closed:
                 self.promised |= operation

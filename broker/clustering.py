@@ -65,6 +65,8 @@ class Clustering:
         self._out_since_view = 0
         self._published_in = -1
         self._over: dict[str, int] = {}
+        self._present: dict[str, bytes] = {}
+        self._ticked = False
 
     def bind(self, member: Member) -> None:
         """Join node and member: from here on the node's ports lead to the others."""
@@ -165,6 +167,7 @@ class Clustering:
     def view_applied(self, before: View, after: View) -> None:
         """Another view is in force."""
         mine = self._node.name
+        self._present.clear()
         for gone in before.incarnations:
             if gone not in after.incarnations and gone.node != mine:
                 self._over[gone.node] = max(self._over.get(gone.node, 0), gone.since)
@@ -274,15 +277,24 @@ class Clustering:
     def deliver(self, node: str, seq: int, payload: bytes) -> None:
         """The next publish of a node. One of an entrance that is over is void; one of an entrance that is not applied
         here comes again (review, holes 7 and 14). Raises `Refuse`, `MalformedForward`."""
-        since = int.from_bytes(payload[:4], "big")
-        present = self._member.view.incarnation(node)
-        if since and since <= self._over.get(node, 0):
-            self.receiving.skip(node, seq)
-            return
-        if present is None or since > present.since:
-            raise Refuse(f"{node} is not in the view {self._member.view.id} since {since}")
-        self._node.tick()
+        stamp = payload[:4]
+        if self._present.get(node) != stamp:
+            since = int.from_bytes(stamp, "big")
+            if since and since <= self._over.get(node, 0):
+                self.receiving.skip(node, seq)
+                return
+            present = self._member.view.incarnation(node)
+            if present is None or since > present.since:
+                raise Refuse(f"{node} is not in the view {self._member.view.id} since {since}")
+            self._present[node] = stamp  # until the next view, what has the same stamp needs no other look
+        if not self._ticked:
+            self._ticked = True
+            self._node.tick()
+            self._node.after_turn(self._turn_over)
         self.receiving.deliver(node, seq, payload[4:])
+
+    def _turn_over(self) -> None:
+        self._ticked = False
 
     def acked(self, node: str, upto: int) -> None:
         """A node has our publishes up to this number."""

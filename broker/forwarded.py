@@ -10,6 +10,7 @@ too few. A message of 100 bytes takes 0.9 us to encode and 1.5 us to decode, wit
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Annotated, Any
 
 import msgspec
@@ -59,6 +60,7 @@ class _Record(msgspec.Struct, array_like=True, gc=False, forbid_unknown_fields=T
     counter: _Count
 
 
+_valid_topic = lru_cache(10_000)(valid_topic_name)  # most topics come again: 0.1 us instead of 0.6
 _encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(_Record)
 
@@ -69,7 +71,7 @@ def encode_forward(
     """The message for all nodes on which it is for the same subscriptions; see `Forwarded`."""
     origin = message.origin
     return _encode(
-        _Record(
+        (  # the fields of `_Record`: a tuple is made in a fifth of the time
             plain,
             groups,
             qos2_stable,
@@ -95,7 +97,7 @@ def decode_forward(data: bytes, origins: Origins) -> Forwarded:
         record = _decoder.decode(data)
     except msgspec.MsgspecError as error:
         raise MalformedForward(f"forwarded message of {len(data)} bytes: {error}") from None
-    if not valid_topic_name(record.topic):
+    if not _valid_topic(record.topic):
         raise MalformedForward(f"forwarded message: topic {record.topic!r} is no topic name")
     if record.groups:
         _check_groups(record.groups)

@@ -18,7 +18,7 @@ import msgspec
 from ..netsplit.policy import ViewState
 from .forwarded import encode_forward
 from .message import Message
-from .obligations import Obligation
+from .obligations import Obligation, discharge_all
 from .remote import RemoteMembers, RemoteTarget
 from .router import WAIT
 
@@ -42,7 +42,7 @@ class PublishLanes(Protocol):
         ...
 
 
-class Copy(msgspec.Struct):
+class Copy(msgspec.Struct, eq=False, gc=False):
     """One copy under way. `groups` are the shared subscriptions that chose the node. `kept` says that it has to arrive
     whatever happens: its publisher was answered without a lease, or nobody waits for it (a will, what a member of a
     shared subscription left behind), or it is another origin's, who has a lease of its own."""
@@ -89,9 +89,12 @@ class Forwarding:
         """
         node = self._node
         owed: Obligation | None = None
-        waits = node.owed or self._relayed(message) or node.view_state is not ViewState.MINORITY
+        relayed = message.origin is not node.origin and self._relayed(message)
+        waits = not node.wary or node.owed or relayed or node.view_state is not ViewState.MINORITY
         if message.qos and node.answering and waits:
             owed = node.owed = node.owed or Obligation()
+        # what another origin waits for is not ours to void, and what nobody waits for nobody sends again
+        kept = message.qos > 0 and (owed is None or relayed)
         chosen: dict[str, list[RemoteMembers]] = {}
         for member in members:
             chosen.setdefault(member.node, []).append(member)
@@ -101,15 +104,15 @@ class Forwarding:
             if not message.qos and (target.absent or self._lanes.congested(target.node)):
                 node.counters.drop("cluster_congested")
                 continue
-            groups = chosen.pop(target.node, [])
+            groups = chosen.pop(target.node, []) if chosen else []
             if groups:
                 payload = encode_forward(message, True, tuple([each.text for each in groups]), stable, hlc)
             else:
                 payload = plain_payload = plain_payload or encode_forward(message, True, (), stable, hlc)
-            self._send(target.node, message, payload, owed, target.live, target.durable, groups)
+            self._send(target.node, message, payload, owed, target.live, target.durable, groups, kept)
         for name, groups in chosen.items():
             payload = encode_forward(message, False, tuple([each.text for each in groups]), stable, hlc)
-            self._send(name, message, payload, owed, False, False, groups)
+            self._send(name, message, payload, owed, False, False, groups, kept)
         node.counters.router_matches_remote += len(targets) + len(chosen)
 
     def _send(
@@ -121,12 +124,15 @@ class Forwarding:
         live: bool,
         durable: bool,
         groups: list[RemoteMembers],
+        kept: bool,
     ) -> None:
-        # what another origin waits for is not ours to void, and what nobody waits for nobody sends again
-        kept = message.qos > 0 and (owed is None or self._relayed(message))
         seq = self._lanes.send(name, stamp(0 if kept else self.since, payload))
-        copy = Copy(seq, message, owed.owe() if owed is not None else None, live, durable, groups, kept)
-        self._under_way.setdefault(name, deque()).append(copy)
+        if owed is not None:
+            owed.open += 1
+        copies = self._under_way.get(name)
+        if copies is None:
+            copies = self._under_way[name] = deque()
+        copies.append(Copy(seq, message, owed, live, durable, groups, kept))
 
     def _relayed(self, message: Message) -> bool:
         """Another node is the origin; it had chosen this one for a member of a group that is gone."""
@@ -138,7 +144,8 @@ class Forwarding:
 
     def relieved(self) -> None:
         """A lane is less full."""
-        waiting, self.relief = self.relief, []
+        waiting = list(self.relief)
+        self.relief.clear()  # the list itself is the port that takes callbacks
         for callback in waiting:
             callback()
 
@@ -147,10 +154,12 @@ class Forwarding:
     def acked(self, name: str, upto: int) -> None:
         """The node has everything up to this number, as safely as its sessions ask for."""
         copies = self._under_way.get(name)
+        done = []
         while copies and copies[0].seq <= upto:
-            copy = copies.popleft()
-            if copy.owed is not None:
-                copy.owed.discharge()
+            owed = copies.popleft().owed
+            if owed is not None:
+                done.append(owed)
+        discharge_all(done)
 
     def away(self, name: str) -> None:
         """A view without the node's incarnation was applied: what was for its clean sessions is for nobody now."""

@@ -7,18 +7,17 @@ takes too long fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+
+import msgspec
 
 
-class Obligation:
+class Obligation(msgspec.Struct, eq=False, gc=False):
     """Counts what is owed for one answer; `waiter` is called once when the last of it is discharged."""
 
-    __slots__ = ("failed", "open", "waiter")
-
-    def __init__(self) -> None:
-        self.open = 0
-        self.failed = False
-        self.waiter: Callable[[], None] | None = None
+    open: int = 0
+    failed: bool = False
+    waiter: Callable[[], None] | None = None
 
     def owe(self) -> Obligation:
         """One more thing is owed."""
@@ -43,4 +42,20 @@ class Obligation:
     def _tell(self) -> None:
         if self.waiter is not None:
             waiter, self.waiter = self.waiter, None
+            waiter()
+
+
+def discharge_all(owed: Iterable[Obligation]) -> None:
+    """One thing less is owed for each. Waiters are told after all of them, so one that answers for many is told once:
+    who finds an obligation discharged before he was told takes his `waiter` away."""
+    over = []
+    for each in owed:
+        if not each.failed:
+            assert each.open > 0
+            each.open -= 1
+            if not each.open and each.waiter is not None:
+                over.append(each)
+    for each in over:
+        waiter, each.waiter = each.waiter, None
+        if waiter is not None:
             waiter()

@@ -48,6 +48,11 @@ class Plan(msgspec.Struct):
     remote: tuple[RemoteTarget, ...] = ()
 
     @property
+    def local(self) -> Plan:
+        """What is to be done on this node alone, for a message that another node accepted."""
+        return Plan(self.targets) if self.groups or self.remote else self
+
+    @property
     def weight(self) -> int:
         """How much it holds on to, in targets."""
         return len(self.targets) + len(self.remote) + sum([group.size for group in self.groups])

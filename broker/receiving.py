@@ -104,13 +104,13 @@ class Receiving:
         message = forwarded.message
         node.events.observe(forwarded.hlc)
         lane = self._lanes[origin]
-        mid = (message.origin.boot, message.counter)
-        self._settle(origin, forwarded.qos2_stable)
+        if origin in self._seen:
+            self._settle(origin, forwarded.qos2_stable)
         plans = node.router.plans(message.mountpoint)
         if message.qos < 2:
             wait = node.router.deliver(message, plans, forwarded.plain, forwarded.groups) == WAIT
         else:
-            wait = self._deliver_once(origin, mid, forwarded, plans)
+            wait = self._deliver_once(origin, (message.origin.boot, message.counter), forwarded, plans)
         lane.taken = seq
         if wait:
             node.store.put(keys.watermark_key(origin, lane.boot), seq.to_bytes(8, "big"))
@@ -148,7 +148,10 @@ class Receiving:
 
     def _answer(self, origin: str, lane: _Lane, seq: int, commit: int, owed: Obligation | None) -> None:
         if lane.waiting:
-            commit = max(commit, lane.waiting[-1][1])
+            last = lane.waiting[-1]
+            commit = max(commit, last[1])
+            if commit == last[1] and owed is None and last[2] is None:
+                lane.waiting.pop()  # one answer for both
         lane.waiting.append((seq, commit, owed))
         if owed is not None and owed.open:
             owed.waiter = lambda: self._advance(origin, lane)

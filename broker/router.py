@@ -126,7 +126,7 @@ class Router:
         plan = plans.plans.get(message.topic) or plans.build(message.topic)
         wait = False
         if plain:
-            wait = self.route(message, plans, Plan(plan.targets)) == WAIT
+            wait = self.route(message, plans, plan.local) == WAIT
         if groups:
             chosen: list[RemoteMembers] = []
             local = [SharedGroup(each.group, each.filter, each.members) for each in plan.groups if each.text in groups]
