@@ -95,7 +95,8 @@ class Client:
             self.name, number, spec.version, clean, expiry, history.next(), history.now(), will, self.epoch
         )
         connection.pipe = peer.pipe
-        connection.node = self.sender.node = self.host.name
+        connection.node = self.host.name
+        self.sender.go_to(connection.node)
         self.lists.append(connection)
         self.peer, self.connection = peer, connection
         peer.on_packet = partial(self._packet, peer)
@@ -321,6 +322,7 @@ class Client:
                 continue
             each.granted = self.history.next()
             each.granted_at = self.history.now()
+            each.ap = mark[2]
             self.granted[each.filter] = each
 
     def not_granted(self, subscribed: Subscribed) -> None:

@@ -44,6 +44,8 @@ class ClusterHost(Host):
         self.cluster_id = f"cluster-of-{name}"
         self.disk_id = f"{name}-disk"
         self.settings = Settings()
+        self.boot_above = 0
+        """A name with another disk was started so often: a process that joins has to be started more often."""
         self.member: Member | None = None
         self.clustering: Clustering | None = None
         self.transport: MemoryTransport | None = None
@@ -108,6 +110,8 @@ class ClusterHost(Host):
         request = JoinRequest(me.node, me.disk, me.boot, me.process, me.address, VERSIONS)
 
         def answered(answer: CallAnswer) -> None:
+            if answer.boot >= me.boot:
+                self.boot_above = answer.boot
             if not answer.problem:
                 self.cluster_id = answer.cluster_id
                 member.adopt(answer)

@@ -23,7 +23,7 @@ class Attempt:
     """A PUBLISH as its writer knows it. `acked` is the number of PUBACK or PUBREC, `refused` that of one with an error.
 
     `mark` counts the commits of all disks at the time the node sent that acknowledgement, `resent` how often the PUBLISH
-    was sent again. `ap` says that it was acknowledged without a lease.
+    was sent again. `ap` says that it was acknowledged without a lease. `stint` counts the writer's changes of node.
     """
 
     key: str
@@ -42,6 +42,7 @@ class Attempt:
     resent: int = 0
     ap: bool = False
     node: str = FIRST
+    stint: int = 0
 
 
 @dataclass(slots=True)
@@ -67,7 +68,10 @@ class Delivery:
 
 @dataclass(slots=True)
 class Subscribed:
-    """One filter of one client's session: asked for, granted (NEVER if no SUBACK came), given up, given up for sure."""
+    """One filter of one client's session: asked for, granted (NEVER if no SUBACK came), given up, given up for sure.
+
+    `ap` says that it was granted without a lease: other nodes learn of it later.
+    """
 
     client: str
     epoch: int
@@ -78,6 +82,7 @@ class Subscribed:
     granted_at: float = 0.0
     given_up: int = NEVER
     gone: int = NEVER
+    ap: bool = False
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from ..transport.wire import Wire
 from .frames import HEARTBEAT, Frame, MalformedFrame, Run, decode_frame, encode_frame
 from .hello import Self
 from .lane import ReceiveLane
-from .ports import Lane, LinkPorts, Refuse, Resident, Traffic
+from .ports import NOT_TAKEN, Lane, LinkPorts, Refuse, Resident, Traffic
 from .settings import LinkSettings
 
 
@@ -112,7 +112,7 @@ class Incoming:
         except MalformedFrame as error:
             self._give_up(wire, f"malformed frame from {self.node}: {error}")
         except Refuse as error:
-            self._give_up(wire, f"not taken: {error}")
+            self._give_up(wire, f"{NOT_TAKEN}: {error}")
         self._flush_soon()
 
     def _give_up(self, wire: Wire | None, reason: str) -> None:

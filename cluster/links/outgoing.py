@@ -9,7 +9,7 @@ from ..transport.wire import Dialing, Wire
 from .frames import HEARTBEAT, Frame, MalformedFrame, Run, decode_frame, encode_frame
 from .hello import Self, Welcome, agree, decode_welcome, disagreement, encode_hello
 from .lane import ITEM_BYTES, SendLane
-from .ports import Lane, LinkPorts, Resident, Timer, Traffic
+from .ports import NOT_TAKEN, Lane, LinkPorts, Resident, Timer, Traffic
 from .settings import FRAME_SLACK, LinkSettings
 
 
@@ -51,6 +51,8 @@ class Outgoing:
         self._busy = False
         self._scheduled = False
         self._sent_ms = self._heard_ms = 0.0
+        self._refused = False
+        self._quiet = False
 
     # What the owner asks for
 
@@ -171,6 +173,14 @@ class Outgoing:
             self._resident.acked(self.node, lane, self.lanes[lane].acked_upto)
             self._relieve(lane)
         self._resident.up(self.node, answer.me)
+        if self._refused:
+            self._refused, self._quiet = False, True
+            self._ports.later(self._settings.refused_s, self._speak)
+        self._flush_soon()
+
+    def _speak(self) -> None:
+        """What was not taken is tried again."""
+        self._quiet = False
         self._flush_soon()
 
     def _refusal(self, answer: Welcome) -> str | None:
@@ -246,6 +256,7 @@ class Outgoing:
     def closed(self, reason: str) -> None:
         """As `WireEvents.closed`."""
         self._dialing = None
+        self._refused = self._refused or reason.startswith(NOT_TAKEN)
         if self._wire is not None:
             self._down(reason)
         self._say(reason)
@@ -289,7 +300,9 @@ class Outgoing:
             used += size
         self._datagram_bytes -= used
         runs: list[Run] = []
-        for half in self.lanes.values():
+        for lane, half in self.lanes.items():
+            if self._quiet and lane is not Lane.METADATA:
+                continue
             resent = half.resent
             budget = settings.gather_bytes
             while budget > 0 and (run := half.take(budget, room - used)) is not None:

@@ -57,10 +57,15 @@ class LinkPorts(Struct, frozen=True):
     log: Callable[[str, str], None]
 
 
+NOT_TAKEN = "not taken"
+"""How the reason begins with which a stream is closed for a `Refuse`."""
+
+
 class Refuse(Exception):
     """Raised by `Resident.deliver`: this item cannot be taken now. The text says why.
 
-    The stream is closed, the item counts as not delivered, and the sender comes again with it (review, hole 7).
+    The stream is closed, the item counts as not delivered, and the sender comes again with it (review, hole 7), on the
+    next stream, after everything else had its time.
     """
 
 

@@ -17,6 +17,9 @@ class LinkSettings(Struct, frozen=True):
     redial_first_s: float = 0.1
     redial_last_s: float = 0.3
     """The pause before a dial doubles from the first to the last; up to half of it is taken off at random."""
+    refused_s: float = 0.4
+    """After a stream was closed because an item was not taken, the lane of publishes is silent for so long on the next:
+    leases, views and metadata have to get through, for they are what the peer waits for."""
     max_frame_bytes: int = MAX_FRAME
     """incoming_clustering_buffer_size: a larger frame closes the stream. A payload may have 1 KiB less than this."""
     gather_bytes: int = 256 << 10

@@ -18,7 +18,8 @@ class Case:
     """One finished simulation.
 
     `sessions` has the epoch of every client that was connected at the end. `kept` is False where the durability
-    promises nothing any more: `os`, and the power was lost. `end_s` is when it ended.
+    promises nothing any more: `os`, and the power was lost. `end_s` is when it ended. `scattered`: there are several nodes. `drift` by how much the rates of
+    clocks differ at most, `stood_s` how long machines stood still.
     """
 
     history: History
@@ -27,12 +28,15 @@ class Case:
     kept: bool
     end_s: float
     pending: list[str] = field(default_factory=list)
+    scattered: bool = False
+    drift: float = 0.0
+    stood_s: float = 0.0
     _matches: dict[tuple[str, str], bool] = field(default_factory=dict)
 
     @property
     def slack_s(self) -> float:
         """How far deadlines in cluster time may be off in true time."""
-        return SLEW * self.end_s + 0.05
+        return (SLEW + self.drift) * self.end_s + self.stood_s + 0.05
 
     @property
     def commit_s(self) -> float:
@@ -77,12 +81,12 @@ class Case:
 
     def owed(self, shared: bool) -> Iterator[tuple[Subscribed, Attempt]]:
         """Each acknowledged message with each subscription, of a session that is there at the end, that it is owed to:
-        granted before the message was sent, not given up before it was acknowledged."""
-        attempts = [each for each in self.history.attempts.values() if each.qos and each.acked != NEVER]
+        granted before the message was sent, not given up before it was acknowledged, both on a side with a lease."""
+        attempts = [each for each in self.history.attempts.values() if each.qos and each.acked != NEVER and not each.ap]
         for subscription in self.history.subscriptions:
             if subscription.filter.startswith("$share/") is not shared or subscription.granted == NEVER:
                 continue
-            if not subscription.qos or self.sessions.get(subscription.client) != subscription.epoch:
+            if subscription.ap or not subscription.qos or self.sessions.get(subscription.client) != subscription.epoch:
                 continue
             for attempt in attempts:
                 in_time = subscription.granted < attempt.sent and attempt.acked < subscription.given_up

@@ -20,7 +20,7 @@ def check(case: Case) -> Iterator[str]:
     attempts = case.history.attempts
     for each in case.history.deliveries:
         attempt = attempts.get(each.key)
-        if attempt is None or attempt.qos != 2 or each.qos != 2 or not each.first or each.retained:
+        if attempt is None or attempt.ap or attempt.qos != 2 or each.qos != 2 or not each.first or each.retained:
             continue
         shared = attempt.topic.startswith("s/")
         counts["the shared group" if shared else f"{each.client}, session {each.epoch}", each.key] += 1

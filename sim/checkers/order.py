@@ -1,6 +1,6 @@
 """P2, in order: first deliveries to a session, per writer, topic and QoS, as they were accepted (anomaly A6).
 
-And across writers: if the acknowledgement of m1 came before m2 was sent, m1 comes first. Not judged are `lifo` queues,
+Per writer while it stays at one node; what it left behind unacknowledged at another may come when it can. And across writers: if the acknowledgement of m1 came before m2 was sent, m1 comes first. Not judged are `lifo` queues,
 shared subscriptions, whose messages change hands, retained topics, where a SUBSCRIBE brings old messages, and messages
 of which the session may have missed the first copy and got one that was sent again: they were first sent before the
 SUBACK, or dropped for a limit, or refused for a full disk, of which their writer may not have heard.
@@ -23,7 +23,7 @@ def check(case: Case) -> Iterator[str]:
         pairs = [
             (each, case.history.attempts[each.key])
             for each in deliveries
-            if each.qos and each.key in case.history.attempts and each.topic.startswith("t/")
+            if each.qos and each.key in case.history.attempts and not case.history.attempts[each.key].ap and each.topic.startswith("t/")
         ]
         pairs = [
             (each, attempt)
@@ -52,9 +52,9 @@ def _covered(case: Case, delivery: Delivery, attempt: Attempt) -> bool:
 
 
 def _by_writer(session: str, pairs: list[tuple[Delivery, Attempt]]) -> Iterator[str]:
-    last: dict[tuple[str, str, int], Attempt] = {}
+    last: dict[tuple[str, str, int, int], Attempt] = {}
     for _, attempt in pairs:
-        lane = (attempt.writer, attempt.topic, attempt.qos)
+        lane = (attempt.writer, attempt.topic, attempt.qos, attempt.stint)
         before = last.get(lane)
         if before is not None and before.counter > attempt.counter:
             yield f"reordered: {session} got {attempt.key} after {before.key}, same topic and QoS"

@@ -35,11 +35,20 @@ def check(case: Case) -> Iterator[str]:
             if each.opened == NEVER:
                 known = _perhaps(case, known, each)
                 continue
+            if _emptied(case, each):
+                known = _Known(-inf, known.high)
             yield from _answer(case, known, each)
             yield from _overdue(case, known, each.asked_at, each.client, each.node)
             known = _after(case, each)
         if connections and connections[-1].opened != NEVER:
             yield from _overdue(case, known, case.end_s, connections[-1].client, connections[-1].node)
+
+
+def _emptied(case: Case, connection: Connection) -> bool:
+    """The node has lost its disk, and the client was there before."""
+    before = case.history.connections[connection.client][0]
+    emptied = case.history.life(connection.node).emptied
+    return any(before.asked_at < at_s < connection.opened_at for at_s in emptied)
 
 
 def _answer(case: Case, known: _Known, connection: Connection) -> Iterator[str]:

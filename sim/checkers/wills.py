@@ -16,6 +16,10 @@ from .case import Case
 from .sessions import detached
 
 
+UNDER_WAY_S = 20.0
+"""How long a will may be on its way between nodes that do not hear each other."""
+
+
 def check(case: Case) -> Iterator[str]:
     """Looks at the will of every connection that was opened."""
     if not case.kept or WATCHER not in case.sessions:
@@ -34,6 +38,8 @@ def check(case: Case) -> Iterator[str]:
             will = connection.will
             if will is None or connection.opened == NEVER or connection.asked < since or (WATCHER, will.key) in dropped:
                 continue
+            if any(at_s > connection.opened_at for at_s in case.history.life(connection.node).emptied):
+                continue  # it went with the disk
             later = connections[place + 1] if place + 1 < len(connections) else None
             yield from _judge(case, connection, later, counts[will.key], times.get(will.key))
 
@@ -45,7 +51,7 @@ def _judge(
     assert will is not None
     low, high = _expected(case, connection, later)
     who = f"the will {will.key} of {connection.client}, connection {connection.number},"
-    if count < low:
+    if count < low and not _died_with_it(case, connection):
         yield f"will lost: {who} was never published"
     elif high == 0 and count:
         yield f"will spurious: {who} was published, which it should not be"
@@ -55,7 +61,18 @@ def _judge(
         earliest = detached(case, connection)[0] + _delay(connection)
         if at_s < earliest - case.slack_s:
             yield f"will early: {who} was published {earliest - at_s:.3f} s before its time"
-    yield from _late(case, connection, later, who)
+    if not case.scattered:
+        yield from _late(case, connection, later, who)
+
+
+def _died_with_it(case: Case, connection: Connection) -> bool:
+    """Its node had fired it for watchers elsewhere and ended before they had it: one copy is not enough for that."""
+    life = case.history.life(connection.node)
+    return case.scattered and any(
+        row["type"] == "will.fire" and row["node"] == connection.node and row["client"] == connection.client
+        and at_s >= connection.opened_at and any(at_s <= end <= at_s + UNDER_WAY_S for end in life.ends)
+        for at_s, row in case.history.events
+    )  # fmt: skip
 
 
 def _late(case: Case, connection: Connection, later: Connection | None, who: str) -> Iterator[str]:

@@ -167,12 +167,21 @@ class Injector:
             if not machine.alive(life):
                 return
             if problem:
-                self.rejoin(machine)
+                self._try_again(machine)
             else:
                 machine.public = True
 
         if others:
             machine.join(self._rng.choice(others).address, answered)
+        else:
+            self.rejoin(machine)
+
+    def _try_again(self, machine: Machine) -> None:
+        """A name that was a member with another disk counts its starts on from there."""
+        if machine.boot_above >= machine.boot:
+            self._fleet.crash(machine, False)
+            machine.boot = machine.boot_above
+            self.start(machine)
         else:
             self.rejoin(machine)
 
@@ -228,7 +237,14 @@ class Injector:
 
     def _backup(self, fault: faults.Fault) -> None:
         machine = self._fleet.machines[fault.nodes[0]]
-        if machine.backup is None or not self._may_lose(machine):
+        if self._over or machine.backup is None or machine.backup.disk_id != machine.disk_id:
+            return
+        if machine.boot <= machine.backup.boot:
+            # a copy of the present start is the present start, for all that anybody can know: there is one more first
+            self._kill(faults.FastRestart(machine.name))
+            self._fleet.loop.call_later(2.5, partial(self._backup, fault))
+            return
+        if not self._may_lose(machine):
             return
         if machine.node is not None:
             self._fleet.crash(machine, True)

@@ -1,6 +1,7 @@
 """A machine of the simulated cluster: clocks of its own, two disks, and a process that may be stopped, killed or robbed.
 
-The monotonic clock runs at the machine's own rate and stands still in a frozen machine, the wall clock can be set.
+The monotonic clock runs at the machine's own rate and stands still in a frozen machine, the wall clock is true unless
+it is set.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class Machine(ClusterHost):
         return int(self.mono_s() * 1e9)
 
     def _wall_ms(self) -> float:
-        return EPOCH_MS + self.loop.now_s * self.rate * 1000 + self.wall_off_ms
+        return EPOCH_MS + self.loop.now_s * 1000 + self.wall_off_ms
 
     # -- ports
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...netsplit.faults import Freeze, Pause
 from ...netsplit.policy import ViewState
 from ..checkers import leases, rest, roles, waits
 from ..checkers.case import Case, Checker
@@ -51,6 +52,12 @@ def _waiting(fleet: Fleet, quick: bool = False) -> Iterator[str]:
                 yield f"{machine.name}: queue of {session.client_id}"
 
 
+def _still(fleet: Fleet) -> Iterator[Pause | Freeze]:
+    for step in fleet.plan.scenario.steps:
+        if isinstance(step.fault, Pause | Freeze):
+            yield step.fault
+
+
 def verdict(fleet: Fleet) -> Iterator[str]:
     """Every violation."""
     yield from fleet.overseer.seen.problems
@@ -64,5 +71,8 @@ def verdict(fleet: Fleet) -> Iterator[str]:
                 found += [f"{machine.name}: {text}" for text in rest.leftovers(machine.watch.disk.content())]
     sessions = {client.name: client.epoch for client in fleet.clients if client.connected}
     case = Case(history, fleet.swarm, sessions, not history.power_lost, history.now(), found)
+    case.scattered = True
+    case.drift = max(abs(rate - 1.0) for rate in fleet.plan.rates) * 2
+    case.stood_s = sum(fault.s for fault in _still(fleet))
     for check in FLEET_CHECKERS:
         yield from check(case)
