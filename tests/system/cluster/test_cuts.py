@@ -14,7 +14,7 @@ import pytest
 from .conftest import Apart
 from .nodes import Node, leader_of, moment, until, whole
 from .probe import Probe
-from .test_faults import DETECTION_S
+from .test_faults import DETECTION_S, FAILOVER_S, sees_without
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -24,6 +24,15 @@ STABLE_S = 10.0
 async def noticed(node: Node) -> bool:
     """It knows that the cluster is not whole."""
     return await node.sees() in ("majority", "minority")
+
+
+async def detected(nodes: list[Node], one: Node, other: Node) -> list[float]:
+    """When the two told that the other does not run, and when each node knew that it is alone, or lacks one."""
+    waits = [
+        until(f"{a.name} tells", partial(sees_without, a, b), DETECTION_S) for a, b in ((one, other), (other, one))
+    ]
+    waits += [until(f"{node.name} knows", partial(noticed, node), FAILOVER_S) for node in nodes]
+    return [round(time, 2) for time in await asyncio.gather(*waits)]
 
 
 async def one_is_out(nodes: list[Node]) -> bool:
@@ -75,10 +84,8 @@ def test_a_pair_is_cut(apart: Apart, kind: str) -> None:
         followers = [n for n, node in enumerate(nodes, 1) if node.name != leader]
         await space.soon(space.cut if kind == "both directions" else space.cut_one_way, *followers)
         try:
-            times = await asyncio.gather(
-                *[until(f"{node.name} knows", partial(noticed, node), DETECTION_S) for node in nodes]
-            )
-            print("\ndetected", *[f"{time:.2f}" for time in times])
+            one, other = (nodes[n - 1] for n in followers)
+            print("\ndetected", await detected(nodes, one, other))
             await until("one is out", partial(one_is_out, nodes))
             stay = [node for node in nodes if await node.sees() == "majority"]
             assert leader in [node.name for node in stay]
@@ -104,8 +111,7 @@ def test_a_leader_and_one_other(apart: Apart) -> None:
         at = [node.name for node in nodes].index(leader) + 1
         await space.soon(space.cut_one_way, at % 3 + 1, at)
         try:
-            times = await asyncio.gather(*[until(f"{node.name} knows", partial(noticed, node), 5) for node in nodes])
-            print("\ndetected", *[f"{time:.2f}" for time in times])
+            print("\ndetected", await detected(nodes, nodes[at - 1], nodes[at % 3]))
             await until("one is out", partial(one_is_out, nodes))
             await stable(nodes)
         finally:

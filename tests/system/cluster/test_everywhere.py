@@ -1,0 +1,92 @@
+"""SUBACK means everywhere, and so does the PUBACK of a retained message (P4): ten thousand times each."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+import pytest
+
+from ..brokers import Background
+from .nodes import Node, bad_lines, end, start_joined
+from .probe import Probe
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(120)]
+
+ROUNDS = 10_000
+LANES = 50
+"""Pairs of clients at work at the same time."""
+EACH = 20
+"""Messages of one client; then the next comes."""
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Background, list[Node]]]:
+    """Three joined nodes on this machine's network."""
+    folder = tmp_path_factory.mktemp("three")
+    nodes = [Node(folder, f"n{n}") for n in (1, 2, 3)]
+    background = Background()
+    try:
+        background.run(start_joined(nodes))
+        yield background, nodes
+        assert bad_lines(nodes) == []
+    finally:
+        background.run(end(nodes))
+        background.close()
+
+
+async def lanes(work: list[Coroutine[Any, Any, int]]) -> None:
+    """Run them side by side; the sum of what they counted is all there is."""
+    began = time.monotonic()
+    assert sum(await asyncio.gather(*work)) == ROUNDS
+    print(f"\n{ROUNDS} of {ROUNDS} in {time.monotonic() - began:.1f} s")
+
+
+async def subscribers(publisher: Node, subscriber: Node, lane: int) -> int:
+    """Clients come to the one node, subscribe, and after each SUBACK there is a publish at the other."""
+    writer = Probe(publisher, f"writer-{lane}")
+    assert (await writer.connect()).reason == 0
+    count = 0
+    for n in range(ROUNDS // LANES // EACH):
+        reader = Probe(subscriber, f"reader-{lane}-{n}")
+        assert (await reader.connect()).reason == 0
+        for m in range(EACH):
+            topic = f"everywhere/{lane}/{n}/{m}"
+            assert await reader.subscribe(topic, 1) == 1
+            assert await writer.publish(topic, topic.encode()) == 0
+            assert (await reader.got(m + 1))[m] == topic.encode()
+            count += 1
+        await reader.close()
+    await writer.close()
+    return count
+
+
+def test_publish_after_suback(three: tuple[Background, list[Node]]) -> None:
+    """Subscribe at 2, publish at 1 right after the SUBACK: all arrive."""
+    background, (first, second, _) = three
+    background.run(lanes([subscribers(first, second, lane) for lane in range(LANES)]), 100)
+
+
+async def retainers(writing: Node, reading: Node, lane: int) -> int:
+    """One topic is overwritten again and again; who subscribes after the PUBACK gets the last one first."""
+    writer, reader = Probe(writing, f"retainer-{lane}"), Probe(reading, f"looker-{lane}")
+    assert (await writer.connect()).reason == (await reader.connect()).reason == 0
+    topic = f"retained/{lane}"
+    for n in range(ROUNDS // LANES):
+        assert await writer.publish(topic, b"%d" % n, retain=True) < 0x80
+        reader.messages.clear()
+        assert await reader.subscribe(topic, 0) == 0
+        assert await reader.got(1) == [b"%d" % n]
+        assert reader.messages[0].retain
+        await reader.unsubscribe(topic)
+    await writer.close()
+    await reader.close()
+    return ROUNDS // LANES
+
+
+def test_read_after_retained(three: tuple[Background, list[Node]]) -> None:
+    """Retained at 1, acknowledged, read at 2 at once: all new."""
+    background, (first, second, _) = three
+    background.run(lanes([retainers(first, second, lane) for lane in range(LANES)]), 100)
