@@ -12,12 +12,17 @@ from ..cluster.transport.wire import CallFailed, Transport
 from .cluster_office import ClusterError
 
 LOOK_S = 0.5
-"""How often it looks."""
+"""How often a node that is alone looks."""
+AGAIN_S = 5.0
+"""How often a member looks for others that it does not reach where they were: after a restart they may be elsewhere."""
 
 
 class Discovery:
-    """`run` until `found`. `places` are addresses as operators write them: names are asked of DNS anew each time, and
-    all addresses of a name count, as a headless service has one for each node. `join` raises `ClusterError`."""
+    """`run` for the life of the node. `found` says that it is in a cluster, `missing` that it does not reach everybody
+    there; `hint` is told under which address a node answers. `places` are addresses as operators write them: names are
+    asked of DNS anew each time, and all addresses of a name count, as a headless service has one for each node. `join`
+    raises `ClusterError`.
+    """
 
     def __init__(
         self,
@@ -26,6 +31,8 @@ class Discovery:
         transport: Transport,
         found: Callable[[], bool],
         join: Callable[[str], Awaitable[None]],
+        missing: Callable[[], bool],
+        hint: Callable[[WhoAnswer, str], None],
         log: Callable[[str, str], None],
     ) -> None:
         self._name = name
@@ -33,11 +40,21 @@ class Discovery:
         self._transport = transport
         self._found = found
         self._join = join
+        self._missing = missing
+        self._hint = hint
         self._log = log
         self._said = ""
 
     async def run(self) -> None:
         """Ask all addresses, again and again, and join whom `choose` names."""
+        while True:
+            await self._look_for_a_cluster()
+            await asyncio.sleep(AGAIN_S)
+            if self._missing():
+                for address, answer in await self._who_is_there():
+                    self._hint(answer, address)
+
+    async def _look_for_a_cluster(self) -> None:
         while not self._found():
             address = choose(self._name, await self._who_is_there())
             if address is not None and not self._found():

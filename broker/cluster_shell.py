@@ -22,9 +22,11 @@ from ..cluster.admission import (
     decode_answer,
     encode_call,
 )
-from ..cluster.discovery import AddressError, parse_address, written
+from ..cluster.discovery import AddressError, WhoAnswer, parse_address, written
+from ..cluster.links.ports import Timer
 from ..cluster.member import CLUSTERED, Member
 from ..cluster.office import VERSIONS
+from ..cluster.raft.interface import Rng
 from ..cluster.surroundings import Identity, Ports, Settings
 from ..cluster.transport.wire import Accepted, CallFailed, Refused, Transport, Wire
 from ..netsplit.policy import ViewState
@@ -53,7 +55,7 @@ class ClusterShell:
 
     `host` is where other nodes reach this one, `listen` the address to listen on, `discover` the configured addresses
     of other nodes, asked anew each time. `stop_mqtt` closes the listeners for clients. `when_left` is called
-    when this node has left its cluster for good.
+    when this node has left its cluster for good. `later` and `rng` are the member's timers and its source of chance.
     """
 
     def __init__(
@@ -67,6 +69,8 @@ class ClusterShell:
         discover: tuple[str, ...],
         stop_mqtt: Callable[[], Any],
         settings: Settings | None = None,
+        later: Callable[[float, Callable[[], None]], Timer] | None = None,
+        rng: Rng | None = None,
     ) -> None:
         self.name = node.name
         self._node = node
@@ -79,6 +83,8 @@ class ClusterShell:
         self._stop_mqtt = stop_mqtt
         self._settings = settings or Settings()
         self._loop = asyncio.get_running_loop()
+        self._later = later or self._loop.call_later
+        self._rng = rng or random.SystemRandom()
         self._looking: asyncio.Task[None] | None = None
         self._joining = asyncio.Lock()
         self.member: Member | None = None
@@ -102,8 +108,8 @@ class ClusterShell:
             cluster_ms=node.clock.now_ms,
             follow=node.clock.follow,
             soon=loop.call_soon,
-            later=loop.call_later,
-            rng=random.SystemRandom(),
+            later=self._later,
+            rng=self._rng,
             meta=self._meta,
             store=node.store,
             transport=self._transport,
@@ -116,10 +122,10 @@ class ClusterShell:
         self.clustering.load_retained()
         member.on_left = lambda: self.when_left()
         self.member = member
-        if not member.clustered and self._discover:
+        if self._discover:
             look = Discovery(
                 self.name, self._discover, self._transport, lambda: member.clustered,
-                lambda address: self.join(address, False), node.log,
+                lambda address: self.join(address, False), self._misses_somebody, self._hint, node.log,
             )  # fmt: skip
             self._looking = loop.create_task(look.run())
 
@@ -130,6 +136,15 @@ class ClusterShell:
         if self.member is not None:
             self.member.close()
         await self._transport.close()
+
+    def _misses_somebody(self) -> bool:
+        member = self._member
+        return any(name != self.name and not member.links.up(name) for name in member.membership.members)
+
+    def _hint(self, answer: WhoAnswer, address: str) -> None:
+        member = self._member
+        if answer.node != self.name and answer.cluster_id == member.me.cluster_id and not member.links.up(answer.node):
+            member.hint(answer.node, address)
 
     @property
     def address(self) -> str:
@@ -224,7 +239,11 @@ class ClusterShell:
         if self._joining.locked():
             raise ClusterError(f"{self.name} is joining already")
         async with self._joining:
-            await self._join(discovery_node, merge)
+            self._member.office.joining = True
+            try:
+                await self._join(discovery_node, merge)
+            finally:
+                self._member.office.joining = False
 
     async def _join(self, discovery_node: str, merge: bool) -> None:
         member = self._member
@@ -325,20 +344,21 @@ class ClusterShell:
     async def _depart(self, kill_sessions: bool, accept_loss: bool, timeout_s: float) -> str:
         """This node goes: no more clients; then, if wanted, no more sessions and no more member."""
         node = self._node
-        self._stop_mqtt()
-        if not kill_sessions:
-            return "Done! Use -k to close the sessions that are still there, and to leave"
         lasting = sum(1 for session in node.slots if session.durable)
-        if lasting and not accept_loss:
+        if kill_sessions and lasting and not accept_loss:
             raise ClusterError(
                 f"{self.name} has {lasting} sessions that last, and their messages are nowhere else: --accept-loss "
                 "gives them up"
             )
+        self._stop_mqtt()
+        if not kill_sessions:
+            return "Done! Use -k to close the sessions that are still there, and to leave"
         node.end_sessions("left_cluster")
         await self._until(
             lambda: not len(node.slots), timeout_s, f"{len(node.slots)} sessions of {self.name} are still there"
         )
         await self._take_out(self.name)
+        self._member.left()
         return "Done"
 
     async def _take_out(self, node: str) -> None:

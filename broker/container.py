@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -28,7 +29,8 @@ def prepare(environ: Mapping[str, str], home: Path) -> tuple[Path | None, dict[s
     ValueError for a user whose name cannot stand in a password file.
     """
     etc = home / "etc"
-    environ = {"DOCKER_IP_ADDRESS": ALL_ADDRESSES, **environ}
+    address = environ.get("DOCKER_IP_ADDRESS", ALL_ADDRESSES)
+    environ = {**environ, "DOCKER_IP_ADDRESS": address}
     overrides = {"platform_data_dir": environ.get("STROGOFF_DATA_DIR", str(home / "data"))}
     conf = etc / "vernemq.conf"
     local = etc / "vernemq.conf.local"
@@ -41,11 +43,23 @@ def prepare(environ: Mapping[str, str], home: Path) -> tuple[Path | None, dict[s
     if "log.console" not in wanted.values and not local.exists():
         overrides["log.console"] = "console"
         overrides["log.error"] = "off"
-    if "nodename" not in wanted.values and not _names_the_node(conf):
+    if "cluster.address" not in wanted.values and not _says(conf, "cluster.address"):
+        overrides["cluster.address"] = own_address(address)
+    if "nodename" not in wanted.values and not _says(conf, "nodename"):
         name = _name_of_data(Path(overrides["platform_data_dir"]))
         if name is not None:
             overrides["nodename"] = name
     return conf if conf.exists() else None, dict(environ), overrides
+
+
+def own_address(wanted: str) -> str:
+    """Where other containers reach this one: `wanted`, or, if that is all addresses, the one of the host's name."""
+    if wanted != ALL_ADDRESSES:
+        return wanted
+    try:
+        return socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return ""
 
 
 def _write_users(path: Path, users: Mapping[str, str]) -> Path:
@@ -58,9 +72,9 @@ def _write_users(path: Path, users: Mapping[str, str]) -> Path:
     return path
 
 
-def _names_the_node(conf: Path) -> bool:
-    """Whether the file has a name; then data of another one is a mistake, which the start will tell."""
-    return conf.exists() and re.search(r"(?m)^\s*nodename\s*=", conf.read_text()) is not None
+def _says(conf: Path, key: str) -> bool:
+    """Whether the file sets the key. A name that is not the one of the data is a mistake, which the start will tell."""
+    return conf.exists() and re.search(rf"(?m)^\s*{re.escape(key)}\s*=", conf.read_text()) is not None
 
 
 def _name_of_data(directory: Path) -> str | None:

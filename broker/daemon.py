@@ -13,6 +13,7 @@ from typing import Protocol
 
 import uvloop
 
+from ..cluster.transport.wire import TransportError
 from ..configs import ConfigError, Settings, load
 from ..configs.problems import Problem
 from ..storage.engine import StorageError
@@ -88,7 +89,7 @@ async def serve(settings: Settings, extensions: Sequence[Extension] = ()) -> int
     server = Server(settings, log)
     try:
         await _start(server, extensions)
-    except (StorageError, ListenError, PluginError, PluginFileError, OSError) as error:
+    except (StorageError, ListenError, TransportError, PluginError, PluginFileError, OSError) as error:
         log("error", f"the node cannot start: {error}")
         print(f"strogoff: the node cannot start: {error}", file=sys.stderr)
         return 1

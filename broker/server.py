@@ -10,11 +10,14 @@ import gc
 import random
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..analytics.schema import MESSAGE
 from ..cluster.clock import ClusterClock
+from ..cluster.links.ports import Timer
+from ..cluster.surroundings import Settings as ClusterSettings
 from ..cluster.transport.grpc_wire import GrpcTransport
 from ..cluster.transport.wire import Transport
 from ..configs import Settings
@@ -28,7 +31,7 @@ from .cluster_settings import cluster_links
 from .cluster_shell import ClusterShell
 from .door import DoorOptions
 from .eventlog import EventLog
-from .events import Events
+from .events import Events, Sink
 from .hooks import Hooks, Refuse, Verdict
 from .listeners import Listeners
 from .node import Node, Ports
@@ -49,13 +52,22 @@ Log = Callable[[str, str], None]
 class Server:
     """One node with its listeners. `start`, then `stop`; both once. `cluster` is None without a `listener.vmq`.
 
-    `transport` leads to the other nodes in place of gRPC.
+    `transport` leads to the other nodes in place of gRPC, `tune` changes the numbers of the cluster. Each of `sinks`
+    takes every row of the event log, at level `message`. `chance` makes the source of chance of a boot.
 
     `start` raises what is wrong with the data directory (`StorageError`), a listener (`ListenError`) or a plugin; then
     nothing is left running.
     """
 
-    def __init__(self, settings: Settings, log: Log, transport: Transport | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        log: Log,
+        transport: Transport | None = None,
+        tune: Callable[[ClusterSettings], ClusterSettings] | None = None,
+        sinks: Sequence[Sink] = (),
+        chance: Callable[[int], random.Random] | None = None,
+    ) -> None:
         self.settings = settings
         self.log = log
         self.hooks = Hooks(on_error=self._plugin_failed, spawn=self._spawn_task, within=_within)
@@ -71,6 +83,9 @@ class Server:
         self.systree: Systree
         self.cluster: ClusterShell | None = None
         self._transport = transport
+        self._tune = tune
+        self._sinks = tuple(sinks)
+        self._chance = chance
         self._meta: Store | None = None
         self._loop: asyncio.AbstractEventLoop
         self._directory: DataDirectory | None = None
@@ -122,9 +137,11 @@ class Server:
         if level:
             self._eventlog = EventLog.from_settings(settings, name, directory.boot, self.log)
             events.add(self._eventlog)
-        ports = Ports(
-            clock, self.store, self._loop.call_soon, self._wake_port, self._spawn, random.SystemRandom(), self.log
-        )
+        for sink in self._sinks:
+            events.set_level(MESSAGE)
+            events.add(sink)
+        rng = self._chance(directory.boot) if self._chance is not None else random.SystemRandom()
+        ports = Ports(clock, self.store, self._loop.call_soon, self._wake_port, self._spawn, rng, self.log)
         self.runtime = RuntimeSettings(settings, self.store)
         for problem in self.runtime.problems:
             self.log("warning", problem)
@@ -136,7 +153,7 @@ class Server:
         StatsReporter(self.node).start()
 
     def _open_cluster(self, directory: DataDirectory) -> None:
-        links = cluster_links(self.settings)
+        links = cluster_links(self.settings, self.log)
         if links is None:
             return
         self._meta = Store(self._make_engine(directory.meta, "sync"), self._loop.call_soon, self._loop.call_later)
@@ -149,7 +166,9 @@ class Server:
             links.host,
             links.discover,
             self._close_to_clients,
-            links.settings,
+            links.settings if self._tune is None else self._tune(links.settings),
+            self._later,
+            self.node.rng,
         )
 
     def _close_to_clients(self) -> None:
@@ -205,6 +224,9 @@ class Server:
             )
 
     # -- ports
+
+    def _later(self, delay_s: float, work: Callable[[], None]) -> Timer:
+        return self._loop.call_later(delay_s, work)
 
     def _wake_port(self, when_ms: int) -> None:
         if self._wake is not None:

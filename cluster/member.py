@@ -52,8 +52,9 @@ class Member:
         self._no_members = Membership()
         self._stable = RaftStable(ports.meta)
         self._was: tuple[bool, bool] = (True, True)
-        self._was_member = False
+        self._was_member = self._gone = False
         self._seeds: dict[str, str] = {}
+        self._hints: dict[str, str] = {}
         self._timer: Timer | None = None
         self.closed = False
         self.on_left: Callable[[], None] = _nothing
@@ -241,27 +242,37 @@ class Member:
     def _member_changed(self, happening: Joined | Left | Booted) -> None:
         self._set_peers()
         node = happening.node
+        if self._hints.pop(node, None) is not None:
+            self._set_peers()  # its start is in the log, with its address
         if node == self.me.node:
-            if isinstance(happening, Left):
-                self._left()
+            # a newcomer reads in the log of others that bore its name and left before it came: that is nothing to it
+            if isinstance(happening, Left) and self._was_member:
+                self.left()
         elif isinstance(happening, Left) or (isinstance(happening, Joined) and happening.emptied):
             self.links.forget(node)
             self.resident.replaced(node)
 
-    def _left(self) -> None:
+    def left(self) -> None:
         """This node is a member no longer: it stays out, until its data directory is a new one.
 
-        A newcomer reads in the log of others that bore its name and left before it came: that is nothing to it.
+        The log says so, if it comes so far; or the answer to `leave`, for the others speak to it no more.
         """
-        if not self._was_member:
+        if self._gone:
             return
+        self._gone = True
         self.starting.problem = "this node has left the cluster"
         self.ports.log("warning", f"{self.me.node} has left the cluster")
         self.on_left()
 
+    def hint(self, node: str, address: str) -> None:
+        """A member answers at another address than the log has, which it cannot tell before it is reached."""
+        self._hints[node] = address
+        self._set_peers()
+
     def _set_peers(self) -> None:
         me = self.me.node
-        members = {row.node: row.address for row in self.membership.members.values() if row.node != me}
+        rows = self.membership.members.values()
+        members = {row.node: self._hints.get(row.node, row.address) for row in rows if row.node != me}
         self.links.set_peers(members or self._seeds)
         self.metadata.set_members(tuple(sorted(members)))
         self.metadata.set_peers([each for each in self.view.incarnations if each.node != me])

@@ -19,12 +19,13 @@ DEFAULT_LISTENERS = (
     ("listener.tcp.default", 1883),
     ("listener.ws.default", 8080),
     ("listener.http.metrics", 8888),
+    ("listener.vmq.clustering", 44053),
 )
 START = "########## Start ##########"
 END = "########## End ##########"
 
 _ADDRESS = "DOCKER_IP_ADDRESS"
-_NOT_KEYS = ("DISCOVERY_NODE", "KUBERNETES", "SWARM", "COMPOSE")
+_NOT_KEYS = ("KUBERNETES", "SWARM", "COMPOSE")
 _USER = "USER_"
 _FIRST_PORT = 1884
 _BLOCK = re.compile(rf"^{START}$.*?(?:^{END}$\n?|\Z)", re.MULTILINE | re.DOTALL)
@@ -38,7 +39,7 @@ class Environment(msgspec.Struct, frozen=True):
 
 
 def from_environment(environ: Mapping[str, str]) -> Environment:
-    """Translates the variables; those of discovery are left to it, others than DOCKER_* are not looked at."""
+    """Translates the variables; those of orchestrators are left out, others than DOCKER_* are not looked at."""
     values: dict[str, tuple[str, str]] = {}
     users: dict[str, str] = {}
     ip_address = environ.get(_ADDRESS, "")
@@ -50,6 +51,8 @@ def from_environment(environ: Mapping[str, str]) -> Environment:
         text = environ[variable].strip()
         if name.startswith(_USER):
             users[name.removeprefix(_USER).lower()] = environ[variable]
+        elif name == "DISCOVERY_NODE":
+            values["discovery.nodes"] = (text, variable)
         elif name == "NODENAME":
             values["nodename"] = (text if "@" in text else f"VerneMQ@{text}", variable)
         else:

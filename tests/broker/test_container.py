@@ -43,7 +43,9 @@ def test_nothing_said(home: Path) -> None:
         "listener.tcp.default": "0.0.0.0:1883",
         "listener.ws.default": "0.0.0.0:8080",
         "listener.http.metrics": "0.0.0.0:8888",
+        "listener.vmq.clustering": "0.0.0.0:44053",
     }
+    assert loaded["cluster.address"] not in ("", "0.0.0.0")
     assert loaded["platform_data_dir"] == str(home / "data")
     assert (loaded["log.console"], loaded["log.error"], loaded["allow_anonymous"]) == ("console", False, False)
     assert list((home / "etc").iterdir()) == []

@@ -34,7 +34,6 @@ def test_a_variable_is_a_key(variable: str, text: str, key: str, value: str) -> 
         "HOME",
         "VERNEMQ_QUEUE_TYPE",
         "DOCKER_VERNEMQ_ACCEPT_EULA",
-        "DOCKER_VERNEMQ_DISCOVERY_NODE",
         "DOCKER_VERNEMQ_DISCOVERY_KUBERNETES",
         "DOCKER_VERNEMQ_KUBERNETES_NAMESPACE",
         "DOCKER_VERNEMQ_SWARM",
@@ -68,6 +67,7 @@ def test_listeners_get_ports_in_turn_and_explicit_ports_are_kept() -> None:
         "listener.tcp.default": "10.0.0.9:1883",
         "listener.ws.default": "10.0.0.9:8080",
         "listener.http.metrics": "10.0.0.9:8888",
+        "listener.vmq.clustering": "10.0.0.9:44053",
     }
 
 
@@ -78,6 +78,7 @@ def test_default_listeners_are_on_the_address_of_the_container_unless_overridden
         "listener.ws.default": "127.0.0.1:80",
         "listener.tcp.default": "[fd00::1]:1883",
         "listener.http.metrics": "[fd00::1]:8888",
+        "listener.vmq.clustering": "[fd00::1]:44053",
     }
     assert loaded.source("listener.tcp.default") == "environment"
 
@@ -97,3 +98,8 @@ def test_the_lines_of_the_environment_stand_between_marks_and_replace_those_of_a
     assert once == f"queue_type = fifo\n{START}\nqueue_type = lifo\n{END}\n"
     again = conf_text(once, None, {"DOCKER_VERNEMQ_LOGGING__OBFUSCATION_SECRET": "a#b"})
     assert again == f"queue_type = fifo\n{START}\nlogging.obfuscation_secret = 'a#b'\n{END}\n"
+
+
+def test_the_discovery_node_is_where_others_are_looked_for() -> None:
+    found = from_environment({"DOCKER_VERNEMQ_DISCOVERY_NODE": "strogoff"})
+    assert found.values["discovery.nodes"] == ("strogoff", "DOCKER_VERNEMQ_DISCOVERY_NODE")
