@@ -1,0 +1,223 @@
+"""`vmq-admin cluster join` and `leave`, done right and done wrong: each a clear sentence, and nothing broken."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from bench.broker_process import free_port
+
+from ..brokers import WITHIN_S, play
+from .nodes import Node, bad_lines, end, start_joined, until, whole
+from .probe import Probe
+from .test_faults import serves_without
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(100)]
+
+
+class Said(NamedTuple):
+    """The exit status of vmq-admin, and what it wrote on stdout and on stderr."""
+
+    status: int
+    out: str
+    wrong: str
+
+
+async def admin(node: Node, *words: str) -> Said:
+    """Run vmq-admin against a node, as an operator does."""
+    program = str(Path(sys.executable).parent / "vmq-admin")
+    process = await asyncio.create_subprocess_exec(
+        program, "--data-dir", str(node.data), *words, stdout=PIPE, stderr=PIPE
+    )
+    out, wrong = await asyncio.wait_for(process.communicate(), 3 * WITHIN_S)
+    assert process.returncode is not None
+    return Said(process.returncode, out.decode().strip(), wrong.decode().strip())
+
+
+@asynccontextmanager
+async def some(folder: Path, count: int, joined: bool) -> AsyncIterator[list[Node]]:
+    """Nodes that run, joined or each alone."""
+    nodes = [Node(folder, f"n{n}") for n in range(1, count + 1)]
+    try:
+        if joined:
+            await start_joined(nodes)
+        else:
+            await asyncio.gather(*[node.start() for node in nodes])
+        yield nodes
+        assert bad_lines(nodes) == []
+    finally:
+        await end(nodes)
+
+
+async def lasting_session(node: Node, client_id: str, text: str) -> None:
+    """Leave a session there that lasts, with one subscription."""
+    probe = Probe(node, client_id)
+    assert (await probe.connect(clean=False)).reason == 0
+    assert await probe.subscribe(text, 1) == 1
+    await probe.close()
+
+
+async def crosses(source: Node, target: Node) -> None:
+    """Nothing is broken: what is published at one node arrives at the other."""
+    reader, writer = Probe(target, "crossing-reader"), Probe(source, "crossing-writer")
+    assert (await reader.connect()).reason == (await writer.connect()).reason == 0
+    assert await reader.subscribe("crossing") == 1
+    assert await writer.publish("crossing", b"over") == 0
+    assert await reader.got(1) == [b"over"]
+    await reader.close()
+    await writer.close()
+
+
+async def members(node: Node) -> list[str]:
+    """The names of the members, as a node knows them."""
+    return sorted(row["Node"] for row in (await node.status())["nodes"])
+
+
+async def are_members(node: Node, *names: str) -> bool:
+    """Those and no others."""
+    return await members(node) == sorted(names)
+
+
+def test_joins_that_cannot_be(tmp_path: Path) -> None:
+    """To oneself, to nobody, twice; and a leave of a stranger, and of the only one."""
+
+    async def scenario() -> None:
+        async with some(tmp_path, 2, joined=False) as (first, second):
+            nobody = f"127.0.0.1:{free_port()}"
+            for target, expected in {
+                first.name: f"{first.name} is this node: a node cannot join itself.",
+                first.address: f"{first.name} cannot join itself",
+                nobody: f"{nobody}: ",
+                "nonsense": "nonsense",
+            }.items():
+                said = await admin(first, "cluster", "join", f"discovery-node={target}")
+                assert said.status == 1 and said.out == "" and said.wrong.startswith(expected), said
+                assert "Traceback" not in said.wrong and len(said.wrong.splitlines()) == 1, said
+            assert (await admin(second, "cluster", "join", f"discovery-node={first.address}")).status == 0
+            await whole([first, second])
+            again = await admin(second, "cluster", "join", f"discovery-node={first.address}")
+            assert (again.status, again.wrong) == (
+                1,
+                f"{second.name} is a member of a cluster already, with {first.name}",
+            )
+            stranger = await admin(first, "cluster", "leave", "node=n9@127.0.0.1", "-k")
+            assert stranger.status == 1 and stranger.wrong.startswith("n9@127.0.0.1 is not a member of this cluster.")
+            await crosses(first, second)
+
+    play(scenario())
+
+
+def test_join_with_sessions(tmp_path: Path) -> None:
+    """A node with sessions is refused, and is as it was; with --merge they come along."""
+
+    async def scenario() -> None:
+        async with some(tmp_path, 2, joined=False) as (first, second):
+            await lasting_session(second, "keeper", "kept/#")
+            writer = Probe(second, "writer")
+            assert (await writer.connect()).reason == 0
+            assert await writer.publish("kept/before", b"before", retain=True) == 0
+            await writer.close()
+            word = f"discovery-node={first.address}"
+            refused = await admin(second, "cluster", "join", word)
+            assert refused.status == 1 and "sessions" in refused.wrong and "--merge" in refused.wrong, refused
+            assert await members(first) == [first.name]
+            assert (await admin(second, "cluster", "join", word, "--merge")).status == 0
+            await whole([first, second])
+            late = Probe(first, "late")
+            assert (await late.connect()).reason == 0
+            assert await late.publish("kept/after", b"after") == 0
+            assert await late.subscribe("kept/#") == 1
+            assert await late.got(1) == [b"before"]
+            await late.close()
+            keeper = Probe(second, "keeper")
+            assert (await keeper.connect(clean=False)).session_present
+            assert await keeper.got(2) == [b"before", b"after"]
+            await keeper.close()
+
+    play(scenario())
+
+
+def test_leave_of_a_node_that_runs(tmp_path: Path) -> None:
+    """Without -k its ports close and it stays a member; with -k it goes, its lasting sessions only with a word."""
+
+    async def scenario() -> None:
+        async with some(tmp_path, 3, joined=True) as (first, second, third):
+            await lasting_session(third, "keeper", "kept/#")
+            closed = await admin(first, "cluster", "leave", f"node={third.name}")
+            assert closed.status == 0 and "Done! Use -k" in closed.out, closed
+            with pytest.raises(OSError):
+                await Probe(third, "late").connect()
+            assert await members(first) == [first.name, second.name, third.name]
+            lossy = await admin(first, "cluster", "leave", f"node={third.name}", "-k")
+            assert lossy.status == 1 and "1 sessions" in lossy.wrong and "--accept-loss" in lossy.wrong, lossy
+            gone = await admin(first, "cluster", "leave", f"node={third.name}", "-k", "--accept-loss")
+            assert gone.status == 0 and gone.out.splitlines()[-1] == "Done", gone
+            await whole([first, second])
+            assert await members(first) == [first.name, second.name]
+            await crosses(first, second)
+            alone = await admin(second, "cluster", "leave", f"node={second.name}", "-k")
+            assert alone.status == 0 and alone.out.splitlines()[-1] == "Done", alone
+            await until("the first is alone", partial(are_members, first, first.name))
+            await crosses(first, first)
+            last = await admin(first, "cluster", "leave", f"node={first.name}", "-k")
+            assert (last.status, last.wrong) == (1, f"{first.name} is the only member of its cluster"), last
+
+    play(scenario())
+
+
+def test_leave_of_dead_nodes(tmp_path: Path) -> None:
+    """One that is lost leaves by the others' decision; its lasting sessions are named before. Without a majority
+    there is no decision."""
+
+    async def scenario() -> None:
+        async with some(tmp_path, 3, joined=True) as (first, second, third):
+            await lasting_session(third, "keeper", "kept/#")
+            await third.kill()
+            await until("the view is without it", partial(serves_without, first, third))
+            lossy = await admin(first, "cluster", "leave", f"node={third.name}", "-k")
+            assert lossy.status == 1 and "1 subscriptions" in lossy.wrong and "--accept-loss" in lossy.wrong, lossy
+            gone = await admin(first, "cluster", "leave", f"node={third.name}", "-k", "--accept-loss")
+            assert (gone.status, gone.out.splitlines()[-1]) == (0, "Done"), gone
+            await whole([first, second])
+            await crosses(first, second)
+            await third.start()
+            await until("it knows that it has left", partial(has_left, third))
+            assert await members(first) == [first.name, second.name]
+
+    play(scenario())
+
+
+async def has_left(node: Node) -> bool:
+    """Its log says that it is no member."""
+    return "is not a member of this cluster" in node.log.read_text() or "has left the cluster" in node.log.read_text()
+
+
+def test_leave_without_a_majority(tmp_path: Path) -> None:
+    """Two of three are gone: nobody can be taken out; when one is back it can."""
+
+    async def scenario() -> None:
+        async with some(tmp_path, 3, joined=True) as (first, second, third):
+            await asyncio.gather(second.kill(), third.kill())
+
+            async def alone() -> bool:
+                return await first.sees() == "minority"
+
+            await until("the lease is over", alone)
+            refused = await admin(first, "cluster", "leave", f"node={third.name}", "-k")
+            assert refused.status == 1 and "no lease" in refused.wrong and "majority" in refused.wrong, refused
+            await second.start()
+            await until("there is a majority", partial(serves_without, first, third))
+            gone = await admin(first, "cluster", "leave", f"node={third.name}", "-k")
+            assert (gone.status, gone.out) == (0, "Done"), gone
+            await whole([first, second])
+            await crosses(second, first)
+
+    play(scenario())
