@@ -3,7 +3,8 @@
 `vernemq.conf.local` in the `etc` folder replaces configuration and variables; `DOCKER_VERNEMQ_USER_NAME=password`
 becomes a line of `etc/vmq.passwd`; the log goes to the console; listeners are open on all addresses of the container
 unless DOCKER_IP_ADDRESS names one. Where nobody names the node it keeps the name that its data has, so that a container
-which comes back with another address is still the same node.
+which comes back with another address is still the same node; a new one is named after the host, which no other
+container is, and tells the others its address.
 """
 
 from __future__ import annotations
@@ -47,8 +48,7 @@ def prepare(environ: Mapping[str, str], home: Path) -> tuple[Path | None, dict[s
         overrides["cluster.address"] = own_address(address)
     if "nodename" not in wanted.values and not _says(conf, "nodename"):
         name = _name_of_data(Path(overrides["platform_data_dir"]))
-        if name is not None:
-            overrides["nodename"] = name
+        overrides["nodename"] = name or f"VerneMQ@{socket.gethostname()}"
     return conf if conf.exists() else None, dict(environ), overrides
 
 
