@@ -46,6 +46,8 @@ BARRIER_LIMIT_MS = 9500
 """How long SUBACK waits for the other nodes: detection, a lease and 5 s (review, ambiguity 4)."""
 
 
+_PUBLISH = Lane.PUBLISH
+
 CUT_OFF = "the node was cut off from its cluster: send again"
 MISSED = "the node was cut off from its cluster: messages were missed"
 
@@ -311,9 +313,10 @@ class _Lanes:
 
     def __init__(self, member: Member) -> None:
         self._links = member.links
+        self._send = member.links.send
 
     def send(self, node: str, payload: bytes) -> int:
-        return self._links.send(node, Lane.PUBLISH, payload)
+        return self._send(node, _PUBLISH, payload)
 
     def void(self, node: str, seqs: list[int] | None = None) -> None:
         self._links.void(node, Lane.PUBLISH, seqs)

@@ -55,8 +55,11 @@ class Router:
 
     def plans(self, mountpoint: str) -> PlanCache:
         """The plans of a mountpoint."""
-        self.table(mountpoint)
-        return self._plans[mountpoint]
+        found = self._plans.get(mountpoint)
+        if found is None:
+            self.table(mountpoint)
+            found = self._plans[mountpoint]
+        return found
 
     @property
     def subscriptions(self) -> int:

@@ -33,6 +33,7 @@ from .views.happenings import Booted, Happening, Joined, Left, Refused, ViewChan
 from .views.machine import Membership, whole
 from .views.view import View
 
+_PUBLISH = Lane.PUBLISH
 CLUSTERED = b"C"
 """Key in the store of Raft: this node is a member; the value has the addresses of the first members it heard of."""
 
@@ -339,11 +340,11 @@ class Member:
 
     def deliver(self, node: str, lane: int, seq: int, payload: bytes) -> None:
         """The next item of a peer's lane."""
-        if lane == Lane.METADATA:
+        if lane == _PUBLISH:
+            self.resident.deliver(node, seq, payload)
+        elif lane == Lane.METADATA:
             self.metadata.receive(node, payload)
             self.links.ack(node, Lane.METADATA, seq)
-        elif lane == Lane.PUBLISH:
-            self.resident.deliver(node, seq, payload)
 
     def acked(self, node: str, lane: int, upto: int) -> None:
         """A peer is done with our items up to this number."""

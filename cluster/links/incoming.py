@@ -125,12 +125,13 @@ class Incoming:
             raise MalformedFrame(f"there is no lane {run.lane}")
         half = self._lanes[Lane(run.lane)]
         done, duplicates = half.done, half.duplicates
+        deliver, node, lane = self._resident.deliver, self.node, run.lane
         for seq, payload in half.take(run):
             if self._wire is not wire:
                 half.refuse(seq)  # the resident has ended the stream: this comes again on the next
                 return
             try:
-                self._resident.deliver(self.node, run.lane, seq, payload)
+                deliver(node, lane, seq, payload)
             except BaseException:
                 if half.done < seq:
                     half.refuse(seq)

@@ -91,17 +91,20 @@ class SendLane:
         while seq <= self.last and seq not in items:
             seq += 1
         run = Run(self.lane, first, seq - first, [])
+        payloads = run.payloads
         used = 0
+        window, inflight = self.window, self.inflight_bytes
         while (payload := items.get(seq)) is not None:
             size = len(payload) + ITEM_BYTES
-            if used + size > (limit if run.payloads else room):
+            if used + size > (limit if payloads else room):
                 break
-            if self.window is not None and self.inflight_bytes and self.inflight_bytes + size > self.window:
+            if window is not None and inflight and inflight + size > window:
                 break
-            run.payloads.append(payload)
+            payloads.append(payload)
             used += size
-            self.inflight_bytes += size
+            inflight += size
             seq += 1
+        self.inflight_bytes = inflight
         if run.last < first:
             return None
         self.resent += max(0, min(run.last, self._most) - first - run.voids + 1)
@@ -110,12 +113,18 @@ class SendLane:
         return run
 
     def _free(self, upto: int) -> int:
-        before = len(self._items)
+        items = self._items
+        before = len(items)
         if before:
+            size = 0
             for seq in range(self.acked_upto + 1, upto + 1):
-                self._drop(seq)
+                payload = items.pop(seq, None)
+                if payload is not None:
+                    size += len(payload) + ITEM_BYTES
+            self.waiting_bytes -= size
+            self.inflight_bytes -= size  # all of it was sent, or `resume` counts anew
         self.acked_upto = max(self.acked_upto, upto)
-        return before - len(self._items)
+        return before - len(items)
 
     def _drop(self, seq: int) -> None:
         payload = self._items.pop(seq, None)

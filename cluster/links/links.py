@@ -35,6 +35,7 @@ class Links:
         self._ports = ports
         self._resident = resident
         self._settings = settings or LinkSettings()
+        self._most_bytes = self._settings.max_payload_bytes
         self._out: dict[str, Outgoing] = {}
         self._in: dict[str, Incoming] = {}
         self._refusals: dict[str, str] = {}
@@ -95,8 +96,10 @@ class Links:
 
         Numbers go from 1 on for the life of this process. Raises `ValueError` if it does not fit into a frame.
         """
-        self._check_size(payload)
-        return self._outgoing(node).send(lane, payload)
+        if len(payload) > self._most_bytes:
+            self._check_size(payload)
+        link = self._out.get(node)
+        return (link if link is not None else self._outgoing(node)).send(lane, payload)
 
     def void(self, node: str, lane: Lane, seqs: list[int] | None = None) -> None:
         """These items, or all of the lane, matter to nobody any more. Those on their way may still be delivered."""
@@ -104,8 +107,8 @@ class Links:
             self._out[node].void(lane, seqs)
 
     def _check_size(self, data: bytes) -> None:
-        if len(data) > self._settings.max_payload_bytes:
-            raise ValueError(f"{len(data)} bytes do not fit into a frame, {self._settings.max_payload_bytes} do")
+        if len(data) > self._most_bytes:
+            raise ValueError(f"{len(data)} bytes do not fit into a frame, {self._most_bytes} do")
 
     # Receiving
 
@@ -185,7 +188,8 @@ class Links:
 
     def congested(self, node: str, lane: Lane) -> bool:
         """Whether more waits than `buffer_bytes`. Nothing is dropped; `Resident.relieved` tells when it is over."""
-        return self.waiting_bytes(node, lane) > self._settings.buffer_bytes
+        link = self._out.get(node)
+        return link is not None and link.lanes[lane].waiting_bytes > self._settings.buffer_bytes
 
     # Inside
 
