@@ -1,0 +1,187 @@
+"""Those who want to join or leave: everybody is answered once, with what became of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.cluster.admission import (
+    CallAnswer,
+    JoinRequest,
+    LeaveRequest,
+    MalformedCall,
+    decode_answer,
+    encode_call,
+)
+from strogoff.cluster.office import VERSIONS
+from tests.cluster.company import Company, Seat
+
+
+def request(seat: Seat, node: str, disk: str = "d", boot: int = 1, versions: tuple[int, int] = VERSIONS) -> bytes:
+    return encode_call(JoinRequest(node, disk, boot, f"{node}/{disk}", f"{node}:1", versions))
+
+
+def join(seat: Seat, data: bytes) -> list[CallAnswer]:
+    answers: list[CallAnswer] = []
+    seat.member.office.join(data, lambda answer: answers.append(decode_answer(answer)))
+    return answers
+
+
+def leave(seat: Seat, node: str) -> list[CallAnswer]:
+    answers: list[CallAnswer] = []
+    data = encode_call(LeaveRequest(node, True))
+    seat.member.office.leave(data, lambda answer: answers.append(decode_answer(answer)))
+    return answers
+
+
+def test_a_join_is_answered_when_the_log_has_it() -> None:
+    company = Company(3)
+    leader = company.leader()
+    answers = join(leader, request(leader, "n4"))
+    assert answers == []
+    company.until(lambda: bool(answers))
+    (answer,) = answers
+    assert (answer.problem, answer.cluster_id) == ("", "cluster-of-n1")
+    assert sorted(answer.members) == [(f"n{number}", f"n{number}:1") for number in (1, 2, 3, 4)]
+
+
+def test_who_does_not_lead_names_the_leader_at_once() -> None:
+    company = Company(3)
+    leader = company.leader()
+    other = next(seat for seat in company.seats if seat is not leader)
+    (answer,) = join(other, request(other, "n4"))
+    assert (answer.ask, answer.problem) == (f"{leader.name}:1", "")
+
+
+def test_two_join_at_once_at_a_node_that_is_alone() -> None:
+    company = Company(3, joined=False)
+    second, third = company[2].join("n1:1"), company[3].join("n1:1")
+    company.until(lambda: bool(second and third))
+    company[2].adopt(second[0])
+    company[3].adopt(third[0])
+    company.whole()
+    assert company[1].member.view.serving == ("n1", "n2", "n3")
+
+
+def test_the_same_join_twice_is_answered_twice_and_done_once() -> None:
+    company = Company(2)
+    leader = company.leader()
+    answers = join(leader, request(leader, "n4")) , join(leader, request(leader, "n4"))  # fmt: skip
+    company.until(lambda: all(answers))
+    assert [each[0].problem for each in answers] == ["", ""]
+    assert sorted(leader.member.membership.members) == ["n1", "n2", "n4"]
+
+
+def test_nobody_joins_himself_and_nobody_a_protocol_that_he_does_not_speak() -> None:
+    company = Company(1, joined=False)
+    (answer,) = join(company[1], request(company[1], "n1"))
+    assert answer.problem == "n1 cannot join itself"
+    (answer,) = join(company[1], request(company[1], "n2", versions=(7, 9)))
+    assert answer.problem == "n2 speaks version 7 to 9, this cluster 1 to 1"
+    assert not company[1].member.clustered  # and no cluster was founded for it
+
+
+def test_a_node_that_is_about_to_join_founds_no_cluster() -> None:
+    company = Company(1, joined=False)
+    company[1].member.office.joining = True
+    (answer,) = join(company[1], request(company[1], "n2"))
+    assert answer.problem == "n1 is about to join a cluster itself"
+    assert not company[1].member.clustered
+
+
+def test_a_name_that_was_started_more_often_is_told_how_often() -> None:
+    company = Company(2)
+    company[2].kill()
+    leader = company[1]
+    answers = join(leader, request(leader, "n2", disk="new", boot=1))
+    company.until(lambda: bool(answers))
+    assert answers[0].boot == 1
+    assert "boot 1 is not above 1" in answers[0].problem
+
+
+def test_without_a_majority_it_ends_with_the_reason() -> None:
+    company = Company(3)
+    leader = company.leader()
+    others = [seat for seat in company.seats if seat is not leader]
+    for seat in others:
+        seat.kill()
+    answers = join(leader, request(leader, "n4"))
+    took = company.until(lambda: bool(answers))
+    assert took < 10.2
+    assert "there is no leader" in answers[0].problem
+
+
+def test_a_leave_waits_for_the_last_lease_and_is_answered() -> None:
+    company = Company(3)
+    leader = company.leader()
+    other = next(seat for seat in company.seats if seat is not leader)
+    answers = leave(leader, other.name)
+    while not answers:
+        assert other.member.leased() or other.name in leader.member.membership.members
+        company.pass_s(0.01)
+    assert answers[0].problem == ""
+    assert not other.member.leased()
+
+
+def test_the_leader_leaves() -> None:
+    company = Company(3)
+    leader = company.leader()
+    other = next(seat for seat in company.seats if seat is not leader)
+    answers = other.leave(leader.name)
+    company.until(lambda: bool(answers))
+    assert answers[0].problem == ""
+    company.until(lambda: leader.name not in other.member.membership.members)
+    rest = [seat for seat in company.seats if seat is not leader]
+    company.until(lambda: all(seat.serving and seat.member.whole for seat in rest))
+
+
+def test_the_last_member_is_told_that_it_cannot_leave() -> None:
+    company = Company(2)
+    answers = company[1].leave("n2")
+    company.until(lambda: bool(answers))
+    assert answers[0].problem == ""
+    last = leave(company[1], "n1")
+    assert company.until(lambda: bool(last)) < 5
+    assert last[0].problem == "the last member cannot leave"
+
+
+def test_who_is_no_member_cannot_leave() -> None:
+    company = Company(2)
+    (answer,) = leave(company[1], "n9")
+    assert answer.problem == "n9 is not a member of this cluster"
+
+
+def test_a_leave_and_a_join_of_the_same_name_have_each_their_own_end() -> None:
+    """A machine is replaced while the operator takes out the old one: neither is told of the other's success."""
+    company = Company(3)
+    leader = company.leader()
+    victim = next(seat for seat in company.seats if seat is not leader)
+    left = leave(leader, victim.name)
+    victim.kill()
+    joined = join(leader, request(leader, victim.name, disk="new", boot=2))
+    company.until(lambda: bool(left and joined))
+    assert left[0].problem == ""
+    assert joined[0].problem == ""
+    company.pass_s(3.0)
+    row = leader.member.membership.members.get(victim.name)
+    assert row is None or row.disk == "new"
+
+
+def test_a_leader_that_is_none_any_more_sends_those_who_wait_to_the_next() -> None:
+    company = Company(3)
+    leader = company.leader()
+    others = [seat for seat in company.seats if seat is not leader]
+    for seat in others:
+        company.network.cut(leader.name, seat.name)
+    answers = join(leader, request(leader, "n4"))
+    company.pass_s(3.0)
+    company.network.heal()
+    company.until(lambda: bool(answers))
+    assert answers[0].ask in {f"{seat.name}:1" for seat in company.seats} or answers[0].problem == ""
+
+
+@pytest.mark.parametrize("method", ("join", "leave"))
+def test_noise_is_an_error(method: str) -> None:
+    company = Company(1, joined=False)
+    with pytest.raises(MalformedCall):
+        company[1].member.answer_call(method, b"\xc1", lambda _: None)
+    assert not company[1].member.clustered

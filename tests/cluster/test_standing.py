@@ -1,0 +1,95 @@
+"""Leases of real members: a disk, a loop or a clock that stands still ends them, and nobody holds one too long."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from strogoff.cluster.views.messages import MalformedLease
+from tests.cluster.company import Company, Seat
+
+
+def left_ms(seat: Seat) -> float:
+    standing = seat.member.standing
+    assert standing is not None
+    return standing.left_ms()
+
+
+def test_leases_are_renewed_before_they_end() -> None:
+    company = Company(3)
+    for _ in range(100):
+        company.pass_s(0.05)
+        assert all(left_ms(seat) > 1000 for seat in company.seats)
+
+
+def test_a_hung_disk_ends_the_lease() -> None:
+    company = Company(3)
+    other = next(seat for seat in company.seats if seat is not company.leader())
+    other.disks[0].stall_until = inf
+    took = company.until(lambda: not other.member.leased())
+    assert took <= 2.5
+    company.until(lambda: company.leader().member.view.row(other.name) is None)
+    other.disks[0].stall_until = 0.0
+    company.whole()
+
+
+def test_a_full_disk_keeps_its_lease() -> None:
+    company = Company(3)
+    other = next(seat for seat in company.seats if seat is not company.leader())
+    other.disks[0].full = True
+    company.pass_s(5.0)
+    assert other.member.leased()
+
+
+def test_a_machine_that_stood_still_has_no_lease_until_it_asked_anew() -> None:
+    """A VM is frozen: its wall clock goes on, its monotonic clock does not (review, hole 5)."""
+    company = Company(3)
+    seat = company[2]
+    assert seat.member.leased()
+    seat.wall_off_ms += 5000
+    assert not seat.member.leased()
+    company.until(lambda: seat.member.leased())
+
+
+def test_two_leases_never_belong_to_views_that_do_not_know_each_other() -> None:
+    """The leader dies right after it granted: the next one removes nobody before that lease has ended (hole 5)."""
+    company = Company(3)
+    leader = company.leader()
+    others = [seat for seat in company.seats if seat is not leader]
+    for seat in others:
+        company.network.cut(leader.name, seat.name)
+    end = company.loop.now_s + 8
+    while company.loop.now_s < end:
+        company.pass_s(0.01)
+        if leader.member.leased():
+            for seat in others:
+                assert not seat.member.leased() or seat.member.view.row(leader.name) is not None
+    assert not leader.member.leased()
+    assert all(seat.member.leased() for seat in others)
+
+
+def test_without_a_lease_time_is_left_none() -> None:
+    company = Company(2)
+    company[1].kill()
+    company.until(lambda: not company[2].member.leased())
+    assert left_ms(company[2]) == 0
+
+
+def test_a_pair_that_does_not_hear_each_other_is_parted() -> None:
+    """Both see the leader; one of them goes, so that publishes between them do not wait for ever (review, hole 6)."""
+    company = Company(3)
+    leader = company.leader()
+    others = [seat for seat in company.seats if seat is not leader]
+    company.network.cut(others[0].name, others[1].name)
+    company.until(lambda: len(leader.member.view.rows) == 2)
+    company.pass_s(2.5)
+    assert sum(seat.member.leased() for seat in others) == 1
+
+
+@pytest.mark.parametrize("kind", ("request", "reply"))
+def test_noise_is_an_error(kind: str) -> None:
+    company = Company(2)
+    standing = company[1].member.standing
+    with pytest.raises(MalformedLease):
+        getattr(standing, kind)(b"\xc1")

@@ -1,0 +1,115 @@
+"""Starts of a member: the log has each, and what is an old copy never serves (review, hole 1)."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from strogoff.cluster.starting import BootRefused
+from strogoff.cluster.surroundings import Datagram
+from strogoff.cluster.views.commands import MalformedCommand
+from tests.cluster.company import Company
+
+
+def test_a_start_is_in_the_log_before_it_serves() -> None:
+    company = Company(3)
+    company[3].kill()
+    company[3].start()
+    while not company[3].serving:
+        company.pass_s(0.01)
+    row = company[3].member.membership.members["n3"]
+    assert (row.boot, row.process) == (2, "n3/2")
+
+
+def test_it_moves_to_another_address() -> None:
+    company = Company(3)
+    company[3].kill()
+    company[3].start()
+    company.whole()
+    assert company[1].member.membership.members["n3"].address == "n3:1"
+
+
+def test_a_restored_backup_never_serves_and_says_so() -> None:
+    company = Company(3)
+    backup = company[3].backup()
+    for _ in range(2):
+        company[3].kill()
+        company[3].start()
+        company.whole()
+    company[3].kill()
+    company[3].restore(backup)
+    company[3].start(boot=2)
+    company.pass_s(10.0)
+    assert not company[3].serving
+    assert company[1].member.view.row("n3") is None
+    said = " ".join(text for _, text in company[1].log) + " ".join(text for _, text in company[3].log)
+    assert "an old copy of its data" in said
+
+
+def test_a_restored_backup_does_not_vote() -> None:
+    """Its disk has forgotten a vote: with it, two leaders of one term could be elected."""
+    company = Company(3)
+    backup = company[3].backup()
+    company[3].kill()
+    company[3].start()
+    company.whole()
+    company[3].kill()
+    company[3].restore(backup)
+    company[3].start(boot=2)
+    company[2].kill()
+    company.pass_s(10.0)
+    assert not company[1].serving
+    consensus = company[3].member.consensus
+    assert consensus is not None
+    assert not consensus.leads
+
+
+def test_the_same_process_again_is_nothing_new() -> None:
+    company = Company(3)
+    before = company[1].member.view
+    starting = company[2].member.starting
+    for _ in range(20):
+        starting.tick()
+        company.pass_s(0.1)
+    assert company[1].member.view == before
+
+
+def test_a_refusal_names_the_process_and_another_one_does_not_mind() -> None:
+    """The leader's word to a process that is gone can reach the one that was started since."""
+    company = Company(3)
+    company[3].kill()
+    for other in ("n1", "n2"):
+        company.network.cut(other, "n3")
+    company[3].start()
+    member = company[3].member
+    late = msgspec.msgpack.encode(BootRefused("n3/1", "boot 1 is not above the logged 1"))
+    member.datagram("n1", Datagram.BOOT_REFUSED, late)
+    assert member.starting.problem == ""
+    company.network.heal()
+    company.whole()
+
+
+def test_a_refused_start_says_it_once_and_asks_no_more() -> None:
+    company = Company(3)
+    company[3].kill()
+    for other in ("n1", "n2"):
+        company.network.cut(other, "n3")
+    company[3].start()
+    member = company[3].member
+    refusal = msgspec.msgpack.encode(BootRefused(member.me.process, "boot 2 is not above the logged 7"))
+    member.datagram("n1", Datagram.BOOT_REFUSED, refusal)
+    member.datagram("n1", Datagram.BOOT_REFUSED, refusal)
+    errors = [text for level, text in company[3].log if level == "error"]
+    assert len(errors) == 1
+    assert "boot 2 is not above the logged 7" in errors[0]
+    assert "move the directory away" in errors[0]
+    company.network.heal()
+    company.pass_s(5.0)
+    assert not company[3].serving
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x91\x01", b"just text"])
+def test_noise_is_an_error(data: bytes) -> None:
+    company = Company(1, joined=False)
+    with pytest.raises(MalformedCommand, match="BootRefused of"):
+        company[1].member.starting.told(data)
