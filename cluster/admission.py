@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from .links.hello import Self
+from .links.hello import OLD_COPY, Self
 from .views.commands import Name
 from .views.machine import MemberRow
 
@@ -93,7 +93,7 @@ def not_the_one(row: MemberRow, hello: Self) -> str | None:
     if row.disk != hello.disk:
         return f"the disk of {hello.node} is another one than that of the member"
     if hello.boot < row.boot:
-        return f"{hello.node} was started {row.boot} times, and this is start {hello.boot}: an old copy of its data"
+        return f"{hello.node} was started {row.boot} times, and this is start {hello.boot}: {OLD_COPY}"
     if hello.boot == row.boot and hello.process != row.process:
-        return f"start {hello.boot} of {hello.node} was another process: an old copy of its data"
+        return f"start {hello.boot} of {hello.node} was another process: {OLD_COPY}"
     return None

@@ -16,6 +16,7 @@ from .consensus import Consensus
 from .discovery import WHO, WhoAnswer, encode_who
 from .entering import Entering
 from .identity import Incarnation
+from .links.hello import OLD_COPY
 from .links.hello import Self as Hello
 from .links.links import Links
 from .links.ports import Lane, LinkPorts, Timer
@@ -61,7 +62,9 @@ class Member:
         self.on_left: Callable[[], None] = _nothing
         self.starting = Starting(self)
         hello = Hello(me.node, me.boot, me.disk, me.process, me.cluster_id, me.address)
-        link_ports = LinkPorts(ports.transport, ports.now_ms, ports.later, ports.soon, ports.rng, ports.log)
+        link_ports = LinkPorts(
+            ports.transport, ports.now_ms, ports.later, ports.soon, ports.rng, ports.log, self._not_let_in
+        )
         self.links = Links(hello, link_ports, self, settings.links)
         metadata_ports = MetadataPorts(
             ports.store,
@@ -277,6 +280,11 @@ class Member:
         self.links.set_peers(members or self._seeds)
         self.metadata.set_members(tuple(sorted(members)))
         self.metadata.set_peers([each for each in self.view.incarnations if each.node != me])
+
+    def _not_let_in(self, node: str, reason: str) -> None:
+        """A peer has no stream for this process, so the leader never hears of this start, nor says what is wrong."""
+        if reason.endswith(OLD_COPY):
+            self.starting.refuse(f"{node} says: {reason}")
 
     # -- messages
 

@@ -11,6 +11,8 @@ from msgspec import MsgspecError, Struct, msgpack
 
 from .frames import MalformedFrame
 
+OLD_COPY = "an old copy of its data"
+"""How the reason ends with which a process is refused that cannot be the node it says it is (review, hole 1)."""
 NEWEST = 1
 OLDEST = 1
 """The versions of the protocol between nodes that this code speaks."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..transport.wire import Wire
 from .frames import HEARTBEAT, Frame, MalformedFrame, Run, decode_frame, encode_frame
-from .hello import Self
+from .hello import OLD_COPY, Self
 from .lane import ReceiveLane
 from .ports import NOT_TAKEN, Lane, LinkPorts, Refuse, Resident, Traffic
 from .settings import LinkSettings
@@ -39,10 +39,10 @@ class Incoming:
         if known is None or known.process == peer.process:
             return None
         if peer.boot < known.boot:
-            return f"{peer.node} was started again since: boot {known.boot} is known, this is {peer.boot}"
+            return f"{peer.node} was started again since: boot {known.boot} is known, this is {peer.boot}: {OLD_COPY}"
         if peer.boot == known.boot and peer.disk == known.disk:
             # Its numbers would be taken for those of the other: what is new would look like a duplicate.
-            return f"boot {peer.boot} of {peer.node} belongs to another process"
+            return f"boot {peer.boot} of {peer.node} belongs to another process: {OLD_COPY}"
         return None
 
     def accept(self, peer: Self, wire: Wire) -> dict[int, int]:

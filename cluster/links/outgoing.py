@@ -259,6 +259,8 @@ class Outgoing:
         self._refused = self._refused or reason.startswith(NOT_TAKEN)
         if self._wire is not None:
             self._down(reason)
+        else:
+            self._ports.refused(self.node, reason)
         self._say(reason)
         if self.address is not None and self._redial is None:
             self._dial_later()

@@ -46,6 +46,10 @@ class Dials(Protocol):
         """As `Transport.dial`."""
 
 
+def nobody_minds(node: str, reason: str) -> None:
+    """Whoever is refused is dialled again, and that is all."""
+
+
 class LinkPorts(Struct, frozen=True):
     """`now_ms` is monotonic; `later(delay_s, function)`; `log(level, text)`."""
 
@@ -55,6 +59,8 @@ class LinkPorts(Struct, frozen=True):
     soon: Callable[[Callable[[], None]], object]
     rng: Rng
     log: Callable[[str, str], None]
+    refused: Callable[[str, str], None] = nobody_minds
+    """A peer does not let this process in: node and reason, as often as it was dialled."""
 
 
 NOT_TAKEN = "not taken"

@@ -1,0 +1,156 @@
+"""Nodes that stop and come back: with their data, without, and with data that are too old."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from strogoff.mqtt import packets
+
+from ..brokers import play
+from .nodes import Node, bad_lines, end, start_joined, until, whole
+from .probe import Probe
+from .test_commands import crosses, lasting_session, members
+from .test_faults import serves_without
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(100)]
+
+MAJORITY = {f"allow_{operation}_during_netsplit": "majority" for operation in ("register", "publish", "subscribe")}
+
+
+@asynccontextmanager
+async def three(folder: Path) -> AsyncIterator[list[Node]]:
+    """Three joined nodes; a majority of them serves."""
+    nodes = [Node(folder, f"n{n}", **MAJORITY) for n in (1, 2, 3)]
+    try:
+        await start_joined(nodes)
+        yield nodes
+    finally:
+        await end(nodes)
+
+
+async def keeper_gets(node: Node, payloads: list[bytes]) -> None:
+    """The session `keeper` is still there, and has just these messages."""
+    keeper = Probe(node, "keeper")
+    assert (await keeper.connect(clean=False)).session_present
+    assert await keeper.got(len(payloads)) == payloads
+    await keeper.close()
+
+
+def test_a_node_is_restarted(tmp_path: Path) -> None:
+    """Stopping is not leaving. What is published for its sessions meanwhile is answered when it has it."""
+
+    async def scenario() -> None:
+        async with three(tmp_path) as nodes:
+            first, _, third = nodes
+            await lasting_session(third, "keeper", "kept/#")
+            writer = Probe(first, "writer")
+            assert (await writer.connect()).reason == 0
+            assert await writer.publish("kept/1", b"before") == 0
+            assert await third.stop() == 0
+            await until("the view is without it", partial(serves_without, first, third))
+            packet_id = writer.offer("kept/2", b"meanwhile", 1)
+            await writer.unanswered()
+            await third.start()
+            puback = await writer.expect(packets.Puback)
+            assert (puback.packet_id, puback.reason) == (packet_id, 0)
+            await whole(nodes)
+            await keeper_gets(third, [b"before", b"meanwhile"])
+            assert [(await node.status())["members"] for node in nodes] == [3, 3, 3]
+            assert bad_lines(nodes) == []
+
+    play(scenario())
+
+
+def test_the_whole_cluster_is_restarted(tmp_path: Path) -> None:
+    """All three are killed, and come back in another order, with all that was acknowledged."""
+
+    async def scenario() -> None:
+        async with three(tmp_path) as nodes:
+            first, second, third = nodes
+            await lasting_session(third, "keeper", "kept/#")
+            writer = Probe(first, "writer")
+            assert (await writer.connect()).reason == 0
+            for n in range(20):
+                assert await writer.publish(f"kept/{n}", b"%d" % n, retain=True) == 0
+            await asyncio.gather(*[node.kill() for node in nodes])
+            await asyncio.gather(*[node.start() for node in reversed(nodes)])
+            await whole(nodes)
+            await keeper_gets(third, [b"%d" % n for n in range(20)])
+            late = Probe(second, "late")
+            assert (await late.connect()).reason == 0
+            assert await late.subscribe("kept/#", 0) == 0
+            assert sorted(await late.got(20)) == sorted(b"%d" % n for n in range(20))
+            await crosses(first, third)
+            assert bad_lines(nodes) == []
+
+    play(scenario())
+
+
+def said(node: Node, text: str) -> partial[object]:
+    """Whether its log has this, for `until`."""
+
+    async def looked() -> bool:
+        return text in node.log.read_text()
+
+    return partial(looked)
+
+
+def test_a_disk_is_lost(tmp_path: Path) -> None:
+    """The same name with an empty directory. A number of starts is used once, so the first start with the new disk
+    only learns which one it has to be above; started again it comes in, empty."""
+
+    async def scenario() -> None:
+        async with three(tmp_path) as nodes:
+            first, second, third = nodes
+            await lasting_session(third, "keeper", "kept/#")
+            await third.kill()
+            shutil.rmtree(third.data)
+            await third.start()
+            await until("it is told its number of starts", said(third, "its number of starts is set to that now"))
+            assert await third.stop() == 0
+            await third.start()
+            await whole(nodes)
+            assert await members(first) == [node.name for node in nodes]
+            keeper = Probe(third, "keeper")
+            assert not (await keeper.connect(clean=False)).session_present
+            await keeper.close()
+            await crosses(third, second)
+            await crosses(first, third)
+
+    play(scenario())
+
+
+def test_a_backup_is_restored(tmp_path: Path) -> None:
+    """An old copy of a node's data is refused, and says so; the others go on, and the right data are taken."""
+
+    async def scenario() -> None:
+        async with three(tmp_path) as nodes:
+            first, second, third = nodes
+            copy, real = tmp_path / "copy", tmp_path / "real"
+            assert await third.stop() == 0
+            shutil.copytree(third.data, copy, ignore=shutil.ignore_patterns("*.sock"))
+            await third.start()
+            await whole(nodes)
+            assert await third.stop() == 0
+            third.data.rename(real)
+            copy.rename(third.data)
+            await third.start()
+            await until("it says why it does not serve", said(third, "the cluster does not take this start"))
+            await until("the others serve without it", partial(serves_without, first, third))
+            await crosses(first, second)
+            assert (await Probe(third, "nobody").connect()).reason == 0x88
+            assert await third.stop() == 0
+            shutil.rmtree(third.data)
+            real.rename(third.data)
+            await third.start()
+            await whole(nodes)
+            await crosses(third, first)
+
+    play(scenario())
