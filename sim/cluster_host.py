@@ -9,12 +9,13 @@ from ..broker.clustering import CLUSTER_SPACES, Clustering
 from ..broker.node import Node
 from ..broker.options import Options
 from ..cluster.admission import JOIN, LEAVE, CallAnswer, JoinRequest, LeaveRequest, decode_answer, encode_call
-from ..cluster.member import Member
+from ..cluster.member import CLUSTERED, Member
 from ..cluster.office import VERSIONS
 from ..cluster.surroundings import Identity, Ports, Settings
 from ..cluster.transport.memory_network import MemoryNetwork
 from ..cluster.transport.memory_wire import MemoryTransport
 from ..cluster.transport.wire import CallFailed
+from ..netsplit.policy import ViewState
 from ..storage.engine import Engine
 from ..storage.store import Store
 from .host import Host
@@ -49,6 +50,7 @@ class ClusterHost(Host):
         self.member: Member | None = None
         self.clustering: Clustering | None = None
         self.transport: MemoryTransport | None = None
+        self.meta_store: Store
         self._new_meta = meta
 
     def start(self) -> Node:
@@ -64,7 +66,7 @@ class ClusterHost(Host):
             soon=self.soon,
             later=self.later,
             rng=rng,  # type: ignore[arg-type]
-            meta=Store(self._new_meta(self), self.soon, self.later),
+            meta=self.meta_store,
             store=node.store,
             transport=transport,
             log=node.log,
@@ -79,6 +81,12 @@ class ClusterHost(Host):
         clustering.load_retained()
         transport.listen(self.address, member.links.accept, member.answer_call)
         return node
+
+    def prepare(self, node: Node) -> None:
+        """A member promises nothing before it has a lease: what comes due at the start waits."""
+        self.meta_store = Store(self._new_meta(self), self.soon, self.later)
+        if self.meta_store.get(CLUSTERED) is not None:
+            node.view_state = ViewState.MINORITY
 
     def new_transport(self) -> MemoryTransport:
         """The network, for a process that starts."""

@@ -111,9 +111,13 @@ class Host:
         self.node = node = Node(self.name, self.boot, self.options, hooks, events, ports)
         if self.on_node is not None:
             self.on_node(node)
+        self.prepare(node)
         node.open()
         self._keep_clock()
         return node
+
+    def prepare(self, node: Node) -> None:
+        """What has to be so before the node opens."""
 
     def _wall_ms(self) -> float:
         return EPOCH_MS + self.loop.now_s * 1000 + self.wall_off_ms

@@ -239,9 +239,10 @@ class Injector:
         machine = self._fleet.machines[fault.nodes[0]]
         if self._over or machine.backup is None or machine.backup.disk_id != machine.disk_id:
             return
-        if machine.boot <= machine.backup.boot:
-            # a copy of the present start is the present start, for all that anybody can know: there is one more first
-            self._kill(faults.FastRestart(machine.name))
+        if not self._all_know_a_later_start(machine, machine.backup.boot):
+            # for all that the others can know, the copy is what it was copied from: there is one more start first
+            if machine.boot <= machine.backup.boot:
+                self._kill(faults.FastRestart(machine.name))
             self._fleet.loop.call_later(2.5, partial(self._backup, fault))
             return
         if not self._may_lose(machine):
@@ -249,8 +250,18 @@ class Injector:
         if machine.node is not None:
             self._fleet.crash(machine, True)
         self._fleet.history.life(machine.name).emptied.append(self._fleet.loop.now_s)
+        self._fleet.history.say("FAULT", f"{machine.name} has its disk as it was at start {machine.backup.boot}")
         machine.restore_backup()
         self._fleet.loop.call_later(self._rng.random() * 2, partial(self._start_again, machine, machine.life))
+
+    def _all_know_a_later_start(self, machine: Machine, boot: int) -> bool:
+        """Raft promises nothing for a peer that has forgotten something, if nobody can tell."""
+        for other in self._fleet.machines.values():
+            if other is not machine:
+                row = other.member and other.member.membership.members.get(machine.name)
+                if not row or row.boot <= boot:
+                    return False
+        return True
 
     def _jump(self, fault: faults.Fault) -> None:
         assert isinstance(fault, faults.ClockJump)

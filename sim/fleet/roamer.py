@@ -53,6 +53,14 @@ class Roamer(Client):
         last = max((each.opened_at for each in self.lists[:-1] if each.opened != NEVER), default=0.0)
         return super()._had_session() and not any(at_s >= last for at_s in emptied)
 
+    def take_over(self) -> None:
+        """As `Client.take_over`; of several nodes each would go on serving its own connection."""
+        if len(self._machines) > 1:
+            self.lose()
+            self.connect(self.spec.expiry_s == 0)
+        else:
+            super().take_over()
+
     def may_be_refused(self, operation: str, reason: int, mark: Mark) -> bool:
         """A policy forbids it, or the disk is full."""
         if super().may_be_refused(operation, reason, mark):

@@ -31,10 +31,10 @@ def rests(fleet: Fleet) -> bool:
         return False
     if any(client.sender.open for client in fleet.clients if client.connected):
         return False
-    return not any(_waiting(fleet, True))
+    return not any(_waiting(fleet))
 
 
-def _waiting(fleet: Fleet, quick: bool = False) -> Iterator[str]:
+def _waiting(fleet: Fleet) -> Iterator[str]:
     """What is not at rest on some node."""
     for machine in fleet.machines.values():
         node, member = machine.node, machine.member
@@ -45,8 +45,6 @@ def _waiting(fleet: Fleet, quick: bool = False) -> Iterator[str]:
             yield f"{machine.name} is {node.view_state.value} in view {member.view.id}"
         for text in waits.waiting(machine):
             yield f"{machine.name}: {text}"
-        if node.store.bytes_waiting and quick:
-            yield f"{machine.name}: the store"
         for session in node.slots:
             if session.online and (session.queue.inflight or session.queue.size):
                 yield f"{machine.name}: queue of {session.client_id}"
@@ -66,7 +64,7 @@ def verdict(fleet: Fleet) -> Iterator[str]:
     found += rest.clients_waiting(fleet.all_clients, not history.power_lost)
     for machine in fleet.machines.values():
         if machine.node is not None:
-            found += [f"{machine.name}: {text}" for text in rest.pending(machine.node, [], True)]
+            found += [f"{machine.name}: {text}" for text in rest.pending(machine.node, [], True, alone=False)]
             if not found:
                 found += [f"{machine.name}: {text}" for text in rest.leftovers(machine.watch.disk.content())]
     sessions = {client.name: client.epoch for client in fleet.clients if client.connected}
