@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .running import Conf, Engine, Links, RunningCluster
+from .places import Engine
+from .running import Conf, RunningCluster
 from .sync import SyncCluster
+from .wiring import Links
 
 
 class Cluster(RunningCluster):
@@ -19,6 +21,7 @@ class Cluster(RunningCluster):
         links: Links = "memory",
         seed: int | None = None,
         directory: Path | str | None = None,
+        pace: float = 1.0,
     ) -> SyncCluster:
         """The same with a thread and a loop of its own, for tests without asyncio: an ordinary context manager."""
-        return SyncCluster(nodes, conf, engine, links, seed, directory)
+        return SyncCluster(nodes, conf, engine, links, seed, directory, pace)

@@ -14,8 +14,10 @@ import pytest
 
 from .bridged import BridgedClient
 from .cluster import Cluster
-from .running import Conf, Engine, Links, RunningCluster
+from .places import Engine
+from .running import Conf, RunningCluster
 from .sync import SyncClient, SyncCluster
+from .wiring import Links
 
 OPERATIONS = ("register", "publish", "subscribe", "unsubscribe")
 _MARKER = ("nodes", "seed", "policy", "conf", "engine")

@@ -1,11 +1,13 @@
 """The gate between a node's listeners and its core: where packets are dropped and a node is paused or cut off.
 
 It wraps the function that makes fronts (`Node.accept`): outside the gate is a connection, inside is a front, and each
-sees the gate as the other. Nothing of the broker is changed for it.
+sees the gate as the other. What comes from other nodes (`faulty.py`) and the timers of the cluster pass it as well.
+Nothing of the broker is changed for it.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 
@@ -46,6 +48,10 @@ class Gate:
     def when_awake(self, work: Callable[[], None]) -> None:
         """Do something that the node does: now, after a pause, or never if it is dead."""
         self.activity.poke()
+        self.due(work)
+
+    def due(self, work: Callable[[], None]) -> None:
+        """The same for what only time has brought about, which is no sign that anything goes on."""
         if self.dead:
             return
         if self.frozen:
@@ -61,8 +67,9 @@ class Gate:
         """The node goes on, with what came meanwhile first."""
         self.frozen = False
         held, self._held = self._held, []
+        self.activity.poke()
         for work in held:
-            self.when_awake(work)
+            self.due(work)
 
     def cut(self) -> None:
         """The node is dead: its core hears nothing any more, its clients get a reset."""
@@ -77,6 +84,24 @@ class Gate:
         if any(drop.then == "cut" for drop in hit):
             passage.reset()
         return bool(hit)
+
+
+class GatedTimer:
+    """A timer of the node: what is due while it stands still is done when it goes on, unless cancelled by then."""
+
+    def __init__(self, gate: Gate, loop: asyncio.AbstractEventLoop, delay_s: float, work: Callable[[], None]) -> None:
+        self._work: Callable[[], None] | None = work
+        self._handle = loop.call_later(delay_s, gate.due, self._due)
+
+    def _due(self) -> None:
+        work, self._work = self._work, None
+        if work is not None:
+            work()
+
+    def cancel(self) -> None:
+        """Do not do it."""
+        self._work = None
+        self._handle.cancel()
 
 
 class Passage:

@@ -1,7 +1,7 @@
 """A `Server` that a test can kill, pause and look into. All of the broker runs as it is; only its edges are other ones.
 
 The edges are the listeners' `accept` (a `Gate`), the engine (a `MemoryDisk` where asked for), the event log (rows in
-memory, at level `message`) and the node's source of chance (from the seed).
+memory, at level `message`), the node's source of chance (from the seed), and the transport to the other nodes.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import random
 import socket
 import struct
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
-from ..analytics.schema import MESSAGE
 from ..broker.connection import Connection
 from ..broker.door import DoorOptions
 from ..broker.events import Row
 from ..broker.link import MakeFront
 from ..broker.listeners import Listeners
-from ..broker.node import Node
 from ..broker.server import Server
+from ..cluster.links.ports import Timer
 from ..cluster.transport.wire import Transport
 from ..configs import ListenerSettings, Settings
 from ..storage.engine import Durability, Engine
@@ -27,7 +27,8 @@ from ..storage.leveldb import LevelDBEngine, LevelDBOptions
 from .activity import Activity
 from .disk import Disks, MemoryDisk, MemoryDiskEngine
 from .faults import Drop
-from .gate import Gate
+from .gate import Gate, GatedTimer
+from .pace import paced
 
 _RESET = struct.pack("ii", 1, 0)
 _WRITE_BUFFER = 1 << 20
@@ -58,7 +59,7 @@ class _GatedListeners(Listeners):
 class HostedServer(Server):
     """One boot of a node under test. `disks` None means LevelDB; `sink` takes every row of the event log.
 
-    `transport` leads to the other nodes in place of gRPC.
+    `transport` makes what leads to the other nodes, given this boot's gate; None is gRPC without faults.
     """
 
     def __init__(
@@ -70,10 +71,18 @@ class HostedServer(Server):
         activity: Activity,
         seed: str,
         drops: list[Drop],
-        transport: Transport | None = None,
+        transport: Callable[[Gate], Transport] | None = None,
+        pace: float = 1.0,
     ) -> None:
-        self._core: Node | None = None
-        super().__init__(settings, log, transport)
+        self.gate = Gate(lambda link, origin: self.node.accept(link, origin), reset, activity, drops)
+        super().__init__(
+            settings,
+            log,
+            transport(self.gate) if transport is not None else None,
+            partial(paced, pace=pace),
+            (sink,),
+            lambda boot: random.Random(f"{seed} {boot}"),
+        )
         doors = DoorOptions(
             write_buffer_bytes=int(settings["flow.out_buffer_bytes"]),
             crl_refresh_interval_s=int(settings["crl_refresh_interval"]) / 1000,
@@ -81,23 +90,7 @@ class HostedServer(Server):
         self.listeners = _GatedListeners(self, log, doors)
         self._disks = disks
         self._sink = sink
-        self._seed = seed
         self._dead = False
-        self.gate = Gate(lambda link, origin: self.node.accept(link, origin), reset, activity, drops)
-
-    @property
-    def node(self) -> Node:
-        """The core. It is caught as it is set, because opening it has events already, and choices to make."""
-        if self._core is None:
-            raise AttributeError("the server was not started")
-        return self._core
-
-    @node.setter
-    def node(self, node: Node) -> None:
-        self._core = node
-        node.rng = random.Random(f"{self._seed} {node.epoch}")
-        node.events.set_level(MESSAGE)
-        node.events.add(self._sink)
 
     def _make_engine(self, folder: Path, durability: Durability) -> Engine:
         if self._disks is not None:
@@ -115,6 +108,9 @@ class HostedServer(Server):
 
     def _woken(self) -> None:
         self.gate.when_awake(super()._woken)
+
+    def _later(self, delay_s: float, work: Callable[[], None]) -> Timer:
+        return GatedTimer(self.gate, self._loop, delay_s, work)
 
     @property
     def running(self) -> bool:

@@ -6,7 +6,8 @@ import asyncio
 import socket
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from ..broker.events import Row
@@ -16,8 +17,10 @@ from .activity import Activity
 from .disk import Disks
 from .faults import Drop, FaultError
 from .hosting import HostedServer
+from .wiring import Wiring
 
 LISTENER = "listener.tcp.default"
+CLUSTER_LISTENER = "listener.vmq.default"
 _THREADS = ("leveldb ", "eventlog")
 
 
@@ -40,7 +43,9 @@ class NodeHandle:
         disks: Disks | None,
         seed: int,
         activity: Activity,
-        rows: deque[Row],
+        sink: Callable[[Row], None],
+        wiring: Wiring | None = None,
+        pace: float = 1.0,
     ) -> None:
         self.number = number
         self.name = conf["nodename"]
@@ -52,7 +57,9 @@ class NodeHandle:
         """Its last log lines, as `level: text`."""
         self._seed = f"{seed} {self.name}"
         self._activity = activity
-        self._rows = rows
+        self._sink = sink
+        self._wiring = wiring
+        self._pace = pace
         self._server: HostedServer | None = None
         self._threads: list[threading.Thread] = []
         self._reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -60,6 +67,8 @@ class NodeHandle:
         self._reserved.bind((self.host, 0))
         self.port: int = self._reserved.getsockname()[1]
         self._conf = {**conf, LISTENER: f"{self.host}:{self.port}", "platform_data_dir": str(directory)}
+        if wiring is not None:
+            self._conf[CLUSTER_LISTENER] = wiring.address(number)
 
     @property
     def url(self) -> str:
@@ -88,6 +97,14 @@ class NodeHandle:
         """The broker core, for tests of plugins and the like. Raises `FaultError` if the node is down."""
         return self.server.node
 
+    @property
+    def sees(self) -> str:
+        """How much of the cluster it sees: "whole", "majority" (somebody is missing) or "minority" (no lease).
+
+        Raises `FaultError` if the node is down.
+        """
+        return self.node.view_state.value
+
     def ports(self) -> dict[str, int]:
         """Listener -> port, of all MQTT listeners that run."""
         return {row.key: row.port for row in self.server.listeners.show()}
@@ -99,8 +116,17 @@ class NodeHandle:
         if self._server is not None:
             raise FaultError(f"node {self.number} is up")
         settings = load(None, {}, self._conf)
+        wiring = self._wiring
         server = HostedServer(
-            settings, self._log_line, self.disks, self._rows.append, self._activity, self._seed, self.drops
+            settings,
+            self._log_line,
+            self.disks,
+            self._sink,
+            self._activity,
+            self._seed,
+            self.drops,
+            None if wiring is None else partial(wiring.transport, self.number),
+            self._pace,
         )
         before = set(threading.enumerate())
         await server.start()
@@ -111,6 +137,7 @@ class NodeHandle:
     async def stop(self) -> None:
         """Stop in order: everything is written, clients are told. Raises `LeakError` if something is left."""
         server, self._server = self.server, None
+        self._awake()
         server.gate.thaw()
         await server.stop()
         await self._check(server)
@@ -118,6 +145,7 @@ class NodeHandle:
     async def kill(self) -> None:
         """As kill -9. What was committed is on the disk, the rest is gone."""
         server, self._server = self.server, None
+        self._awake()
         server.node.event("fault.kill", nodes=[self.name])
         await server.kill()
         await self._check(server)
@@ -128,13 +156,20 @@ class NodeHandle:
             raise FaultError(f"node {self.number} is paused")
         self.server.node.event("fault.pause", nodes=[self.name])
         self.server.gate.freeze()
+        if self._wiring is not None:
+            self._wiring.lines.paused[self.number] = None
 
     def resume(self) -> None:
         """As SIGCONT: what came meanwhile is taken up, then deadlines that have passed."""
         if not self.paused:
             raise FaultError(f"node {self.number} is not paused")
+        self._awake()
         self.server.gate.thaw()
         self.server.node.event("fault.end", nodes=[self.name], detail="pause")
+
+    def _awake(self) -> None:
+        if self._wiring is not None:
+            self._wiring.lines.paused.pop(self.number, None)
 
     def release(self) -> None:
         """Give the port back."""

@@ -1,23 +1,22 @@
 """A cluster inside the process of a test: real brokers on free ports of 127.0.0.1, faults by name, and an audit.
 
-async with Cluster() as c:
-    reader = await c.client("reader", clean_start=False)
+async with Cluster(3, pace=10) as c:
+    reader = await c.client("reader", node=1, clean_start=False)
     await reader.subscribe("t/#", qos=1)
-    await c.kill(0)
-    await c.start(0)
-    await reader.reconnect()
+    await c.partition({0}, {1, 2})
+    await c.sees(0, "minority")
+    await c.heal()
+    await c.whole()
     assert c.audit().verdict == "valid"
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import shutil
-import tempfile
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -28,8 +27,13 @@ from .audit import Audit, audit
 from .client import Client
 from .disk import Disks
 from .faults import Direction, Drop, FaultError, Then
+from .line import Lines
+from .neighbourhood import can_serve, divided, join, serves, under_way
 from .node import LeakError, NodeHandle
+from .pace import check_pace
+from .places import Engine, temporary_directory
 from .trace import write_log
+from .wiring import Links, Wiring
 
 MOST_NODES = 7
 ROWS_KEPT = 1_000_000
@@ -38,14 +42,22 @@ CALM_TURNS = 5
 """Turns of the loop without anything going on after which a cluster is at rest: what a client in this loop has just
 been sent, it has read two turns later."""
 SETTLE_S = 10.0
+SERVE_S = 20.0
+"""How long a state of the cluster is waited for, in seconds."""
 
-Engine = Literal["memory", "leveldb"]
-Links = Literal["memory", "grpc"]
+Sees = Literal["whole", "majority", "minority"]
 Conf = Mapping[str, str | int | bool]
 
 _DEFAULTS = {"allow_anonymous": "on", "systree_enabled": "off"}
 _OURS = {"eventlog.level": "off"}
 """The log is kept in memory, whatever the configuration says."""
+
+
+def text(value: str | int | bool) -> str:
+    """A value as vernemq.conf has it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
 
 
 class NotSettled(TimeoutError):
@@ -58,12 +70,13 @@ class NotSettled(TimeoutError):
 
 
 class RunningCluster:
-    """`nodes` brokers (1 in this version) in the running loop; an asynchronous context manager.
+    """`nodes` brokers in the running loop, joined to a cluster; an asynchronous context manager.
 
     `conf` has keys of vernemq.conf; anonymous clients are allowed and `$SYS` is off unless it says otherwise. `engine`:
     `memory` is a disk in memory that outlives a kill, `leveldb` is the real one. `links` is how nodes talk to each
     other. `seed` drives every random choice of the brokers; None takes a new one. `directory` keeps the nodes' data
-    directories; None makes one and removes it at the end.
+    directories; None makes one and removes it at the end. `pace` divides the times of the cluster (lease 2 s, detection
+    2.5 s, election 0.8 to 1.2 s at pace 1).
     """
 
     def __init__(
@@ -74,6 +87,7 @@ class RunningCluster:
         links: Links = "memory",
         seed: int | None = None,
         directory: Path | str | None = None,
+        pace: float = 1.0,
     ) -> None:
         if not 1 <= nodes <= MOST_NODES:
             raise ValueError(f"nodes = {nodes}: a cluster under test has 1 to {MOST_NODES}")
@@ -81,19 +95,22 @@ class RunningCluster:
             raise ValueError(f"engine = {engine!r}: 'memory' or 'leveldb'")
         if links not in ("memory", "grpc"):
             raise ValueError(f"links = {links!r}: 'memory' or 'grpc'")
+        check_pace(pace)
         self.nodes: list[NodeHandle] = []
         self.seed = seed if seed is not None else int.from_bytes(os.urandom(4), "big")
         self.engine = engine
-        self.links = links
+        self.links: Links = links
+        self.pace = pace
         self.faults: list[str] = []
         """What was done to it, in order, in words."""
         self._count = nodes
-        self._conf = {**_DEFAULTS, **{key: _text(value) for key, value in (conf or {}).items()}, **_OURS}
+        self._conf = {**_DEFAULTS, **{key: text(value) for key, value in (conf or {}).items()}, **_OURS}
         self._directory = Path(directory) if directory is not None else None
         self._temporary: Path | None = None
         self._rows: deque[Row] = deque(maxlen=ROWS_KEPT)
         self._clients: list[Client] = []
         self._activity: Activity
+        self._wiring: Wiring | None = None
 
     # -- life
 
@@ -110,22 +127,35 @@ class RunningCluster:
         """Start all nodes, and join them to a cluster. Raises what a node's start raises; then nothing is left."""
         self._activity = Activity()
         if self._directory is None:
-            self._temporary = _temporary_directory(self.engine)
+            self._temporary = temporary_directory(self.engine)
         folder = self._directory or self._temporary
         assert folder is not None
+        names = [f"node{number}@127.0.0.1" for number in range(self._count)]
         try:
-            for number in range(self._count):
-                name = f"node{number}@127.0.0.1"
-                conf = {"nodename": name, **self._conf}
-                disks: Disks | None = {} if self.engine == "memory" else None
-                place = folder / f"node{number}"
-                handle = NodeHandle(number, conf, place, disks, self.seed, self._activity, self._rows)
+            if self._count > 1:
+                self._wiring = Wiring(self.links, names, self.pace)
+            for number, name in enumerate(names):
+                handle = self._handle(number, name, folder / f"node{number}")
                 self.nodes.append(handle)
                 await handle.start()
-            await join(self.nodes)
+            if self._wiring is not None:
+                await join(self.nodes, self._wiring.address(0))
+                await self.whole()
         except BaseException:
             await self.close()
             raise
+
+    def _handle(self, number: int, name: str, place: Path) -> NodeHandle:
+        conf = {"nodename": name, **self._conf}
+        disks: Disks | None = {} if self.engine == "memory" else None
+        return NodeHandle(number, conf, place, disks, self.seed, self._activity, self._row, self._wiring, self.pace)
+
+    def _row(self, row: Row) -> None:
+        """Take a row of a node's log. What happens anywhere after it is stamped later: one loop knows the order."""
+        self._rows.append(row)
+        for handle in self.nodes:
+            if handle.up and handle.name != row["node"]:
+                handle.node.events.observe(row["hlc"])
 
     async def close(self) -> None:
         """Close the clients, stop the nodes that run, remove what was temporary. Raises `LeakError`."""
@@ -139,6 +169,8 @@ class RunningCluster:
                 except LeakError as error:
                     leaks.append(str(error))
             handle.release()
+        if self._wiring is not None:
+            self._wiring.release()
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
         if leaks:
@@ -185,20 +217,58 @@ class RunningCluster:
                     if self._pending(wanted):
                         calm = 0
                         await self._activity.more()
-                    elif seen != self._activity.count:
+                        continue
+                    if seen != self._activity.count:
                         calm, seen = 0, self._activity.count
-                        await asyncio.sleep(0)
                     else:
                         calm += 1
-                        await asyncio.sleep(0)
+                    await asyncio.sleep(0)
+                    if calm == CALM_TURNS and any(divided(self.nodes)):
+                        calm = 0
+                        await self._activity.more()
         except TimeoutError:
-            raise NotSettled(timeout, self._pending(wanted)) from None
+            raise NotSettled(timeout, [*self._pending(wanted), *divided(self.nodes)]) from None
 
     def _pending(self, wanted: set[str] | None) -> list[str]:
         found = [line for handle in self.nodes for line in handle.pending()]
+        if self._wiring is not None:
+            found += under_way(self.nodes, self._wiring.lines)
         if wanted is None:
             return found
         return [line for line in found if line.startswith("node ") or line.split(":")[0] in wanted]
+
+    async def sees(self, nodes: int | Iterable[int], state: Sees, timeout: float = SERVE_S) -> None:
+        """Wait until these nodes see that much of the cluster (`NodeHandle.sees`). Raises TimeoutError that says more.
+
+        A node that is down or stands still is an error: `FaultError`.
+        """
+        handles = [self.node(nodes)] if isinstance(nodes, int) else [self.node(number) for number in nodes]
+        for handle in handles:
+            if not handle.up or handle.paused:
+                raise FaultError(f"node {handle.number} is {'paused' if handle.up else 'down'}: it sees nothing")
+        await self._until(lambda: all(each.sees == state for each in handles), timeout, f"{nodes} to see {state}")
+
+    async def whole(self, timeout: float = SERVE_S) -> None:
+        """Wait until all nodes run and serve, and each sees the whole cluster. Raises TimeoutError that says more."""
+        for handle in self.nodes:
+            if not handle.up or handle.paused:
+                raise FaultError(
+                    f"node {handle.number} is {'paused' if handle.up else 'down'}: the cluster cannot be whole"
+                )
+        await self._until(
+            lambda: all(serves(each) and each.sees == "whole" for each in self.nodes),
+            timeout,
+            "the cluster to be whole",
+        )
+
+    async def _until(self, true: Callable[[], bool], timeout: float, what: str) -> None:
+        try:
+            async with asyncio.timeout(timeout):
+                while not true():
+                    await self._activity.more()
+        except TimeoutError:
+            now = ", ".join(f"node {each.number} {each.sees if each.up else 'down'}" for each in self.nodes)
+            raise TimeoutError(f"waited {timeout:g} s for {what}; now: {now}") from None
 
     # -- clients
 
@@ -226,10 +296,15 @@ class RunningCluster:
         await handle.stop()
 
     async def start(self, node: int) -> None:
-        """Start a node that is down, on its disk and its port."""
+        """Start a node that is down, on its disk and its ports; it serves when this returns.
+
+        Without a majority of the nodes that vote it cannot serve: then this does not wait for it. Raises TimeoutError.
+        """
         handle = self.node(node)
         self._note("start", handle)
         await handle.start()
+        if self._wiring is not None and can_serve(handle, self.nodes, self._wiring.lines):
+            await self._until(lambda: serves(handle), SERVE_S, f"node {node} to serve")
 
     async def restart(self, node: int) -> None:
         """Stop in order, then start."""
@@ -271,40 +346,51 @@ class RunningCluster:
         return fault
 
     async def partition(self, *sides: Iterable[int]) -> None:
-        """Cut the links between groups of nodes, as in `partition({0}, {1, 2})`."""
-        raise self._no_links("partition")
+        """Cut the links between groups of nodes, as in `partition({0}, {1, 2})`; a node in no group is alone.
+
+        Links within a group stay as they are.
+        """
+        lines = self._lines("partition")
+        groups = [sorted({self.node(number).number for number in side}) for side in sides]
+        named = [number for group in groups for number in group]
+        if len(named) != len(set(named)):
+            raise FaultError(f"partition{sides}: a node is on one side only")
+        groups += [[each.number] for each in self.nodes if each.number not in named]
+        self.faults.append(f"partition {' | '.join(' '.join(map(str, group)) for group in groups)}")
+        for place, group in enumerate(groups):
+            for other in groups[place + 1 :]:
+                for source in group:
+                    for target in other:
+                        self._tell("fault.pair_cut", source, target)
+                        lines.cut(source, target)
+                        lines.cut(target, source)
 
     async def one_way(self, source: int, target: int) -> None:
         """`target` hears nothing of `source` any more; the other way works."""
-        raise self._no_links("one_way")
+        lines = self._lines("one_way")
+        if self.node(source) is self.node(target):
+            raise FaultError(f"one_way({source}, {target}): two nodes are needed")
+        self.faults.append(f"one way: node {target} does not hear node {source}")
+        self._tell("fault.one_way_cut", source, target)
+        lines.cut(source, target)
 
     async def heal(self) -> None:
-        """Mend all links."""
-        raise self._no_links("heal")
+        """Mend all links; `whole` waits until the cluster has noticed."""
+        lines = self._lines("heal")
+        self.faults.append("heal")
+        for source, target in sorted({(min(way), max(way)) for way in lines.mend()}):
+            self._tell("fault.end", source, target, detail="cut")
 
-    def _no_links(self, what: str) -> FaultError:
-        return FaultError(f"{what} needs links between nodes, and this cluster has one node")
+    def _lines(self, what: str) -> Lines:
+        if self._wiring is None:
+            raise FaultError(f"{what} needs links between nodes, and this cluster has one node")
+        return self._wiring.lines
+
+    def _tell(self, kind: str, *nodes: int, **more: str) -> None:
+        """An event of a fault, in the log of the first of these nodes that runs."""
+        running = [self.nodes[number] for number in nodes if self.nodes[number].up]
+        for handle in running[:1]:
+            handle.node.event(kind, nodes=[self.nodes[number].name for number in nodes], **more)
 
     def _note(self, what: str, handle: NodeHandle) -> None:
         self.faults.append(f"{what} node {handle.number}")
-
-
-async def join(nodes: list[NodeHandle]) -> None:
-    """Make a cluster of nodes that have just started. A single node is one already."""
-    if len(nodes) > 1:
-        raise FaultError(f"{len(nodes)} nodes cannot be joined: in this version a cluster under test has one node")
-
-
-def _text(value: str | int | bool) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return str(value)
-
-
-def _temporary_directory(engine: Engine) -> Path:
-    """A data directory has a few small files even with its database in memory: in memory, too, where that exists."""
-    memory = Path("/dev/shm")
-    with contextlib.suppress(OSError):
-        if engine == "memory" and memory.is_dir():
-            return Path(tempfile.mkdtemp(prefix="strogoff-", dir=memory))
-    return Path(tempfile.mkdtemp(prefix="strogoff-"))

@@ -18,7 +18,9 @@ from .client_session import Message
 from .faults import Direction, Drop, Then
 from .loop_thread import LoopThread
 from .node import NodeHandle
-from .running import SETTLE_S, Conf, Engine, Links, RunningCluster
+from .places import Engine
+from .running import SERVE_S, SETTLE_S, Conf, RunningCluster, Sees
+from .wiring import Links
 
 _T = TypeVar("_T")
 Filters = str | SubscribeOptions | Iterable[str | SubscribeOptions]
@@ -35,8 +37,9 @@ class SyncCluster:
         links: Links = "memory",
         seed: int | None = None,
         directory: Path | str | None = None,
+        pace: float = 1.0,
     ) -> None:
-        self.cluster = RunningCluster(nodes, conf, engine, links, seed, directory)
+        self.cluster = RunningCluster(nodes, conf, engine, links, seed, directory, pace)
         """The cluster itself; its methods belong to another thread."""
         self.seed = self.cluster.seed
         self._thread: LoopThread | None = None
@@ -129,6 +132,14 @@ class SyncCluster:
     def settled(self, timeout: float = SETTLE_S, clients: Iterable[str] | None = None) -> None:
         """As `Cluster.settled`. What another thread's client has not yet handed to the system is not seen."""
         self.thread.call(self.cluster.settled(timeout, clients))
+
+    def sees(self, nodes: int | Iterable[int], state: Sees, timeout: float = SERVE_S) -> None:
+        """As `Cluster.sees`."""
+        self.thread.call(self.cluster.sees(nodes, state, timeout))
+
+    def whole(self, timeout: float = SERVE_S) -> None:
+        """As `Cluster.whole`."""
+        self.thread.call(self.cluster.whole(timeout))
 
     # -- clients
 

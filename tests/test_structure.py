@@ -34,9 +34,12 @@ SHELLS = {
     "mqtt": set(),
     "sim": {"commands"},
     "testing": {"activity", "bridged", "capture", "client", "cluster", "faults", "fixtures", "hosting", "loop_thread"}
-    | {"node", "plugin", "process", "running", "sync", "trace"},
+    | {"faulty", "gate", "line", "node", "plugin", "process", "running", "sync", "trace", "wiring"},
     "broker": {
         "builtin_plugins",
+        "cluster_discovery",
+        "cluster_shell",
+        "config_calls",
         "connection",
         "container",
         "daemon",

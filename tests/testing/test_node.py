@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections import deque
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from .runner import run
 
 def make(folder: Path, **conf: str) -> NodeHandle:
     wanted = {"nodename": "n@127.0.0.1", "allow_anonymous": "on", "eventlog.level": "off", **conf}
-    return NodeHandle(0, wanted, folder, {}, 1, Activity(), deque())
+    return NodeHandle(0, wanted, folder, {}, 1, Activity(), lambda row: None)
 
 
 def test_the_port_is_reserved(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_errors_are_the_same() -> None:
                 work()
     with pytest.raises(RuntimeError, match="the cluster is not open"):
         c.settled()
-    with pytest.raises(FaultError), SyncCluster(2):
+    with pytest.raises(ValueError), SyncCluster(8):
         pass
 
 
