@@ -146,13 +146,13 @@ class Server:
         for problem in self.runtime.problems:
             self.log("warning", problem)
         self.node = Node(name, directory.boot, self.runtime.options, self.hooks, events, ports)
-        self._open_cluster(directory)
+        self._open_cluster(directory, rng)
         self.node.open()
         self.systree = Systree(self.node)
         self.systree.start()
         StatsReporter(self.node).start()
 
-    def _open_cluster(self, directory: DataDirectory) -> None:
+    def _open_cluster(self, directory: DataDirectory, rng: random.Random) -> None:
         links = cluster_links(self.settings, self.log)
         if links is None:
             return
@@ -168,7 +168,7 @@ class Server:
             self._close_to_clients,
             links.settings if self._tune is None else self._tune(links.settings),
             self._later,
-            self.node.rng,
+            rng,
         )
 
     def _close_to_clients(self) -> None:
