@@ -23,8 +23,9 @@ class SteadyClient:
     `acked` is called with a payload when its PUBACK or PUBREC came. `faults` lists what the broker did wrong.
     """
 
-    def __init__(self, client_id: str, port: int, version: int = 5, **connect: Any) -> None:
+    def __init__(self, client_id: str, port: int, version: int = 5, host: str = "127.0.0.1", **connect: Any) -> None:
         self.client_id = client_id
+        self.host = host
         self.port = port
         self.version = version
         self.connect_fields = connect
@@ -51,8 +52,8 @@ class SteadyClient:
         return not self.gone.is_set()
 
     async def connect(self, clean: bool = False) -> packets.Connack:
-        """Connect and resume. OSError if nobody listens."""
-        reader, self._writer = await asyncio.open_connection("127.0.0.1", self.port)
+        """Connect and resume. OSError if nobody listens, or lets us in."""
+        reader, self._writer = await asyncio.open_connection(self.host, self.port)
         decoder = Decoder("client", self.version)
         fields = dict(self.connect_fields)
         if self.version == 5:
@@ -65,7 +66,10 @@ class SteadyClient:
                 raise ConnectionResetError("closed before CONNACK")
             first = decoder.feed(data)
         connack = first[0]
-        assert isinstance(connack, packets.Connack) and connack.reason == 0, connack
+        assert isinstance(connack, packets.Connack), connack
+        if connack.reason != 0:
+            self._writer.close()
+            raise ConnectionRefusedError(f"{self.client_id}: {connack}")
         if self.known and not connack.session_present and not clean:
             self.faults.append(f"{self.client_id}: session not present after a restart")
         self.present = connack.session_present

@@ -5,14 +5,21 @@ from __future__ import annotations
 import asyncio
 from typing import Any, TypeVar
 
+from bench.cluster_nodes import Node
 from strogoff.mqtt import packets
 from strogoff.mqtt.decoder import Decoder
 from strogoff.mqtt.encoder import encode
 
 from ..brokers import WITHIN_S
-from .nodes import Node
 
 P = TypeVar("P")
+
+
+async def moment(seconds: float) -> None:
+    """Let others run for so long."""
+    passed = asyncio.Event()
+    asyncio.get_running_loop().call_later(seconds, passed.set)
+    await passed.wait()
 
 
 class Probe:

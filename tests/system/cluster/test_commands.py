@@ -14,9 +14,9 @@ from typing import NamedTuple
 import pytest
 
 from bench.broker_process import free_port
+from bench.cluster_nodes import Node, bad_lines, end, start_joined, until, whole
 
 from ..brokers import WITHIN_S, play
-from .nodes import Node, bad_lines, end, start_joined, until, whole
 from .probe import Probe
 from .test_faults import serves_without
 

@@ -11,9 +11,10 @@ from functools import partial
 
 import pytest
 
+from bench.cluster_nodes import Node, leader_of, until, whole
+
 from .conftest import Apart
-from .nodes import Node, leader_of, moment, until, whole
-from .probe import Probe
+from .probe import Probe, moment
 from .test_faults import DETECTION_S, FAILOVER_S, sees_without
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(120)]
@@ -50,7 +51,7 @@ async def traffic(publisher: Node, subscriber: Node, stop: asyncio.Event) -> int
     while not stop.is_set():
         sent += 1
         assert await writer.publish("cuts/steady", b"%d" % sent) == 0
-        await moment()
+        await moment(0.02)
     assert await reader.got(sent) == [b"%d" % n for n in range(1, sent + 1)]
     await reader.close()
     await writer.close()
@@ -72,7 +73,7 @@ async def stable(nodes: list[Node]) -> int:
 @pytest.mark.parametrize("kind", ["both directions", "one direction"])
 def test_a_pair_is_cut(apart: Apart, kind: str) -> None:
     """Two nodes that both reach the leader, or a leader and one other: one goes, and the two that stay serve."""
-    space, nodes = apart
+    space, nodes, background = apart
 
     async def scenario() -> None:
         await whole(nodes)
@@ -98,12 +99,12 @@ def test_a_pair_is_cut(apart: Apart, kind: str) -> None:
             await space.soon(space.heal)
         await whole(nodes)
 
-    space.background.run(scenario())
+    background.run(scenario())
 
 
 def test_a_leader_and_one_other(apart: Apart) -> None:
     """Packets of a follower do not reach the leader; the third node reaches both. One of them goes."""
-    space, nodes = apart
+    space, nodes, background = apart
 
     async def scenario() -> None:
         await whole(nodes)
@@ -118,4 +119,4 @@ def test_a_leader_and_one_other(apart: Apart) -> None:
             await space.soon(space.heal)
         await whole(nodes)
 
-    space.background.run(scenario())
+    background.run(scenario())

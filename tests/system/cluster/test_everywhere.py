@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from bench.cluster_nodes import Node, bad_lines, end, start_joined
+
 from ..brokers import Background
-from .nodes import Node, bad_lines, end, start_joined
 from .probe import Probe
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(120)]

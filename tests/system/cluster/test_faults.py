@@ -10,8 +10,9 @@ from functools import partial
 
 import pytest
 
+from bench.cluster_nodes import Node, leader_of, until, whole
+
 from .conftest import Apart
-from .nodes import Node, leader_of, until, whole
 from .probe import Probe
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(120)]
@@ -96,7 +97,7 @@ async def suffer(nodes: list[Node], leads: bool, hurt: Callable[[Node], Deed], m
 @pytest.mark.parametrize("leads", [False, True], ids=["follower", "leader"])
 def test_killed(apart: Apart, leads: bool) -> None:
     """kill -9; it comes back by itself as soon as it is started again."""
-    apart.space.background.run(suffer(apart.nodes, leads, lambda victim: victim.kill, lambda victim: victim.start), 100)
+    apart.background.run(suffer(apart.nodes, leads, lambda victim: victim.kill, lambda victim: victim.start), 100)
 
 
 @pytest.mark.parametrize("leads", [False, True], ids=["follower", "leader"])
@@ -109,13 +110,13 @@ def test_paused(apart: Apart, leads: bool) -> None:
 
         return lambda victim: lambda: sent(victim)
 
-    apart.space.background.run(suffer(apart.nodes, leads, send(signal.SIGSTOP), send(signal.SIGCONT)), 100)
+    apart.background.run(suffer(apart.nodes, leads, send(signal.SIGSTOP), send(signal.SIGCONT)), 100)
 
 
 @pytest.mark.parametrize("leads", [False, True], ids=["follower", "leader"])
 def test_cut_off(apart: Apart, leads: bool) -> None:
     """Packets between it and the others vanish; clients reach all of them."""
-    space, nodes = apart
+    space, nodes, background = apart
 
     async def scenario() -> None:
         victim, others = await choose(nodes, leads)
@@ -128,4 +129,4 @@ def test_cut_off(apart: Apart, leads: bool) -> None:
             await space.soon(space.heal)
         await healed(nodes, victim)
 
-    space.background.run(scenario(), 100)
+    background.run(scenario(), 100)

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from bench.broker_process import free_port
+from bench.cluster_nodes import Node, bad_lines, end, start_joined, until, whole
 
 from ..brokers import need, play
 from ..mosquitto import Sub, pub
 from ..paho_client import Paho
-from .nodes import Node, bad_lines, end, start_joined, until, whole
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(100)]
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import pytest
 
+from bench.cluster_nodes import Node, until, whole
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import FLAGS, OPERATIONS, REFUSALS, TABLE, Decision, Refusal, ViewState
 
 from .conftest import Apart
-from .nodes import Node, until, whole
 from .probe import Probe
 from .test_faults import sees
 
@@ -52,7 +52,7 @@ class Split(NamedTuple):
 @pytest.fixture
 def split(apart: Apart) -> Iterator[Split]:
     """The split, which is healed in the end."""
-    space, nodes = apart
+    space, nodes, background = apart
 
     async def begin() -> Split:
         clients = [
@@ -68,10 +68,10 @@ def split(apart: Apart) -> Iterator[Split]:
         return Split(nodes, clients, apart)
 
     try:
-        yield space.background.run(begin())
+        yield background.run(begin())
     finally:
         space.heal()
-    space.background.run(whole(nodes))
+    background.run(whole(nodes))
 
 
 async def registers(client: Client, node: Node, served: bool) -> None:
@@ -123,7 +123,7 @@ async def publishes(client: Client, qos: int, served: bool, word: str) -> bytes:
 def test_majority_and_on(split: Split) -> None:
     """Every operation of both versions at both sides, with one value for all four flags. Clean sessions of the node
     that was cut off have missed messages: they are ended when it returns (review, hole 18)."""
-    space, nodes = split.apart
+    space, nodes, background = split.apart
 
     async def scenario() -> None:
         for flag, client in itertools.product(("majority", "on"), split.clients):
@@ -139,7 +139,7 @@ def test_majority_and_on(split: Split) -> None:
             else:
                 await client.probe.gone.wait()
 
-    space.background.run(scenario())
+    background.run(scenario())
 
 
 async def everything(client: Client, node: Node, flag: str) -> None:
@@ -158,7 +158,7 @@ async def everything(client: Client, node: Node, flag: str) -> None:
 
 def test_off_refuses_on_both_sides_and_parks_until_the_heal(split: Split) -> None:
     """The default. What MQTT 3.1.1 has no answer for is accepted in order after the heal; what was refused is not."""
-    space, nodes = split.apart
+    space, nodes, background = split.apart
     assert FLAGS[0] == "off"
 
     async def scenario() -> None:
@@ -178,7 +178,7 @@ def test_off_refuses_on_both_sides_and_parks_until_the_heal(split: Split) -> Non
             expected = [b"off-1", b"off-2", *sent] if client.probe.version == 4 else sent
             assert (await client.probe.got(before[client] + len(expected)))[before[client] :] == expected
 
-    space.background.run(scenario())
+    background.run(scenario())
 
 
 async def parked_are_accepted(client: Client) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from bench.cluster_nodes import Node, bad_lines, end, start_joined, until, whole
 from strogoff.mqtt import packets
 
 from ..brokers import play
-from .nodes import Node, bad_lines, end, start_joined, until, whole
 from .probe import Probe
 from .test_commands import crosses, lasting_session, members
 from .test_faults import serves_without

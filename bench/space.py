@@ -1,7 +1,7 @@
 """Nodes that each have a network of their own, on one bridge, and the cuts between them.
 
-The bridge lives in a namespace of its own, too, so nothing of this machine's network is touched. A thread of the tests
-is in that namespace: what runs on its loop reaches the clients' ports of all nodes, whatever is cut between them.
+The bridge lives in a namespace of its own, too, so nothing of this machine's network is touched. A thread that `enter`s
+that namespace reaches the clients' ports of all nodes, whatever is cut between them.
 """
 
 from __future__ import annotations
@@ -13,10 +13,7 @@ import os
 import subprocess
 from pathlib import Path
 
-import pytest
-
-from ..brokers import Background, need
-from .nodes import Node
+from .cluster_nodes import Node
 
 CLONE_NEWNET = 0x40000000
 _count = itertools.count()
@@ -27,22 +24,26 @@ class SpaceError(Exception):
 
 
 def _run(*words: str) -> None:
-    done = subprocess.run(words, capture_output=True, text=True, timeout=20)
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=20)
+    except OSError as error:
+        raise SpaceError(f"{words[0]}: {error.strerror}") from error
     if done.returncode != 0:
         raise SpaceError(f"{' '.join(words)}: {done.stderr.strip()}")
 
 
 class Space:
-    """A bridge and `count` namespaces at it. Host `n` is 10.77.0.n, in the namespace `names[n - 1]`."""
+    """A bridge and `count` namespaces at it. Host `n` is 10.77.0.n, in the namespace `names[n - 1]`.
+
+    Raises `SpaceError` where the system does not let us: it takes root, and the programs ip and nft.
+    """
 
     def __init__(self, count: int) -> None:
         self.prefix = f"st{os.getpid() % 10000}x{next(_count)}"
         self.hub = f"{self.prefix}h"
         self.names = [f"{self.prefix}n{n}" for n in range(1, count + 1)]
-        self.background = Background()
         try:
             self._build()
-            self.background.run(self._enter())
         except SpaceError:
             self.close()
             raise
@@ -67,11 +68,8 @@ class Space:
     def _nft(self, *words: str) -> None:
         _run("ip", "netns", "exec", self.hub, "nft", *words)
 
-    async def _enter(self) -> None:
-        """Bring the loop's thread into the hub; its sockets and processes are there from now on."""
-        self._enter_with_this_thread()
-
-    def _enter_with_this_thread(self) -> None:
+    def enter(self) -> None:
+        """Bring this thread into the bridge's namespace; the sockets and processes that it makes are there."""
         with open(f"/run/netns/{self.hub}") as place:
             if ctypes.CDLL(None, use_errno=True).setns(place.fileno(), CLONE_NEWNET) != 0:
                 raise SpaceError(f"setns: {os.strerror(ctypes.get_errno())}")
@@ -106,17 +104,5 @@ class Space:
 
     def close(self) -> None:
         """Take it all down."""
-        self.background.close()
         for name in (*self.names, self.hub):
             subprocess.run(("ip", "netns", "del", name), capture_output=True, timeout=20)
-
-
-def space_or_skip(count: int) -> Space:
-    """A space, or a skip that says what is missing; nothing is skipped where STROGOFF_NO_SKIP is set."""
-    need("ip", "iproute2")
-    need("nft", "nftables")
-    try:
-        return Space(count)
-    except SpaceError as error:
-        assert not os.environ.get("STROGOFF_NO_SKIP"), f"network namespaces are needed: {error}"
-        pytest.skip(f"no network namespaces: {error} (be root)")

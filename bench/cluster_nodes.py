@@ -1,4 +1,4 @@
-"""Real nodes of a cluster: processes of `strogoff start`, and what operators can see of them."""
+"""Real nodes of a cluster, for tests and measurements: processes, and what operators can see of them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.broker_process import BrokerProcess, free_port
 from strogoff.admin.reach import LocalNode, Unreachable
 from strogoff.admin.reply import Alert, Table, Text
 from strogoff.admin.wire import CutOff, from_lines
 
-from ..brokers import WITHIN_S
+from .broker_process import BrokerProcess, free_port
 
+WITHIN_S = 20.0
+"""How long anything may take that is waited for."""
 LOOK_S = 0.02
 """How often it is looked whether something has happened."""
 STOPPED_S = 1.0
@@ -32,19 +33,13 @@ class Answer(NamedTuple):
     text: str
 
 
-async def moment(seconds: float = LOOK_S) -> None:
-    """Let others run until it is time to look again."""
-    passed = asyncio.Event()
-    asyncio.get_running_loop().call_later(seconds, passed.set)
-    await passed.wait()
-
-
 async def until(what: str, condition: Callable[[], Awaitable[object]], within_s: float = WITHIN_S) -> float:
-    """Wait until something has happened that only looking can tell; how many seconds it took."""
+    """Wait until something has happened that only looking can tell; how many seconds it took. Raises `TimeoutError`."""
     began = time.monotonic()
     while not await condition():
-        assert time.monotonic() - began < within_s, f"not within {within_s:g} s: {what}"
-        await moment()
+        if time.monotonic() - began > within_s:
+            raise TimeoutError(f"not within {within_s:g} s: {what}")
+        await asyncio.sleep(LOOK_S)
     return time.monotonic() - began
 
 

@@ -1,0 +1,225 @@
+"""Cut, kill and pause the two nodes that a message has to pass, again and again under load, then audit.
+
+    python -m bench.link_test --rounds 200 [--seed N] [--keep DIR]
+
+Publishers are at the first of three nodes, subscribers with lasting sessions at the second. Each round one of the two
+is cut off, or the pair is cut in one direction or both, or one is killed and started again, or stopped for a while,
+for less than it takes to notice or for longer. In the end all is healed and drained, and the ledger is audited: each
+acknowledged message reached each subscriber, QoS 2 exactly once, in order per publisher and topic; and the event logs:
+no queue took a message twice under one mid (P1, P2, P6). Each node has a network namespace of its own, so this takes
+root, and the programs ip and nft. Exit status 1 if anything is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from .cluster_nodes import Node, bad_lines, end, start_joined, whole
+from .kill_test import PAUSE_S, STALL_S, Ledger
+from .space import Space, SpaceError
+from .steady import SteadyClient
+
+NODES = 3
+CONNECT_S = 5.0
+FAULTS = ("cut", "cut_there", "cut_back", "isolate_sender", "isolate_receiver")
+DEEDS = (*FAULTS, "kill_sender", "kill_receiver", "pause_sender", "pause_receiver")
+SHORT_S, LONG_S = (0.05, 1.2), (2.6, 4.5)
+"""How long a fault lasts: too short for the detection, or longer than it."""
+REST_S = (0.1, 1.6)
+"""How long all may recover, before the next one: too short for it, or long enough."""
+
+
+class Run:
+    """One run, in a space that this thread has entered."""
+
+    def __init__(self, rounds: int, seed: int, folder: Path, space: Space) -> None:
+        self.rounds = rounds
+        self.rng = random.Random(seed)
+        self.space = space
+        settings = {f"allow_{what}_during_netsplit": "majority" for what in ("register", "publish", "subscribe")}
+        self.nodes = space.nodes(
+            folder,
+            **settings,
+            eventlog__level="message",
+            max_offline_messages="-1",
+            max_online_messages="-1",
+            max_inflight_messages="20",
+        )
+        self.sender, self.receiver = self.nodes[0], self.nodes[1]
+        self.ledger = Ledger()
+        self.counters: Counter[str] = Counter()
+        self.deeds: Counter[str] = Counter()
+        self.publishers = [self._client(f"pub-{version}", version, self.sender) for version in (4, 5)]
+        self.subscribers = [self._client(f"sub-{version}", version, self.receiver) for version in (4, 5)]
+        self._calm = asyncio.Event()
+
+    @staticmethod
+    def _client(name: str, version: int, node: Node) -> SteadyClient:
+        return SteadyClient(name, node.port, version, node.host)
+
+    async def run(self) -> list[str]:
+        """All rounds and the audit; what is wrong."""
+        try:
+            await start_joined(self.nodes)
+            await self._prepare()
+            tasks = [asyncio.create_task(self._stay(client)) for client in [*self.publishers, *self.subscribers]]
+            load = [asyncio.create_task(self._publish(client)) for client in self.publishers]
+            for _ in range(self.rounds):
+                await self._round()
+            for task in load:
+                task.cancel()
+            await whole(self.nodes)
+            await self._drain()
+            for task in [*load, *tasks]:
+                task.cancel()
+            await asyncio.gather(*load, *tasks, return_exceptions=True)
+            for client in [*self.publishers, *self.subscribers]:
+                await client.disconnect()
+            for node in self.nodes:
+                await node.stop()
+        finally:
+            await end(self.nodes)
+        wrong = self.ledger.audit() + twice(self.nodes)
+        for client in [*self.publishers, *self.subscribers]:
+            wrong += client.faults
+        return wrong + bad_lines(self.nodes)
+
+    async def _prepare(self) -> None:
+        for client in self.subscribers:
+            self.ledger.reader(client)
+            await client.connect()
+            for qos in (1, 2):
+                await client.subscribe(f"load/+/q{qos}", qos)
+        for client in self.publishers:
+            client.acked = self.ledger.acked.append
+
+    async def _stay(self, client: SteadyClient) -> None:
+        """Connect again whenever the connection is gone."""
+        while True:
+            await client.gone.wait()
+            try:
+                await asyncio.wait_for(client.connect(), CONNECT_S)
+            except (OSError, TimeoutError):
+                await asyncio.sleep(0.05)
+
+    async def _publish(self, client: SteadyClient) -> None:
+        while True:
+            qos = self.rng.choice((1, 2))
+            key = f"{qos}:{client.client_id}"
+            self.counters[key] += 1
+            payload = f"{key}-{self.counters[key]}".encode()
+            await client.publish(f"load/{client.client_id}/q{qos}", payload, qos)
+            if self.rng.random() < 0.2:
+                await asyncio.sleep(PAUSE_S)
+
+    # -- faults
+
+    async def _round(self) -> None:
+        deed = self.rng.choice(DEEDS)
+        self.deeds[deed] += 1
+        length_s = self.rng.uniform(*(LONG_S if self.rng.random() < 0.25 else SHORT_S))
+        what, _, where = deed.partition("_")
+        node = self.sender if where == "sender" else self.receiver
+        if what == "kill":
+            await node.kill()
+            await asyncio.sleep(min(length_s, 1.0))
+            await node.start()
+        elif what == "pause":
+            node.signal(signal.SIGSTOP)
+            await asyncio.sleep(length_s)
+            node.signal(signal.SIGCONT)
+        else:
+            await asyncio.to_thread(self._cut, deed)
+            await asyncio.sleep(length_s)
+            await asyncio.to_thread(self.space.heal)
+        await asyncio.sleep(self.rng.uniform(*REST_S))
+
+    def _cut(self, deed: str) -> None:
+        space = self.space
+        if deed.startswith("isolate"):
+            space.isolate(1 if deed == "isolate_sender" else 2)
+        elif deed == "cut":
+            space.cut(1, 2)
+        else:
+            space.cut_one_way(*((1, 2) if deed == "cut_there" else (2, 1)))
+
+    async def _drain(self) -> None:
+        """Wait until all that was acknowledged has arrived, or nothing moves any more."""
+        wanted = set(self.ledger.acked)
+        progress, since = -1, time.time()
+        while time.time() - since < STALL_S:
+            quiet = not any(client.outgoing for client in self.publishers)
+            if quiet and all(set(self.ledger.acked) <= set(got) for got in self.ledger.delivered.values()):
+                break
+            total = sum(len(got) for got in self.ledger.delivered.values()) + len(self.ledger.acked)
+            if total != progress:
+                progress, since = total, time.time()
+            await asyncio.sleep(0.2)
+        else:
+            waiting = {client.client_id: len(client.outgoing) for client in self.publishers}
+            self.ledger.faults.append(f"nothing moves, with {len(wanted)} acknowledged and unanswered {waiting}")
+        # what would come twice has its chance to
+        await asyncio.sleep(1.0)
+
+
+def twice(nodes: list[Node]) -> list[str]:
+    """Messages that one queue took twice, by their mid."""
+    taken: Counter[tuple[str, tuple[int, ...]]] = Counter()
+    for row in events(nodes, "q.enq"):
+        taken[row["client"], tuple(row["mid"])] += 1
+    again = [f"{client}: {mid} was queued {count} times" for (client, mid), count in taken.items() if count > 1]
+    return again[:20] if taken else ["there is no q.enq in the event logs"]
+
+
+def events(nodes: list[Node], kind: str) -> Iterator[dict[str, object]]:
+    """All rows of one kind in the nodes' event logs. The last line of a process that was killed may be torn."""
+    for node in nodes:
+        for file in sorted((node.data / "eventlog").rglob("*.jsonl")):
+            for line in file.read_text(errors="replace").splitlines():
+                if f'"{kind}"' in line and line.endswith("}"):
+                    row = json.loads(line)
+                    if kind in row.values():
+                        yield row
+
+
+def main() -> int:
+    """Run the command line; the exit status."""
+    parser = argparse.ArgumentParser(description="cut, kill and pause nodes under load and audit what passed them")
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="keep data directories, logs and event logs in this folder")
+    arguments = parser.parse_args()
+    try:
+        space = Space(NODES)
+        space.enter()
+    except SpaceError as error:
+        print(f"network namespaces are needed (be root; Debian packages iproute2 and nftables): {error}")
+        return 2
+    try:
+        with tempfile.TemporaryDirectory(prefix="strogoff-links-") as folder:
+            run = Run(arguments.rounds, arguments.seed, arguments.keep or Path(folder), space)
+            began = time.time()
+            wrong = asyncio.run(run.run())
+    finally:
+        space.close()
+    said = ", ".join(f"{count} {deed}" for deed, count in sorted(run.deeds.items()))
+    acked = len(run.ledger.acked)
+    print(f"{arguments.rounds} rounds in {time.time() - began:.0f} s ({said}), {acked} messages acknowledged: ", end="")
+    print("INVALID" if wrong else "valid", flush=True)
+    for line in wrong[:20]:
+        print(f"  {line}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
