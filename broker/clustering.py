@@ -3,7 +3,7 @@
 views        who is away: routes and copies under way (`Forwarding.away`), retained messages stay
 leases       what may be promised: `Node.view_state`, and the guard in front of every promise (review, hole 4)
 entrances    what a node that was cut off gives up before it serves again (review, holes 14 and 18)
-metadata     routes of the others, retained messages
+metadata     routes of the others, retained messages, what operators set
 publishes    from other nodes into the queues, and the acknowledgements of our own
 """
 
@@ -30,6 +30,7 @@ from .receiving import Receiving
 from .records import decode_message, encode, to_record
 from .routes import SPACE as ROUTES
 from .routes import Routes
+from .shared_config import CONFIG, SharedConfig
 from .subscriptions import Subscription
 
 if TYPE_CHECKING:
@@ -63,11 +64,13 @@ class Clustering:
         self.receiving: Receiving
         self.announcer: Announcer
         self.watch: ClusterWatch
+        self.config: SharedConfig
         self._entered_since = 0
         self._out_since_view = 0
         self._published_in = -1
         self._over: dict[str, int] = {}
         self._present: dict[str, bytes] = {}
+        self._waits: list[tuple[Obligation, int]] = []
         self._ticked = False
 
     def bind(self, member: Member) -> None:
@@ -81,6 +84,7 @@ class Clustering:
             node.after_turn,
         )  # fmt: skip
         self.watch = ClusterWatch(node, member)
+        self.config = SharedConfig(member.metadata)
         self.receiving.load()
         node.router.elsewhere = self.routes.match
         self.routes.changed.append(lambda mountpoint, text: node.router.plans(mountpoint).invalidate(text))
@@ -122,10 +126,25 @@ class Clustering:
         if not counter or not self._member.clustered or node.view_state is ViewState.MINORITY:
             return
         owed = node.owed = node.owed or Obligation()
-        owed.owe()
+        if self._waits and self._waits[-1][0] is owed:
+            self._waits[-1] = (owed, counter)
+            return
+        self._waits.append((owed.owe(), counter))
+        if len(self._waits) == 1:
+            node.after_turn(self._begin_waits)
+
+    def _begin_waits(self) -> None:
+        """One barrier and one timer for a packet, however many writes it made: for a SUBSCRIBE of 200 filters that is a
+        fifth of its time."""
+        waits, self._waits = self._waits, []
+        for owed, counter in waits:
+            self._begin_wait(owed, counter)
+
+    def _begin_wait(self, owed: Obligation, counter: int) -> None:
         handle = self._member.metadata.barrier(counter, lambda _: owed.discharge())
         if owed.open:
-            node.timers.at(node.now + BARRIER_LIMIT_MS, lambda: self._too_late(handle, owed))
+            timers = self._node.timers
+            timers.at(self._node.now + BARRIER_LIMIT_MS, lambda: self._too_late(handle, owed))
 
     def _too_late(self, handle: int, owed: Obligation) -> None:
         if self._member.metadata.cancel(handle):
@@ -265,6 +284,8 @@ class Clustering:
             self.routes.change(key, value)
         elif key[:1] == RETAINED:
             self._restore_retained(key, value)
+        elif key[:1] == CONFIG:
+            self.config.changed(key, value)
 
     def _restore_retained(self, key: bytes, value: bytes | None) -> None:
         length = int.from_bytes(key[1:3], "big")
