@@ -1,0 +1,104 @@
+"""A client without a loop of its own: what a node's answers take, seen by one that asks again and again.
+
+    python -m bench.probe PORT
+
+It publishes to itself at QoS 1 every 10 ms, and says how long that took when its standard input is closed.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+import time
+from typing import Any
+
+from strogoff.mqtt import packets
+from strogoff.mqtt.decoder import Decoder
+from strogoff.mqtt.encoder import encode
+
+EVERY_S = 0.01
+
+
+class PlainClient:
+    """A clean session at 127.0.0.1. Everything blocks; `within_s` is how long, then it is a `TimeoutError`."""
+
+    def __init__(self, port: int, client_id: str, within_s: float = 60) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), within_s)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._decoder = Decoder("client", 4)
+        self._came: list[Any] = []
+        self._packet_id = 0
+        self.send(packets.Connect(client_id))
+        connack = self.receive(packets.Connack)
+        if connack.reason:
+            raise ConnectionError(f"{client_id} is refused with {connack.reason}")
+
+    def send(self, packet: Any) -> None:
+        """Send one packet."""
+        frame = encode(packet, 4)
+        assert frame is not None
+        self._socket.sendall(frame)
+
+    def receive(self, kind: type) -> Any:
+        """The next packet of this kind; others are dropped. Raises `ConnectionError` at the end of the stream."""
+        while True:
+            while self._came:
+                packet = self._came.pop(0)
+                if isinstance(packet, kind):
+                    return packet
+            data = self._socket.recv(65536)
+            if not data:
+                raise ConnectionError("the node has closed the connection")
+            self._came = list(self._decoder.feed(data))
+
+    def subscribe(self, filters: list[str], qos: int = 1) -> float:
+        """Subscribe to all in one packet; how many seconds SUBACK took. Raises `ValueError` for a refusal."""
+        self._packet_id = self._packet_id % 65535 + 1
+        began = time.monotonic()
+        self.send(packets.Subscribe(self._packet_id, [packets.SubscribeOptions(each, qos) for each in filters]))
+        suback = self.receive(packets.Suback)
+        if any(reason > 2 for reason in suback.reasons):
+            raise ValueError(f"SUBACK with {max(suback.reasons)}")
+        return time.monotonic() - began
+
+    def publish(self, topic: str, payload: bytes = b"") -> None:
+        """Publish at QoS 1, without waiting for PUBACK."""
+        self._packet_id = self._packet_id % 65535 + 1
+        self.send(packets.Publish(topic, payload, 1, packet_id=self._packet_id))
+
+    def answer(self, publish: packets.Publish) -> None:
+        """PUBACK for what came."""
+        self.send(packets.Puback(publish.packet_id))
+
+    def close(self) -> None:
+        """End, without DISCONNECT."""
+        self._socket.close()
+
+
+def percentile(sorted_values: list[float], share: float) -> float:
+    """The value below which this share of all lies; 0 of nothing."""
+    return sorted_values[min(len(sorted_values) - 1, int(share * len(sorted_values)))] if sorted_values else 0.0
+
+
+def main() -> int:
+    """Run the command line."""
+    client = PlainClient(int(sys.argv[1]), f"probe-{sys.argv[1]}")
+    topic = f"probe/{sys.argv[1]}"
+    client.subscribe([topic])
+    over = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
+    took_ms: list[float] = []
+    while not over.wait(EVERY_S):
+        began = time.monotonic()
+        client.publish(topic)
+        client.answer(client.receive(packets.Publish))
+        took_ms.append((time.monotonic() - began) * 1000)
+    took_ms.sort()
+    figures = [len(took_ms), *(percentile(took_ms, share) for share in (0.5, 0.99, 1.0))]
+    print(" ".join(f"{each:.1f}" for each in figures))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
