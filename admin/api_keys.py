@@ -1,19 +1,22 @@
 """API keys: who may use the HTTP modules that ask who is there (INV 2.1, 3).
 
-An entry is a key with one scope; the same key may have several. Keys are kept as they are, because `api-key show` shows
-them: what protects them is the mode of the data directory.
+An entry is a key with one scope; the same key may have several. In a cluster they are valid on all nodes. Keys are kept
+as they are, because `api-key show` shows them: what protects them is the mode of the data directories, and between
+nodes `listener.vmqs`.
 """
 
 from __future__ import annotations
 
 import hmac
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Literal, Protocol
+from typing import Literal
 
 import msgspec
 
+from ..broker.server import Server
+from ..broker.shared_config import Shelf, move
 from ..storage.keys import after
 
 SCOPES = ("status", "mgmt", "metrics", "health", "api2", "httppub")
@@ -34,24 +37,16 @@ class ApiKeyError(ValueError):
     """An API key cannot be added or deleted; the text says why, for the operator."""
 
 
-class Shelf(Protocol):
-    """Where entries are kept; `storage.store.Store` is one."""
+def shelf_of(server: Server) -> Shelf:
+    """Where the keys of a node are: with those of its whole cluster if there is a way to other nodes.
 
-    def get(self, key: bytes) -> bytes | None:
-        """The value, None if there is none."""
-        ...
-
-    def put(self, key: bytes, value: bytes) -> None:
-        """Set it."""
-        ...
-
-    def delete(self, key: bytes) -> None:
-        """Delete it, or nothing."""
-        ...
-
-    def scan(self, start: bytes, stop: bytes) -> Sequence[tuple[bytes, bytes]]:
-        """Keys and values with start <= key < stop."""
-        ...
+    What the node kept for itself before goes there, once.
+    """
+    if server.cluster is None:
+        return server.store
+    shelf = server.cluster.config
+    move(server.store, shelf, _PREFIX, after(_PREFIX))
+    return shelf
 
 
 class ApiKey(msgspec.Struct, frozen=True):
@@ -70,7 +65,7 @@ class ApiKey(msgspec.Struct, frozen=True):
 
 
 class ApiKeys:
-    """All entries of a node.
+    """All entries of a node, or of its cluster.
 
     `shortest` is `min_apikey_length` in characters and `longest_days` is `max_apikey_expiry_days`, which is also the
     life of keys that are added without an end; `now_s` is the wall clock, `choose` picks one of some characters and

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from .commands import api_key, cluster, listener, metrics, node, plugin, retain, session, settings
+from .commands import api_key, cluster, incidents, listener, metrics, node, plugin, retain, session, settings
 from .words import Command
 
 COMMANDS: tuple[Command, ...] = (
     *node.COMMANDS,
     *cluster.COMMANDS,
+    *incidents.COMMANDS,
     *session.COMMANDS,
     *retain.COMMANDS,
     *listener.COMMANDS,

@@ -52,6 +52,12 @@ class Context:
         async with asyncio.timeout(COMMIT_S):
             await done.wait()
 
+    async def spread(self) -> None:
+        """`committed`, and every node of the view has it. Raises `ClusterError` if the others do not say so in time."""
+        await self.committed()
+        if self.cluster is not None:
+            await self.cluster.spread()
+
 
 def cluster_of(server: Server) -> ClusterOffice | None:
     """The server's `cluster`, if it has one."""

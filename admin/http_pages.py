@@ -20,7 +20,7 @@ from .context import Context
 from .exposition import CONTENT_TYPE, exposition, process_exposition
 from .http_auth import asks_for_key, guarded
 from .performing import LARGEST_REQUEST
-from .status import absentees, cluster_facts, figures, members, not_running, not_serving
+from .status import absentees, cluster_facts, figures, incidents, members, not_running, not_serving
 
 
 class Page(NamedTuple):
@@ -120,6 +120,7 @@ def _status(context: Context) -> list[Page]:
         facts = cluster_facts(context)
         if facts is not None:
             here["cluster"] = facts
+            here["incidents"] = incidents(context)
         return _json([{context.node.name: here}])
 
     return [Page("GET", "/status.json", status)]

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from ..mqtt.reasons import ReasonCode
+from ..netsplit.incidents import METRICS
 
 COUNTER, GAUGE = "counter", "gauge"
+
+
+def _incidents(kind: str) -> dict[str, str]:
+    return {name: text for name, (its, text) in METRICS.items() if its == kind}
+
 
 COUNTERS = {
     "mqtt_connect_received": "CONNECT packets received.",
@@ -63,8 +69,7 @@ COUNTERS = {
     "cluster_bytes_received": "Bytes received from other nodes.",
     "cluster_bytes_sent": "Bytes sent to other nodes.",
     "cluster_bytes_dropped": "Bytes for other nodes that were dropped.",
-    "netsplit_detected": "Times that a member of the cluster was found missing when none was before.",
-    "netsplit_resolved": "Times that all members of the cluster were there again.",
+    **_incidents(COUNTER),
     "system_wallclock": "Milliseconds since the node was started.",
     "system_runtime": "Milliseconds of CPU time that the process has used.",
     "system_context_switches": "Context switches of the process.",
@@ -86,6 +91,7 @@ GAUGES = {
     "cluster_view_id": "Number of the view that this node has applied; 0 for a node that is alone.",
     "cluster_leased": "1 if this node may act for the cluster (whole or majority), 0 in a minority.",
     "cluster_whole": "1 if this node may act for the cluster and no member is missing.",
+    **_incidents(GAUGE),
 }
 """Name -> meaning."""
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..broker.cluster_office import counters
+from ..broker.cluster_office import counters, gauges
 from ..broker.operations import retained_bytes
 from ..broker.server import Server
 from .context import cluster_of
@@ -101,6 +101,7 @@ class Metrics:
         yield "cluster_view_id", status.view_id if status else 0
         yield "cluster_leased", int(status is None or status.sees != "minority")
         yield "cluster_whole", int(status is None or status.sees == "whole")
+        yield from gauges(office).items()
 
 
 def _expected() -> Iterator[tuple[str, Labels]]:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from ..broker.server import Server
-from .api_keys import ApiKeys
+from .api_keys import ApiKeys, shelf_of
 from .context import Context
 from .door import LocalDoor
 from .http_listeners import HttpListeners
@@ -30,7 +30,7 @@ class AdminService:
         http = HttpListeners(server.log)
         settings = server.settings
         api_keys = ApiKeys(
-            server.store,
+            shelf_of(server),
             int(settings["min_apikey_length"]),
             settings["max_apikey_expiry_days"],
             time.time,

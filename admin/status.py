@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from .. import __version__
@@ -50,6 +52,12 @@ def cluster_facts(context: Context) -> dict[str, str | int | None] | None:
     """The cluster as this node sees it, by the names of `StatusRow`; None for a node that is alone."""
     office = context.cluster
     return None if office is None else msgspec.structs.asdict(office.status())
+
+
+def incidents(context: Context) -> list[dict[str, Any]]:
+    """The last incidents that this node has seen, the oldest first; none for a node that is alone."""
+    office = context.cluster
+    return [] if office is None else office.incidents()
 
 
 def not_serving(context: Context) -> list[str]:

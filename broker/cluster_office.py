@@ -6,9 +6,12 @@ A node that is alone has none: `Server.cluster` is None until `listener.vmq` ope
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
+
+from ..netsplit.incidents import METRICS
+from .shared_config import SharedConfig
 
 NodeState = Literal["serving", "joining", "absent"]
 """serving: in the view, takes clients; joining: in the view, still being told what the others know; absent: a member
@@ -61,10 +64,16 @@ class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
 class ClusterOffice(Protocol):
     """A node's part in the cluster, as operators deal with it. It belongs to the node's event loop.
 
-    `name` is this node. `rows` and `status` are cheap, for they are asked for every metric page.
+    `name` is this node. `rows` and `status` are cheap, for they are asked for every metric page. `config` is what
+    operators set for all nodes.
     """
 
     name: str
+
+    @property
+    def config(self) -> SharedConfig:
+        """Overrides of the configuration and API keys, the same at every node."""
+        ...
 
     def rows(self) -> list[NodeRow]:
         """One for each member, this node included."""
@@ -72,6 +81,19 @@ class ClusterOffice(Protocol):
 
     def status(self) -> StatusRow:
         """The cluster as it is now."""
+        ...
+
+    def incidents(self) -> list[dict[str, Any]]:
+        """The last incidents that this node has seen, the oldest first, as the ledger's `rows` has them."""
+        ...
+
+    async def spread(self) -> None:
+        """Wait, bounded, until every node of the view has what was set here. Raises `ClusterError` if it takes longer;
+        the nodes that are missing get it all the same, later."""
+        ...
+
+    async def values(self, node: str, keys: list[str]) -> list[str | None]:
+        """The values of settings that are in force at another member. Raises `ClusterError`."""
         ...
 
     async def join(self, discovery_node: str, merge: bool) -> None:
@@ -96,13 +118,25 @@ COUNTERS = (
     "cluster_bytes_received",
     "cluster_bytes_sent",
     "cluster_bytes_dropped",
-    "netsplit_detected",
-    "netsplit_resolved",
+    *(name for name, (kind, _) in METRICS.items() if kind == "counter"),
 )
-"""VerneMQ's counters of the cluster (INV 4.1): what an office may have as `counters`, since the start of the node."""
+"""Counters of the cluster (INV 4.1) and of incidents, since the start of the node: an office may have them as
+`counters`, with `GAUGES`."""
+
+GAUGES = tuple(name for name, (kind, _) in METRICS.items() if kind == "gauge")
+"""Figures of incidents."""
 
 
 def counters(office: ClusterOffice | None) -> dict[str, int]:
     """All of `COUNTERS`; 0 for those that the office does not count."""
-    counted: Mapping[str, int] = getattr(office, "counters", None) or {}
-    return {name: counted.get(name, 0) for name in COUNTERS}
+    return _of(office, COUNTERS)
+
+
+def gauges(office: ClusterOffice | None) -> dict[str, int]:
+    """All of `GAUGES`; 0 for those that the office does not have."""
+    return _of(office, GAUGES)
+
+
+def _of(office: ClusterOffice | None, names: tuple[str, ...]) -> dict[str, int]:
+    figures: Mapping[str, int] = getattr(office, "counters", None) or {}
+    return {name: figures.get(name, 0) for name in names}

@@ -33,8 +33,11 @@ from ..netsplit.policy import ViewState
 from ..storage.store import Store
 from .cluster_discovery import Discovery
 from .cluster_office import ClusterError, NodeRow, StatusRow
+from .cluster_rows import node_rows, status_row
 from .clustering import CLUSTER_SPACES, Clustering
+from .config_calls import VALUES, answer_values, ask_values, spread
 from .routes import SPACE as ROUTES
+from .shared_config import SharedConfig
 
 if TYPE_CHECKING:
     from ..storage.directory import DataDirectory
@@ -45,6 +48,8 @@ CALL_S = 12.0
 SERVE_S = 60.0
 """How long a join waits until this node serves: the others' metadata come first."""
 REDIRECTS = 5
+SPREAD_S = 10.0
+"""How long a change of the configuration may take to be at every node of the view."""
 
 DEPART = "depart"
 """The call that asks a node to take itself out: two bytes, whether to close sessions, whether to accept their loss."""
@@ -56,6 +61,7 @@ class ClusterShell:
     `host` is where other nodes reach this one, `listen` the address to listen on, `discover` the configured addresses
     of other nodes, asked anew each time. `stop_mqtt` closes the listeners for clients. `when_left` is called
     when this node has left its cluster for good. `later` and `rng` are the member's timers and its source of chance.
+    `in_force` says the value of a setting, for other nodes that ask.
     """
 
     def __init__(
@@ -90,6 +96,7 @@ class ClusterShell:
         self.member: Member | None = None
         self.clustering = Clustering(node)
         self.when_left: Callable[[], None] = _nothing
+        self.in_force: Callable[[str], str | None] = lambda key: None
         if meta.get(CLUSTERED) is not None:
             node.view_state = ViewState.MINORITY  # until it has a lease
 
@@ -120,6 +127,7 @@ class ClusterShell:
         self.clustering.bind(member)
         member.open()
         self.clustering.load_retained()
+        self.clustering.config.load()
         member.on_left = lambda: self.when_left()
         self.member = member
         if self._discover:
@@ -166,6 +174,8 @@ class ClusterShell:
             raise CallFailed(f"{self.name} is just starting")
         if method == DEPART:
             return await self._depart_answer(request)
+        if method == VALUES:
+            return answer_values(request, self.in_force)
         answer: asyncio.Future[bytes] = self._loop.create_future()
         try:
             self.member.answer_call(method, request, lambda data: None if answer.done() else answer.set_result(data))
@@ -177,49 +187,15 @@ class ClusterShell:
 
     def rows(self) -> list[NodeRow]:
         """One for each member, this node included."""
-        member = self._member
-        if not member.clustered:
-            return [_alone(self.name, member.me.address)]
-        consensus = member.consensus
-        assert consensus is not None
-        voters = consensus.raft.configuration.voters
-        now = member.ports.now_ms()
-        rows = []
-        for name, row in sorted(member.membership.members.items()):
-            seen = member.view.row(name)
-            heard = member.links.heard_ms(name)
-            mine = name == self.name
-            rows.append(
-                NodeRow(
-                    node=name,
-                    running=mine or (member.links.up(name) and heard is not None and now - heard < 1000),
-                    state="absent" if seen is None else "serving" if seen.serving else "joining",
-                    incarnation="" if seen is None else f"boot {seen.boot} since view {seen.since}",
-                    address=row.address,
-                    heard_ms=None if mine or heard is None else int(now - heard),
-                    voter=f"{name}/{row.disk}" in voters,
-                    stale=row.stale,
-                )
-            )
-        return rows
+        return node_rows(self._member)
 
     def status(self) -> StatusRow:
         """The cluster as it is now."""
-        member = self._member
-        figures = member.metadata.statistics()
-        consensus, standing = member.consensus, member.standing
-        return StatusRow(
-            cluster_id=member.me.cluster_id,
-            view_id=member.view.id,
-            sees=self._node.view_state.value,
-            leader=self.name if consensus is None else consensus.leader,
-            lease_ms_left=0 if standing is None else int(standing.left_ms()),
-            members=len(member.membership.members) or 1,
-            serving=len(member.view.serving) if member.clustered else 1,
-            metadata_keys=figures.keys,
-            tombstones=figures.tombstones,
-            incidents=self.clustering.watch.ledger.detected,
-        )
+        return status_row(self._member, self._node.view_state.value, self.clustering.watch.ledger.detected)
+
+    def incidents(self) -> list[dict[str, Any]]:
+        """The last incidents that this node has seen, the oldest first."""
+        return self.clustering.watch.ledger.rows()
 
     @property
     def counters(self) -> dict[str, int]:
@@ -233,6 +209,25 @@ class ClusterShell:
         }
 
     # -- the office: what is wanted
+
+    @property
+    def config(self) -> SharedConfig:
+        """What operators set for all nodes."""
+        return self.clustering.config
+
+    async def spread(self) -> None:
+        """Wait until every node of the view has what was set here. Raises `ClusterError`."""
+        await spread(self._member, SPREAD_S)
+
+    async def values(self, node: str, keys: list[str]) -> list[str | None]:
+        """The values in force at another member. Raises `ClusterError`."""
+        return await ask_values(self._transport, node, self._address_of(node), keys)
+
+    def _address_of(self, node: str) -> str:
+        row = self._member.membership.members.get(node)
+        if row is None:
+            raise ClusterError(f"{node} is not a member of this cluster")
+        return row.address
 
     async def join(self, discovery_node: str, merge: bool) -> None:
         """Become a member of the cluster of that node. Raises `ClusterError`."""
@@ -365,19 +360,6 @@ class ClusterShell:
         answer = await self._ask(self._member.me.address, LEAVE, encode_call(LeaveRequest(node, True)))
         if answer.problem:
             raise ClusterError(answer.problem)
-
-
-def _alone(name: str, address: str) -> NodeRow:
-    return NodeRow(
-        node=name,
-        running=True,
-        state="serving",
-        incarnation="",
-        address=address,
-        heard_ms=None,
-        voter=True,
-        stale=False,
-    )
 
 
 def _mono_ms() -> float:

@@ -109,6 +109,7 @@ class Server:
             self._open()
             if self.cluster is not None:
                 await self.cluster.start()
+                self._share_settings(self.cluster)
             assert self._plugins is not None
             self._plugins.start()
             await self.listeners.start(self.mqtt_listeners(), self.node.accept)
@@ -142,7 +143,7 @@ class Server:
             events.add(sink)
         rng = self._chance(directory.boot) if self._chance is not None else random.SystemRandom()
         ports = Ports(clock, self.store, self._loop.call_soon, self._wake_port, self._spawn, rng, self.log)
-        self.runtime = RuntimeSettings(settings, self.store)
+        self.runtime = RuntimeSettings(settings, self.store, name)
         for problem in self.runtime.problems:
             self.log("warning", problem)
         self.node = Node(name, directory.boot, self.runtime.options, self.hooks, events, ports)
@@ -150,6 +151,7 @@ class Server:
         self.node.open()
         self.systree = Systree(self.node)
         self.systree.start()
+        self.runtime.applied, self.runtime.told = self._settings_changed, self.log
         StatsReporter(self.node).start()
 
     def _open_cluster(self, directory: DataDirectory, rng: random.Random) -> None:
@@ -170,6 +172,22 @@ class Server:
             self._later,
             rng,
         )
+
+    def _share_settings(self, cluster: ClusterShell) -> None:
+        self.runtime.share(cluster.config)
+        for problem in self.runtime.problems:
+            self.log("warning", problem)
+        cluster.config.listeners.append(self.runtime.changed)
+        cluster.in_force = self.runtime.in_force
+
+    def _settings_changed(self, names: Sequence[str]) -> None:
+        """What has to happen at once; all else counts when somebody looks."""
+        node = self.node
+        node.wake()
+        if any(name.startswith("systree_") for name in names):
+            self.systree.start()
+        if any(name.endswith("_during_netsplit") for name in names):
+            node.view_state = node.view_state  # publishes that were parked may go on
 
     def _close_to_clients(self) -> None:
         self._spawn_task(self.listeners.close(CLOSE_GRACE_S))

@@ -21,7 +21,8 @@ without starting anything, `strogoff config reference` prints this page.
 
 **Effect** says whether a key does something: *yes*; *no effect*: it has no meaning in this broker, it is accepted, and
 all such keys of a file are named once at start; *not implemented*: this version does not have the feature, the value is
-checked, and a value other than the default is a warning at start. *Run time* marks keys that `vmq-admin set` changes.
+checked, and a value other than the default is a warning at start. *Run time* marks keys that `vmq-admin set` changes,
+for one node or for all ([operations.md](operations.md#settings)); what it set counts more than all that is said here.
 Keys under a heading that begins with "Strogoff" are our own, VerneMQ does not know them.
 
 In VerneMQ's durations `m` is four weeks and `y` is 48 weeks; minutes do not exist. A dash means: no default.

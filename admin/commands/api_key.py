@@ -18,7 +18,7 @@ async def _create(context: Context, call: Call) -> list[Part]:
         key = context.api_keys.create(call.keys.get("scope", DEFAULT_SCOPE), call.keys.get("expires"))
     except ApiKeyError as error:
         raise CommandError(str(error)) from None
-    await context.committed()
+    await context.spread()
     return [Text(key)]
 
 
@@ -27,7 +27,7 @@ async def _add(context: Context, call: Call) -> list[Part]:
         context.api_keys.add(call.keys["key"], call.keys.get("scope", DEFAULT_SCOPE), call.keys.get("expires"))
     except ApiKeyError as error:
         raise CommandError(str(error)) from None
-    await context.committed()
+    await context.spread()
     return [DONE]
 
 
@@ -36,7 +36,7 @@ async def _delete(context: Context, call: Call) -> list[Part]:
         context.api_keys.delete(call.keys["key"], call.keys.get("scope"))
     except ApiKeyError as error:
         raise CommandError(str(error)) from None
-    await context.committed()
+    await context.spread()
     return [DONE]
 
 

@@ -38,7 +38,8 @@ def seconds(longest: int) -> Callable[[str], int]:
     return convert
 
 
-def _office(context: Context) -> ClusterOffice:
+def office_of(context: Context) -> ClusterOffice:
+    """The node's part in the cluster. Raises `CommandError` if it has no way to others."""
     if context.cluster is None:
         said = f"{context.node.name} is a node on its own: no listener.vmq or listener.vmqs is configured,"
         raise CommandError(f"{said} through which other nodes could reach it.")
@@ -48,7 +49,7 @@ def _office(context: Context) -> ClusterOffice:
 async def _show(context: Context, call: Call) -> list[Part]:
     if not call.has("verbose"):
         return [Table(("Node", "Running"), list(members(context).items()))]
-    return [_nodes(_office(context), members(context))]
+    return [_nodes(office_of(context), members(context))]
 
 
 def _nodes(office: ClusterOffice, running: dict[str, bool]) -> Table:
@@ -60,7 +61,7 @@ def _nodes(office: ClusterOffice, running: dict[str, bool]) -> Table:
 
 
 async def _status(context: Context, call: Call) -> list[Part]:
-    office = _office(context)
+    office = office_of(context)
     facts = cluster_facts(context) or {}
     return [Table(("Status", "Value"), list(facts.items())), _nodes(office, members(context))]
 
@@ -78,7 +79,7 @@ def _moving(context: Context, what: str) -> Iterator[None]:
 
 
 async def _join(context: Context, call: Call) -> list[Part]:
-    office, discovery_node = _office(context), call.keys["discovery-node"]
+    office, discovery_node = office_of(context), call.keys["discovery-node"]
     if discovery_node == office.name:
         raise CommandError(f"{discovery_node} is this node: a node cannot join itself.")
     with _moving(context, f"cluster join discovery-node={discovery_node}"):
@@ -88,7 +89,7 @@ async def _join(context: Context, call: Call) -> list[Part]:
 
 
 async def _leave(context: Context, call: Call) -> list[Part]:
-    office, node = _office(context), call.keys["node"]
+    office, node = office_of(context), call.keys["node"]
     known = [row.node for row in office.rows()]
     if node not in known:
         raise CommandError(f"{node} is not a member of this cluster. Members are {', '.join(known)}.")

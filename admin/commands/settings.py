@@ -1,14 +1,17 @@
-"""`show`, `describe`, `set` and `config`: the configuration in force, and changes of it at run time (INV 1.14)."""
+"""`show`, `describe`, `set` and `config`: the configuration in force, and changes of it at run time (INV 1.14).
+
+A change is for one node, this one unless another is named, or for all nodes, also those that join later.
+"""
 
 from __future__ import annotations
 
-from ...broker.runtime_settings import SetError
+from ...broker.cluster_office import ClusterError
+from ...broker.runtime_settings import EVERYWHERE, SetError
 from ...configs import Key as ConfigKey
 from ...configs import schema
 from ...configs.reference import EFFECTS
-from ...configs.settings import is_secret
 from ..context import Context
-from ..reply import Cell, CommandError, Part, Table, Text
+from ..reply import Alert, Cell, CommandError, Part, Table, Text
 from ..words import Call, Command, Flag
 
 
@@ -22,24 +25,45 @@ def _known(name: str) -> ConfigKey:
     return key
 
 
-def _configured(context: Context, name: str) -> Cell:
-    """What files, environment and defaults say, as it would stand in vernemq.conf."""
-    settings = context.server.settings
-    key, setting, value = _known(name), settings.explicit(name), settings[name]
-    if is_secret(name):
-        return "(hidden)"
-    if isinstance(value, str):
-        return value
-    return setting.line.text if setting is not None else key.default
+def _members(context: Context) -> list[str]:
+    office = context.cluster
+    return [context.node.name] if office is None else [row.node for row in office.rows()]
 
 
-def _in_force(context: Context, name: str) -> Cell:
-    changed = context.server.runtime.text(name)
-    return changed if changed is not None else _configured(context, name)
+def _one_node(context: Context, call: Call) -> str:
+    """The node that is meant, this one if none is named."""
+    node = str(call.flag("node", context.node.name))
+    known = _members(context)
+    if node not in known:
+        raise CommandError(f"{node} is not a member of this cluster. Members are {', '.join(known)}.")
+    if call.has("all") and call.has("node"):
+        raise CommandError("--all and --node exclude each other.")
+    return node
+
+
+async def _values(context: Context, node: str, names: list[str]) -> list[str | None]:
+    if node == context.node.name:
+        return [context.server.runtime.in_force(name) for name in names]
+    assert context.cluster is not None
+    return await context.cluster.values(node, names)
 
 
 async def _show(context: Context, call: Call) -> list[Part]:
-    return [Table(("node", *call.rest), [(context.node.name, *(_in_force(context, name) for name in call.rest))])]
+    nodes = [_one_node(context, call)]
+    for name in call.rest:
+        _known(name)
+    if call.has("all"):
+        nodes = _members(context)
+    rows: list[tuple[Cell, ...]] = []
+    missing: list[Part] = []
+    for node in nodes:
+        try:
+            rows.append((node, *await _values(context, node, call.rest)))
+        except ClusterError as error:
+            if len(nodes) == 1:
+                raise
+            missing.append(Alert(str(error)))
+    return [Table(("node", *call.rest), rows), *missing]
 
 
 async def _describe(context: Context, call: Call) -> list[Part]:
@@ -61,6 +85,8 @@ async def _describe(context: Context, call: Call) -> list[Part]:
 
 async def _set(context: Context, call: Call) -> list[Part]:
     runtime = context.server.runtime
+    node = _one_node(context, call)
+    goal = EVERYWHERE if call.has("all") else node
     wanted = []
     for word in call.rest:
         name, equals, text = word.partition("=")
@@ -71,60 +97,105 @@ async def _set(context: Context, call: Call) -> list[Part]:
         for name, text in wanted:
             runtime.check(name, text)
         for name, text in wanted:
-            runtime.set(name, text)
-            context.server.log("notice", f"vmq-admin: {name} = {text}, until `config reset`")
+            runtime.set(name, text, goal)
+            context.server.log("notice", f"vmq-admin: {name} = {text}{_scope(context, goal)}, until `config reset`")
     except SetError as error:
         raise CommandError(f"{error}. Nothing was changed.") from None
-    _changed(context, [name for name, _ in wanted])
-    await context.committed()
-    return [Text(f"{name} = {text}") for name, text in wanted]
+    await context.spread()
+    return [
+        *(Text(f"{name} = {text}") for name, text in wanted),
+        *_remarks(context, goal, [name for name, _ in wanted]),
+    ]
 
 
-def _changed(context: Context, names: list[str]) -> None:
-    if any(name.startswith("systree_") for name in names):
-        context.node.wake()
-        context.server.systree.start()
+def _scope(context: Context, goal: str) -> str:
+    return "" if goal == context.node.name else f" for {goal or 'all nodes'}"
+
+
+def _remarks(context: Context, goal: str, names: list[str]) -> list[Part]:
+    """What may keep a change from being in force everywhere it was meant for."""
+    runtime, office = context.server.runtime, context.cluster
+    lines = []
+    if goal == EVERYWHERE:
+        for name in names:
+            own = runtime.own(name)
+            if own is not None:
+                lines.append(f"{context.node.name} has {name} = {own} of its own, which counts more.")
+    absent = [] if office is None else [row.node for row in office.rows() if row.state == "absent"]
+    lines += [f"{node} is absent: it gets that when it comes back." for node in absent if goal in (node, EVERYWHERE)]
+    return [Text(line) for line in lines]
 
 
 async def _config_show(context: Context, call: Call) -> list[Part]:
     settings, runtime = context.server.settings, context.server.runtime
     wanted = call.flag("key", None)
+    if wanted is not None:
+        _known(wanted)
     names = [wanted] if wanted is not None else sorted({*settings, *runtime})
-    rows: list[tuple[Cell, ...]] = [(name, _configured(context, name), runtime.text(name)) for name in names]
-    return [Table(("Config", "Env", "Node"), rows)]
+    rows: list[tuple[Cell, ...]] = [
+        (name, runtime.configured(name), runtime.own(name), runtime.everywhere(name)) for name in names
+    ]
+    return [Table(("Config", "Env", "Node", "Global"), rows)]
 
 
 async def _config_reset(context: Context, call: Call) -> list[Part]:
     name = call.flag("key", None)
     if name is None:
         raise CommandError("--key=KEY must be given.")
-    if not context.server.runtime.reset(name):
-        raise CommandError(f"{name} was not set at run time.")
-    _changed(context, [name])
-    await context.committed()
-    context.server.log("notice", f"vmq-admin: {name} = {_configured(context, name)} again")
-    return [Text(f"{name} = {_configured(context, name)}")]
+    runtime = context.server.runtime
+    local, everywhere = call.has("local") or not call.has("global"), call.has("global")
+    done = local and runtime.reset(name)
+    done = (everywhere and runtime.reset(name, EVERYWHERE)) or done
+    if not done:
+        raise CommandError(_was_not_set(context, name, local, everywhere))
+    said = f"{name} = {runtime.in_force(name)}"
+    context.server.log("notice", f"vmq-admin: {said} again{' for all nodes' if everywhere else ''}")
+    await context.spread()
+    return [Text(said), *_remarks(context, EVERYWHERE if everywhere else context.node.name, [name])]
+
+
+def _was_not_set(context: Context, name: str, local: bool, everywhere: bool) -> str:
+    runtime = context.server.runtime
+    if not everywhere and runtime.everywhere(name) is not None:
+        return f"{name} was set for all nodes, not for this one alone: --global resets that."
+    if not local and runtime.own(name) is not None:
+        return f"{name} was set for this node, not for all: --local resets that."
+    return f"{name} was not set at run time."
 
 
 COMMANDS = (
-    Command("show", "The values in force.", _show, rest="KEY ..."),
+    Command(
+        "show",
+        "The values in force.",
+        _show,
+        flags=(Flag("node", "at that node of the cluster", value="NODE"), Flag("all", "at all nodes")),
+        rest="KEY ...",
+    ),
     Command("describe", "What a key means and which values it takes.", _describe, rest="KEY ..."),
     Command(
         "set",
         "Change settings now; they outlive restarts and count more than vernemq.conf until `config reset`.",
         _set,
+        flags=(
+            Flag("node", "for that node; default: for this one", value="NODE"),
+            Flag("all", "for all nodes, also those that join later; what is set for one node counts more there"),
+        ),
         rest="KEY=VALUE ...",
     ),
     Command(
         "config show",
-        "What files and environment set (Env) and what was set at run time (Node).",
+        "What files and environment set (Env), what was set for this node (Node), and for all (Global).",
         _config_show,
         flags=(Flag("key", "only this key", "k", "KEY"),),
     ),
     Command(
         "config reset",
-        "Forget what was set at run time: the files count again.",
+        "Forget what was set at run time, for this node unless --global is given: what counts less counts again.",
         _config_reset,
-        flags=(Flag("key", "the key", "k", "KEY"),),
+        flags=(
+            Flag("key", "the key", "k", "KEY"),
+            Flag("local", "what was set for this node"),
+            Flag("global", "what was set for all nodes"),
+        ),
     ),
 )

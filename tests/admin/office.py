@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import msgspec
 
 from strogoff.broker.cluster_office import ClusterError, NodeRow, StatusRow
+from strogoff.broker.shared_config import SharedConfig
 
 HERE = "VerneMQ@127.0.0.1"
 STATUS = StatusRow(
@@ -39,6 +40,58 @@ def row(node: str, **fields: Any) -> NodeRow:
     return NodeRow(node=node, **{**usual, **fields})
 
 
+INCIDENTS: list[dict[str, Any]] = [
+    {
+        "node": HERE,
+        "number": 1,
+        "begin_ms": 1_700_000_000_250,
+        "detected_ms": 1_700_000_002_750,
+        "state": "majority",
+        "worst": "minority",
+        "peers": ["b@127.0.0.1", "c@127.0.0.1"],
+        "view": 5,
+        "uncertain": {"publish_accepted": 3},
+        "counts": {"publish_accepted": 4, "publish_refused": 2},
+        "healed_ms": 1_700_000_012_000,
+        "window_ms": 2500,
+        "split_ms": 9250,
+    },
+    {
+        "node": HERE,
+        "number": 2,
+        "begin_ms": 1_700_000_100_000,
+        "detected_ms": 1_700_000_101_000,
+        "state": "majority",
+        "worst": "majority",
+        "peers": ["c@127.0.0.1"],
+        "view": 7,
+        "uncertain": {},
+        "counts": {},
+        "healed_ms": None,
+        "window_ms": 1000,
+        "split_ms": None,
+    },
+]
+
+
+class Paper:
+    """A map that one node writes alone."""
+
+    def __init__(self) -> None:
+        self.values: dict[bytes, bytes] = {}
+
+    def put(self, key: bytes, value: bytes) -> int:
+        self.values[key] = value
+        return len(self.values)
+
+    def delete(self, key: bytes) -> int:
+        del self.values[key]
+        return len(self.values)
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return iter([row for row in self.values.items() if row[0].startswith(prefix)])
+
+
 class Office:
     """Implements `ClusterOffice`: tells what it was told to, and writes down what it is asked."""
 
@@ -50,7 +103,10 @@ class Office:
             row("c@127.0.0.1", running=False, state="absent", incarnation="", voter=False, stale=True),
         ]
         self.seen = STATUS
-        self.counters = {"cluster_bytes_sent": 10, "netsplit_detected": 1}
+        self.counters = {"cluster_bytes_sent": 10, "netsplit_detected": 1, "netsplit_last_window_ms": 2500}
+        self.config = SharedConfig(Paper())
+        self.slow = ""
+        """Why not every node has what was set."""
         self.asked: list[tuple[Any, ...]] = []
         self.lines = ["10 sessions to go", "Done"]
         self.wrong = ""
@@ -62,6 +118,22 @@ class Office:
 
     def status(self) -> StatusRow:
         return self.seen
+
+    def incidents(self) -> list[dict[str, Any]]:
+        return INCIDENTS
+
+    async def spread(self) -> None:
+        self.asked.append(("spread",))
+        if self.slow:
+            raise ClusterError(self.slow)
+
+    async def values(self, node: str, keys: list[str]) -> list[str | None]:
+        if node == "c@127.0.0.1":
+            raise ClusterError("c@127.0.0.1: nobody answers")
+        return [f"{key} of {node}" for key in keys]
+
+    async def stop(self) -> None:
+        """The node stops."""
 
     def sees(self, **fields: Any) -> None:
         """Change the status."""

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 from ..house import House, in_house, open_house
+from ..office import HERE, Office
 
 
 def test_show_and_set(tmp_path: Path) -> None:
@@ -60,14 +61,14 @@ async def _over_a_restart(tmp_path: Path) -> None:
     async with open_house(tmp_path) as house:
         assert house.server.node.options.max_inflight_messages == 3
         assert (await house.good("config", "show", "-k", "max_inflight_messages")).out == (
-            "+---------------------+---+----+\n"
-            "|       Config        |Env|Node|\n"
-            "+---------------------+---+----+\n"
-            "|max_inflight_messages|20 | 3  |\n"
-            "+---------------------+---+----+\n"
+            "+---------------------+---+----+---------+\n"
+            "|       Config        |Env|Node| Global  |\n"
+            "+---------------------+---+----+---------+\n"
+            "|max_inflight_messages|20 | 3  |undefined|\n"
+            "+---------------------+---+----+---------+\n"
         )
         rows = {row["Config"]: row for row in (await house.good("config", "show", "--format=json")).table}
-        assert rows["allow_anonymous"] == {"Config": "allow_anonymous", "Env": "on", "Node": None}
+        assert rows["allow_anonymous"] == {"Config": "allow_anonymous", "Env": "on", "Node": None, "Global": None}
         assert rows["max_inflight_messages"]["Node"] == "3"
         reset = ("config", "reset", "--key=max_inflight_messages")
         assert (await house.good(*reset)).out == "max_inflight_messages = 20\n"
@@ -106,3 +107,72 @@ def test_secrets_are_not_shown(tmp_path: Path) -> None:
         assert (await house.good("show", "distributed_cookie", "--format=csv")).out.endswith(",(hidden)\n")
 
     in_house(tmp_path, test, distributed_cookie="monster")
+
+
+def test_global_overrides_of_a_node_alone(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        options = house.server.node.options
+        assert (await house.good("set", "max_inflight_messages=7", "--all")).out == "max_inflight_messages = 7\n"
+        assert options.max_inflight_messages == 7
+        assert "notice vmq-admin: max_inflight_messages = 7 for all nodes, until `config reset`" in house.lines
+        await house.good("set", "max_inflight_messages=3")
+        assert options.max_inflight_messages == 3
+        assert (await house.good("set", "max_inflight_messages=8", "--all")).out == (
+            "max_inflight_messages = 8\n"
+            "VerneMQ@127.0.0.1 has max_inflight_messages = 3 of its own, which counts more.\n"
+        )
+        assert (await house.good("config", "show", "-k", "max_inflight_messages", "--format=json")).table == [
+            {"Config": "max_inflight_messages", "Env": "20", "Node": "3", "Global": "8"}
+        ]
+        reset = ("config", "reset", "--key=max_inflight_messages")
+        assert (await house.good(*reset)).out == "max_inflight_messages = 8\n"
+        answer = await house.admin(*reset)
+        said = "max_inflight_messages was set for all nodes, not for this one alone: --global resets that.\n"
+        assert (answer.status, answer.err) == (1, said)
+        assert (await house.good(*reset, "--global")).out == "max_inflight_messages = 20\n"
+        await house.good("set", "max_inflight_messages=3")
+        answer = await house.admin(*reset, "--global")
+        assert answer.err == "max_inflight_messages was set for this node, not for all: --local resets that.\n"
+        await house.good("set", "max_inflight_messages=8", "--all")
+        assert (await house.good(*reset, "--global", "--local")).out == "max_inflight_messages = 20\n"
+        assert (
+            await house.admin(*reset, "--global", "--local")
+        ).err == "max_inflight_messages was not set at run time.\n"
+
+    in_house(tmp_path, test)
+
+
+def test_nodes_that_are_meant(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        strange = "x@127.0.0.1 is not a member of this cluster. Members are VerneMQ@127.0.0.1.\n"
+        assert (await house.admin("set", "retry_interval=3", "--node=x@127.0.0.1")).err == strange
+        assert (await house.admin("show", "retry_interval", "--node=x@127.0.0.1")).err == strange
+        both = ("retry_interval=3", "--all", "--node=VerneMQ@127.0.0.1")
+        assert (await house.admin("set", *both)).err == "--all and --node exclude each other.\n"
+        office = house.server.cluster = Office()  # type: ignore[assignment]
+        assert (await house.good("show", "retry_interval", "--node=b@127.0.0.1", "--format=csv")).out == (
+            "node,retry_interval\nb@127.0.0.1,retry_interval of b@127.0.0.1\n"
+        )
+        assert (
+            await house.admin("show", "retry_interval", "--node=c@127.0.0.1")
+        ).err == "c@127.0.0.1: nobody answers\n"
+        answer = await house.admin("show", "retry_interval", "--all", "--format=csv")
+        assert answer.out == f"node,retry_interval\n{HERE},20\nb@127.0.0.1,retry_interval of b@127.0.0.1\n"
+        assert answer.err == "c@127.0.0.1: nobody answers\n"
+        await house.good("set", f"--node={HERE}", "retry_interval=7")
+        assert office.asked == [("spread",)]
+        house.server.runtime.share(office.config)
+        assert (await house.good("set", "--all", "retry_interval=5")).out == (
+            "retry_interval = 5\n"
+            f"{HERE} has retry_interval = 7 of its own, which counts more.\n"
+            "c@127.0.0.1 is absent: it gets that when it comes back.\n"
+        )
+        assert (await house.good("set", "--node=b@127.0.0.1", "retry_interval=6")).out == "retry_interval = 6\n"
+        assert office.config.get(b"nset.b@127.0.0.1\0retry_interval") == b"6"
+        assert house.server.node.options.retry_interval_s == 7
+        office.slow = "not everyone has it"
+        answer = await house.admin("set", "--all", "retry_interval=4")
+        assert (answer.status, answer.err) == (1, "not everyone has it\n")
+        assert house.server.runtime.everywhere("retry_interval") == "4"
+
+    in_house(tmp_path, test)

@@ -1,0 +1,61 @@
+"""`cluster incidents`: the times when this node missed others, and how long it did not know (P10)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from ..context import Context
+from ..reply import Cell, Part, Table
+from ..words import Call, Command, Flag, number
+from .cluster import office_of
+
+_COLUMNS = (
+    "Number", "Begin (UTC)", "Detected (UTC)", "Healed (UTC)", "Window (ms)", "Split (ms)", "State", "Worst", "Peers",
+    "View", "Uncertain", "Counts",
+)  # fmt: skip
+LIMIT = 20
+
+
+async def _incidents(context: Context, call: Call) -> list[Part]:
+    rows = office_of(context).incidents()[::-1][: call.flag("limit", LIMIT)]
+    return [Table(_COLUMNS, [_cells(row) for row in rows])]
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[Cell, ...]:
+    return (
+        row["number"],
+        _utc(row["begin_ms"]),
+        _utc(row["detected_ms"]),
+        _utc(row["healed_ms"]),
+        row["window_ms"],
+        row["split_ms"],
+        row["state"],
+        row["worst"],
+        ", ".join(row["peers"]) or None,
+        row["view"],
+        _counted(row["uncertain"]),
+        _counted(row["counts"]),
+    )
+
+
+def _utc(ms: int | None) -> str | None:
+    """A time as operators read it, to the millisecond; None for one that has not come."""
+    if ms is None:
+        return None
+    return f"{datetime.fromtimestamp(ms // 1000, UTC):%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}"
+
+
+def _counted(counts: Mapping[str, int]) -> str | None:
+    return ", ".join(f"{name} {number}" for name, number in counts.items()) or None
+
+
+COMMANDS = (
+    Command(
+        "cluster incidents",
+        "When this node missed other nodes, how long it did not know, and what it did meanwhile; the last one first.",
+        _incidents,
+        flags=(Flag("limit", f"at most so many; default {LIMIT}", value="N", convert=number),),
+    ),
+)
