@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 DATA ?= ./data
 
-.PHONY: run test test-slow test-all check kill-test fuzz sim format conformance clean
+.PHONY: run test test-slow test-all check kill-test link-test fuzz sim format conformance clean
 KILLS ?= 200
+ROUNDS ?= 200
 SECONDS_EACH ?= 600
 SEEDS ?= 5000
 
@@ -42,6 +43,9 @@ format: $(VENV)/.test
 
 kill-test: $(VENV)/.test          ## kill -9 the broker 200 times under load and audit what it acknowledged
 	$(BIN)/python -m bench.kill_test --kills $(KILLS)
+
+link-test: $(VENV)/.test          ## cut, kill and pause two of three nodes 200 times under load, and audit; by root
+	$(BIN)/python -m bench.link_test --rounds $(ROUNDS)
 
 fuzz: $(VENV)/.test               ## ten minutes of wrong bytes for the decoder
 	$(BIN)/python -m bench.fuzz_decoder --seconds $(SECONDS_EACH)
