@@ -200,8 +200,12 @@ class Forwarding:
         Nothing is discharged: the connections that wait for it are closed by the caller. What has to arrive goes on.
         """
         for name, copies in self._under_way.items():
-            self._lanes.void(name, [copy.seq for copy in copies if not copy.kept])
+            void = [copy for copy in copies if not copy.kept]
+            self._lanes.void(name, [copy.seq for copy in void])
             self._under_way[name] = deque([copy for copy in copies if copy.kept])
+            for copy in void:
+                if copy.owed is not None:
+                    copy.owed.waiter = None  # a circle that is not collected
 
     # -- inbound QoS 2
 

@@ -1,0 +1,192 @@
+"""Acknowledgements in order, whatever they wait for, and none without the lease that it needs."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strogoff.broker.answers import OPERATION_BITS, PUBLISH, REGISTER, SUBSCRIBE, UNSUBSCRIBE, Answers
+from strogoff.broker.front import Front
+from strogoff.broker.obligations import Obligation
+from strogoff.broker.outlet import Outlet
+from strogoff.mqtt import packets
+from strogoff.mqtt.reasons import ReasonCode
+from strogoff.netsplit.policy import FLAGS
+from tests.broker.lanes import Post, durable, live
+from tests.broker.stage import Client, Stage
+
+
+def front_of(stage: Stage, client_id: str = "c") -> Answers:
+    session = stage.node.slots.get("", client_id)
+    assert session is not None
+    assert session.front is not None
+    return session.front
+
+
+class Pen:
+    """Replies of one connection, as the numbers in which they leave."""
+
+    def __init__(self) -> None:
+        self.stage = Stage()
+        self.client: Client = self.stage.client("c", 5)
+        self.front = front_of(self.stage)
+        self.left: list[int] = []
+        self.owed: dict[int, Obligation] = {}
+        self.stage.hold_disk()
+
+    def reply(self, number: int, disk: bool, others: bool) -> None:
+        owed = self.owed[number] = Obligation().owe() if others else Obligation()
+        if disk:
+            self.stage.node.store.put(b"nx%d" % number, b"")
+        self.front.reply(lambda: self.left.append(number), disk, 1, owed, PUBLISH)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=8), st.integers(0, 1 << 30))
+def test_any_mixture_leaves_in_order_and_each_only_when_its_time_has_come(
+    wanted: list[tuple[bool, bool]], seed: int
+) -> None:
+    pen, rng = Pen(), Random(seed)
+    for number, (disk, others) in enumerate(wanted):
+        pen.reply(number, disk, others)
+    pen.stage.settle()
+    todo = ["disk", *[number for number, (_, others) in enumerate(wanted) if others]]
+    rng.shuffle(todo)
+    done: set[object] = set()
+    for each in todo:
+        done.add(each)
+        if each == "disk":
+            pen.stage.free_disk()
+        else:
+            assert isinstance(each, int)
+            pen.owed[each].discharge()
+        ready = 0
+        for number, (disk, others) in enumerate(wanted):
+            if (disk and "disk" not in done) or (others and number not in done):
+                break
+            ready += 1
+        assert pen.left == list(range(ready))
+        assert pen.front.unacked >= len(wanted) - ready - sum(1 for each in wanted[ready:] if each == (False, False))
+    assert pen.left == list(range(len(wanted)))
+    assert pen.front.unacked == 0
+
+
+def test_what_waits_for_nothing_leaves_at_once_but_never_before_others() -> None:
+    pen = Pen()
+    pen.reply(0, disk=False, others=False)
+    assert pen.left == [0]
+    pen.reply(1, disk=False, others=True)
+    pen.reply(2, disk=False, others=False)
+    assert pen.left == [0]
+    pen.owed[1].discharge()
+    assert pen.left == [0, 1, 2]
+
+
+def test_a_failed_obligation_answers_too() -> None:
+    pen = Pen()
+    pen.reply(0, disk=False, others=True)
+    assert pen.front.awaits_others()
+    pen.owed[0].fail()
+    assert pen.left == [0]
+    assert not pen.front.awaits_others()
+
+
+def test_a_closed_connection_is_not_answered() -> None:
+    pen = Pen()
+    pen.reply(0, disk=False, others=True)
+    pen.client.vanish()
+    pen.owed[0].discharge()
+    assert pen.left == []
+    assert not pen.front.awaits_others()
+
+
+def test_a_promise_takes_what_is_owed_for_the_packet_at_hand() -> None:
+    pen = Pen()
+    node = pen.stage.node
+    node.owed = owed = Obligation().owe()
+    pen.front.promise(lambda: pen.left.append(1), False)
+    assert node.owed is None
+    pen.front.promise(lambda: pen.left.append(2), False)
+    owed.discharge()
+    assert pen.left == [1, 2]
+
+
+def test_the_operations_are_those_of_the_policies() -> None:
+    assert sorted(OPERATION_BITS.values()) == [PUBLISH, SUBSCRIBE, UNSUBSCRIBE, REGISTER]
+    assert len(FLAGS) == 3  # off, majority, on: for each of the operations
+    assert sorted(OPERATION_BITS) == ["publish", "register", "subscribe", "unsubscribe"]
+
+
+class Guarded(Post):
+    """A post whose lease is in the hands of the test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lease = True
+        self.asked: list[int] = []
+        self.node.guard = self._guard
+
+    def _guard(self, front: Outlet, promised: int) -> bool:
+        self.asked.append(promised)
+        if not self.lease:
+            assert isinstance(front, Front)
+            self.node.after_turn(lambda: front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, "no lease"))
+        return self.lease
+
+
+def test_each_kind_of_promise_is_asked_for_once_in_a_turn() -> None:
+    stage = Guarded()
+    client = stage.client("c", 5)
+    assert stage.asked == [REGISTER]
+    client.ask(
+        packets.Subscribe(1, [packets.SubscribeOptions("t", 1)], None),
+        packets.Publish("nowhere", b"1", 1, False, False, 2, None),
+        packets.Unsubscribe(3, ["t"]),
+    )
+    assert stage.asked[1:] == [SUBSCRIBE | PUBLISH | UNSUBSCRIBE]
+
+
+@pytest.mark.parametrize("qos", (1, 2))
+def test_without_a_lease_at_the_end_of_the_turn_no_promise_leaves(qos: int) -> None:
+    """The match was made with a lease; it ended before the answer left (review, hole 4 c)."""
+    stage = Guarded()
+    stage.route("t", live("n2"))
+    client = stage.client("c", 5)
+    assert client.publish("t", b"1", qos, 1) == []
+    stage.lease = False
+    stage.acked("n2", 1)
+    assert [type(each) for each in client.take()] == [packets.Disconnect]
+    assert client.closed
+
+
+def test_what_promises_nothing_needs_no_lease() -> None:
+    stage = Guarded()
+    client = stage.client("c", 5)
+    client.subscribe(("t", 1))
+    stage.lease = False
+    assert [type(each) for each in client.ask(packets.Pingreq())] == [packets.Pingresp]
+    client.send(packets.Publish("t", b"1", 0, False, False, 0, None))
+    assert client.payloads() == [b"1"]
+
+
+def test_deliveries_of_the_same_turn_are_dropped_with_the_promise_and_not_lost() -> None:
+    stage = Guarded()
+    client = stage.client("c", 5, clean=False, expiry_s=100)
+    client.subscribe(("t", 1))
+    stage.lease = False
+    came = [type(each) for each in client.publish("t", b"1", 1, 9)]
+    assert packets.Puback not in came
+    assert came[-1] is packets.Disconnect
+    stage.lease = True
+    again, _ = stage.connect("c", 5, clean=False, expiry_s=100)
+    assert again.payloads() == [b"1"]
+
+
+def test_a_copy_for_a_node_that_is_away_holds_up_its_own_connection_alone() -> None:
+    stage = Post()
+    stage.route("t", durable("n2", absent=True))
+    first, second = stage.client("a", 5), stage.client("b", 5)
+    assert first.publish("t", b"1", 1) == []
+    assert [type(each) for each in second.publish("nowhere", b"2", 1)] == [packets.Puback]

@@ -1,0 +1,84 @@
+"""What is owed is counted, and whoever waits is told once, when all of it is done or one of it failed."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strogoff.broker.obligations import Obligation, discharge_all
+
+
+def waited(obligation: Obligation, told: list[str], name: str = "told") -> Obligation:
+    obligation.waiter = lambda: told.append(name)
+    return obligation
+
+
+@given(st.integers(1, 20))
+def test_the_last_discharge_tells(owed: int) -> None:
+    told: list[str] = []
+    obligation = waited(Obligation(), told)
+    for _ in range(owed):
+        assert obligation.owe() is obligation
+    for number in range(owed):
+        assert told == []
+        assert obligation.open == owed - number
+        obligation.discharge()
+    assert told == ["told"]
+    assert obligation.waiter is None
+
+
+def test_a_failure_tells_at_once_and_later_discharges_do_not_matter() -> None:
+    told: list[str] = []
+    obligation = waited(Obligation().owe().owe(), told)
+    obligation.fail()
+    assert (told, obligation.open, obligation.failed) == (["told"], 0, True)
+    obligation.discharge()
+    assert told == ["told"]
+
+
+def test_nobody_needs_to_wait() -> None:
+    obligation = Obligation().owe()
+    obligation.discharge()
+    assert obligation.open == 0
+
+
+def test_who_waits_for_several_things_can_owe_more_when_told() -> None:
+    told: list[str] = []
+    obligation = Obligation().owe()
+
+    def more() -> None:
+        told.append("first")
+        obligation.owe()
+        waited(obligation, told, "second")
+
+    obligation.waiter = more
+    obligation.discharge()
+    assert told == ["first"]
+    obligation.discharge()
+    assert told == ["first", "second"]
+
+
+def test_many_are_discharged_before_anybody_is_told() -> None:
+    """One connection that waits for many is told by the first, finds all of them done, and is not told again."""
+    told: list[str] = []
+    many = [Obligation().owe() for _ in range(3)]
+
+    def tell() -> None:
+        told.append("told")
+        assert all(each.open == 0 for each in many)
+        for each in many:
+            each.waiter = None
+
+    for each in many:
+        each.waiter = tell
+    discharge_all(many)
+    assert told == ["told"]
+
+
+def test_the_same_one_twice_and_failed_ones_among_many() -> None:
+    told: list[str] = []
+    twice, failed = waited(Obligation().owe().owe(), told, "twice"), Obligation().owe()
+    failed.fail()
+    discharge_all([twice, failed, twice])
+    assert told == ["twice"]
+    assert twice.open == 0
