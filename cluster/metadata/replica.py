@@ -64,7 +64,8 @@ class Replica:
     def walk(self) -> Iterator[tuple[bytes, Siblings]]:
         """All keys, bucket by bucket; each bucket as it is when its turn comes."""
         for bucket in self.buckets:
-            yield from list(bucket.items())
+            if bucket:
+                yield from list(bucket.items())
 
     def write(self, key: bytes, dot: int, value: bytes | None) -> None:
         """A write of this node: replaces all siblings that are here."""
