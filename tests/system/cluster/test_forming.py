@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import textwrap
 from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,22 +21,18 @@ from ..paho_client import Paho
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(100)]
 
-HAPROXY = """
-global
-    maxconn 1000
-defaults
-    mode tcp
-    timeout connect 2s
-    timeout client 60s
-    timeout server 60s
-frontend mqtt
-    bind 127.0.0.1:{port}
-    default_backend nodes
-backend nodes
-    balance roundrobin
-    default-server send-proxy-v2 check check-send-proxy inter 500 fall 2 rise 1
-{servers}
-"""
+PAGE = Path(__file__).parents[3] / "docs" / "operations.md"
+
+
+def haproxy_cfg(port: int, nodes: list[Node], health: list[int]) -> str:
+    """The configuration that the page shows, with our own addresses. Our nodes have one host, so each has a port."""
+    shown = re.search(r"\n\n(    defaults\n.*?)\n\nWith `send-proxy-v2`", PAGE.read_text(), re.DOTALL)
+    assert shown
+    text = textwrap.dedent(shown[1]).replace("bind :1883", f"bind 127.0.0.1:{port}").replace(" port 8888", "")
+    for n, (node, check) in enumerate(zip(nodes, health, strict=True), 1):
+        text = text.replace(f"10.0.0.{n}:1883", f"127.0.0.1:{node.port} port {check}")
+    assert "10.0.0" not in text
+    return text + "\n"
 
 
 @asynccontextmanager
@@ -98,15 +96,17 @@ def test_by_hand(tmp_path: Path) -> None:
 
 
 def test_behind_haproxy(tmp_path: Path) -> None:
-    """Round robin over three nodes, PROXY protocol version 2: a client meets another node each time it connects, and
-    its session follows. A node that is killed gets no more clients."""
+    """As docs/operations.md has it: round robin over three nodes, the PROXY protocol, health by HTTP. Each client meets
+    another node, and messages cross. A node that is killed gets no more clients."""
     need("haproxy", "haproxy")
     file, port = tmp_path / "haproxy.cfg", free_port()
 
     async def scenario() -> None:
         async with three(tmp_path, listener__tcp__default__proxy_protocol="on", **MAJORITY) as nodes:
-            servers = "\n".join(f"    server {node.name[:2]} 127.0.0.1:{node.port}" for node in nodes)
-            file.write_text(HAPROXY.format(port=port, servers=servers))
+            health = [free_port() for _ in nodes]
+            for node, check in zip(nodes, health, strict=True):
+                node.settings["listener.http.health"] = f"127.0.0.1:{check}"
+            file.write_text(haproxy_cfg(port, nodes, health))
             await start_joined(nodes)
             proxy = await asyncio.create_subprocess_exec("haproxy", "-db", "-f", str(file), stderr=DEVNULL)
             try:
