@@ -30,7 +30,7 @@ from .standing import Standing
 from .starting import Starting
 from .surroundings import Datagram, Identity, Ports, Resident, Settings
 from .views.commands import Boot, decode_command
-from .views.happenings import Booted, Happening, Joined, Left, Refused, ViewChanged
+from .views.happenings import Booted, Happening, Joined, Left, Refused, ViewChanged, WentStale
 from .views.machine import Membership, whole
 from .views.view import View
 
@@ -215,7 +215,7 @@ class Member:
         for each in happened:
             if isinstance(each, ViewChanged):
                 self._view_changed(each.before, each.after)
-            elif isinstance(each, Joined | Left | Booted):
+            elif isinstance(each, Joined | Left | Booted | WentStale):
                 self._member_changed(each)
             elif isinstance(each, Refused):
                 self.starting.refused(each)
@@ -243,7 +243,7 @@ class Member:
         assert self.standing is not None
         self.standing.holder.exchanged(incarnation, since)
 
-    def _member_changed(self, happening: Joined | Left | Booted) -> None:
+    def _member_changed(self, happening: Joined | Left | Booted | WentStale) -> None:
         self._set_peers()
         node = happening.node
         if self._hints.pop(node, None) is not None:
@@ -278,7 +278,8 @@ class Member:
         rows = self.membership.members.values()
         members = {row.node: self._hints.get(row.node, row.address) for row in rows if row.node != me}
         self.links.set_peers(members or self._seeds)
-        self.metadata.set_members(tuple(sorted(members)))
+        # tombstones do not wait for who has to come back empty (review, hole 16)
+        self.metadata.set_members(tuple(sorted([row.node for row in rows if row.node in members and not row.stale])))
         self.metadata.set_peers([each for each in self.view.incarnations if each.node != me])
 
     def _not_let_in(self, node: str, reason: str) -> None:

@@ -75,7 +75,14 @@ class SetView(Struct, array_like=True, frozen=True, tag=5):
     rows: tuple[Row, ...]
 
 
-Command = Settle | Join | Boot | Leave | Stale | SetView
+class Away(Struct, array_like=True, frozen=True, tag=6):
+    """The member has no row in the view since this cluster time, in ms: what `Stale` is counted from."""
+
+    node: Name
+    since_ms: Count
+
+
+Command = Settle | Join | Boot | Leave | Stale | SetView | Away
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)

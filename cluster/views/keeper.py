@@ -14,7 +14,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from .clique import largest_clique
-from .commands import Boot, Command, Join, Leave, Settle, SetView, Stale
+from .commands import Away, Boot, Command, Join, Leave, Settle, SetView, Stale
 from .machine import Membership
 from .messages import LeaseReply, LeaseRequest
 from .next_view import Outlook, next_view
@@ -62,6 +62,8 @@ class Keeper:
         self._pending: dict[int, Heard] = {}
         self._granted: dict[str, float] = {}
         self._doomed: dict[str, int] = {}
+        self._absent: dict[str, float] = {}
+        self._forget_ms = now_ms
         self._submitted: list[Asked] = []
         self._proposed: tuple[int, float] | None = None
         self._change_ms = now_ms
@@ -195,7 +197,26 @@ class Keeper:
         self._doomed = {name: since for name, since in self._doomed.items() if (name, since) in entrances}
         asked = self._safe_commands(now_ms)
         views = self._view_command(now_ms) if self.membership.cluster_id and not asked else []
-        return [*asked, *views, *self._voter_changes(now_ms, peers)]
+        forgetting = self._forgetting(now_ms) if self.membership.cluster_id and not asked and not views else []
+        return [*asked, *views, *forgetting, *self._voter_changes(now_ms, peers)]
+
+    def _forgetting(self, now_ms: float) -> list[Away | Stale]:
+        """Note who is away, and give up who is so for too long."""
+        rows = self.membership.view.nodes
+        absent = [row for row in self.membership.members.values() if row.node not in rows and not row.stale]
+        self._absent = {row.node: self._absent.get(row.node, now_ms) for row in absent}
+        proposals: list[Away | Stale] = []
+        for row in absent:
+            passed_ms = now_ms - self._absent[row.node]
+            if passed_ms < self.settings.away_ms or now_ms < self._forget_ms:
+                continue
+            if not row.away_ms:
+                proposals.append(Away(row.node, max(1, self._cluster_ms() - int(passed_ms))))
+            elif self._cluster_ms() - row.away_ms > self.settings.forget_after_ms:
+                proposals.append(Stale(row.node))
+        if proposals:
+            self._forget_ms = now_ms + self.settings.proposal_ms
+        return proposals
 
     def _safe_commands(self, now_ms: float) -> list[Asked]:
         waiting = [c for c in self._submitted if self._takes_away(c) and not self.expired(c.node, now_ms)]

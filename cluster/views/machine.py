@@ -15,7 +15,7 @@ from itertools import pairwise
 import msgspec
 from msgspec import Struct
 
-from .commands import Boot, Join, Leave, MalformedCommand, Row, Settle, SetView, Stale, decode_command
+from .commands import Away, Boot, Join, Leave, MalformedCommand, Row, Settle, SetView, Stale, decode_command
 from .happenings import Booted, Happening, Joined, Left, Refused, Settled, ViewChanged, WentStale
 from .view import View
 
@@ -24,6 +24,7 @@ class MemberRow(Struct, array_like=True, frozen=True):
     """A member and its last start. `joined`: the log index at which this disk came in, for its age.
 
     `served`: the node has served once. A newcomer on its way in is not missed, by anybody's policy, before it has.
+    `away_ms`: cluster time since which it has had no row, 0 while it has one or nobody has noted it yet.
     """
 
     node: str
@@ -34,6 +35,7 @@ class MemberRow(Struct, array_like=True, frozen=True):
     joined: int
     stale: bool = False
     served: bool = False
+    away_ms: int = 0
 
 
 class _State(Struct, array_like=True):
@@ -74,6 +76,8 @@ class Membership:
                 happened = self._leave(node)
             case Stale(node):
                 happened = self._stale(node)
+            case Away(node, since_ms):
+                happened = self._away(node, since_ms)
             case SetView():
                 happened = self._set_view(command)
         if self.view is not before:
@@ -157,6 +161,12 @@ class Membership:
         self.members[node] = msgspec.structs.replace(known, stale=True)
         return (WentStale(node),)
 
+    def _away(self, node: str, since_ms: int) -> tuple[Happening, ...]:
+        known = self.members.get(node)
+        if known is not None and not known.away_ms and self.view.row(node) is None:
+            self.members[node] = msgspec.structs.replace(known, away_ms=since_ms)
+        return ()
+
     # -- the view
 
     def _remove_row(self, node: str) -> None:
@@ -180,9 +190,11 @@ class Membership:
         return ()
 
     def _note_served(self) -> None:
-        for node in self.view.serving:
-            if not self.members[node].served:
-                self.members[node] = msgspec.structs.replace(self.members[node], served=True)
+        for row in self.view.rows:
+            member = self.members[row.node]
+            if member.away_ms or (row.serving and not member.served):
+                served = member.served or row.serving
+                self.members[row.node] = msgspec.structs.replace(member, served=served, away_ms=0)
 
     def _wrong(self, row: Row) -> str:
         """Why the row cannot be in the next view; "" if it can."""

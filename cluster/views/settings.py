@@ -13,6 +13,8 @@ class Settings(Struct, frozen=True):
     `detection_ms`: a node that was not heard from for so long is removed; not below `expiry_ms`. `heartbeat_ms`: the
     distance of lease requests and of frames on an idle link. `hearing_ms`: a peer that was silent for longer is not
     heard (four heartbeats). `proposal_ms`: a proposal without effect is made again after this time.
+    `away_ms`: a member without a row for so long is noted as away, and after `forget_after_ms` of cluster time it is
+    stale: it has to return with an empty disk, so that the others need not keep tombstones for it (review, hole 16).
     """
 
     lease_ms: float = 2000
@@ -20,6 +22,8 @@ class Settings(Struct, frozen=True):
     heartbeat_ms: float = 250
     drift: float = 1.1
     proposal_ms: float = 1000
+    away_ms: float = 60_000
+    forget_after_ms: float = 7 * 86_400_000
 
     def __post_init__(self) -> None:
         if not 0 < self.heartbeat_ms * 4 <= self.lease_ms:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strogoff.cluster.raft.messages import Configuration
-from strogoff.cluster.views.commands import Boot, Command, Leave, Row, SetView, Stale
+from strogoff.cluster.views.commands import Away, Boot, Command, Leave, Row, SetView, Stale
 from strogoff.cluster.views.keeper import Keeper
 from strogoff.cluster.views.machine import Membership
 from strogoff.cluster.views.messages import LeaseReply, LeaseRequest
@@ -259,3 +259,28 @@ def test_an_election_forgets_everything() -> None:
     leader.keeper.elected(15)
     leader.peers.configuration = Configuration(leader.peers.configuration.voters)
     assert ticket is not None and leader.keeper.confirmed(ticket, 20) == [] and leader.decide(30) == []
+
+
+def test_who_is_away_for_too_long_has_to_come_back_empty() -> None:
+    """After a minute the absence stands in the log, so that the next leader knows of it; after a week it is final."""
+    clock = [1_000_000]
+    leader = Leader()
+    leader.keeper = Keeper("a", leader.membership, lambda: clock[0])
+    apply(leader.membership, SetView(leader.membership.view.id, (A, B)))
+
+    def at(now: float) -> list[object]:
+        for node in "ab":
+            leader.grant(node, now, "b" if node == "a" else "a")
+        return [each for each in leader.decide(now) if isinstance(each, Away | Stale)]
+
+    assert at(0) == []
+    assert at(59_000) == []
+    assert at(60_000) == [Away("c", 1_000_000 - 60_000)]
+    assert at(60_500) == []  # under way
+    apply(leader.membership, Away("c", 940_000))
+    clock[0] += 7 * 86_400_000 - 60_000
+    assert at(120_000) == []
+    clock[0] += 1
+    assert at(125_000) == [Stale("c")]
+    apply(leader.membership, Stale("c"))
+    assert at(130_000) == []

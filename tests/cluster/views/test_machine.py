@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from strogoff.cluster.identity import Incarnation
 from strogoff.cluster.views.commands import (
+    Away,
     Boot,
     Command,
     Join,
@@ -241,3 +242,14 @@ def test_bytes_that_are_no_snapshot_change_nothing() -> None:
     with pytest.raises(MalformedCommand, match="command of 3 bytes beginning 61 62 63"):
         membership.apply(membership.index + 1, b"abc")
     assert membership.snapshot() == before
+
+
+def test_who_is_away_is_noted_once_and_forgotten_when_it_is_back() -> None:
+    membership = cluster("a", "b")
+    view = membership.view
+    apply(membership, Away("b", 500))
+    assert membership.members["b"].away_ms == 0  # it has a row
+    apply(membership, SetView(view.id, (A,)), Away("b", 600), Away("b", 700), Away("x", 1))
+    assert membership.members["b"].away_ms == 600
+    apply(membership, SetView(view.id + 1, (A, Row("b", 1, view.id + 2))))
+    assert membership.members["b"].away_ms == 0
