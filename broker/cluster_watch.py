@@ -38,7 +38,7 @@ class ClusterWatch:
         if node.closing or member.closed:
             return
         now = node.clock.now_ms()
-        peers = tuple([name for name in member.membership.members if name != node.name])
+        peers = tuple([name for name in self._expected() if name != node.name])
         evidence = self.lookout.evidence
         evidence.watch(peers, now)
         mono = member.ports.now_ms()
@@ -49,15 +49,18 @@ class ClusterWatch:
         self.lookout.tick(now)
         node.timers.at(now + HEARTBEAT_MS, self._beat)
 
+    def _expected(self) -> list[str]:
+        """Who should be here: a newcomer on its way in is not missed before it has served."""
+        return [row.node for row in self._member.membership.members.values() if row.served]
+
     def changed(self) -> None:
         """Another view is in force, or the lease came or went."""
         member = self._member
         if not member.clustered:
             return
         now = self._node.clock.now_ms()
-        members = member.membership.members
         serving = member.view.serving
-        missing = tuple(sorted([name for name in members if name not in serving]))
+        missing = tuple(sorted([name for name in self._expected() if name not in serving]))
         leased = member.leased()
         self.lookout.view(missing, member.view.id, leased, now)
         if leased and not missing:

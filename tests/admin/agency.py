@@ -1,0 +1,72 @@
+"""A cluster in one process with the operators' side at each node: commands at any of them, while nodes come and go."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from strogoff.admin.api_keys import ApiKeys, shelf_of
+from strogoff.admin.context import Context
+from strogoff.admin.http_listeners import HttpListeners
+from strogoff.admin.metrics import Metrics
+from strogoff.admin.performing import perform
+from strogoff.admin.reply import Alert, Part, Table, Text
+from strogoff.broker.server import Server
+from strogoff.testing import Cluster
+
+
+def context_of(server: Server) -> Context:
+    """What the commands of that node use."""
+    keys = ApiKeys(shelf_of(server), 0, None, time.time, random.Random(1).choice)
+    return Context(server, HttpListeners(server.log), Metrics(server), keys)
+
+
+class Agency:
+    """The operators of a cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    def context(self, number: int) -> Context:
+        """That of a node, as it is since its last start."""
+        return context_of(self.cluster[number].server)
+
+    def options(self, number: int) -> Any:
+        """The options of a node."""
+        return self.cluster[number].node.options
+
+    def limits(self) -> list[int]:
+        """The setting that these tests play with, at each node that runs."""
+        return [each.node.options.max_inflight_messages for each in self.cluster.nodes if each.up]
+
+    async def perform(self, number: int, *words: str) -> tuple[list[Part], int]:
+        """Parts and status of a command at a node."""
+        return await perform(self.context(number), list(words))
+
+    async def said(self, number: int, *words: str) -> list[str]:
+        """The texts that a command answers; it succeeds."""
+        parts, status = await self.perform(number, *words)
+        assert status == 0, parts
+        return [part.text for part in parts if isinstance(part, Text)]
+
+    async def refused(self, number: int, *words: str) -> str:
+        """Why a command is refused."""
+        (part,), status = await self.perform(number, *words)
+        assert status == 1 and isinstance(part, Alert), part
+        return part.text
+
+    async def rows(self, number: int, *words: str) -> list[dict[str, Any]]:
+        """The rows of the table that a command answers."""
+        (part, *_), status = await self.perform(number, *words)
+        assert status == 0 and isinstance(part, Table), part
+        return [dict(zip(part.columns, row, strict=True)) for row in part.rows]
+
+
+@asynccontextmanager
+async def agency(nodes: int = 3, pace: float = 10, **conf: str) -> AsyncIterator[Agency]:
+    """Operators of a cluster whose times are that much shorter; `__` in a name stands for a dot."""
+    async with Cluster(nodes, {name.replace("__", "."): value for name, value in conf.items()}, pace=pace) as cluster:
+        yield Agency(cluster)
