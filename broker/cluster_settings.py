@@ -12,6 +12,7 @@ from ..cluster.links.settings import LinkSettings
 from ..cluster.surroundings import Settings as ClusterSettings
 from ..cluster.transport.grpc_settings import Tls
 from ..cluster.transport.wire import TransportError
+from ..cluster.views.settings import Settings as ViewSettings
 from ..configs import Settings
 from ..configs.listeners import ListenerSettings
 
@@ -59,7 +60,9 @@ def cluster_links(settings: Settings, log: Callable[[str, str], None]) -> Cluste
         host,
         tuple(str(settings["discovery.nodes"]).replace(",", " ").split()),
         tls,
-        ClusterSettings(links=links),
+        ClusterSettings(
+            links=links, views=ViewSettings(forget_after_ms=int(settings["cluster.forget_after"]) * 1000.0)
+        ),
     )
 
 
