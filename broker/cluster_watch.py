@@ -17,7 +17,7 @@ HEARTBEAT_MS = 250
 
 
 class ClusterWatch:
-    """The lookout of a node in a cluster. `begin` once the node is a member; `changed` whenever view or lease are."""
+    """The lookout of a node in a cluster. `changed` whenever view or lease are; the first time it `begin`s."""
 
     def __init__(self, node: Node, member: Member) -> None:
         self._node = node
@@ -58,6 +58,7 @@ class ClusterWatch:
         member = self._member
         if not member.clustered:
             return
+        self.begin()  # a founder holds its lease and is whole all the time: only views tell it that it is not alone
         now = self._node.clock.now_ms()
         serving = member.view.serving
         missing = tuple(sorted([name for name in self._expected() if name not in serving]))
