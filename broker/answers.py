@@ -74,6 +74,10 @@ class Answers(Pacing):
             self.registered_commit = commit
             self.node.store.when_committed(commit, self._advance)
 
+    def too_late(self) -> None:
+        """What an answer waits for did not come in time; the front's part."""
+        raise AssertionError("a front answers")
+
     def awaits_others(self) -> bool:
         """An answer waits for other nodes."""
         return any(each[3] is not None and each[3].open for each in self.pending)
@@ -90,6 +94,8 @@ class Answers(Pacing):
             pending.popleft()
             if owed is not None:
                 owed.waiter = None  # nobody has to tell us again: see `discharge_all`
+                if owed.failed:
+                    self.too_late()
             self.unacked -= unacked
             if not self.closed:
                 self.promised |= operation

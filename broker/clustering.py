@@ -89,6 +89,7 @@ class Clustering:
         node.router.elsewhere = self.routes.match
         self.routes.changed.append(lambda mountpoint, text: node.router.plans(mountpoint).invalidate(text))
         node.forward = self.forwarding.forward
+        node.unasked = self._unasked
         node.guard = self._guard
         node.congested = self.forwarding.congested
         node.when_relieved = self.forwarding.relief.append
@@ -176,6 +177,11 @@ class Clustering:
         node.after_turn(lambda: front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, CUT_OFF))
         return False
 
+    def _unasked(self) -> None:
+        """A will or the like was published: clean sessions that are cut off miss it as they miss a client's."""
+        if self._node.view_state is ViewState.MAJORITY:
+            self._published()
+
     def _published(self) -> None:
         """A publish was accepted that a member which is out of the view does not get (review, hole 18)."""
         view_id = self._member.view.id
@@ -193,7 +199,8 @@ class Clustering:
             if gone not in after.incarnations and gone.node != mine:
                 self._over[gone.node] = max(self._over.get(gone.node, 0), gone.since)
                 self.routes.drop_live(gone.node, gone.since)
-                self.forwarding.away(gone.node)
+                if self.forwarding.away(gone.node):
+                    self._published()
         if before.incarnation(mine) is not None and after.incarnation(mine) is None:
             self._out_since_view = self._out_since_view or after.id
             self.announcer.stop()
@@ -208,12 +215,16 @@ class Clustering:
         self.watch.changed()
 
     def _purge(self, view: View) -> None:
-        """Routes of writers that serve again under another boot, or are no members, are nobody's any more."""
-        members = self._member.membership.members
+        """Routes of writers that serve again under a later boot, or are no members any more, are nobody's.
+
+        Routes may come here before the log does: of a start that is not applied here nothing is known (hole 4).
+        """
+        members, boots = self._member.membership.members, self._member.membership.boots
 
         def gone(node: str, boot: int) -> bool:
             row = view.row(node)
-            return node not in members or (row is not None and row.serving and row.boot != boot)
+            over = node not in members or (row is not None and row.serving and boot < row.boot)
+            return over and boot <= boots.get(node, 0)
 
         self._member.metadata.purge(gone, ROUTES)
 
@@ -303,10 +314,10 @@ class Clustering:
         stamp = payload[:4]
         if self._present.get(node) != stamp:
             since = int.from_bytes(stamp, "big")
-            if since and since <= self._over.get(node, 0):
+            present = self._member.view.incarnation(node)
+            if since and (since <= self._over.get(node, 0) or (present is not None and since < present.since)):
                 self.receiving.skip(node, seq)
                 return
-            present = self._member.view.incarnation(node)
             if present is None or since > present.since:
                 raise Refuse(f"{node} is not in the view {self._member.view.id} since {since}")
             self._present[node] = stamp  # until the next view, what has the same stamp needs no other look

@@ -161,8 +161,11 @@ class Forwarding:
                 done.append(owed)
         discharge_all(done)
 
-    def away(self, name: str) -> None:
-        """A view without the node's incarnation was applied: what was for its clean sessions is for nobody now."""
+    def away(self, name: str) -> bool:
+        """A view without the node's incarnation was applied: what was for its clean sessions is for nobody now.
+
+        Whether they miss something by it that no answer to a publisher waited for.
+        """
         copies = self._under_way.get(name, deque())
         kept = deque([copy for copy in copies if copy.durable])
         ended = [copy for copy in copies if not copy.durable]
@@ -172,6 +175,7 @@ class Forwarding:
             self._choose_again(copy)
             if copy.owed is not None:
                 copy.owed.discharge()
+        return any(copy.kept and copy.live for copy in ended)
 
     def _choose_again(self, copy: Copy) -> None:
         """Another member of the shared subscription gets the message, under the same mid."""

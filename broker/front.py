@@ -272,6 +272,10 @@ class Front(Answers):
             self.node.counters.disconnect_sent(reason)
         self.drop(reason.name.lower())
 
+    def too_late(self) -> None:
+        """Another node did not take in time what it has to have before we may answer (review, ambiguity 4)."""
+        self.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, "another node does not answer: send again")
+
     def taken_over(self) -> None:
         """Another connection has this client id now; the session is no longer ours [MQTT-3.1.4-2] [MQTT5-3.1.4-3]."""
         session = self.session

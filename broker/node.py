@@ -116,6 +116,8 @@ class Node(Observer):
         self.unsubscribed: Callable[[Subscription], None] = _alone
         self.presence: Callable[[Session], None] = _alone
         """Told of subscriptions, the new one and what it replaced, and of sessions that got or lost a connection."""
+        self.unasked: Callable[[], None] = _alone
+        """Told that a message was published which nobody acknowledges: a will, or a plugin's."""
         self.congested: Callable[[], bool] | None = None
         self.when_relieved: Callable[[Callable[[], None]], None] = _alone
         """Whether another node does not take what is for it fast enough, and who wants to know when it does."""
@@ -320,6 +322,8 @@ class Node(Observer):
     def publish(self, message: Message) -> int:
         """Route a message that no client connection sent: a will, `$SYS`, a plugin's."""
         self.answering = False
+        if message.qos:
+            self.unasked()
         try:
             routed = self.router.route(message, self.router.plans(message.mountpoint))
             if message.retain:

@@ -84,12 +84,13 @@ def test_what_waits_for_nothing_leaves_at_once_but_never_before_others() -> None
     assert pen.left == [0, 1, 2]
 
 
-def test_a_failed_obligation_answers_too() -> None:
+def test_a_failed_obligation_is_no_answer_but_the_end_of_the_connection() -> None:
     pen = Pen()
     pen.reply(0, disk=False, others=True)
     assert pen.front.awaits_others()
     pen.owed[0].fail()
-    assert pen.left == [0]
+    assert pen.left == []
+    assert pen.front.closed
     assert not pen.front.awaits_others()
 
 

@@ -3,21 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
+from strogoff.broker.front import Front
 from strogoff.broker.node import Node
 from strogoff.broker.options import Options
-from strogoff.cluster.transport.memory_network import MemoryNetwork
+from strogoff.cluster.transport.memory_wire import MemoryTransport
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from strogoff.sim.cluster_host import ClusterHost
 from strogoff.sim.disk import SimDisk
+from strogoff.sim.fleet.gate import Gate, GatedEngine, GatedNetwork, GatedTransport
 from strogoff.sim.host import AllowAll, Host
-from strogoff.sim.loop import VirtualLoop
+from strogoff.sim.loop import Scheduled, VirtualLoop
+from strogoff.sim.pipe import Pipe
 from tests.broker.stage import Client, connect
 
 PATIENCE_S = 20.0
+
+
+class StandingHost(ClusterHost):
+    """A machine whose process can stand still (SIGSTOP): its clocks go on, and whatever reaches it waits."""
+
+    gate: Gate
+
+    def new_transport(self) -> MemoryTransport:
+        assert isinstance(self.network, GatedNetwork)
+        return GatedTransport(self.network, self.name, self.gate)
+
+    def soon(self, function: Callable[[], None]) -> None:
+        self.loop.call_soon(partial(self.gate.enter, self._of_life(function)))
+
+    def later(self, delay_s: float, function: Callable[[], None]) -> Scheduled:
+        handle = Scheduled(function)
+
+        def due() -> None:
+            wanted, handle.function = handle.function, None
+            if wanted is not None:
+                wanted()
+
+        self.loop.call_later(max(0.0, delay_s), partial(self.gate.enter, self._of_life(due)))
+        return handle
+
+    def _of_life(self, function: Callable[[], None]) -> Callable[[], None]:
+        life = self.life
+        return lambda: function() if self.alive(life) else None
+
+    def accepted(self, pipe: Pipe, front: Front) -> None:
+        pipe.to_node.deliver = lambda data: self.gate.enter(self._of_life(partial(front.receive, data)))
+        gone = pipe.gone
+        assert gone is not None
+        pipe.gone = lambda reason: self.gate.enter(self._of_life(partial(gone, reason)))
 
 
 class Spot:
@@ -25,7 +63,7 @@ class Spot:
 
     def __init__(self, theatre: Theatre, disks: list[SimDisk]) -> None:
         self.theatre = theatre
-        self.host: ClusterHost
+        self.host: StandingHost
         self.disks = disks
         self.loop = theatre.loop
 
@@ -53,7 +91,16 @@ class Spot:
         assert isinstance(connack, packets.Connack)
         return client, connack
 
+    def stand_still(self) -> None:
+        """SIGSTOP."""
+        self.host.gate.stop()
+
+    def go_on(self) -> None:
+        """SIGCONT: what came meanwhile comes now, in order."""
+        self.host.gate.go_on()
+
     def kill(self, power: bool = False) -> None:
+        self.host.gate.forget()
         for disk in self.disks:
             disk.crash(power)
         self.host.kill()
@@ -63,8 +110,11 @@ class Spot:
         self.host.start()
 
 
-def _both(spot: Spot) -> tuple[Callable[[Host], SimDisk], Callable[[Host], SimDisk]]:
-    return lambda _: spot.disks[0], lambda _: spot.disks[1]
+def _both(spot: Spot) -> tuple[Callable[[Host], Any], Callable[[Host], Any]]:
+    def engine(number: int) -> Callable[[Host], Any]:
+        return lambda _: GatedEngine(spot.disks[number], spot.host.gate)
+
+    return engine(0), engine(1)
 
 
 class Theatre:
@@ -72,16 +122,17 @@ class Theatre:
 
     def __init__(self, nodes: int = 3, joined: bool = True, seed: int = 0, level: int = 1, **options: Any) -> None:
         self.loop = loop = VirtualLoop()
-        self.network = MemoryNetwork(loop.call_soon, loop.call_later)
+        self.network = GatedNetwork(loop.call_soon, loop.call_later)
         self.spots: list[Spot] = []
         settings = Options(**{"allow_anonymous": True, "systree_enabled": False, **options})
         for number in range(1, nodes + 1):
             name = f"n{number}"
             spot = Spot(self, [self._disk(f"{seed}/{name}/a"), self._disk(f"{seed}/{name}/b")])
             disk, meta = _both(spot)
-            spot.host = host = ClusterHost(
+            spot.host = host = StandingHost(
                 loop, self.network, disk, meta, settings, seed, name, {"plugin": AllowAll()}
             )
+            host.gate = self.network.gates[name] = Gate(loop.call_soon)
             host.event_level = level
             self.spots.append(spot)
             host.start()
@@ -92,6 +143,12 @@ class Theatre:
                 self.until(lambda problems=problems: bool(problems))
                 assert problems == [""]
             self.whole()
+            self.until(self._settled)
+
+    def _settled(self) -> bool:
+        """An odd number votes, everywhere: voters come one by one, and two of two cannot lose one (review, hole 21)."""
+        members = [spot.host.member for spot in self.spots]
+        return all(each and each.consensus and len(each.consensus.raft.configuration.voters) % 2 for each in members)
 
     def _disk(self, name: str) -> SimDisk:
         return SimDisk(Random(name), self.loop.call_later, lambda: self.loop.now_s, "sync", (0.0, 0.0))
@@ -99,6 +156,16 @@ class Theatre:
     def __getitem__(self, number: int) -> Spot:
         """Node n1 has number 1."""
         return self.spots[number - 1]
+
+    def isolate(self, number: int) -> None:
+        """Nothing passes between this node and the others."""
+        for other in range(1, len(self.spots) + 1):
+            if other != number:
+                self.network.cut(f"n{number}", f"n{other}")
+
+    def state_of(self, number: int, state: ViewState) -> float:
+        """Let time pass until a node sees the cluster so."""
+        return self.until(lambda: self[number].node.view_state is state)
 
     def settle(self) -> None:
         self.loop.settle()
