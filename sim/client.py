@@ -296,7 +296,9 @@ class Client:
         asked = []
         for name in names:
             self.dropped.discard(name)
-            asked.append(Subscribed(self.name, self.epoch, name, qos[name], self.history.next()))
+            found = Subscribed(self.name, self.epoch, name, qos[name], self.history.next())
+            found.node, found.asked_at = self.host.name, self.history.now()
+            asked.append(found)
         self.history.subscriptions += asked
         self.asked[self._packet_id] = asked
         options = [packets.SubscribeOptions(each.filter, each.qos) for each in asked]
@@ -333,6 +335,11 @@ class Client:
             each.gone = self.history.next()
 
     # -- reading
+
+    @property
+    def reads(self) -> bool:
+        """It takes what comes."""
+        return self.peer is not None and not self.peer.pipe.to_client.paused
 
     def pause(self) -> None:
         """Stop reading."""

@@ -83,6 +83,8 @@ class Subscribed:
     given_up: int = NEVER
     gone: int = NEVER
     ap: bool = False
+    node: str = FIRST
+    asked_at: float = 0.0
 
 
 @dataclass(slots=True)
@@ -171,7 +173,7 @@ class Fault:
 
 @dataclass(slots=True)
 class Life:
-    """One node: when its processes started and ended, when its disk was lost.
+    """One node: when its processes started and ended, when its disk was lost, when it entered a view.
 
     `full_until` is when its store last took nothing, infinite while it does.
     """
@@ -179,6 +181,7 @@ class Life:
     starts: list[float] = field(default_factory=list)
     ends: list[float] = field(default_factory=list)
     emptied: list[float] = field(default_factory=list)
+    entered: list[float] = field(default_factory=list)
     full_until: float = -1.0
 
 
@@ -201,6 +204,7 @@ class History:
     lives: dict[str, Life] = field(default_factory=dict)
     events: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
     durable: dict[tuple[str, str], int] = field(default_factory=dict)
+    places: dict[tuple[bytes, tuple[str, int, int]], bytes] = field(default_factory=dict)
     ids: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     power_lost: bool = False

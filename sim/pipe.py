@@ -76,6 +76,11 @@ class Stream:
         """Nothing arrives any more, not even what is under way."""
         self.open = False
 
+    @property
+    def paused(self) -> bool:
+        """Whether the receiver does not read."""
+        return self._paused
+
     def pause(self) -> None:
         """The receiver does not read; bytes wait in the network."""
         self._paused = True

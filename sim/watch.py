@@ -81,12 +81,21 @@ class Watch:
             elif kind == b"q":
                 record = decode_entry(key, value)
                 if record.message is not None:
+                    self._place(key, (record.message.node, record.message.boot, record.message.counter))
                     message = key_of(record.message.payload)
                 elif record.mid:
                     message = self._bodies.get(record.mid, "")
                 else:
                     continue
                 durable.setdefault((client_of(key), message), commits)
+
+
+    def _place(self, key: bytes, mid: tuple[str, int, int]) -> None:
+        """A message is once in a queue (review, hole 7)."""
+        queue, seq = key[:-8], key[-8:]
+        if self._history.places.setdefault((queue, mid), seq) != seq:
+            node, boot, counter = mid
+            self._history.problem(f"twice: {node} {boot} {counter} is twice in the queue of {client_of(key)}")
 
 
 def client_of(key: bytes) -> str:

@@ -21,7 +21,7 @@ from .overseer import Overseer
 from .plan import Plan
 from .roads import Roads
 from .roamer import Roamer
-from .verdict import JUDGES, rests, verdict
+from .verdict import judges, rests, verdict
 
 JOIN_S = 30.0
 """Virtual time within which all nodes must have become one cluster at the begin."""
@@ -43,7 +43,7 @@ class Fleet:
         self.machines: dict[str, Machine] = {}
         for name, rate in zip(plan.nodes, plan.rates, strict=True):
             self.machines[name] = self._machine(name, rate)
-        self.overseer = Overseer(self, JUDGES)
+        self.overseer = Overseer(self, judges())
         self.clients = [self._client(name) for name in range(len(swarm.clients))]
         self.behaviours = [
             Behaviour(client, swarm, Random(f"{swarm.seed}/{client.name}/mood")) for client in self.clients
@@ -74,6 +74,11 @@ class Fleet:
         node = machine.node
         without = node is not None and node.view_state is ViewState.MINORITY
         return (self.history.commits, self.loop.now_s, without)
+
+    def linked(self, a: str, b: str) -> bool:
+        """Whether two machines may exchange messages: both run, and no cut is between them."""
+        running = all(self.machines[name].node is not None and not self.machines[name].gate.shut for name in (a, b))
+        return running and not self.roads.is_cut(a, b) and not self.roads.is_cut(b, a)
 
     # -- what faults use
 

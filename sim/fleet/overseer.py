@@ -59,6 +59,7 @@ class Overseer:
         self._judges = judges
         self.seen = Sightings()
         self._shown: dict[str, str] = {}
+        self._since: dict[str, tuple[int, int]] = {}
 
     def begin(self) -> None:
         """Look from now on."""
@@ -88,6 +89,10 @@ class Overseer:
         states = self.seen.states.setdefault(machine.name, [])
         if not states or states[-1][1] is not node.view_state:
             states.append((self._fleet.loop.now_s, node.view_state))
+        since = (machine.life, 0 if machine.member.incarnation is None else machine.member.incarnation.since)
+        if since[1] and self._since.get(machine.name) != since:
+            self._since[machine.name] = since
+            self._fleet.history.life(machine.name).entered.append(self._fleet.loop.now_s)
         if self._fleet.history.lines is not None:
             self._show(machine)
 
@@ -101,6 +106,16 @@ class Overseer:
         if self._shown.get(machine.name) != text:
             self._shown[machine.name] = text
             self._fleet.history.say(machine.name, text)
+
+    def between(self, node: str, begin_s: float, end_s: float) -> set[ViewState]:
+        """What the node saw of the cluster between two times."""
+        found: set[ViewState] = set()
+        for at_s, state in self.seen.states.get(node, []):
+            if at_s <= begin_s:
+                found = {state}
+            elif at_s <= end_s:
+                found.add(state)
+        return found
 
     def excused(self, node: str, since_s: float) -> bool:
         """Whether the node did not see the whole cluster at some time since then."""

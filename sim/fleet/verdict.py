@@ -5,23 +5,91 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...broker.clustering import CLUSTER_SPACES
+from ...cluster.consensus import node_of
 from ...netsplit.faults import Freeze, Pause
 from ...netsplit.policy import ViewState
-from ..checkers import leases, rest, roles, waits
+from ..checkers import agreement, leases, policies, rest, roles, sides, stale, unanswered, waits
 from ..checkers.case import Case, Checker
 from ..judge import CHECKERS
-from .overseer import Judge
+from .machine import Machine
+from .overseer import Judge, Lease
 
 if TYPE_CHECKING:
     from .fleet import Fleet
 
-JUDGES: tuple[Judge, ...] = (
-    lambda fleet, held: roles.judge(held),
-    lambda fleet, held: leases.judge(held),
-)
-"""Asked every moment."""
 
-FLEET_CHECKERS: tuple[Checker, ...] = CHECKERS
+class Sides:
+    """Remembers when each node could last reach a majority (hole 21)."""
+
+    def __init__(self) -> None:
+        self._reached: dict[str, float] = {}
+
+    def __call__(self, fleet: Fleet, held: list[Lease]) -> Iterator[str]:
+        """Asked every moment."""
+        now = fleet.loop.now_s
+        voters = next((_voters(machine) for machine in fleet.machines.values() if _leads(machine)), None)
+        for name in fleet.machines:
+            if voters is None or sides.reaches_majority(name, voters, fleet.linked):
+                self._reached[name] = now
+        return sides.judge(now, [each.node for each in held], self._reached)
+
+
+class Unanswered:
+    """Remembers since when nothing happens, and what waits meanwhile (hole 6)."""
+
+    def __init__(self) -> None:
+        self._waits = unanswered.Waits()
+        self._calm_since: dict[str, float] = {}
+        self._then = 0.0
+
+    def __call__(self, fleet: Fleet, held: list[Lease]) -> Iterator[str]:
+        """Asked every moment."""
+        now, then = fleet.loop.now_s, self._then
+        if now - then < 0.5:
+            return iter(())
+        self._then = now
+        views = {each.view for each in held}
+        calm = len(views) == 1 and len(held[0].rows) == len(held) > len(fleet.machines) // 2
+        nodes = {each.node for each in held} if calm else set()
+        for name in fleet.machines:
+            disk = fleet.machines[name].watch.disk
+            if name not in nodes or disk.full or disk.stall_until > now:
+                self._calm_since.pop(name, None)
+            else:
+                self._calm_since.setdefault(name, now)
+        homes = {client.host.name for client in fleet.clients if client.spec.filters}
+        waited_for = {name: now - self._calm_since.get(name, now) for name in nodes | homes}
+        attempts = [
+            flight.attempt
+            for client in fleet.clients
+            if client.connected and client.host.name in nodes and client.reads
+            for flight in client.sender.open.values()
+            if not flight.released
+        ]
+        return self._waits.judge(now - then, attempts, waited_for)
+
+
+def _leads(machine: Machine) -> bool:
+    return machine.member is not None and machine.member.consensus is not None and machine.member.consensus.leads
+
+
+def _voters(machine: Machine) -> tuple[str, ...]:
+    assert machine.member is not None and machine.member.consensus is not None
+    return tuple([node_of(peer) for peer in machine.member.consensus.raft.configuration.voters])
+
+
+def judges() -> tuple[Judge, ...]:
+    """Asked every moment."""
+    return (
+        lambda fleet, held: roles.judge(held),
+        lambda fleet, held: leases.judge(held),
+        Sides(),
+        Unanswered(),
+    )
+
+
+FLEET_CHECKERS: tuple[Checker, ...] = (*CHECKERS, stale.check)
 """Asked at the end."""
 
 
@@ -74,3 +142,16 @@ def verdict(fleet: Fleet) -> Iterator[str]:
     case.stood_s = sum(fault.s for fault in _still(fleet))
     for check in FLEET_CHECKERS:
         yield from check(case)
+    yield from policies.check(case, fleet.overseer.between)
+    if not found:
+        yield from agreement.judge({name: _metadata(machine) for name, machine in fleet.machines.items()})
+
+
+def _metadata(machine: Machine) -> dict[bytes, object]:
+    """What every node has to have alike: the values that readers see."""
+    member = machine.member
+    assert member is not None
+    found: dict[bytes, object] = {}
+    for prefix in sorted(CLUSTER_SPACES):
+        found.update(member.metadata.scan(prefix))
+    return found

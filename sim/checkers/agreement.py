@@ -1,0 +1,21 @@
+"""At rest all nodes have the same metadata: keys, values and the contexts they were written in (holes 16, 17)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+Contents = Mapping[str, Mapping[bytes, object]]
+
+
+def judge(contents: Contents) -> Iterator[str]:
+    """`contents`: node -> key -> whatever must be equal."""
+    nodes = sorted(contents)
+    if not nodes:
+        return
+    first, model = nodes[0], contents[nodes[0]]
+    for other in nodes[1:]:
+        found = contents[other]
+        for key in sorted(set(model) | set(found)):
+            if model.get(key) != found.get(key):
+                yield f"disagree: {key!r} is {model.get(key)!r} at {first}, {found.get(key)!r} at {other}"
+                break

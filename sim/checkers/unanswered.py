@@ -1,0 +1,34 @@
+"""Nothing waits for ever while a majority is alive (review, holes 6 and 7).
+
+A publish is owed an answer once all that it may wait for is over: its client is connected and reads, its node has held
+a lease for three detection times, and so has every node that has a durable session for it. Sessions of a node that is
+away are waited for, which is what makes them durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from ..history import Attempt
+
+PATIENCE_S = 7.5
+"""Three times the detection time."""
+
+
+class Waits:
+    """Adds up how long each publish has waited without an excuse."""
+
+    def __init__(self) -> None:
+        self._waited: dict[str, float] = {}
+
+    def judge(self, passed_s: float, open_attempts: Iterable[Attempt], calm: Mapping[str, float]) -> Iterator[str]:
+        """`calm`: for how long each node has had nothing to wait for. `open_attempts` of clients at calm nodes."""
+        waited: dict[str, float] = {}
+        for attempt in open_attempts:
+            least = min(calm.values(), default=0.0)
+            if least < PATIENCE_S:
+                continue
+            waited[attempt.key] = total = self._waited.get(attempt.key, 0.0) + passed_s
+            if total > PATIENCE_S:
+                yield f"unanswered: {attempt.key} at {attempt.node}, though nothing happens for {least:.0f} s"
+        self._waited = waited
