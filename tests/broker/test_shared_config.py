@@ -1,0 +1,60 @@
+"""The shelf of the cluster: a table beside the map, the same as the map at every moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from strogoff.broker.shared_config import SharedConfig, move
+
+from .neighbours import RouteMap
+
+
+class Map(RouteMap):
+    """A map that can be asked for a prefix."""
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return iter([row for row in self.values.items() if row[0].startswith(prefix)])
+
+
+def test_what_is_set_here_goes_to_the_map_under_its_letter() -> None:
+    metadata = Map()
+    shelf = SharedConfig(metadata)
+    shelf.put(b"b", b"2")
+    shelf.put(b"a", b"1")
+    assert metadata.writes == [(b"cb", b"2"), (b"ca", b"1")]
+    assert (shelf.get(b"a"), shelf.get(b"x")) == (b"1", None)
+    assert shelf.scan(b"a", b"z") == [(b"a", b"1"), (b"b", b"2")]
+    assert shelf.scan(b"a", b"b") == [(b"a", b"1")]
+    shelf.delete(b"b")
+    shelf.delete(b"b")
+    assert metadata.writes[2:] == [(b"cb", None)]
+    assert shelf.get(b"b") is None
+
+
+def test_what_the_disk_had_is_there_after_the_start_and_nothing_of_other_spaces() -> None:
+    metadata = Map()
+    metadata.values = {b"ca": b"1", b"ta": b"retained"}
+    shelf = SharedConfig(metadata)
+    shelf.load()
+    assert shelf.scan(b"", b"\xff") == [(b"a", b"1")]
+
+
+def test_what_others_change_is_told_and_counts_at_once() -> None:
+    shelf = SharedConfig(Map())
+    told: list[tuple[bytes, bytes | None, bytes | None]] = []
+    shelf.listeners.append(lambda key, value: told.append((key, value, shelf.get(key))))
+    shelf.put(b"a", b"mine")
+    shelf.changed(b"ca", b"theirs")
+    shelf.changed(b"ca", None)
+    shelf.changed(b"ca", None)
+    assert told == [(b"a", b"theirs", b"theirs"), (b"a", None, None), (b"a", None, None)]
+
+
+def test_a_move_takes_everything_of_a_range_along_once_and_leaves_what_is_there() -> None:
+    source, target = SharedConfig(Map()), SharedConfig(Map())
+    for key in (b"a1", b"a2", b"b1"):
+        source.put(key, b"source")
+    target.put(b"a2", b"target")
+    move(source, target, b"a", b"b")
+    assert target.scan(b"", b"\xff") == [(b"a1", b"source"), (b"a2", b"target")]
+    assert source.scan(b"", b"\xff") == [(b"b1", b"source")]
