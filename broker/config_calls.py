@@ -22,7 +22,10 @@ _values = msgspec.msgpack.Decoder(list[str | None])
 
 
 async def spread(member: Member, limit_s: float) -> None:
-    """Wait until every node of the view has what this one wrote so far. Raises `ClusterError` after `limit_s`."""
+    """Wait until every node of the view has what this one wrote so far. Raises `ClusterError` after `limit_s`, and at
+    once without a lease: in the midst of a netsplit an operator has no time to wait for nobody."""
+    if not member.leased():
+        raise ClusterError(f"{member.me.node} has it, and no lease: the other nodes get it as soon as they are reached")
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     metadata = member.metadata
     handle = metadata.barrier(metadata.counter, lambda _: None if done.done() else done.set_result(None))

@@ -15,7 +15,7 @@ from bench.cluster_nodes import Node, leader_of, until, whole
 
 from .conftest import Apart
 from .probe import Probe, moment
-from .test_faults import DETECTION_S, FAILOVER_S, sees_without
+from .test_faults import DETECTION_S, FAILOVER_S, Watch, in_time, sees_without
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -27,13 +27,14 @@ async def noticed(node: Node) -> bool:
     return await node.sees() in ("majority", "minority")
 
 
-async def detected(nodes: list[Node], one: Node, other: Node) -> list[float]:
-    """When the two told that the other does not run, and when each node knew that it is alone, or lacks one."""
+async def detected(watch: Watch, nodes: list[Node], one: Node, other: Node) -> None:
+    """The two tell that the other does not run, and each node knows that it is alone, or lacks one."""
     waits = [
-        until(f"{a.name} tells", partial(sees_without, a, b), DETECTION_S) for a, b in ((one, other), (other, one))
+        watch.within(DETECTION_S, f"{a.name} tells", partial(sees_without, a, b))
+        for a, b in ((one, other), (other, one))
     ]
-    waits += [until(f"{node.name} knows", partial(noticed, node), FAILOVER_S) for node in nodes]
-    return [round(time, 2) for time in await asyncio.gather(*waits)]
+    waits += [watch.within(FAILOVER_S, f"{node.name} knows", partial(noticed, node)) for node in nodes]
+    await asyncio.gather(*waits)
 
 
 async def one_is_out(nodes: list[Node]) -> bool:
@@ -75,7 +76,7 @@ def test_a_pair_is_cut(apart: Apart, kind: str) -> None:
     """Two nodes that both reach the leader, or a leader and one other: one goes, and the two that stay serve."""
     space, nodes, background = apart
 
-    async def scenario() -> None:
+    async def attempt(watch: Watch) -> None:
         await whole(nodes)
         for node in nodes:
             assert (await node.ask("set", "allow_publish_during_netsplit=majority")).status == 0
@@ -86,7 +87,7 @@ def test_a_pair_is_cut(apart: Apart, kind: str) -> None:
         await space.soon(space.cut if kind == "both directions" else space.cut_one_way, *followers)
         try:
             one, other = (nodes[n - 1] for n in followers)
-            print("\ndetected", await detected(nodes, one, other))
+            await detected(watch, nodes, one, other)
             await until("one is out", partial(one_is_out, nodes))
             stay = [node for node in nodes if await node.sees() == "majority"]
             assert leader in [node.name for node in stay]
@@ -99,24 +100,24 @@ def test_a_pair_is_cut(apart: Apart, kind: str) -> None:
             await space.soon(space.heal)
         await whole(nodes)
 
-    background.run(scenario())
+    background.run(in_time(attempt), 100)
 
 
 def test_a_leader_and_one_other(apart: Apart) -> None:
     """Packets of a follower do not reach the leader; the third node reaches both. One of them goes."""
     space, nodes, background = apart
 
-    async def scenario() -> None:
+    async def attempt(watch: Watch) -> None:
         await whole(nodes)
         leader = await leader_of(nodes)
         at = [node.name for node in nodes].index(leader) + 1
         await space.soon(space.cut_one_way, at % 3 + 1, at)
         try:
-            print("\ndetected", await detected(nodes, nodes[at - 1], nodes[at % 3]))
+            await detected(watch, nodes, nodes[at - 1], nodes[at % 3])
             await until("one is out", partial(one_is_out, nodes))
             await stable(nodes)
         finally:
             await space.soon(space.heal)
         await whole(nodes)
 
-    background.run(scenario())
+    background.run(in_time(attempt), 100)
