@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 
 LOOK_AGAIN_S = 0.05
 """How long a waiter waits at most before it looks again: some things end without anybody saying so."""
@@ -27,3 +28,9 @@ class Activity:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LOOK_AGAIN_S):
                 await self._event.wait()
+
+    async def until(self, true: Callable[[], bool], timeout: float) -> None:
+        """Wait until something is true. Raises TimeoutError after so many seconds."""
+        async with asyncio.timeout(timeout):
+            while not true():
+                await self.more()

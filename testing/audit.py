@@ -4,6 +4,10 @@ The rows of the table of anomalies that one log can show: A0 (holes in the log),
 (unexpected), A4 (duplicate), A5 (QoS 2 more than once), A6 (reordered), A12 (session forgotten), A14 (wills). What
 cannot be known is never counted: a message whose acknowledgement was not sent is neither lost nor kept, and one that
 still waits in a queue when the log closes is not lost.
+
+In a cluster a session belongs to the node that it is on. Nothing is owed to the clean sessions of a node that was out
+of the view of the publisher's node, or dead, when a message was acknowledged; what was acknowledged without a lease is
+owed to others after the heal, and only to subscriptions from before the split.
 """
 
 from __future__ import annotations
@@ -13,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..mqtt.topics import matches
-from .history import Accepted, History, Mid, Row, Sent, Session, WillCase
+from .history import Accepted, Answer, History, Mid, Owner, Row, Sent, Session, WillCase
+from .separation import NEVER
 
 Verdict = Literal["valid", "invalid", "unknown"]
 
@@ -86,23 +91,26 @@ class Audit:
         return "\n".join([f"{self.verdict}: {counts}, {self.waiting} waiting", *self.problems()])
 
 
-def audit(rows: Iterable[Row], lifo: bool = False) -> Audit:
-    """Judge the rows of one run, of all nodes and boots, in any order. With `lifo` queues order is not judged."""
-    history = History(rows)
+def audit(rows: Iterable[Row], lifo: bool = False, answers: Iterable[Answer] | None = None) -> Audit:
+    """Judge the rows of one run, of all nodes and boots, in any order. With `lifo` queues order is not judged.
+
+    `answers`: the SUBACKs that left, where that is known: a subscription is promised from its SUBACK on.
+    """
+    history = History(rows, answers)
     result = Audit(
         len(history.accepted),
         len(history.acked),
-        len({(each.mid, each.session.client) for each in history.sent}),
+        len({(each.mid, each.session.owner) for each in history.sent}),
         amnesia=[session.client for session in history.amnesia],
         wills=history.wills,
         holes=history.holes,
     )
-    sends: dict[tuple[str, int], list[Sent]] = {}
+    sends: dict[tuple[Owner, int], list[Sent]] = {}
     for each in history.sent:
-        sends.setdefault((each.session.client, each.session.number), []).append(each)
+        sends.setdefault((each.session.owner, each.session.number), []).append(each)
     for sessions in history.sessions.values():
         for session in sessions:
-            own = sends.get((session.client, session.number), [])
+            own = sends.get((session.owner, session.number), [])
             _owed(history, session, own, lifo, result)
             _repeated(history, session, own, result)
             if not lifo:
@@ -126,9 +134,10 @@ def _owed(history: History, session: Session, sent: list[Sent], lifo: bool, resu
         message = history.accepted.get(mid)
         if message is None or not message.qos or not session.begun < message.place < session.ended:
             continue
-        if not any(held.qos for held in session.matching(message.topic, message.place)):
+        held = session.matching(message.topic, message.place)
+        if not any(each.qos and each.answered < message.place for each in held):
             continue
-        key = (mid, session.client)
+        key = (mid, session.owner)
         if key in history.received or key in history.given_up or session.ended < history.length:
             continue
         if (kind := _lost(history, session, message, last_sent.get(mid), overtakers, lifo)) == "":
@@ -146,17 +155,17 @@ def _lost(
     lifo: bool,
 ) -> str | None:
     """How an owed message was lost; "" if it waits; None if nobody can say."""
-    queued = history.queued.get((message.mid, session.client))
+    queued = history.queued.get((message.mid, session.owner))
     if queued is None and sent is None:
         if message.client == session.client:
             return None  # No Local is not in the log
-        return "stale-route" if session.client not in history.routed.get(message.mid, ()) else "queue"
+        return _never_queued(history, session, message)
     if queued is not None:
         place, node, boot = queued
         died = history.deaths.get((node, boot), -1) > place
         if died and not session.durable:
             return None  # a clean session ends with its node
-        if died and (message.mid, session.client) not in history.durable and sent is None:
+        if died and (message.mid, session.owner) not in history.durable and sent is None:
             return "queue"
     newer, first = overtakers.get((*message.lane, message.topic, message.qos), (-1, -1))
     if lifo or newer <= message.place:
@@ -167,12 +176,31 @@ def _lost(
     return "not-resent" if resumed else ""
 
 
+def _never_queued(history: History, session: Session, message: Accepted) -> str | None:
+    """How an owed message was lost that no queue ever had."""
+    origin, acked = message.mid[0], history.acked[message.mid]
+    if origin != session.node:
+        if not session.durable and (
+            history.separation.away(origin, session.node, message.place, acked)
+            or history.deaths.get((session.node, session.boot), NEVER) < acked
+        ):
+            return None  # a clean session has ended for those who do not see its node
+        alone = history.separation.alone(origin, acked)
+        if alone is not None:
+            if alone[1] == NEVER:
+                return ""
+            known = any(held.answered < alone[0] for held in session.matching(message.topic, message.place))
+            if not known or not session.durable:
+                return None
+    return "stale-route" if session.owner not in history.routed.get(message.mid, ()) else "queue"
+
+
 def _overtakers(history: History, sent: list[Sent]) -> dict[tuple[object, ...], tuple[int, int]]:
     """Publisher's connection, topic and QoS -> the newest message that was sent, and where that was first sent."""
     found: dict[tuple[object, ...], tuple[int, int]] = {}
     for each in sent:
         message = history.accepted.get(each.mid)
-        if message is None or (each.session.client, message.topic) in history.retained:
+        if message is None or (each.session.owner, message.topic) in history.retained:
             continue
         lane = (*message.lane, message.topic, message.qos)
         if message.place > found.get(lane, (-1, -1))[0]:
@@ -186,10 +214,10 @@ def _repeated(history: History, session: Session, sent: list[Sent], result: Audi
     for each in sent:
         message = history.accepted.get(each.mid)
         before = first.setdefault(each.mid, each)
-        if before is each or message is None or (session.client, message.topic) in history.retained:
+        if before is each or message is None or (session.owner, message.topic) in history.retained:
             continue
         qos = each.qos if each.qos is not None else _delivered_qos(session, message)
-        acked = any(before.place < place < each.place for place in history.received.get((each.mid, session.client), ()))
+        acked = any(before.place < place < each.place for place in history.received.get((each.mid, session.owner), ()))
         if qos == 2:
             # the receiver knows it by its packet id, until PUBREL
             if each.packet_id != before.packet_id or (acked and not each.dup):
@@ -212,7 +240,7 @@ def _reordered(history: History, session: Session, sent: list[Sent]) -> Iterator
         if message is None or each.mid in seen:
             continue
         seen.add(each.mid)
-        if (session.client, message.topic) in history.retained:
+        if (session.owner, message.topic) in history.retained:
             continue
         if not session.matching(message.topic, message.place):
             continue  # shared, or it came with a later subscription
@@ -226,9 +254,9 @@ def _lost_by_groups(history: History) -> Iterator[Case]:
     """A1 for shared subscriptions: acknowledged, a member was there, and no member was given it."""
     everybody = [session for sessions in history.sessions.values() for session in sessions]
     members = [s for s in everybody if any(held.group is not None for held in s.subscriptions)]
-    reached: dict[Mid, set[str]] = {}
-    for mid, client in (*history.queued, *history.given_up):
-        reached.setdefault(mid, set()).add(client)
+    reached: dict[Mid, set[Owner]] = {}
+    for mid, owner in (*history.queued, *history.given_up):
+        reached.setdefault(mid, set()).add(owner)
     for mid in history.acked if members else ():
         message = history.accepted.get(mid)
         if message is None or not message.qos:
@@ -237,10 +265,15 @@ def _lost_by_groups(history: History) -> Iterator[Case]:
         for session in members:
             if session.begun < message.place < session.ended:
                 for held in session.matching(message.topic, message.place, shared=True):
+                    if held.answered >= message.place:
+                        continue
                     groups.setdefault((held.group or "", held.filter), []).append(session)
         for (group, pattern), there in groups.items():
             text = f"$share/{group}/{pattern}"
-            if not reached.get(mid, set()) & {text, *(each.client for each in there)}:
+            members_there = {each.owner for each in there}
+            if history.separation.alone(mid[0], history.acked[mid]) is not None:
+                continue  # the members that its node knew of may all be elsewhere
+            if not any(owner[1] == text or owner in members_there for owner in reached.get(mid, ())):
                 yield Case("stale-route", mid, text, 0, message.topic, message.qos)
 
 

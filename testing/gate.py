@@ -33,6 +33,8 @@ class Gate:
         self.reset = reset
         self.activity = activity
         self.drops = drops
+        self.suback_left: Callable[[str], None] = lambda client: None
+        """Told of each SUBACK that goes out to a client."""
         self.frozen = False
         self.dead = False
         self.passages: dict[int, Passage] = {}
@@ -83,6 +85,8 @@ class Gate:
         hit = [drop for drop in self.drops if drop.hits(packet, direction, passage.client_id)]
         if any(drop.then == "cut" for drop in hit):
             passage.reset()
+        if packet == "SUBACK" and direction == "out" and not hit:
+            self.suback_left(passage.client_id)
         return bool(hit)
 
 

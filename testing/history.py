@@ -1,7 +1,8 @@
 """From rows of the event log to what happened: sessions with their subscriptions, messages with their ways.
 
 Places are positions in the log as ordered by (hlc, node, seq). Nothing is judged here. Of what the schema calls
-optional nothing is needed; a session is known by its client id and how many the client had before.
+optional nothing is needed; a session is known by its node, its client id and how many that client had there before:
+sessions do not move between nodes.
 """
 
 from __future__ import annotations
@@ -11,20 +12,25 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..mqtt.topics import matches, parse_shared
+from .separation import NEVER, Separation
 
 Row = Mapping[str, Any]
 Mid = tuple[str, int, int]
-NEVER = 1 << 62
+Owner = tuple[str, str]
+"""Whose a session is: its node and its client id."""
+Answer = tuple[int, str, str]
+"""A SUBACK that has left the broker: hlc, node, client id."""
 
 
 @dataclass
 class Held:
-    """A subscription of a session, from place `since` until before `until`."""
+    """A subscription of a session, from place `since` until before `until`; promised to the client at `answered`."""
 
     filter: str
     group: str | None
     qos: int
     since: int
+    answered: int
     until: int = NEVER
 
 
@@ -32,13 +38,20 @@ class Held:
 class Session:
     """A session from its begin to its end. `durable`: the log shows that it outlives a connection."""
 
+    node: str
     client: str
     number: int
     begun: int
+    boot: int
     ended: int = NEVER
     durable: bool = False
     subscriptions: list[Held] = field(default_factory=list)
     resumed: list[int] = field(default_factory=list)
+
+    @property
+    def owner(self) -> Owner:
+        """Whose it is."""
+        return self.node, self.client
 
     def matching(self, topic: str, place: int, shared: bool = False) -> list[Held]:
         """The subscriptions that match a topic at a place."""
@@ -59,7 +72,7 @@ class Accepted:
     mid: Mid
     place: int
     client: str
-    lane: tuple[str, int]
+    lane: tuple[str, str, int]
     topic: str
     qos: int
     retain: bool
@@ -86,24 +99,27 @@ class WillCase:
 
 
 class History:
-    """What a log says. `holes` are reasons why it does not say everything."""
+    """What a log says. `holes` are reasons why it does not say everything.
 
-    def __init__(self, rows: Iterable[Row]) -> None:
-        self.sessions: dict[str, list[Session]] = {}
+    `answers` are the SUBACKs that have left; without them a subscription counts from its row on.
+    """
+
+    def __init__(self, rows: Iterable[Row], answers: Iterable[Answer] | None = None) -> None:
+        self.sessions: dict[Owner, list[Session]] = {}
         self.accepted: dict[Mid, Accepted] = {}
         self.acked: dict[Mid, int] = {}
-        self.routed: dict[Mid, set[str]] = {}
+        self.routed: dict[Mid, set[Owner]] = {}
         self.known: set[Mid] = set()
         """Messages that the broker made itself: wills, copies, its own topics."""
-        self.queued: dict[tuple[Mid, str], tuple[int, str, int]] = {}
-        """(message, client) -> place, node and boot of its last q.enq."""
-        self.durable: set[tuple[Mid, str]] = set()
+        self.queued: dict[tuple[Mid, Owner], tuple[int, str, int]] = {}
+        """(message, whose) -> place, node and boot of its last q.enq."""
+        self.durable: set[tuple[Mid, Owner]] = set()
         self.sent: list[Sent] = []
-        self.received: dict[tuple[Mid, str], list[int]] = {}
-        """(message, client) -> places of dlv.ack."""
-        self.given_up: set[tuple[Mid, str]] = set()
-        self.retained: set[tuple[str, str]] = set()
-        """(client, topic) of retained messages that a SUBSCRIBE brought."""
+        self.received: dict[tuple[Mid, Owner], list[int]] = {}
+        """(message, whose) -> places of dlv.ack."""
+        self.given_up: set[tuple[Mid, Owner]] = set()
+        self.retained: set[tuple[Owner, str]] = set()
+        """(whose, topic) of retained messages that a SUBSCRIBE brought."""
         self.deaths: dict[tuple[str, int], int] = {}
         """(node, boot) -> place where it is known to have ended without a stop."""
         self.first_boot: dict[str, int] = {}
@@ -111,22 +127,28 @@ class History:
         self.wills: list[WillCase] = []
         self.holes: list[str] = []
         self.length = 0
-        self._connections: dict[str, int] = {}
-        self._closed: dict[str, int] = {}
-        self._armed: dict[str, str] = {}
+        self.separation = Separation()
+        self._answered_later = answers is not None
+        self._connections: dict[Owner, int] = {}
+        self._closed: dict[Owner, int] = {}
+        self._armed: dict[Owner, str] = {}
         self._seq: dict[tuple[str, str, int], int] = {}
         self._running: dict[str, tuple[int, bool]] = {}
-        for place, row in enumerate(sorted(rows, key=lambda row: (row["hlc"], row["node"], row["seq"]))):
+        for place, row in enumerate(_in_order(rows, answers or ())):
             self.length = place + 1
+            if row["type"] == _SUBACK:
+                self._answered(place, row)
+                continue
             self._count(row)
             self._life(place, row)
+            self.separation.note(place, row)
             handler = _HANDLERS.get(row["type"])
             if handler is not None:
                 handler(self, place, row)
 
-    def session_at(self, client: str, place: int) -> Session | None:
-        """The session of a client at a place."""
-        for session in reversed(self.sessions.get(client, [])):
+    def session_at(self, owner: Owner, place: int) -> Session | None:
+        """The session of a client of a node at a place."""
+        for session in reversed(self.sessions.get(owner, [])):
             if session.begun <= place <= session.ended:
                 return session
         return None
@@ -155,59 +177,69 @@ class History:
 
     # -- sessions
 
-    def _open(self, client: str) -> Session | None:
-        sessions = self.sessions.get(client)
+    def _open(self, owner: Owner) -> Session | None:
+        sessions = self.sessions.get(owner)
         return sessions[-1] if sessions and sessions[-1].ended == NEVER else None
 
+    def _current(self, place: int, row: Row) -> Session:
+        """The session that a row is about; one from before the log begins where it is first heard of."""
+        return self._open(_owner(row)) or self._begin(place, row)
+
     def _create(self, place: int, row: Row) -> None:
-        client = row["client"]
-        before = self._open(client)
+        owner = _owner(row)
+        before = self._open(owner)
         if before is not None:
-            if client in self._closed:
+            if owner in self._closed:
                 before.durable = True
             if before.durable:
                 self.amnesia.append(before)
             self._end_session(before, place)
-        self._begin(client, place)
+        self._begin(place, row)
 
-    def _begin(self, client: str, place: int) -> Session:
-        self._closed.pop(client, None)
-        sessions = self.sessions.setdefault(client, [])
-        session = Session(client, len(sessions) + 1, place)
+    def _begin(self, place: int, row: Row) -> Session:
+        owner = _owner(row)
+        self._closed.pop(owner, None)
+        sessions = self.sessions.setdefault(owner, [])
+        session = Session(*owner, len(sessions) + 1, place, row["boot"])
         sessions.append(session)
         return session
 
     def _resume(self, place: int, row: Row) -> None:
-        session = self._open(row["client"]) or self._begin(row["client"], place)
-        self._closed.pop(row["client"], None)
+        session = self._current(place, row)
+        self._closed.pop(_owner(row), None)
         session.durable = True
         session.resumed.append(place)
 
     def _end(self, place: int, row: Row) -> None:
-        session = self._open(row["client"])
+        session = self._open(_owner(row))
         if session is not None:
             self._end_session(session, place)
-        self._closed.pop(row["client"], None)
+        self._closed.pop(_owner(row), None)
 
     def _end_session(self, session: Session, place: int) -> None:
         session.ended = place
-        if self._armed.pop(session.client, "") == "armed":
+        if self._armed.pop(session.owner, "") == "armed":
             self.wills.append(WillCase(session.client, "lost"))
 
     def _connected(self, place: int, row: Row) -> None:
-        self._connections[row["client"]] = self._connections.get(row["client"], 0) + 1
+        self._connections[_owner(row)] = self._connections.get(_owner(row), 0) + 1
 
     def _disconnected(self, place: int, row: Row) -> None:
-        self._closed[row["client"]] = place
+        self._closed[_owner(row)] = place
 
     def _subscribe(self, place: int, row: Row) -> None:
         self._unsubscribe(place, row)
-        session = self._open(row["client"]) or self._begin(row["client"], place)
         group, pattern = parse_shared(row["filter"])
-        session.subscriptions.append(Held(pattern, group, row["qos"], place))
+        answered = NEVER if self._answered_later else place
+        self._current(place, row).subscriptions.append(Held(pattern, group, row["qos"], place, answered))
+
+    def _answered(self, place: int, row: Row) -> None:
+        session = self._open(_owner(row))
+        for held in session.subscriptions if session is not None else ():
+            held.answered = min(held.answered, place)
 
     def _unsubscribe(self, place: int, row: Row) -> None:
-        session = self._open(row["client"])
+        session = self._open(_owner(row))
         group, pattern = parse_shared(row["filter"])
         for held in session.subscriptions if session is not None else ():
             if held.until == NEVER and (held.group, held.filter) == (group, pattern):
@@ -217,55 +249,71 @@ class History:
 
     def _accept(self, place: int, row: Row) -> None:
         client, mid = row["client"], mid_of(row)
-        lane = (client, row.get("pub_conn") or self._connections.get(client, 0))
+        lane = (*_owner(row), row.get("pub_conn") or self._connections.get(_owner(row), 0))
         known = Accepted(mid, place, client, lane, row["topic"], row["qos"], bool(row.get("retain")))
         self.accepted.setdefault(mid, known)
 
     def _route(self, place: int, row: Row) -> None:
-        self.routed.setdefault(mid_of(row), set()).update(row["targets"])
+        self.routed.setdefault(mid_of(row), set()).update((row["node"], client) for client in row["targets"])
 
     def _ack(self, place: int, row: Row) -> None:
         if (row.get("code") or 0) < 0x80:
             self.acked.setdefault(mid_of(row), place)
 
     def _queue(self, place: int, row: Row) -> None:
-        self.queued[mid_of(row), row["client"]] = (place, row["node"], row["boot"])
+        self.queued[mid_of(row), _owner(row)] = (place, row["node"], row["boot"])
 
     def _safe(self, place: int, row: Row) -> None:
-        self.durable.add((mid_of(row), row["client"]))
-        session = self._open(row["client"])
+        self.durable.add((mid_of(row), _owner(row)))
+        session = self._open(_owner(row))
         if session is not None:
             session.durable = True
 
     def _give_up(self, place: int, row: Row) -> None:
-        self.given_up.add((mid_of(row), row["client"]))
+        self.given_up.add((mid_of(row), _owner(row)))
 
     def _send(self, place: int, row: Row) -> None:
-        session = self._open(row["client"]) or self._begin(row["client"], place)
+        session = self._current(place, row)
         packet_id, dup = row.get("packet_id") or 0, bool(row.get("dup"))
         self.sent.append(Sent(place, mid_of(row), session, packet_id, dup, row.get("qos")))
 
     def _receive(self, place: int, row: Row) -> None:
         if row.get("mid") is not None:
-            self.received.setdefault((mid_of(row), row["client"]), []).append(place)
+            self.received.setdefault((mid_of(row), _owner(row)), []).append(place)
 
     def _bring(self, place: int, row: Row) -> None:
-        self.retained.add((row["client"], row["topic"]))
+        self.retained.add((_owner(row), row["topic"]))
 
     # -- wills
 
     def _arm(self, place: int, row: Row) -> None:
-        self._armed[row["client"]] = "armed"
+        self._armed[_owner(row)] = "armed"
 
     def _fire(self, place: int, row: Row) -> None:
         self.known.add(mid_of(row))
-        state = self._armed.get(row["client"])
+        state = self._armed.get(_owner(row))
         if state != "armed" and self.first_boot[row["node"]] == 1:
             self.wills.append(WillCase(row["client"], "dup" if state == "fired" else "spurious"))
-        self._armed[row["client"]] = "fired"
+        self._armed[_owner(row)] = "fired"
 
     def _cancel(self, place: int, row: Row) -> None:
-        self._armed[row["client"]] = "cancelled"
+        self._armed[_owner(row)] = "cancelled"
+
+
+def _owner(row: Row) -> Owner:
+    return row["node"], row["client"]
+
+
+_SUBACK = "suback"
+_LAST = 1 << 62
+
+
+def _in_order(rows: Iterable[Row], answers: Iterable[Answer]) -> list[Row]:
+    """All rows by (hlc, node, seq), with a row of our own for each SUBACK, behind what its node had said by then."""
+    ours = [
+        {"type": _SUBACK, "hlc": hlc, "node": node, "client": client, "seq": _LAST} for hlc, node, client in answers
+    ]
+    return sorted([*rows, *ours], key=lambda row: (row["hlc"], row["node"], row["seq"]))
 
 
 def mid_of(row: Row) -> Mid:

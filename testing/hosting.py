@@ -10,7 +10,6 @@ import random
 import socket
 import struct
 from collections.abc import Callable, Iterable
-from functools import partial
 from pathlib import Path
 
 from ..broker.connection import Connection
@@ -20,6 +19,7 @@ from ..broker.link import MakeFront
 from ..broker.listeners import Listeners
 from ..broker.server import Server
 from ..cluster.links.ports import Timer
+from ..cluster.surroundings import Settings as ClusterSettings
 from ..cluster.transport.wire import Transport
 from ..configs import ListenerSettings, Settings
 from ..storage.engine import Durability, Engine
@@ -28,7 +28,6 @@ from .activity import Activity
 from .disk import Disks, MemoryDisk, MemoryDiskEngine
 from .faults import Drop
 from .gate import Gate, GatedTimer
-from .pace import paced
 
 _RESET = struct.pack("ii", 1, 0)
 _WRITE_BUFFER = 1 << 20
@@ -59,7 +58,8 @@ class _GatedListeners(Listeners):
 class HostedServer(Server):
     """One boot of a node under test. `disks` None means LevelDB; `sink` takes every row of the event log.
 
-    `transport` makes what leads to the other nodes, given this boot's gate; None is gRPC without faults.
+    `transport` makes what leads to the other nodes, given this boot's gate; None is gRPC without faults. `tune` changes
+    the numbers of the cluster.
     """
 
     def __init__(
@@ -72,14 +72,14 @@ class HostedServer(Server):
         seed: str,
         drops: list[Drop],
         transport: Callable[[Gate], Transport] | None = None,
-        pace: float = 1.0,
+        tune: Callable[[ClusterSettings], ClusterSettings] | None = None,
     ) -> None:
         self.gate = Gate(lambda link, origin: self.node.accept(link, origin), reset, activity, drops)
         super().__init__(
             settings,
             log,
             transport(self.gate) if transport is not None else None,
-            partial(paced, pace=pace),
+            tune,
             (sink,),
             lambda boot: random.Random(f"{seed} {boot}"),
         )

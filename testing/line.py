@@ -12,9 +12,19 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from ..cluster.transport.wire import DIAL_S, NOTICE_S
+from .faults import FaultError
 
 Way = tuple[int, int]
 """From a node to a node, by their numbers."""
+
+
+def sides_of(sides: Iterable[Iterable[int]], count: int) -> list[list[int]]:
+    """The sides of a partition of so many nodes; who is on none is alone. Raises `FaultError`: somebody is on two."""
+    groups = [sorted(set(side)) for side in sides]
+    named = [number for group in groups for number in group]
+    if len(named) != len(set(named)):
+        raise FaultError(f"partition {groups}: a node is on one side only")
+    return [*groups, *([number] for number in range(count) if number not in named)]
 
 
 class StreamEnd(Protocol):
@@ -52,6 +62,20 @@ class Lines:
         for end in list(self.ends):
             if set(end.nodes) == {source, target}:
                 end.broken("the peer does not answer")
+
+    def part(self, groups: list[list[int]]) -> list[Way]:
+        """Cut all lines between groups, both ways; gives the pairs."""
+        pairs = [
+            (one, other)
+            for place, group in enumerate(groups)
+            for one in group
+            for rest in groups[place + 1 :]
+            for other in rest
+        ]
+        for one, other in pairs:
+            self.cut(one, other)
+            self.cut(other, one)
+        return pairs
 
     def mend(self) -> list[Way]:
         """End all cuts; gives those that there were."""

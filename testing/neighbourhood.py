@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 
 from ..broker.clustering import CLUSTER_SPACES
@@ -14,14 +15,15 @@ _LANES = {Lane.METADATA: "writes", Lane.PUBLISH: "messages"}
 
 
 async def join(nodes: Sequence[NodeHandle], address: str) -> None:
-    """Make a cluster of nodes that have just started: all but the first join it at its address, one by one.
+    """Make a cluster of nodes that have just started: all but the first join it at its address, all at once.
 
     Raises `ClusterError`.
     """
-    for handle in nodes[1:]:
-        shell = handle.server.cluster
-        assert shell is not None
-        await shell.join(address, False)
+    async with asyncio.TaskGroup() as joining:
+        for handle in nodes[1:]:
+            shell = handle.server.cluster
+            assert shell is not None
+            joining.create_task(shell.join(address, False))
 
 
 def member_of(handle: NodeHandle) -> Member | None:

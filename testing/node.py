@@ -16,6 +16,7 @@ from ..configs import load
 from .activity import Activity
 from .disk import Disks
 from .faults import Drop, FaultError
+from .history import Answer
 from .hosting import HostedServer
 from .wiring import Wiring
 
@@ -32,7 +33,8 @@ class NodeHandle:
     """One node. Its methods that change something are the cluster's; this is what a test looks at.
 
     `number` counts from 0. `host` and `port` are those of the TCP listener and stay the same over restarts: the port is
-    reserved, by a bound socket that never listens, for as long as the handle is open.
+    reserved, by a bound socket that never listens, for as long as the handle is open. `sink` takes the rows of its log,
+    `answered` hears of each SUBACK that leaves.
     """
 
     def __init__(
@@ -44,8 +46,8 @@ class NodeHandle:
         seed: int,
         activity: Activity,
         sink: Callable[[Row], None],
+        answered: Callable[[Answer], None],
         wiring: Wiring | None = None,
-        pace: float = 1.0,
     ) -> None:
         self.number = number
         self.name = conf["nodename"]
@@ -58,8 +60,8 @@ class NodeHandle:
         self._seed = f"{seed} {self.name}"
         self._activity = activity
         self._sink = sink
+        self._answered = answered
         self._wiring = wiring
-        self._pace = pace
         self._server: HostedServer | None = None
         self._threads: list[threading.Thread] = []
         self._reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -126,8 +128,9 @@ class NodeHandle:
             self._seed,
             self.drops,
             None if wiring is None else partial(wiring.transport, self.number),
-            self._pace,
+            None if wiring is None else wiring.tune,
         )
+        server.gate.suback_left = lambda client: self._answered((server.node.events.hlc, self.name, client))
         before = set(threading.enumerate())
         await server.start()
         fresh = set(threading.enumerate()) - before

@@ -27,7 +27,8 @@ from .audit import Audit, audit
 from .client import Client
 from .disk import Disks
 from .faults import Direction, Drop, FaultError, Then
-from .line import Lines
+from .history import Answer
+from .line import Lines, sides_of
 from .neighbourhood import can_serve, divided, join, serves, under_way
 from .node import LeakError, NodeHandle
 from .pace import check_pace
@@ -108,6 +109,7 @@ class RunningCluster:
         self._directory = Path(directory) if directory is not None else None
         self._temporary: Path | None = None
         self._rows: deque[Row] = deque(maxlen=ROWS_KEPT)
+        self._answers: deque[Answer] = deque(maxlen=ROWS_KEPT)
         self._clients: list[Client] = []
         self._activity: Activity
         self._wiring: Wiring | None = None
@@ -148,7 +150,9 @@ class RunningCluster:
     def _handle(self, number: int, name: str, place: Path) -> NodeHandle:
         conf = {"nodename": name, **self._conf}
         disks: Disks | None = {} if self.engine == "memory" else None
-        return NodeHandle(number, conf, place, disks, self.seed, self._activity, self._row, self._wiring, self.pace)
+        return NodeHandle(
+            number, conf, place, disks, self.seed, self._activity, self._row, self._answers.append, self._wiring
+        )
 
     def _row(self, row: Row) -> None:
         """Take a row of a node's log. What happens anywhere after it is stamped later: one loop knows the order."""
@@ -197,7 +201,7 @@ class RunningCluster:
 
     def audit(self) -> Audit:
         """Judge the event log so far: what was lost, duplicated, reordered, forgotten."""
-        return audit(self._rows)
+        return audit(self._rows, answers=self._answers)
 
     def write_log(self, directory: Path) -> Path:
         """Write the event log as JSON lines in the layout that `strogoff analytics` reads; gives the directory back."""
@@ -263,9 +267,7 @@ class RunningCluster:
 
     async def _until(self, true: Callable[[], bool], timeout: float, what: str) -> None:
         try:
-            async with asyncio.timeout(timeout):
-                while not true():
-                    await self._activity.more()
+            await self._activity.until(true, timeout)
         except TimeoutError:
             now = ", ".join(f"node {each.number} {each.sees if each.up else 'down'}" for each in self.nodes)
             raise TimeoutError(f"waited {timeout:g} s for {what}; now: {now}") from None
@@ -351,19 +353,10 @@ class RunningCluster:
         Links within a group stay as they are.
         """
         lines = self._lines("partition")
-        groups = [sorted({self.node(number).number for number in side}) for side in sides]
-        named = [number for group in groups for number in group]
-        if len(named) != len(set(named)):
-            raise FaultError(f"partition{sides}: a node is on one side only")
-        groups += [[each.number] for each in self.nodes if each.number not in named]
+        groups = sides_of([[self.node(number).number for number in side] for side in sides], len(self.nodes))
         self.faults.append(f"partition {' | '.join(' '.join(map(str, group)) for group in groups)}")
-        for place, group in enumerate(groups):
-            for other in groups[place + 1 :]:
-                for source in group:
-                    for target in other:
-                        self._tell("fault.pair_cut", source, target)
-                        lines.cut(source, target)
-                        lines.cut(target, source)
+        for one, other in lines.part(groups):
+            self._tell("fault.pair_cut", one, other)
 
     async def one_way(self, source: int, target: int) -> None:
         """`target` hears nothing of `source` any more; the other way works."""

@@ -6,12 +6,14 @@ import socket
 from collections.abc import Sequence
 from typing import Literal
 
+from ..cluster.surroundings import Settings
 from ..cluster.transport.grpc_wire import GrpcTransport
 from ..cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
 from ..cluster.transport.wire import Transport
 from .faulty import FaultyTransport
 from .gate import Gate
 from .line import Lines
+from .pace import paced
 
 Links = Literal["memory", "grpc"]
 HOST = "127.0.0.1"
@@ -25,6 +27,7 @@ class Wiring:
 
     def __init__(self, kind: Links, names: Sequence[str], pace: float) -> None:
         self.lines = Lines(pace)
+        self.pace = pace
         self._numbers = {name: number for number, name in enumerate(names)}
         self._network = memory_network() if kind == "memory" else None
         self._reserved: list[socket.socket] = []
@@ -51,6 +54,10 @@ class Wiring:
         else:
             inner = GrpcTransport()
         return FaultyTransport(inner, number, self._numbers, self.lines, gate)
+
+    def tune(self, settings: Settings) -> Settings:
+        """The numbers of a cluster of so many nodes at this pace."""
+        return paced(settings, self.pace, len(self._numbers))
 
     def release(self) -> None:
         """Give the ports back."""

@@ -13,7 +13,7 @@ def test_sessions_follow_each_other() -> None:
     log.subscriber("rx", "a")
     log.say("sess.end", client="rx", reason="clean_start")
     log.subscriber("rx", "b")
-    one, two = History(log.rows).sessions["rx"]
+    one, two = History(log.rows).sessions[NODE, "rx"]
     assert (one.number, two.number, str(two)) == (1, 2, "rx (session 2)")
     assert [held.filter for held in one.subscriptions] == ["a"]
     assert one.ended < two.begun
@@ -28,7 +28,7 @@ def test_a_subscription_is_replaced_or_removed() -> None:
     log.say("sub.add", client="rx", filter="$share/g/t/#", qos=1)
     log.say("sub.del", client="rx", filter="t/#")
     history = History(log.rows)
-    (session,) = history.sessions["rx"]
+    (session,) = history.sessions[NODE, "rx"]
     places = [held.since for held in session.subscriptions]
     assert [held.qos for held in session.matching("t/1", places[1] - 1)] == [1]
     assert [held.qos for held in session.matching("t/1", places[2])] == [2]
@@ -44,7 +44,7 @@ def test_which_sessions_outlive_a_connection() -> None:
     log.connect("resumed", present=True)
     log.route(log.accept(), "stored")
     sessions = History(log.rows).sessions
-    assert {client: sessions[client][0].durable for client in sessions} == {
+    assert {client: each[0].durable for (_, client), each in sessions.items()} == {
         "resumed": True,
         "stored": True,
         "clean": False,
@@ -67,5 +67,5 @@ def test_sessions_from_before_the_log() -> None:
     log.connect("old", present=True)
     log.send((NODE, 1, 1), "older")
     history = History(log.rows)
-    assert history.session_at("old", history.length) is not None
-    assert history.session_at("older", 0) is None
+    assert history.session_at((NODE, "old"), history.length) is not None
+    assert history.session_at((NODE, "older"), 0) is None
