@@ -34,11 +34,16 @@ class Ahead:
     def note(self, keys: Iterable[bytes], context: Clock) -> None:
         """All these keys have seen `context`. The context is shared: nobody may change it any more."""
         young = self._young
+        shared: list[Clock] = []  # keeps them alive, so that an id stays one clock's
+        joins: dict[int, Clock] = {}  # the keys of a step share the few contexts that they had, and so they go on
         for key in keys:
             known = young.get(key)
             if known is not None and known is not context:
-                joined = known.copy()
-                joined.join(context)
+                joined = joins.get(id(known))
+                if joined is None:
+                    joined = joins[id(known)] = known.copy()
+                    joined.join(context)
+                    shared.append(known)
                 young[key] = joined
             else:
                 young[key] = context

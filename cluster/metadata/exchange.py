@@ -10,6 +10,8 @@
 A node asks one peer at a time, so that a node that comes back fetches the map once and not from everybody at once.
 `WINDOW` batches are under way in either direction. A question that gets no further for `RETRY_MS` is put again, from
 the present clocks, so nothing is fetched twice; it ends with False after `GIVE_UP_MS`, or when the peer leaves.
+For the same reason a node that is entering a view wants nothing from those that ask it now and then: each of them would
+send it the whole map at the same time.
 """
 
 from __future__ import annotations
@@ -190,6 +192,7 @@ class Exchanges:
 
     def _go_on(self, peer: str, sending: Sending) -> None:
         for batch in sending.batches(self._cost):
+            batch.entering = batch.answer and batch.last and self._running is not None and self._running.view > 0
             self._send(peer, batch)
 
     def batch(self, peer: str, batch: Batch, theirs: Clocks | None) -> None:
@@ -205,7 +208,9 @@ class Exchanges:
         if question is None or not batch.answer:
             return
         question.asked_ms = self._now_ms()
-        if batch.last and theirs is not None and question.sending is None:
+        if batch.last and batch.entering and not question.view:
+            self._end(True)
+        elif batch.last and theirs is not None and question.sending is None:
             question.sending = self._sending(batch.exchange, False, theirs)
             if question.sending.empty:
                 self._end(True)

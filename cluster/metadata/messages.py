@@ -86,8 +86,11 @@ class Ask(msgspec.Struct, array_like=True, tag=3):
     parts: list[Part]
 
 
-class Batch(msgspec.Struct, array_like=True, tag=4):
-    """A step of an exchange. `answer`: from the side that was asked."""
+class Batch(msgspec.Struct, array_like=True, omit_defaults=True, tag=4):
+    """A step of an exchange. `answer`: from the side that was asked.
+
+    `entering`, in the last: the side that was asked fetches everything from somebody already, for the view it enters.
+    """
 
     boot: int
     exchange: int
@@ -95,6 +98,7 @@ class Batch(msgspec.Struct, array_like=True, tag=4):
     answer: bool
     last: bool
     parts: list[Part]
+    entering: bool = False
 
 
 class More(msgspec.Struct, array_like=True, tag=5):

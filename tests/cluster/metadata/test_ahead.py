@@ -42,3 +42,15 @@ def test_steady_traffic_does_not_keep_old_entries() -> None:
         clock.add(actors.number("a", 1), counter - 1, counter)
         ahead.retire(clock)
     assert len(ahead) < 10
+
+
+def test_keys_that_shared_a_context_share_the_next_one() -> None:
+    actors = Actors()
+    ahead = Ahead(actors)
+    keys = [b"k%d" % number for number in range(100)]
+    for number in range(5):
+        ahead.note(keys, clock_to(actors, a=number + 1, b=5 - number))
+    contexts = [ahead.context(key) for key in keys]
+    assert all(each is contexts[0] for each in contexts)
+    assert contexts[0] is not None
+    assert contexts[0].dominates(clock_to(actors, a=5, b=5))

@@ -86,3 +86,27 @@ def test_the_peer_leaves_the_view() -> None:
     world.loop.run_for(0.5)
     assert done == ["B False", "C True"]
     assert map_._exchanges.pending() == []
+
+
+def test_who_enters_a_view_is_not_sent_everything_by_all_who_ask() -> None:
+    world = quiet("ABC")
+    world.cut.add("C")
+    for number in range(300):
+        world.put("A", b"t%d" % number, b"v")
+    world.loop.run_for(0.5)
+    for waiting in world.lanes.values():
+        waiting.clear()
+    world.cut.clear()
+    entered: list[bool] = []
+    asked: list[bool] = []
+    later = world.nodes["A"].view + 1
+    world.nodes["C"].map.exchange("A", later, entered.append)
+    world.nodes["B"].map.exchange("C", 0, asked.append)
+    world.loop.run_for(0.3)
+    assert (entered, asked) == ([], [True])
+    assert world.nodes["C"].map.statistics().keys == 0
+    world.nodes["A"].view = later
+    world.nodes["A"].map.flush()
+    world.loop.run_for(1)
+    assert entered == [True]
+    assert world.nodes["C"].map.statistics().keys == 300
