@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from strogoff.admin.api_keys import LONGEST, SCOPES, ApiKey, ApiKeyError, ApiKeys
+from strogoff.admin.api_keys import LONGEST, SCOPES, ApiKey, ApiKeyError, ApiKeys, shelf_of
 from strogoff.storage.sorted_keys import SortedKeys
+
+from .office import Office
 
 NOW = 1_700_000_000
 
@@ -129,3 +133,21 @@ def test_an_entry_that_is_damaged_opens_nothing() -> None:
     assert office.check("a", "mgmt") == "expired"
     office.delete("a", "mgmt")
     assert office.rows() == []
+
+
+def test_keys_of_a_node_go_to_its_cluster_once() -> None:
+    server: Any = SimpleNamespace(store=Shelf(), cluster=None)
+    assert shelf_of(server) is server.store
+    keys(shelf=server.store).add("mine", "mgmt", None)
+    server.store.put(b"nother", b"1")
+    office = Office()
+    server.cluster = office
+    keys(shelf=office.config).add("theirs", "health", None)  # type: ignore[arg-type]
+    shelf = shelf_of(server)
+    assert shelf is office.config
+    found = ApiKeys(shelf, 0, None, lambda: NOW, lambda some: some[0])
+    assert [(row.key, row.scope) for row in found.rows()] == [("theirs", "health"), ("mine", "mgmt")]
+    assert server.store.values == {b"nother": b"1"}
+    found.delete("mine", None)
+    assert [row.key for row in found.rows()] == ["theirs"]
+    assert shelf_of(server).scan(b"nkey.mgmt", b"nkey.mgmu") == []

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from strogoff import __version__
 
 from .house import House, in_house
-from .office import Office, row
+from .office import INCIDENTS, Office, row
 
 HTTP = {"listener__http__default": "127.0.0.1:0"}
 NODE = "VerneMQ@127.0.0.1"
@@ -158,6 +158,7 @@ def test_pages_in_a_cluster(tmp_path: Path) -> None:
         assert await get("/health/listeners_full_cluster") == (503, down)
         _, ((whole,),) = 0, (await get("/status.json"))[1:]
         assert whole[NODE]["cluster"]["leader"] == "b@127.0.0.1" and whole[NODE]["cluster"]["view_id"] == 7
+        assert whole[NODE]["incidents"] == INCIDENTS
         assert whole[NODE]["mystatus"] == [{NODE: True, "b@127.0.0.1": True, "c@127.0.0.1": False}]
         office.nodes = [row(NODE, state="joining"), row("b@127.0.0.1")]
         assert (await get("/health"))[1]["reasons"] == ["the node is joining the cluster"]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from strogoff.broker.options import Options, from_settings
-from strogoff.broker.runtime_settings import RuntimeSettings, SetError
+from strogoff.broker.runtime_settings import EVERYWHERE, RuntimeSettings, SetError
+from strogoff.broker.shared_config import SharedConfig
 from strogoff.configs import Settings, load, schema
 from strogoff.configs.schema import ACTIVE
 
+from .neighbours import RouteMap
 from .stage import Stage
 
 SETTINGS: Settings = load(None, {}, {"max_inflight_messages": "5"})
@@ -85,3 +87,125 @@ def test_everything_that_says_so_can_be_set() -> None:
     }
     assert {name.split(".")[0] for name in left} == {"vmq_acl", "vmq_passwd"}
     assert isinstance(changes.options, Options)
+
+
+LIMIT = "max_inflight_messages"
+
+
+def shared() -> tuple[RuntimeSettings, SharedConfig, list[list[str]], list[str]]:
+    """Settings of the node n1 in a cluster, its shelf, what was applied, and what went to the log."""
+    changes, shelf = RuntimeSettings(SETTINGS, Stage().node.store, "n1"), SharedConfig(RouteMap())  # type: ignore[arg-type]
+    applied: list[list[str]] = []
+    log: list[str] = []
+    changes.applied = lambda names: applied.append(list(names))
+    changes.told = lambda level, line: log.append(f"{level} {line}")
+    changes.share(shelf)
+    shelf.listeners.append(changes.changed)
+    return changes, shelf, applied, log
+
+
+def test_what_is_set_for_the_node_counts_more_than_what_is_set_for_all() -> None:
+    changes = runtime(Stage())
+    seen = []
+    for step in (
+        lambda: changes.set(LIMIT, "7", EVERYWHERE),
+        lambda: changes.set(LIMIT, "8"),
+        lambda: changes.set(LIMIT, "9", EVERYWHERE),
+        lambda: changes.reset(LIMIT),
+        lambda: changes.reset(LIMIT, EVERYWHERE),
+    ):
+        step()
+        seen.append((changes.options.max_inflight_messages, changes.own(LIMIT), changes.everywhere(LIMIT)))
+    assert seen == [(7, None, "7"), (8, "8", "7"), (8, "8", "9"), (9, None, "9"), (5, None, None)]
+    assert not changes.reset(LIMIT, EVERYWHERE)
+
+
+def test_both_outlive_a_restart_of_a_node_alone() -> None:
+    stage = Stage()
+    changes = runtime(stage)
+    changes.set(LIMIT, "7", EVERYWHERE)
+    changes.set("retry_interval", "3")
+    stage.settle()
+    stage.restart()
+    again = runtime(stage)
+    assert (again.everywhere(LIMIT), again.own("retry_interval"), again.options) == ("7", "3", changes.options)
+
+
+def test_what_a_node_set_alone_moves_to_its_cluster_once() -> None:
+    store = Stage().node.store
+    alone = RuntimeSettings(SETTINGS, store, "n1")
+    alone.set(LIMIT, "7")
+    alone.set("retry_interval", "3", EVERYWHERE)
+    alone.set("max_client_id_size", "30", EVERYWHERE)
+    store.put(b"nset.gone", b"1")
+    shelf = SharedConfig(RouteMap())  # type: ignore[arg-type]
+    shelf.put(b"nset.\0retry_interval", b"4")
+    shelf.put(b"nset.n1\0max_inflight_messages", b"6")
+    shelf.put(b"nset.n2\0max_inflight_messages", b"9")
+    changes = RuntimeSettings(SETTINGS, store, "n1")
+    changes.share(shelf)
+    assert store.scan(b"nset.", b"nset/") == []
+    options = changes.options
+    assert (options.max_inflight_messages, options.retry_interval_s, options.max_client_id_size) == (7, 4, 30)
+    assert changes.problems == ["set at run time and not applied: gone: unknown key"]
+    changes.set(LIMIT, "8")
+    again = RuntimeSettings(SETTINGS, store, "n1")
+    again.share(shelf)
+    assert again.options.max_inflight_messages == 8
+    assert shelf.get(b"nset.n2\0max_inflight_messages") == b"9"
+
+
+def test_what_others_set_is_applied_and_told_if_it_is_for_this_node() -> None:
+    changes, shelf, applied, log = shared()
+    shelf.changed(b"cnset.\0max_inflight_messages", b"7")
+    shelf.changed(b"cnset.n2\0max_inflight_messages", b"8")
+    shelf.changed(b"cnkey.mgmt.abc", b"")
+    assert changes.options.max_inflight_messages == 7
+    shelf.changed(b"cnset.n1\0max_inflight_messages", b"9")
+    shelf.changed(b"cnset.\0max_inflight_messages", None)
+    assert changes.options.max_inflight_messages == 9
+    shelf.changed(b"cnset.n1\0max_inflight_messages", None)
+    assert changes.options.max_inflight_messages == 5
+    assert applied == [[LIMIT]] * 3
+    assert log == [
+        f"notice {LIMIT} = 7 for all nodes, set at another node",
+        f"notice {LIMIT} = 9 for n1, set at another node",
+        f"notice {LIMIT} is reset for all nodes, set at another node",
+        f"notice {LIMIT} is reset for n1, set at another node",
+    ]
+
+
+def test_a_change_of_another_node_goes_to_its_place_and_not_into_force_here() -> None:
+    changes, shelf, applied, _ = shared()
+    changes.set(LIMIT, "8", "n2")
+    assert (changes.text(LIMIT), applied) == (None, [])
+    assert shelf.get(b"nset.n2\0max_inflight_messages") == b"8"
+    assert changes.reset(LIMIT, "n2")
+    assert shelf.get(b"nset.n2\0max_inflight_messages") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        (b"max_inflight_messages", b"many", "expected an integer from 0 to 65535, found 'many'"),
+        (b"max_inflight_messages", b"\xff", "the stored value is no text"),
+        (b"of_a_later_version", b"1", "of_a_later_version: unknown key"),
+    ],
+)
+def test_what_others_set_and_this_version_does_not_understand_is_said_and_left_aside(
+    name: bytes, value: bytes, said: str
+) -> None:
+    changes, shelf, applied, log = shared()
+    shelf.changed(b"cnset.\0" + name, value)
+    assert (list(changes), applied, changes.options) == ([], [], from_settings(SETTINGS))
+    (line,) = log
+    assert line.startswith("warning set at another node and not applied: ") and said in line
+
+
+def test_values_in_force() -> None:
+    changes = runtime(Stage())
+    assert (changes.in_force(LIMIT), changes.configured("distributed_cookie")) == ("5", "(hidden)")
+    changes.set(LIMIT, "7")
+    assert (changes.in_force(LIMIT), changes.configured(LIMIT)) == ("7", "5")
+    with pytest.raises(SetError, match="unknown key, did you mean max_inflight_messages"):
+        changes.in_force("max_inflight_mesages")
