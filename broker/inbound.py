@@ -9,10 +9,11 @@ from ..mqtt.encoder import PACKET_IDS
 from ..mqtt.reasons import ReasonCode
 from ..mqtt.topics import levels
 from ..netsplit.policy import ViewState
+from .answers import PUBLISH
 from .hooks import Refuse, Verdict
 from .message import Message
 from .records import InboundRecord
-from .router import DONE, WAIT
+from .router import WAIT
 
 if TYPE_CHECKING:
     from .front import Front
@@ -218,10 +219,6 @@ def accept(
         # one that is repeated on a new connection counts there, too (MQTT 5.0 section 4.9)
         front.unreleased.add(packet_id)
         front.unacked += 1
-    if record is not None and record.routed and packet_id not in session.forward_again:
-        # at most once: the repeated PUBLISH is only answered [MQTT-4.3.3-2] [MQTT5-4.3.3-10]
-        front.reply(_PUBREC + PACKET_IDS[packet_id], False, owed=session.owed.get(packet_id))
-        return
     if record is None:
         record = InboundRecord(node.numbers.boot, node.numbers.next(), False)
         wait = session.open_inbound(packet_id, record)
@@ -248,11 +245,16 @@ def _route_qos2(front: Front, message: Message, packet_id: int) -> None:
     session = front.session
     if session is None:
         return
+    if node.view_state is ViewState.MINORITY and not node.allows("publish", front):
+        # no policy refuses it, but without a lease nobody knows to whom it has to go (review, holes 4 and 13)
+        node.when_accepting(lambda: _route_qos2(front, message, packet_id))
+        return
     record = session.inbound.get(packet_id)
     again = packet_id in session.forward_again
     if record is not None and record.routed and not again:
-        # repeated while the first one waited for the disk [MQTT-4.3.3-2] [MQTT5-4.3.3-10]
-        front.reply(_PUBREC + PACKET_IDS[packet_id], False, owed=session.owed.get(packet_id))
+        # at most once: the repeated PUBLISH is only answered [MQTT-4.3.3-2] [MQTT5-4.3.3-10]
+        owed = session.owed.get(packet_id)
+        front.reply(_PUBREC + PACKET_IDS[packet_id], False, owed=owed, operation=PUBLISH)
         return
     if node.events.messages:
         node.message_received(front, message, packet_id)
@@ -260,13 +262,12 @@ def _route_qos2(front: Front, message: Message, packet_id: int) -> None:
     if again:
         # its copies here are safe since before the restart; whether the other nodes have theirs nobody knows
         session.forward_again.discard(packet_id)
-        node.router.forward_again(message, plans)
-        routed = DONE
+        routed = node.router.forward_again(message, plans, record.elsewhere if record is not None else [])
     else:
         routed = node.router.route(message, plans)
         if message.retain:
             routed = max(routed, node.retain(message))
-        session.routed_inbound(packet_id)
+    session.routed_inbound(packet_id, [(each.group, each.filter, each.node) for each in node.router.chosen])
     if node.owed is not None:
         session.owed[packet_id] = node.owed
     if routed or front.version != 5:

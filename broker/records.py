@@ -100,11 +100,15 @@ class SubscriptionRecord(msgspec.Struct, array_like=True, gc=False):
 
 
 class InboundRecord(msgspec.Struct, array_like=True, gc=False):
-    """An inbound QoS 2 packet id between PUBLISH and PUBREL: its mid's counter, and whether the message was routed."""
+    """An inbound QoS 2 packet id between PUBLISH and PUBREL: its mid's counter, and whether the message was routed.
+
+    `elsewhere`: (group, filter, node) of each shared subscription whose member was chosen on another node.
+    """
 
     boot: int
     counter: int
     routed: bool
+    elsewhere: list[tuple[str, str, str]] = []
 
 
 class Origins:

@@ -42,6 +42,8 @@ class Router:
         self._node = node
         self._plans: dict[str, PlanCache] = {}
         self._tables: dict[str, SubscriptionTable] = {}
+        self.chosen: list[RemoteMembers] = []
+        """The members on other nodes that the message routed last was given to."""
         self.elsewhere: Callable[[str, str], RemoteMatch] = _nowhere
         """The port for what other nodes have for a topic of a mountpoint."""
 
@@ -93,8 +95,8 @@ class Router:
                 self._node.message_queued(message, target.session)
         node = self._node
         node.counters.router_matches_local += len(targets)
+        self.chosen = chosen = []
         if plan.groups or plan.remote:
-            chosen: list[RemoteMembers] = []
             if plan.groups:
                 wait = self._push_groups(message, plan.groups, chosen) or wait
             if plan.remote or chosen:
@@ -103,11 +105,25 @@ class Router:
             return NOBODY
         return WAIT if wait else DONE
 
-    def forward_again(self, message: Message, plans: PlanCache) -> None:
-        """A QoS 2 message whose copies on this node are safe goes to the other nodes again, under the same mid."""
+    def forward_again(self, message: Message, plans: PlanCache, former: list[tuple[str, str, str]]) -> int:
+        """A QoS 2 message whose copies on this node are safe goes to the other nodes again, under the same mid.
+
+        `former` are the members chosen before, as in `InboundRecord.elsewhere`: a group's message goes to the same
+        node again, which may have it, and to another one only if there is nobody any more.
+        """
         plan = plans.plans.get(message.topic) or plans.build(message.topic)
-        if plan.remote:
-            self._node.forward(message, plan.remote, [])
+        self.chosen = chosen = []
+        wait = False
+        for name, text, node in former:
+            for group in [each for each in plan.groups if (each.group, each.filter) == (name, text)]:
+                same = [each for each in group.remote if each.node == node]
+                if same:
+                    chosen += same
+                else:
+                    wait = self._push_groups(message, [group], chosen) or wait
+        if plan.remote or chosen:
+            self._node.forward(message, plan.remote, chosen)
+        return WAIT if wait else DONE
 
     def route_group(self, message: Message, group: str, text: str) -> int:
         """Another member of one shared subscription gets the message, the node that was to have it being gone."""

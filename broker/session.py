@@ -171,11 +171,15 @@ class Session:
         self.node.mid_opened(record.boot, record.counter)
         return self._write_inbound(packet_id, record)
 
-    def routed_inbound(self, packet_id: int) -> None:
-        """The message of this packet id was routed, in the open batch: a repeated PUBLISH is only answered."""
+    def routed_inbound(self, packet_id: int, elsewhere: list[tuple[str, str, str]]) -> None:
+        """The message of this packet id was routed, in the open batch: a repeated PUBLISH is only answered.
+
+        `elsewhere` as in `InboundRecord`.
+        """
         record = self.inbound.get(packet_id)
-        if record is not None:
+        if record is not None and not (record.routed and record.elsewhere == elsewhere):
             record.routed = True
+            record.elsewhere = elsewhere
             self._write_inbound(packet_id, record)
 
     def _write_inbound(self, packet_id: int, record: InboundRecord) -> bool:
@@ -184,10 +188,10 @@ class Session:
         return self.durable
 
     def void_owed(self) -> None:
-        """The copies for other nodes that a PUBREC waits for are void: the repeated PUBLISH sends them again."""
-        for packet_id, owed in self.owed.items():
-            if owed.open:
-                self.forward_again.add(packet_id)
+        """The node was out of the view: the copies for other nodes are void, or were taken as such, and who subscribed
+        there meanwhile was not matched. The repeated PUBLISH of whoever had no PUBREC sends them again (holes 4, 12).
+        """
+        self.forward_again.update([packet_id for packet_id, record in self.inbound.items() if record.routed])
         self.owed.clear()
 
     def close_inbound(self, packet_id: int) -> bool:
