@@ -77,6 +77,7 @@ class ClusterHost(Host):
         self.clustering = clustering = Clustering(node)
         self.member = member = Member(identity, ports, self.settings, CLUSTER_SPACES, clustering)
         clustering.bind(member)
+        self.bound()
         member.open()
         clustering.load_retained()
         transport.listen(self.address, member.links.accept, member.answer_call)
@@ -87,6 +88,9 @@ class ClusterHost(Host):
         self.meta_store = Store(self._new_meta(self), self.soon, self.later)
         if self.meta_store.get(CLUSTERED) is not None:
             node.view_state = ViewState.MINORITY
+
+    def bound(self) -> None:
+        """Node and member are joined; the member is about to open."""
 
     def new_transport(self) -> MemoryTransport:
         """The network, for a process that starts."""

@@ -1,67 +1,48 @@
-"""`strogoff sim`: simulate a node under faults, seed by seed, and say which promises were broken."""
+"""`strogoff sim`: simulate one node or several under faults, seed by seed, and say which promises were broken."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
-import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from multiprocessing import get_context
 
-from ..storage.engine import Durability
+from .fleet.plants import FLEET_PLANTS
 from .plants import PLANTS
-from .swarm import draw
-from .world import Outcome, World
-
-SECONDS = 20.0
-"""Virtual time under faults, before the healing."""
+from .running import SECONDS, Order, kinds_of, run_seed
+from .world import Outcome
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="strogoff sim",
-        description="Simulate one node with model clients on virtual time, under kills, power loss, full and slow "
-        "disks, wrong clocks and bad networks, and check its promises. The same seed does the same every time.",
+        description="Simulate one node or a cluster with model clients on virtual time, under kills, power loss, full "
+        "and slow disks, wrong clocks, cuts and bad networks, and check the promises. The same seed always does the "
+        "same.",
     )
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="how many seeds to run (default: 1)")
     parser.add_argument("--first", type=int, default=0, metavar="K", help="the first seed (default: 0)")
+    parser.add_argument("--nodes", type=int, choices=range(1, 8), default=1, metavar="N", help="nodes (default: 1)")
+    parser.add_argument(
+        "--faults", type=kinds_of, default=None, metavar="KINDS",
+        help="kinds of faults in every seed, such as kill,cut; none; all: the seed decides (default)",
+    )  # fmt: skip
     parser.add_argument("--seconds", type=float, default=SECONDS, metavar="S", help="virtual time under faults")
     parser.add_argument("--durability", choices=("os", "sync"), help="default: the seed decides")
-    parser.add_argument("--plant", choices=sorted(PLANTS), metavar="NAME", help="plant a bug; see --plants")
+    parser.add_argument(
+        "--plant", choices=sorted({**PLANTS, **FLEET_PLANTS}), metavar="NAME", help="plant a bug; see --plants"
+    )
     parser.add_argument("--plants", action="store_true", help="list the bugs that can be planted")
     parser.add_argument("--trace", action="store_true", help="print all that happens, for one seed")
     parser.add_argument("--jobs", type=int, default=1, metavar="J", help="processes to use (default: 1)")
     return parser
 
 
-def run_seed(
-    seed: int,
-    seconds: float = SECONDS,
-    durability: Durability | None = None,
-    plant: str | None = None,
-    trace: bool = False,
-) -> Outcome:
-    """One seed from begin to verdict. An exception anywhere in the node is a violation as well."""
-    world = World(draw(seed, durability, seconds), trace, PLANTS[plant] if plant else None)
-    try:
-        return world.run()
-    except Exception as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        text = f"crash: {type(error).__name__}: {error}, at {where.filename}:{where.lineno} in {where.name}"
-        return world.outcome((text,))
-
-
-def run_seeds(
-    seeds: Iterable[int],
-    jobs: int = 1,
-    seconds: float = SECONDS,
-    durability: Durability | None = None,
-    plant: str | None = None,
-) -> Iterator[Outcome]:
+def run_seeds(seeds: Iterable[int], jobs: int = 1, order: Order | None = None) -> Iterator[Outcome]:
     """Many seeds, in order, on `jobs` processes."""
-    work = partial(run_seed, seconds=seconds, durability=durability, plant=plant)
+    work = partial(run_seed, order=order or Order())
     if jobs <= 1:
         yield from map(work, seeds)
         return
@@ -78,11 +59,15 @@ def replay(outcome: Outcome, arguments: argparse.Namespace) -> str:
         words.append(f"--durability {arguments.durability}")
     if arguments.plant:
         words.append(f"--plant {arguments.plant}")
+    if arguments.nodes > 1:
+        words.insert(1, f"--nodes {arguments.nodes}")
+    if arguments.faults is not None:
+        words.append(f"--faults {','.join(arguments.faults) or 'none'}")
     return " ".join(words)
 
 
 def _print_trace(arguments: argparse.Namespace) -> int:
-    outcome = run_seed(arguments.first, arguments.seconds, arguments.durability, arguments.plant, trace=True)
+    outcome = run_seed(arguments.first, _order(arguments), trace=True)
     for line in outcome.lines:
         print(line)
     for violation in outcome.violations:
@@ -90,9 +75,15 @@ def _print_trace(arguments: argparse.Namespace) -> int:
     return 1 if outcome.violations else 0
 
 
+def _order(arguments: argparse.Namespace) -> Order:
+    return Order(arguments.seconds, arguments.durability, arguments.plant, arguments.nodes, arguments.faults)
+
+
 def _print_plants() -> int:
     for plant in PLANTS.values():
-        print(f"{plant.name:<26} {plant.about} (found within {plant.seeds} seeds)")
+        print(f"{plant.name:<27} {plant.about} (found within {plant.seeds} seeds)")
+    for bug in FLEET_PLANTS.values():
+        print(f"{bug.name:<27} {bug.about} ({bug.nodes} nodes, found within {bug.seeds} seeds)")
     return 0
 
 
@@ -106,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     began = time.monotonic()
     seeds = range(arguments.first, arguments.first + arguments.seeds)
     messages = faults = failed = 0
-    for outcome in run_seeds(seeds, arguments.jobs, arguments.seconds, arguments.durability, arguments.plant):
+    for outcome in run_seeds(seeds, arguments.jobs, _order(arguments)):
         messages += outcome.messages
         faults += outcome.faults
         if outcome.violations:

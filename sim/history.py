@@ -22,8 +22,8 @@ FIRST = "n1"
 class Attempt:
     """A PUBLISH as its writer knows it. `acked` is the number of PUBACK or PUBREC, `refused` that of one with an error.
 
-    `mark` counts the commits of all disks at the time the node sent that acknowledgement, `resent` how often the PUBLISH
-    was sent again. `ap` says that it was acknowledged without a lease. `stint` counts the writer's changes of node.
+    `mark` counts the commits of all disks at the time the node sent that acknowledgement, `ap` says that it did so
+    without a lease. `resent` is how often the PUBLISH was sent again, `stint` how often the writer had changed nodes.
     """
 
     key: str

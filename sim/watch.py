@@ -81,14 +81,14 @@ class Watch:
             elif kind == b"q":
                 record = decode_entry(key, value)
                 if record.message is not None:
-                    self._place(key, (record.message.node, record.message.boot, record.message.counter))
+                    if record.message.topic.startswith("t/"):  # a SUBSCRIBE may bring a retained one again
+                        self._place(key, (record.message.node, record.message.boot, record.message.counter))
                     message = key_of(record.message.payload)
                 elif record.mid:
                     message = self._bodies.get(record.mid, "")
                 else:
                     continue
                 durable.setdefault((client_of(key), message), commits)
-
 
     def _place(self, key: bytes, mid: tuple[str, int, int]) -> None:
         """A message is once in a queue (review, hole 7)."""

@@ -18,8 +18,8 @@ class Case:
     """One finished simulation.
 
     `sessions` has the epoch of every client that was connected at the end. `kept` is False where the durability
-    promises nothing any more: `os`, and the power was lost. `end_s` is when it ended. `scattered`: there are several nodes. `drift` by how much the rates of
-    clocks differ at most, `stood_s` how long machines stood still.
+    promises nothing any more: `os`, and the power was lost. `end_s` is when it ended. `scattered`: there are several
+    nodes. `drift` is by how much the rates of clocks differ at most, `stood_s` how long machines stood still.
     """
 
     history: History

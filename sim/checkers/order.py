@@ -1,9 +1,11 @@
 """P2, in order: first deliveries to a session, per writer, topic and QoS, as they were accepted (anomaly A6).
 
-Per writer while it stays at one node; what it left behind unacknowledged at another may come when it can. And across writers: if the acknowledgement of m1 came before m2 was sent, m1 comes first. Not judged are `lifo` queues,
-shared subscriptions, whose messages change hands, retained topics, where a SUBSCRIBE brings old messages, and messages
-of which the session may have missed the first copy and got one that was sent again: they were first sent before the
-SUBACK, or dropped for a limit, or refused for a full disk, of which their writer may not have heard.
+Per writer while it stays at one node: what it left behind unacknowledged at another may come when it can. And across
+writers: if the acknowledgement of m1 came before m2 was sent, m1 comes first. Not judged are `lifo` queues, shared
+subscriptions, whose messages change hands, retained topics, where a SUBSCRIBE brings old messages, what was accepted
+without a lease, and messages of which the session may have missed the first copy and got one that was sent again: they
+were first sent before the SUBACK, or dropped for a limit, or refused for a full disk, of which their writer may not
+have heard.
 """
 
 from __future__ import annotations
@@ -23,22 +25,28 @@ def check(case: Case) -> Iterator[str]:
         pairs = [
             (each, case.history.attempts[each.key])
             for each in deliveries
-            if each.qos and each.key in case.history.attempts and not case.history.attempts[each.key].ap and each.topic.startswith("t/")
+            if each.qos
+            and each.key in case.history.attempts
+            and not case.history.attempts[each.key].ap
+            and each.topic.startswith("t/")
         ]
         pairs = [
             (each, attempt)
             for each, attempt in pairs
-            if (client, each.key) not in dropped and _covered(case, each, attempt) and not _refused(case, attempt)
+            if (client, each.key) not in dropped and _covered(case, each, attempt) and not _unsure(case, attempt)
         ]
         yield from _by_writer(f"{client}, session {epoch}", pairs)
         yield from _by_time(f"{client}, session {epoch}", pairs)
 
 
-def _refused(case: Case, attempt: Attempt) -> bool:
-    """It was sent again, and the first time the node may have taken nothing from this writer."""
-    return attempt.resent > 0 and any(
-        row["type"] == "policy.deny" and row["client"] == attempt.writer and attempt.sent_at <= at_s
-        for at_s, row in case.history.events
+def _unsure(case: Case, attempt: Attempt) -> bool:
+    """Accepted without a lease, or sent again, and the first time the node may have taken nothing from this writer."""
+    return attempt.ap or (
+        attempt.resent > 0
+        and any(
+            row["type"] == "policy.deny" and row["client"] == attempt.writer and attempt.sent_at <= at_s
+            for at_s, row in case.history.events
+        )
     )
 
 

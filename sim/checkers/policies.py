@@ -28,7 +28,8 @@ def check(case: Case, states: States) -> Iterator[str]:
         flag = options.allow_subscribe_during_netsplit
         seen = states(each.node, each.asked_at, each.granted_at)
         if seen and all(decide(flag, state) is Decision.REFUSE for state in seen):
-            yield f"policy: {each.client} got {each.filter} at {each.node}, which was {_names(seen)}; subscribe = {flag}"
+            who = f"{each.client} got {each.filter} at {each.node}"
+            yield f"policy: {who}, which was {_names(seen)}; subscribe = {flag}"
     yield from _late(case)
 
 

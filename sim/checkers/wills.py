@@ -15,7 +15,6 @@ from ..swarm import WATCHER, WILL_FILTER
 from .case import Case
 from .sessions import detached
 
-
 UNDER_WAY_S = 20.0
 """How long a will may be on its way between nodes that do not hear each other."""
 

@@ -10,7 +10,6 @@ from typing import Any
 from ...netsplit.policy import ViewState
 from ..behaviour import Behaviour
 from ..client import Client
-from ..faults import GOOD_NETWORK_S
 from ..history import History
 from ..loop import VirtualLoop
 from ..pipe import Mark
@@ -19,6 +18,7 @@ from .injector import Injector
 from .machine import Machine
 from .overseer import Overseer
 from .plan import Plan
+from .plants import FleetPlant
 from .roads import Roads
 from .roamer import Roamer
 from .verdict import judges, rests, verdict
@@ -34,7 +34,7 @@ WILL_S = 8.0
 class Fleet:
     """All that one seed consists of."""
 
-    def __init__(self, plan: Plan, trace: bool = False) -> None:
+    def __init__(self, plan: Plan, trace: bool = False, plant: FleetPlant | None = None) -> None:
         self.plan = plan
         self.swarm = swarm = plan.swarm
         self.loop = loop = VirtualLoop()
@@ -42,7 +42,9 @@ class Fleet:
         self.roads = Roads(loop.call_soon, loop.call_later, Random(f"roads/{swarm.seed}"), plan.roads_s)
         self.machines: dict[str, Machine] = {}
         for name, rate in zip(plan.nodes, plan.rates, strict=True):
-            self.machines[name] = self._machine(name, rate)
+            self.machines[name] = machine = self._machine(name, rate)
+            if plant is not None:
+                machine.on_member = plant.apply
         self.overseer = Overseer(self, judges())
         self.clients = [self._client(name) for name in range(len(swarm.clients))]
         self.behaviours = [
@@ -215,7 +217,9 @@ class Fleet:
             if machine.node is None:
                 self.injector.start(machine)
             elif machine.member is not None and machine.member.starting.problem:
-                self.history.say("FAULT", f"{machine.name} is refused ({machine.member.starting.problem}): it joins anew")
+                self.history.say(
+                    "FAULT", f"{machine.name} is refused ({machine.member.starting.problem}): it joins anew"
+                )
                 self.injector.empty(machine)
                 self.injector.start(machine)
 

@@ -273,7 +273,13 @@ class Injector:
         machine.wall_off_ms = 0.0
 
 
-_NAMES = {"power_loss": "power loss", "fast_restart": "kill", "disk_lost": "power loss", "backup_restored": "power loss"}
+_NAMES = {
+    "power_loss": "power loss",
+    "fast_restart": "kill",
+    "disk_lost": "power loss",
+    "backup_restored": "power loss",
+}
+"""How the checkers of one node call what ends a process."""
 
 
 def _paths(fault: faults.Fault) -> list[tuple[str, str]]:

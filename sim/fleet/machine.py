@@ -1,4 +1,4 @@
-"""A machine of the simulated cluster: clocks of its own, two disks, and a process that may be stopped, killed or robbed.
+"""A machine of the simulated cluster: its own clocks, two disks, and a process that may be stopped, killed or robbed.
 
 The monotonic clock runs at the machine's own rate and stands still in a frozen machine, the wall clock is true unless
 it is set.
@@ -62,6 +62,7 @@ class Machine(ClusterHost):
         self.rate = rate
         self.roads = roads
         self.public = False
+        self.on_member: Callable[[Machine], None] | None = None
         self.backup: Backup | None = None
         self._rng = Random(f"disk/{seed}/{name}")
         self._latency_s = latency_s
@@ -77,9 +78,12 @@ class Machine(ClusterHost):
         super().__init__(loop, roads, _messages, _raft, options, seed, name, plugins)
 
     def _new_disk(self, durability: Durability, content: Mapping[bytes, bytes] | None = None) -> SimDisk:
-        return SimDisk(
-            self._rng, self.loop.call_later, lambda: self.loop.now_s, durability, self._latency_s, content
-        )
+        return SimDisk(self._rng, self.loop.call_later, lambda: self.loop.now_s, durability, self._latency_s, content)
+
+    def bound(self) -> None:
+        """For who puts bugs into members."""
+        if self.on_member is not None:
+            self.on_member(self)
 
     def new_transport(self) -> MemoryTransport:
         """The network behind the gate."""
@@ -206,9 +210,7 @@ class Machine(ClusterHost):
 
     def keep_backup(self) -> None:
         """Copy the data directory as it is."""
-        self.backup = Backup(
-            self.watch.disk.content(), self.meta.content(), self.boot, self.disk_id, self.cluster_id
-        )
+        self.backup = Backup(self.watch.disk.content(), self.meta.content(), self.boot, self.disk_id, self.cluster_id)
 
     def lose_disk(self) -> None:
         """The machine gets an empty data directory; only while no process runs."""

@@ -52,7 +52,7 @@ class Sightings:
 
 
 class Overseer:
-    """Looks every `EVERY_S`, from `begin` on. Each of `judges` gets the fleet and its leases, and says what is wrong."""
+    """Looks every `EVERY_S`, from `begin` on. Each of `judges` gets the fleet and its leases and says what is wrong."""
 
     def __init__(self, fleet: Fleet, judges: tuple[Judge, ...]) -> None:
         self._fleet = fleet

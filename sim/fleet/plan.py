@@ -1,4 +1,4 @@
-"""What one seed means for several nodes: clocks, network, policies, clients and their places, and a scenario of faults."""
+"""What one seed means for several nodes: clocks, network, policies, places of clients, and a scenario of faults."""
 
 from __future__ import annotations
 

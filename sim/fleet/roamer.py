@@ -20,6 +20,7 @@ AGAIN_S = 0.6
 """After how long a refused SUBSCRIBE is repeated."""
 REFUSALS = {"register": (3, 0x88), "subscribe": (0x80, 0x83, 0x87), "unsubscribe": (0x83,)}
 
+
 class Roamer(Client):
     """A client of `home`; one that roams chooses another of `machines` for each connection.
 
@@ -71,14 +72,15 @@ class Roamer(Client):
 
     def not_granted(self, subscribed: Subscribed) -> None:
         """Ask again in a while."""
-        connection = self.connection
-        self.loop.call_later(AGAIN_S, partial(self._ask_again, subscribed.filter, connection and connection.number))
+        if self.connection is not None:
+            self.loop.call_later(AGAIN_S, partial(self._ask_again, subscribed.filter, self.connection.number))
 
-    def _ask_again(self, name: str, number: int | None) -> None:
+    def _ask_again(self, name: str, number: int) -> None:
         connection = self.connection
-        if connection is not None and connection.number == number and connection.opened != NEVER:
-            if name not in self.granted and name not in self.dropped:
-                self.subscribe([name])
+        if connection is None or connection.number != number or connection.opened == NEVER:
+            return
+        if name not in self.granted and name not in self.dropped:
+            self.subscribe([name])
 
     def _unsuback(self, packet: packets.Unsuback, mark: Mark) -> None:
         if self.spec.version < 5:
@@ -91,4 +93,3 @@ class Roamer(Client):
                 each.gone = self.history.next()
             elif not self.may_be_refused("unsubscribe", reason, mark):
                 self.history.problem(f"{self.name}: UNSUBSCRIBE of {each.filter} refused with {reason}")
-

@@ -7,7 +7,8 @@ import re
 import pytest
 
 from strogoff.sim import commands
-from strogoff.sim.commands import main, run_seed, run_seeds
+from strogoff.sim.commands import main, run_seeds
+from strogoff.sim.running import Order, run_seed
 from strogoff.sim.world import World
 
 
@@ -34,7 +35,7 @@ def test_a_trace_reads_like_a_log(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_jobs_change_nothing() -> None:
-    assert list(run_seeds(range(4), 2, 5.0)) == list(run_seeds(range(4), 1, 5.0))
+    assert list(run_seeds(range(4), 2, Order(5.0))) == list(run_seeds(range(4), 1, Order(5.0)))
 
 
 def test_an_exception_in_the_node_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:

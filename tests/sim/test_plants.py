@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.sim.commands import run_seed
 from strogoff.sim.plants import PLANTS
+from strogoff.sim.running import Order, run_seed
 
 KINDS = {
     "ack-before-commit": ("early ack", "lost"),
@@ -30,7 +30,7 @@ KINDS = {
 def test_found(name: str) -> None:
     plant = PLANTS[name]
     for seed in range(plant.seeds):
-        violations = run_seed(seed, plant=name).violations
+        violations = run_seed(seed, Order(plant=name)).violations
         if violations:
             kinds = {text.split(":")[0] for text in violations}
             assert "crash" not in kinds, violations

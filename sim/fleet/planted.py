@@ -1,0 +1,164 @@
+"""Parts of a member with one bug each, for `plants`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...cluster.identity import Incarnation
+from ...cluster.metadata.messages import Ack, MalformedMetadata, Writes
+from ...cluster.metadata.messages import decode as decode_metadata
+from ...cluster.views.keeper import Keeper
+from ...cluster.views.lease import LeaseHolder
+from ...cluster.views.view import View
+from .machine import Machine
+
+
+class FormerSelf(LeaseHolder):
+    """Goes on in the row of whatever start of the node the view has."""
+
+    def applied(self, view: View) -> None:
+        """Takes that start's number for its own."""
+        row = view.row(self.node)
+        if row is not None:
+            self.boot = row.boot
+        super().applied(view)
+
+
+class HearsEverybody(LeaseHolder):
+    """Its pings come from beside the loop: it hears all that a ping reaches, and its disk always works."""
+
+    others: tuple[str, ...] = ()
+
+    def hears(self, now_ms: float) -> tuple[str, ...]:
+        """All others."""
+        return self.others
+
+    def wants_commit(self, now_ms: float) -> bool:
+        """No disk is asked."""
+        self._committed = True
+        return False
+
+
+class Impatient(Keeper):
+    """A new leader that removes at once whom it has not heard."""
+
+    def elected(self, now_ms: float) -> None:
+        """As if it had led for long."""
+        super().elected(now_ms - 10 * self.settings.detection_ms)
+        self._woke_ms = self.elected_ms
+
+
+def without_exchange(machine: Machine) -> None:
+    """Every exchange and every barrier of an entrance is done before it begins."""
+    member = machine.member
+    assert member is not None
+    entering: Any = member.entering
+
+    def exchange(peer: str, view: int, then: Callable[[bool], None]) -> None:
+        machine.soon(lambda: then(True))
+
+    def barrier(counter: int, then: Callable[[bool], None]) -> None:
+        machine.soon(lambda: then(True))
+
+    entering._exchange = exchange
+    entering._barrier = barrier
+
+
+def acknowledged_first(machine: Machine) -> None:
+    """Writes of metadata are acknowledged when they come, and applied half a second later."""
+    member = machine.member
+    assert member is not None
+    metadata = member.metadata
+    receive = metadata.receive
+
+    def receiving(peer: str, data: bytes) -> None:
+        try:
+            message = decode_metadata(data)
+        except MalformedMetadata:
+            receive(peer, data)
+            return
+        if not isinstance(message, Writes):
+            receive(peer, data)
+            return
+        upto = max(high for part in message.parts for _, _, high in part.claims)
+        metadata._send(peer, Ack(metadata.boot, message.boot, upto))
+        machine.later(0.5, lambda: receive(peer, data))
+
+    metadata.receive = receiving  # type: ignore[method-assign]
+
+
+def gap_claimed(machine: Machine) -> None:
+    """Writes are taken for all before them, too, whether those came or not."""
+    member = machine.member
+    assert member is not None
+    metadata: Any = member.metadata
+    absorb = metadata.receive
+
+    def receiving(peer: str, data: bytes) -> None:
+        try:
+            message = decode_metadata(data)
+        except MalformedMetadata:
+            absorb(peer, data)
+            return
+        if isinstance(message, Writes):
+            actor = metadata._actors.number(peer, message.boot)
+            high = max(high for part in message.parts for _, _, high in part.claims)
+            absorb(peer, data)
+            for replica in metadata._halves:
+                replica.clock.add(actor, 0, high)
+            return
+        absorb(peer, data)
+
+    metadata.receive = receiving
+
+
+def shared_window(machine: Machine) -> None:
+    """What comes from a node is acknowledged once it has acknowledged all that went to it."""
+    clustering: Any = machine.clustering
+    acknowledge = clustering.receiving._acknowledge
+    forwarding = clustering.forwarding
+
+    def waiting(origin: str, *rest: Any) -> None:
+        if forwarding._under_way.get(origin):
+            machine.later(0.02, lambda: waiting(origin, *rest))
+        else:
+            acknowledge(origin, *rest)
+
+    clustering.receiving._acknowledge = waiting
+
+
+def drained(machine: Machine) -> None:
+    """A node that enters anew sends what it had under way, in the name of its new entrance."""
+    clustering: Any = machine.clustering
+
+    def entering(since: int) -> None:
+        clustering._node.tick()
+        clustering._entered_since = clustering.forwarding.since = since
+
+    clustering.entering = entering
+    clustering.forwarding.void_all = lambda: None
+    original = clustering.deliver
+
+    def deliver(node: str, seq: int, payload: bytes) -> None:
+        present = clustering._member.view.incarnation(node)
+        since = 0 if present is None else present.since
+        original(node, seq, since.to_bytes(4, "big") + payload[4:])
+
+    clustering.deliver = deliver
+
+
+def taken_after_gap(machine: Machine) -> None:
+    """An item that was refused counts as taken."""
+    clustering: Any = machine.clustering
+    original = clustering.deliver
+
+    def deliver(node: str, seq: int, payload: bytes) -> None:
+        since = int.from_bytes(payload[:4], "big")
+        present: Incarnation | None = clustering._member.view.incarnation(node)
+        if present is None or since > present.since:
+            clustering.receiving.skip(node, seq)
+        else:
+            original(node, seq, payload)
+
+    clustering.deliver = deliver

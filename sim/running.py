@@ -1,0 +1,72 @@
+"""Runs one seed, of one node or of several, with or without a planted bug."""
+
+from __future__ import annotations
+
+import argparse
+import traceback
+from dataclasses import dataclass, replace
+
+from ..storage.engine import Durability
+from .fleet.fleet import Fleet
+from .fleet.plan import KINDS, plan
+from .fleet.plants import FLEET_PLANTS
+from .plants import PLANTS
+from .swarm import Swarm, draw
+from .world import Outcome, World
+
+SECONDS = 20.0
+"""Virtual time under faults, before the healing."""
+
+ON_ONE_NODE = {
+    "kill": "kill", "power_loss": "power", "fast_restart": "kill", "stop": "restart", "disk_stall": "stall",
+    "disk_full": "full", "clock_jump": "wall",
+}  # fmt: skip
+"""What kinds of faults are called in the swarm of one node, where they exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How seeds are to be run; `kinds` None lets each decide which kinds of faults there are."""
+
+    seconds: float = SECONDS
+    durability: Durability | None = None
+    plant: str | None = None
+    nodes: int = 1
+    kinds: tuple[str, ...] | None = None
+
+
+def kinds_of(text: str) -> tuple[str, ...] | None:
+    """Kinds of faults from words with commas between them; `all` is None, `none` is none."""
+    if text == "all":
+        return None
+    words = tuple([word for word in text.split(",") if word and word != "none"])
+    for word in words:
+        if word not in KINDS:
+            raise argparse.ArgumentTypeError(f"{word!r} is not a kind of fault; there are {', '.join(KINDS)}")
+    return words
+
+
+def run_seed(seed: int, order: Order | None = None, trace: bool = False) -> Outcome:
+    """One seed from begin to verdict. An exception anywhere in a node is a violation as well."""
+    world = _world(seed, order or Order(), trace)
+    try:
+        return world.run()
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"crash: {type(error).__name__}: {error}, at {where.filename}:{where.lineno} in {where.name}"
+        return world.outcome((text,))
+
+
+def _world(seed: int, order: Order, trace: bool) -> World | Fleet:
+    bug = FLEET_PLANTS.get(order.plant or "")
+    if bug is not None:
+        kinds = bug.kinds if order.kinds is None else order.kinds
+        return Fleet(plan(seed, max(bug.nodes, order.nodes), order.durability, order.seconds, kinds), trace, bug)
+    if order.nodes > 1:
+        return Fleet(plan(seed, order.nodes, order.durability, order.seconds, order.kinds), trace)
+    swarm = draw(seed, order.durability, order.seconds)
+    return World(swarm if order.kinds is None else _only(swarm, order.kinds), trace, PLANTS.get(order.plant or ""))
+
+
+def _only(swarm: Swarm, kinds: tuple[str, ...]) -> Swarm:
+    return replace(swarm, faults=tuple([name for kind in kinds if (name := ON_ONE_NODE.get(kind)) is not None]))
