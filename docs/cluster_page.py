@@ -1,0 +1,200 @@
+"""The tables of docs/cluster.md, made from the sources: `python docs/cluster_page.py` rewrites, `--check` compares.
+
+A table says what code says: kinds and numbers that are on the wire, commands of the log, keys on disk, times.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, get_args
+
+from strogoff.broker import cluster_shell, clustering, config_calls
+from strogoff.cluster import admission, consensus, discovery, surroundings
+from strogoff.cluster.links.ports import Lane
+from strogoff.cluster.metadata.messages import Ack, Ask, Batch, More, Report, Writes
+from strogoff.cluster.surroundings import Datagram
+from strogoff.cluster.transport import wire
+from strogoff.cluster.views import commands
+from strogoff.storage import keys
+
+PAGE = Path(__file__).parent / "cluster.md"
+BEGIN = "<!-- from {}: begin -->"
+END = "<!-- from {}: end -->"
+
+DATAGRAMS = {
+    Datagram.RAFT: ("any peer", "a message of Raft: votes, entries, heartbeats, snapshots"),
+    Datagram.LEASE_REQUEST: (
+        "the leader",
+        "which process asks, from which view, whom it hears, with whom it exchanged",
+    ),
+    Datagram.LEASE_REPLY: ("who asked", "the lease that was asked for with this number; the leader's cluster time"),
+    Datagram.BOOT: ("the leader", "a start of a member; again every 300 ms until the log has it"),
+    Datagram.BOOT_REFUSED: ("who started", "the process that the log refused, and why"),
+    Datagram.METADATA: ("any peer", "`Report`: the sender's clocks, for collecting tombstones"),
+}
+LANES = {
+    Lane.METADATA: ("writes of the replicated map, their acknowledgements, exchanges", "nothing: always taken"),
+    Lane.APPEND: ("queue entries for the second copy; nothing is sent on it yet", "disks"),
+    Lane.PUBLISH: ("messages for sessions of the target", "appends"),
+}
+CALLS = {
+    discovery.WHO: ("anybody", "who lives here, and in which cluster"),
+    admission.JOIN: (
+        "a node that is alone",
+        "a member's answer: all members, the cluster id; or whom to ask; or why not",
+    ),
+    admission.LEAVE: ("a member", "the same, once the log has it"),
+    cluster_shell.DEPART: ("a member, of the one that is to go", "two bytes: close sessions, accept their loss"),
+    config_calls.VALUES: ("a member", "the values in force at the one that is asked"),
+}
+SPACES = {
+    b"f": "routes: which filters the node has subscribers for; written by that node alone",
+    b"t": "retained messages: mountpoint, topic",
+    b"c": "what operators set: overrides of the configuration, API keys",
+    b"p": "`p node`: the last view with a member missing in which that node accepted a publish",
+}
+
+
+def datagrams() -> str:
+    """Kinds of datagrams."""
+    rows = [[str(kind.value), f"`{kind.name}`", *DATAGRAMS[kind]] for kind in Datagram]
+    return _table(["kind", "name", "to", "content"], rows)
+
+
+def lanes() -> str:
+    """The lanes, highest rank first."""
+    window = surroundings.Settings().links
+    sizes = {Lane.METADATA: "none", Lane.APPEND: window.append_window_bytes, Lane.PUBLISH: window.publish_window_bytes}
+    rows = [[str(lane.value), f"`{lane.name}`", *LANES[lane], _size(sizes[lane])] for lane in Lane]
+    return _table(["lane", "name", "carries", "waits for", "window"], rows)
+
+
+def calls() -> str:
+    """Single calls."""
+    return _table(["call", "who asks", "what is answered or said"], ([f"`{name}`", *CALLS[name]] for name in CALLS))
+
+
+def log_commands() -> str:
+    """Commands of the Raft log."""
+    rows = []
+    for kind in get_args(commands.Command):
+        fields = ", ".join(kind.__struct_fields__)
+        rows.append([str(kind.__struct_config__.tag), f"`{kind.__name__}`", fields, _first(kind)])
+    return _table(["tag", "command", "fields", "what it says"], sorted(rows))
+
+
+def metadata_messages() -> str:
+    """Messages about the map."""
+    kinds = (Writes, Ack, Report, Ask, Batch, More)
+    rows = [[str(kind.__struct_config__.tag), f"`{kind.__name__}`", _first(kind)] for kind in kinds]
+    return _table(["tag", "message", "what it says"], rows)
+
+
+def metadata_keys() -> str:
+    """Spaces of the replicated map."""
+    rows = []
+    for letter, space in clustering.CLUSTER_SPACES.items():
+        where = "memory and disk" if space.durable else "memory"
+        rows.append(
+            [f"`{letter.decode()}`", SPACES[letter], where, "hybrid logical clock" if space.stamped else "one writer"]
+        )
+    return _table(["letter", "key and value", "kept in", "concurrent writes"], rows)
+
+
+def durable_keys() -> str:
+    """The layout of the message database, and what is in the one of Raft."""
+    layout = (keys.__doc__ or "").split("\n\n")[1]
+    return f"```\n{inspect.cleandoc(layout)}\n```"
+
+
+def times() -> str:
+    """Numbers with a meaning for all nodes."""
+    settings = surroundings.Settings()
+    raft, views, links = settings.raft, settings.views, settings.links
+    low, high = raft.election_ms
+    rows = [
+        ["lease", f"{views.lease_ms:g} ms", "from the moment it was asked for, on the asker's clock"],
+        ["a lease has certainly ended", f"{views.expiry_ms:g} ms", f"clock rates differ by less than {views.drift:g}"],
+        ["detection", f"{views.detection_ms:g} ms", "who was not heard for so long by the leader leaves the view"],
+        ["heartbeat", f"{views.heartbeat_ms:g} ms", "lease requests, frames of an idle stream"],
+        ["election", f"{low:g} to {high:g} ms", "silence of the leader before somebody stands for election"],
+        ["Raft heartbeat", f"{raft.heartbeat_ms:g} ms", ""],
+        ["a stream is silent", f"{links.silence_s * 1000:g} ms", "the dialer closes it; the acceptor after twice that"],
+        ["redial", f"{links.redial_first_s * 1000:g} to {links.redial_last_s * 1000:g} ms", ""],
+        ["transport notices a dead peer", f"{wire.NOTICE_S * 1000:g} ms", "by its own pings"],
+        ["a member looks at the time", f"{settings.tick_s * 1000:g} ms", ""],
+        ["a join or leave waits for the log", f"{admission.PATIENCE_S:g} s", "then the caller is told what is missing"],
+        [
+            "a SUBACK waits for a barrier",
+            f"{clustering.BARRIER_LIMIT_MS / 1000:g} s",
+            "then the connection is closed",
+        ],
+        [
+            "forgotten",
+            f"{views.forget_after_ms / 86_400_000:g} days",
+            "`cluster.forget_after`: then a member returns empty",
+        ],
+        ["snapshot of the membership", f"{consensus.SNAPSHOT_EVERY} entries", ""],
+        ["largest frame", _size(wire.MAX_FRAME), "`incoming_clustering_buffer_size`"],
+        [
+            "a lane is congested",
+            _size(links.buffer_bytes),
+            "`outgoing_clustering_buffer_size`; nothing is dropped but QoS 0",
+        ],
+    ]
+    return _table(["what", "how long, how much", ""], rows)
+
+
+PARTS = {
+    "the datagrams": datagrams,
+    "the lanes": lanes,
+    "the calls": calls,
+    "the commands": log_commands,
+    "the metadata messages": metadata_messages,
+    "the metadata keys": metadata_keys,
+    "the durable keys": durable_keys,
+    "the times": times,
+}
+"""What the page takes from the sources, by the names in its marks."""
+
+
+def renewed(page: str) -> str:
+    """The page with its derived parts made anew. Raises ValueError where the marks are missing."""
+    for name, make in PARTS.items():
+        begin, end = BEGIN.format(name), END.format(name)
+        before, found, rest = page.partition(begin)
+        _, closed, after = rest.partition(end)
+        if not found or not closed:
+            raise ValueError(f"the page has no part between {begin} and {end}")
+        page = f"{before}{begin}\n\n{make()}\n\n{end}{after}"
+    return page
+
+
+def main(argv: list[str]) -> int:
+    """Rewrite the page; with `--check` only say whether that would change it."""
+    page = PAGE.read_text(encoding="utf-8")
+    if argv == ["--check"]:
+        return int(renewed(page) != page)
+    PAGE.write_text(renewed(page), encoding="utf-8")
+    return 0
+
+
+def _first(kind: Any) -> str:
+    """The first paragraph of a docstring, in one line."""
+    return " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
+
+
+def _size(size: int | str) -> str:
+    return size if isinstance(size, str) else f"{size >> 20} MiB"
+
+
+def _table(head: list[str], lines: Iterable[list[str]]) -> str:
+    rows = [head, ["---"] * len(head), *lines]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,57 @@
+"""The tables of docs/cluster.md say what the code says."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from strogoff.broker.clustering import CLUSTER_SPACES
+from strogoff.cluster.links.ports import Lane
+from strogoff.cluster.surroundings import Datagram
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def load_script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("cluster_page_script", ROOT / "docs" / "cluster_page.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+script = load_script()
+
+
+def test_the_page_is_up_to_date() -> None:
+    page = script.PAGE.read_text(encoding="utf-8")
+    assert script.renewed(page) == page, "python docs/cluster_page.py"
+    assert script.main(["--check"]) == 0
+
+
+def test_everything_on_the_wire_is_explained() -> None:
+    assert set(script.DATAGRAMS) == set(Datagram)
+    assert set(script.LANES) == set(Lane)
+    assert set(script.SPACES) == set(CLUSTER_SPACES)
+
+
+@pytest.mark.parametrize("name", list(script.PARTS))
+def test_a_table_has_rows_and_every_row_its_columns(name: str) -> None:
+    lines = script.PARTS[name]().split("\n")
+    assert len(lines) > 2
+    if lines[0].startswith("|"):
+        assert len({line.count(" | ") for line in lines}) == 1
+
+
+def test_a_page_without_marks_is_refused() -> None:
+    with pytest.raises(ValueError, match="has no part between"):
+        script.renewed("# A page")
+
+
+def test_the_links_of_the_page_lead_somewhere() -> None:
+    page = script.PAGE.read_text(encoding="utf-8")
+    for target in (each.split(")")[0] for each in page.split("](")[1:]):
+        assert (script.PAGE.parent / target).exists(), target
