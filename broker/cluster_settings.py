@@ -55,14 +55,13 @@ def cluster_links(settings: Settings, log: Callable[[str, str], None]) -> Cluste
         buffer_bytes=int(settings["outgoing_clustering_buffer_size"]),
         max_frame_bytes=int(settings["incoming_clustering_buffer_size"]),
     )
+    views = ViewSettings(forget_after_ms=int(settings["cluster.forget_after"]) * 1000.0)
     return ClusterLinks(
         written(listener.host, listener.port),
         host,
         tuple(str(settings["discovery.nodes"]).replace(",", " ").split()),
         tls,
-        ClusterSettings(
-            links=links, views=ViewSettings(forget_after_ms=int(settings["cluster.forget_after"]) * 1000.0)
-        ),
+        ClusterSettings(links=links, views=views),
     )
 
 
