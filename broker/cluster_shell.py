@@ -51,6 +51,9 @@ REDIRECTS = 5
 SPREAD_S = 10.0
 """How long a change of the configuration may take to be at every node of the view."""
 
+Clocks = tuple[Callable[[], float], Callable[[], float]]
+"""Wall clock and monotonic clock, in milliseconds."""
+
 DEPART = "depart"
 """The call that asks a node to take itself out: two bytes, whether to close sessions, whether to accept their loss."""
 
@@ -60,7 +63,8 @@ class ClusterShell:
 
     `host` is where other nodes reach this one, `listen` the address to listen on, `discover` the configured addresses
     of other nodes, asked anew each time. `stop_mqtt` closes the listeners for clients. `when_left` is called
-    when this node has left its cluster for good. `later` and `rng` are the member's timers and its source of chance.
+    when this node has left its cluster for good. `later`, `rng` and `clocks` are the
+    member's timers, its source of chance, and wall clock and monotonic clock in milliseconds.
     `in_force` says the value of a setting, for other nodes that ask.
     """
 
@@ -77,6 +81,7 @@ class ClusterShell:
         settings: Settings | None = None,
         later: Callable[[float, Callable[[], None]], Timer] | None = None,
         rng: Rng | None = None,
+        clocks: Clocks | None = None,
     ) -> None:
         self.name = node.name
         self._node = node
@@ -91,6 +96,7 @@ class ClusterShell:
         self._loop = asyncio.get_running_loop()
         self._later = later or self._loop.call_later
         self._rng = rng or random.SystemRandom()
+        self._wall_ms, self._mono_ms = clocks or (_wall_ms, _mono_ms)
         self._looking: asyncio.Task[None] | None = None
         self._joining = asyncio.Lock()
         self.member: Member | None = None
@@ -110,8 +116,8 @@ class ClusterShell:
         directory = self._directory
         me = Identity(self.name, directory.disk_uuid, directory.boot, uuid.uuid4().hex, address, directory.cluster_id)
         ports = Ports(
-            now_ms=_mono_ms,
-            wall_ms=_wall_ms,
+            now_ms=self._mono_ms,
+            wall_ms=self._wall_ms,
             cluster_ms=node.clock.now_ms,
             follow=node.clock.follow,
             soon=loop.call_soon,

@@ -28,7 +28,7 @@ from ..storage.memory import VolatileMemoryEngine
 from ..storage.store import Store
 from .builtin_plugins import BuiltinPlugins
 from .cluster_settings import cluster_links
-from .cluster_shell import ClusterShell
+from .cluster_shell import Clocks, ClusterShell
 from .door import DoorOptions
 from .eventlog import EventLog
 from .events import Events, Sink
@@ -53,7 +53,8 @@ class Server:
     """One node with its listeners. `start`, then `stop`; both once. `cluster` is None without a `listener.vmq`.
 
     `transport` leads to the other nodes in place of gRPC, `tune` changes the numbers of the cluster. Each of `sinks`
-    takes every row of the event log, at level `message`. `chance` makes the source of chance of a boot.
+    takes every row of the event log, at level `message`. `chance` makes the source of chance of a boot. `clocks` are in
+    place of the machine's.
 
     `start` raises what is wrong with the data directory (`StorageError`), a listener (`ListenError`) or a plugin; then
     nothing is left running.
@@ -67,6 +68,7 @@ class Server:
         tune: Callable[[ClusterSettings], ClusterSettings] | None = None,
         sinks: Sequence[Sink] = (),
         chance: Callable[[int], random.Random] | None = None,
+        clocks: Clocks | None = None,
     ) -> None:
         self.settings = settings
         self.log = log
@@ -86,6 +88,7 @@ class Server:
         self._tune = tune
         self._sinks = tuple(sinks)
         self._chance = chance
+        self._wall_ms, self._mono_ms = clocks or (_wall_ms, _mono_ms)
         self._meta: Store | None = None
         self._loop: asyncio.AbstractEventLoop
         self._directory: DataDirectory | None = None
@@ -130,7 +133,7 @@ class Server:
         self._engine = self._make_engine(directory.messages, durability)
         self.store = Store(self._engine, self._loop.call_soon, self._loop.call_later)
         floor = self.store.get(_CLOCK_KEY)
-        clock = ClusterClock(_wall_ms, _mono_ms, int.from_bytes(floor, "big") if floor else 0)
+        clock = ClusterClock(self._wall_ms, self._mono_ms, int.from_bytes(floor, "big") if floor else 0)
         self._plugins = BuiltinPlugins(settings, self.hooks, self.log)
         level = {"off": 0, "session": 1, "message": 2}[str(settings["eventlog.level"])]
         run_id = directory.cluster_id
@@ -171,6 +174,7 @@ class Server:
             links.settings if self._tune is None else self._tune(links.settings),
             self._later,
             rng,
+            (self._wall_ms, self._mono_ms),
         )
 
     def _share_settings(self, cluster: ClusterShell) -> None:
@@ -252,7 +256,7 @@ class Server:
                 return
             self._wake.cancel()
         self._wake_at = when_ms
-        now = self.node.now if hasattr(self, "node") else int(_wall_ms())
+        now = self.node.now if hasattr(self, "node") else int(self._wall_ms())
         self._wake = self._loop.call_later(max(0, when_ms - now) / 1000, self._woken)
 
     def _woken(self) -> None:

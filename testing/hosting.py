@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from ..broker.cluster_shell import Clocks
 from ..broker.connection import Connection
 from ..broker.door import DoorOptions
 from ..broker.events import Row
@@ -59,7 +60,7 @@ class HostedServer(Server):
     """One boot of a node under test. `disks` None means LevelDB; `sink` takes every row of the event log.
 
     `transport` makes what leads to the other nodes, given this boot's gate; None is gRPC without faults. `tune` changes
-    the numbers of the cluster.
+    the numbers of the cluster, `clocks` are in place of the machine's.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class HostedServer(Server):
         drops: list[Drop],
         transport: Callable[[Gate], Transport] | None = None,
         tune: Callable[[ClusterSettings], ClusterSettings] | None = None,
+        clocks: Clocks | None = None,
     ) -> None:
         self.gate = Gate(lambda link, origin: self.node.accept(link, origin), reset, activity, drops)
         super().__init__(
@@ -82,6 +84,7 @@ class HostedServer(Server):
             tune,
             (sink,),
             lambda boot: random.Random(f"{seed} {boot}"),
+            clocks,
         )
         doors = DoorOptions(
             write_buffer_bytes=int(settings["flow.out_buffer_bytes"]),

@@ -129,6 +129,7 @@ class NodeHandle:
             self.drops,
             None if wiring is None else partial(wiring.transport, self.number),
             None if wiring is None else wiring.tune,
+            None if wiring is None else (wiring.clock.wall_ms, wiring.clock.mono_ms),
         )
         server.gate.suback_left = lambda client: self._answered((server.node.events.hlc, self.name, client))
         before = set(threading.enumerate())

@@ -14,6 +14,7 @@ from .faulty import FaultyTransport
 from .gate import Gate
 from .line import Lines
 from .pace import paced
+from .steady import SteadyClock
 
 Links = Literal["memory", "grpc"]
 HOST = "127.0.0.1"
@@ -28,6 +29,8 @@ class Wiring:
     def __init__(self, kind: Links, names: Sequence[str], pace: float) -> None:
         self.lines = Lines(pace)
         self.pace = pace
+        self.clock = SteadyClock()
+        self.clock.start()
         self._numbers = {name: number for number, name in enumerate(names)}
         self._network = memory_network() if kind == "memory" else None
         self._reserved: list[socket.socket] = []
@@ -60,6 +63,7 @@ class Wiring:
         return paced(settings, self.pace, len(self._numbers))
 
     def release(self) -> None:
-        """Give the ports back."""
+        """Give the ports back, and stop the clock."""
+        self.clock.stop()
         for each in self._reserved:
             each.close()
