@@ -164,7 +164,7 @@ class Outgoing:
             refusal = str(error)
         if refusal is not None:
             wire.close(refusal)
-            self.closed(refusal)
+            self._over(refusal)
             return
         self._wire = wire
         self.peer, self.version = answer.me, answer.version
@@ -255,12 +255,16 @@ class Outgoing:
 
     def closed(self, reason: str) -> None:
         """As `WireEvents.closed`."""
+        if self._wire is None:
+            self._ports.refused(self.node, reason)
+        self._over(reason)
+
+    def _over(self, reason: str) -> None:
+        """The stream has ended, or never was one, for what either side thinks."""
         self._dialing = None
         self._refused = self._refused or reason.startswith(NOT_TAKEN)
         if self._wire is not None:
             self._down(reason)
-        else:
-            self._ports.refused(self.node, reason)
         self._say(reason)
         if self.address is not None and self._redial is None:
             self._dial_later()
