@@ -5,7 +5,8 @@ What may be changed is what the configuration's reference marks so and the node'
 from the next time that somebody looks: many limits are looked at when a client connects.
 
 A node without a way to others keeps them in its own store: `nset.KEY` for itself, `nset.\\0KEY` for all. One with a way
-keeps them where all nodes have them (`shared_config.py`): `nset.NODE\\0KEY`, and no NODE for all.
+keeps them where all nodes have them (`shared_config.py`): `nset.NODE\\0KEY`, and no NODE for all. What of that is for
+this node it copies into its own store (`nsetcopy.`): when it starts, sessions and their limits come before the cluster.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from .shared_config import Shelf
 EVERYWHERE = ""
 """In place of the name of a node: for all nodes, also those that join later."""
 _PREFIX = b"nset."
+_COPY = b"nsetcopy."
 _END = b"\0"
 
 
@@ -52,7 +54,7 @@ class RuntimeSettings:
 
     def __init__(self, settings: Settings, shelf: Shelf, node: str = "this node") -> None:
         self._settings = settings
-        self._shelf = shelf
+        self._store = self._shelf = shelf
         self._node = node
         self._shared = False
         self._own: dict[str, str] = {}
@@ -66,7 +68,7 @@ class RuntimeSettings:
 
     def share(self, shelf: Shelf) -> None:
         """From now on keep them where all nodes have them; what this node kept for itself moves there, once."""
-        alone, rows = self._shelf, self._shelf.scan(_PREFIX, after(_PREFIX))
+        store, rows = self._store, self._store.scan(_PREFIX, after(_PREFIX))
         kept = [(*self._whose(place), value) for place, value in rows]
         self._shelf, self._shared = shelf, True
         for node, name, value in kept:
@@ -75,14 +77,22 @@ class RuntimeSettings:
             if node == self._node or shelf.get(place) is None:
                 shelf.put(place, value)
         for place, _ in rows:
-            alone.delete(place)
+            store.delete(place)
+        for place, _ in store.scan(_COPY, after(_COPY)):
+            store.delete(place)
+        for place, value in shelf.scan(_PREFIX, after(_PREFIX)):
+            self._copy(*self._whose(place), value)
         before = self._texts()
         self._read()
         self._apply(before)
 
     def _read(self) -> None:
         self._own, self._global, self.problems = {}, {}, []
-        for place, value in self._shelf.scan(_PREFIX, after(_PREFIX)):
+        rows = list(self._shelf.scan(_PREFIX, after(_PREFIX)))
+        if not self._shared:
+            copied = self._store.scan(_COPY, after(_COPY))
+            rows = [(_PREFIX + place[len(_COPY) :], value) for place, value in copied] + rows
+        for place, value in rows:
             node, name = self._whose(place)
             table = self._table(node)
             if table is None:
@@ -139,15 +149,17 @@ class RuntimeSettings:
         self._parsed(key, text)
         whose = self._node if node is None else node
         self._shelf.put(self._place(whose, key), text.encode())
+        self._copy(whose, key, text.encode() if self._shared else None)
         self._change(whose, key, text)
 
     def reset(self, key: str, node: str | None = None) -> bool:
         """Let what counts less count again; False if the key was not changed there. `node` as for `set`."""
         whose = self._node if node is None else node
         place = self._place(whose, key)
-        if self._shelf.get(place) is None:
+        if self._shelf.get(place) is None and self._store.get(_copy_of(whose, key)) is None:
             return False
         self._shelf.delete(place)
+        self._copy(whose, key, None)
         self._change(whose, key, None)
         return True
 
@@ -162,6 +174,7 @@ class RuntimeSettings:
         node, name = self._whose(place)
         if self._table(node) is None:
             return
+        self._copy(node, name, value)
         text = None
         try:
             if value is not None:
@@ -177,6 +190,16 @@ class RuntimeSettings:
 
     def _table(self, node: str) -> dict[str, str] | None:
         return {self._node: self._own, EVERYWHERE: self._global}.get(node)
+
+    def _copy(self, node: str, key: str, value: bytes | None) -> None:
+        """Keep in the node's own store what all nodes have for it."""
+        if self._table(node) is None:
+            return
+        place = _copy_of(node, key)
+        if value is None:
+            self._store.delete(place)
+        else:
+            self._store.put(place, value)
 
     def _place(self, node: str, key: str) -> bytes:
         if node == self._node and not self._shared:
@@ -240,6 +263,10 @@ class RuntimeSettings:
 def _unknown(name: str) -> SetError:
     near = schema().nearest(name)
     return SetError(f"{name}: unknown key{f', did you mean {near}?' if near else ''}")
+
+
+def _copy_of(node: str, key: str) -> bytes:
+    return _COPY + node.encode() + _END + key.encode()
 
 
 def _written(name: str, value: bytes) -> str:

@@ -209,3 +209,43 @@ def test_values_in_force() -> None:
     assert (changes.in_force(LIMIT), changes.configured(LIMIT)) == ("7", "5")
     with pytest.raises(SetError, match="unknown key, did you mean max_inflight_messages"):
         changes.in_force("max_inflight_mesages")
+
+
+def test_a_node_starts_with_what_its_cluster_had_last() -> None:
+    """Sessions are restored, with their limits, before the cluster's metadata are read."""
+    store, shelf = Stage().node.store, SharedConfig(RouteMap())  # type: ignore[arg-type]
+
+    def boot() -> RuntimeSettings:
+        return RuntimeSettings(SETTINGS, store, "n1")
+
+    first = boot()
+    first.share(shelf)
+    shelf.listeners.append(first.changed)
+    first.set(LIMIT, "7", EVERYWHERE)
+    first.set("max_offline_messages", "70")
+    first.set("retry_interval", "9", "n2")
+    shelf.changed(b"cnset.n1\0max_client_id_size", b"30")
+    options = boot().options
+    assert options == first.options
+    assert (options.max_inflight_messages, options.max_offline_messages, options.max_client_id_size) == (7, 70, 30)
+    assert options.retry_interval_s == 20
+    shelf.changed(b"cnset.n1\0max_client_id_size", None)
+    first.reset("max_offline_messages")
+    again = boot()
+    assert list(again) == [LIMIT]
+    shelf.put(b"nset.\0max_inflight_messages", b"8")
+    again.share(shelf)
+    assert boot().options.max_inflight_messages == again.options.max_inflight_messages == 8
+
+
+def test_a_node_that_has_no_way_to_others_any_more_keeps_what_it_had_until_it_is_reset() -> None:
+    store, shelf = Stage().node.store, SharedConfig(RouteMap())  # type: ignore[arg-type]
+    clustered = RuntimeSettings(SETTINGS, store, "n1")
+    clustered.share(shelf)
+    clustered.set(LIMIT, "7")
+    alone = RuntimeSettings(SETTINGS, store, "n1")
+    assert alone.own(LIMIT) == "7"
+    alone.set(LIMIT, "8")
+    assert RuntimeSettings(SETTINGS, store, "n1").own(LIMIT) == "8"
+    assert alone.reset(LIMIT)
+    assert RuntimeSettings(SETTINGS, store, "n1").own(LIMIT) is None
