@@ -107,10 +107,12 @@ class Receiving:
         if origin in self._seen:
             self._settle(origin, forwarded.qos2_stable)
         plans = node.router.plans(message.mountpoint)
-        if message.qos < 2:
+        if message.qos < 2 or message.origin is node.origin:
             wait = node.router.deliver(message, plans, forwarded.plain, forwarded.groups) == WAIT
         else:
-            wait = self._deliver_once(origin, (message.origin.boot, message.counter), forwarded, plans)
+            # a message that was relayed has the mid of who accepted it
+            mid = (message.origin.boot, message.counter)
+            wait = self._deliver_once(message.origin.node, mid, forwarded, plans)
         lane.taken = seq
         if wait:
             node.store.put(keys.watermark_key(origin, lane.boot), seq.to_bytes(8, "big"))

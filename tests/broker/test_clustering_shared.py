@@ -1,0 +1,74 @@
+"""Shared subscriptions over nodes: members that go while messages are on their way (review, holes 7 and 12)."""
+
+from __future__ import annotations
+
+from strogoff.mqtt import packets
+from strogoff.netsplit.policy import ViewState
+from tests.broker.stage import publish
+from tests.broker.theatre import Theatre
+
+MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")}
+
+
+def test_a_relayed_message_is_not_taken_for_one_of_the_relay() -> None:
+    """Review, hole 12: mids of two origins with the same boot and counter."""
+    theatre = Theatre(3)
+    reader = theatre[3].client("reader", clean=False, expiry_s=1000)
+    reader.subscribe(("$share/g/#", 2))
+    before = theatre[2].client("before")
+    writers = [theatre[number].client(f"writer{number}", clean=False, expiry_s=1000) for number in (1, 2)]
+    # both origins are to use the same counter next: in the mid, boot and counter alone do not tell them apart
+    numbers = [theatre[number].node.numbers for number in (1, 2)]
+    numbers[0].counter = numbers[1].counter = max(each.counter for each in numbers) + 10
+    # the member at n2 goes after n1 has chosen it
+    reader.unsubscribe("$share/g/#")
+    before.subscribe(("$share/g/#", 2))
+    theatre.network.delay("n1", "n2", 0.2)
+    writers[0].send(publish("a", b"relayed", 2))
+    theatre.settle()
+    reader.subscribe(("$share/g/#", 2))
+    before.unsubscribe("$share/g/#")
+    theatre.settle()
+    writers[1].send(publish("b", b"own", 2))
+    theatre.pass_s(1.0)
+    got = [each.payload for each in reader.drain()]
+    assert sorted(got) == [b"own", b"relayed"]
+    assert [type(each) for writer in writers for each in writer.take()] == [packets.Pubrec, packets.Pubrec]
+
+
+def test_two_nodes_that_relay_to_each_other_do_not_wait_for_ever() -> None:
+    """Review, hole 15: the last members of two groups change places while messages are on their way to both."""
+    theatre = Theatre(2, shared_subscription_policy="random", **MAJORITY)
+    one, two = theatre[1].client("one"), theatre[2].client("two")
+    for each in (one, two):
+        each.subscribe(("$share/g/g", 1), ("$share/h/h", 1))
+    to_two, to_one = theatre[1].client("to-two"), theatre[2].client("to-one")
+    theatre.network.delay("n1", "n2", 0.2)
+    theatre.network.delay("n2", "n1", 0.2)
+    theatre.pass_s(1.0)
+    for number in range(1, 11):
+        to_two.send(publish("h", b"h", 1, number))
+        to_one.send(publish("g", b"g", 1, number))
+    theatre.settle()
+    one.send(packets.Unsubscribe(3, ["$share/g/g"], None))
+    two.send(packets.Unsubscribe(3, ["$share/h/h"], None))
+    theatre.pass_s(5.0)
+    assert [len(each.messages()) for each in (one, two)] == [10, 10]
+    assert [len(writer.take()) for writer in (to_one, to_two)] == [10, 10]
+
+
+def test_messages_of_a_group_whose_member_dies_with_its_node_go_to_another() -> None:
+    """P1, review, hole 7: taken by the node of the chosen member, and never acknowledged."""
+    theatre = Theatre(3, **MAJORITY)
+    gone = theatre[2].client("gone")
+    gone.subscribe(("$share/g/t", 1))
+    writer = theatre[1].client("writer")
+    theatre.network.one_way("n2", "n1")
+    assert writer.publish("t", b"m", 1) == []
+    theatre[2].kill()
+    other = theatre[3].client("other")
+    other.send(packets.Subscribe(1, [packets.SubscribeOptions("$share/g/t", 1)], None))
+    theatre.state_of(1, ViewState.MAJORITY)
+    theatre.settle()
+    assert [type(each) for each in writer.take()] == [packets.Puback]
+    assert other.payloads() == [b"m"]
