@@ -28,6 +28,7 @@ from .message import Message
 from .obligations import Obligation
 from .receiving import Receiving
 from .records import decode_message, encode, to_record
+from .remote import RemoteMembers, RemoteTarget
 from .routes import SPACE as ROUTES
 from .routes import Routes
 from .shared_config import CONFIG, SharedConfig
@@ -47,8 +48,6 @@ BARRIER_LIMIT_MS = 9500
 """How long SUBACK waits for the other nodes: detection, a lease and 5 s (review, ambiguity 4)."""
 
 
-_PUBLISH = Lane.PUBLISH
-
 CUT_OFF = "the node was cut off from its cluster: send again"
 MISSED = "the node was cut off from its cluster: messages were missed"
 
@@ -62,6 +61,8 @@ class Clustering:
         self._member: Member
         self.forwarding: Forwarding
         self.receiving: Receiving
+        self.relaying: Forwarding
+        self.relayed: Receiving
         self.announcer: Announcer
         self.watch: ClusterWatch
         self.config: SharedConfig
@@ -77,8 +78,11 @@ class Clustering:
         """Join node and member: from here on the node's ports lead to the others."""
         node = self._node
         self._member = member
-        self.forwarding = Forwarding(node, _Lanes(member))
-        self.receiving = Receiving(node, lambda origin, seq, boot: member.links.ack(origin, Lane.PUBLISH, seq, boot))
+        self.forwarding = Forwarding(node, _Lanes(member, Lane.PUBLISH))
+        ack = member.links.ack
+        self.receiving = Receiving(node, lambda origin, seq, boot: ack(origin, Lane.PUBLISH, seq, boot))
+        self.relaying = Forwarding(node, _Lanes(member, Lane.APPEND), self.forwarding)
+        self.relayed = Receiving(node, lambda origin, seq, boot: ack(origin, Lane.APPEND, seq, boot), self.receiving)
         self.announcer = Announcer(
             node.name, lambda mountpoint: node.router.table(mountpoint), lambda: node.slots, member.metadata,
             node.after_turn,
@@ -88,7 +92,7 @@ class Clustering:
         self.receiving.load()
         node.router.elsewhere = self.routes.match
         self.routes.changed.append(lambda mountpoint, text: node.router.plans(mountpoint).invalidate(text))
-        node.forward = self.forwarding.forward
+        node.forward = self._forward
         node.unasked = self._unasked
         node.guard = self._guard
         node.congested = self.forwarding.congested
@@ -177,6 +181,10 @@ class Clustering:
         node.after_turn(lambda: front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, CUT_OFF))
         return False
 
+    def _forward(self, message: Message, targets: tuple[RemoteTarget, ...], members: list[RemoteMembers]) -> None:
+        own = message.origin is self._node.origin or message.origin.node == self._node.name
+        (self.forwarding if own else self.relaying).forward(message, targets, members)
+
     def _unasked(self) -> None:
         """A will or the like was published: clean sessions that are cut off miss it as they miss a client's."""
         if self._node.view_state is ViewState.MAJORITY:
@@ -199,6 +207,7 @@ class Clustering:
             if gone not in after.incarnations and gone.node != mine:
                 self._over[gone.node] = max(self._over.get(gone.node, 0), gone.since)
                 self.routes.drop_live(gone.node, gone.since)
+                self.relaying.away(gone.node)
                 if self.forwarding.away(gone.node):
                     self._published()
         if before.incarnation(mine) is not None and after.incarnation(mine) is None:
@@ -245,6 +254,7 @@ class Clustering:
         """A node has left for good, or came back empty: nothing of its sessions is left."""
         self.routes.drop(node, self._member.view.id)
         self.forwarding.gone(node)
+        self.relaying.gone(node)
         # the log is read again after a restart: who came after the one that is gone is not meant
         row = self._member.membership.members.get(node)
         self.receiving.forget(node, self._member.membership.boots[node] + (row is None))
@@ -306,6 +316,7 @@ class Clustering:
 
     def watermark(self, node: str, boot: int) -> int:
         """How far the publishes of this boot of a node were taken."""
+        self.relayed.watermark(node, boot)
         return self.receiving.watermark(node, boot)
 
     def deliver(self, node: str, seq: int, payload: bytes) -> None:
@@ -335,6 +346,18 @@ class Clustering:
         self._node.tick()
         self.forwarding.acked(node, upto)
 
+    def deliver_relayed(self, node: str, seq: int, payload: bytes) -> None:
+        """The next publish of others that a node relays: never void. Raises `Refuse`, `MalformedForward`."""
+        if self._member.view.incarnation(node) is None:
+            raise Refuse(f"{node} is not in the view {self._member.view.id}")
+        self._node.tick()
+        self.relayed.deliver(node, seq, payload[4:])
+
+    def relays_acked(self, node: str, upto: int) -> None:
+        """A node has what we relayed to it up to this number."""
+        self._node.tick()
+        self.relaying.acked(node, upto)
+
     def relieved(self, node: str) -> None:
         """Less waits for a node than before."""
         self.forwarding.relieved()
@@ -343,15 +366,16 @@ class Clustering:
 class _Lanes:
     """The links' lanes of publishes."""
 
-    def __init__(self, member: Member) -> None:
+    def __init__(self, member: Member, lane: Lane) -> None:
         self._links = member.links
         self._send = member.links.send
+        self._lane = lane
 
     def send(self, node: str, payload: bytes) -> int:
-        return self._send(node, _PUBLISH, payload)
+        return self._send(node, self._lane, payload)
 
     def void(self, node: str, seqs: list[int] | None = None) -> None:
-        self._links.void(node, Lane.PUBLISH, seqs)
+        self._links.void(node, self._lane, seqs)
 
     def congested(self, node: str) -> bool:
-        return self._links.congested(node, Lane.PUBLISH)
+        return self._links.congested(node, self._lane)

@@ -64,12 +64,14 @@ def stamp(since: int, payload: bytes) -> bytes:
 class Forwarding:
     """All copies that this node has sent to others as their origin."""
 
-    def __init__(self, node: Node, lanes: PublishLanes) -> None:
+    def __init__(self, node: Node, lanes: PublishLanes, direct: Forwarding | None = None) -> None:
+        """With `direct`, the side for messages of this node, this one is for those that it relays, on lanes of their
+        own; see `Receiving`."""
         self._node = node
         self._lanes = lanes
         self._under_way: dict[str, deque[Copy]] = {}
-        self._open_mids: dict[tuple[int, int], None] = {}
-        self._mids: list[tuple[int, int]] = []
+        self._open_mids: dict[tuple[int, int], None] = {} if direct is None else direct._open_mids
+        self._mids: list[tuple[int, int]] = [] if direct is None else direct._mids
         self.since = 0
         """The view in which this node entered: what an earlier entrance sent is void everywhere (review, hole 14)."""
         self.relief: list[Callable[[], None]] = []

@@ -52,11 +52,17 @@ class _Seen(msgspec.Struct):
 class Receiving:
     """All that other nodes send here as origins."""
 
-    def __init__(self, node: Node, acknowledge: Acknowledge) -> None:
+    def __init__(self, node: Node, acknowledge: Acknowledge, direct: Receiving | None = None) -> None:
+        """With `direct`, the side that takes what origins send themselves, this one takes what they relay.
+
+        Its acknowledgements wait for the disk only: what would have to be relayed once more is not waited for. So two
+        nodes that relay to each other never wait for each other (review, hole 15).
+        """
         self._node = node
         self._acknowledge = acknowledge
+        self._relays = direct is not None
         self._lanes: dict[str, _Lane] = {}
-        self._seen: dict[str, dict[tuple[int, int], _Seen]] = {}
+        self._seen: dict[str, dict[tuple[int, int], _Seen]] = {} if direct is None else direct._seen
 
     def load(self) -> None:
         """Bring back watermarks and open QoS 2 mids from the store."""
@@ -114,9 +120,11 @@ class Receiving:
             mid = (message.origin.boot, message.counter)
             wait = self._deliver_once(message.origin.node, mid, forwarded, plans)
         lane.taken = seq
-        if wait:
-            node.store.put(keys.watermark_key(origin, lane.boot), seq.to_bytes(8, "big"))
         owed, node.owed = node.owed, None
+        if self._relays:
+            owed = None  # and after a restart it may come again: only QoS 2 has to know
+        elif wait:
+            node.store.put(keys.watermark_key(origin, lane.boot), seq.to_bytes(8, "big"))
         self._answer(origin, lane, seq, node.store.open_commit if wait else 0, owed)
 
     def _deliver_once(self, origin: str, mid: tuple[int, int], forwarded: Forwarded, plans: PlanCache) -> bool:

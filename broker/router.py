@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ..mqtt.topics import parse_shared
 from . import bodies
 from .message import Message
 from .plans import Plan, PlanCache, Target
@@ -151,6 +152,10 @@ class Router:
             local = [SharedGroup(each.group, each.filter, each.members) for each in plan.groups if each.text in groups]
             wait = self._push_groups(message, local, chosen) or wait
             missing = [each for each in plan.groups if each.text in groups and not each.members]
+            for text in [text for text in groups if all(each.text != text for each in plan.groups)]:
+                group, pattern = parse_shared(text)
+                assert group is not None
+                self._node.dropped_for_group(SharedGroup(group, pattern, ()), message)
             if missing:  # the last member here has gone meanwhile
                 self._push_groups(message, missing, chosen)
                 self._node.forward(message, (), chosen)

@@ -354,11 +354,15 @@ class Member:
         elif lane == Lane.METADATA:
             self.metadata.receive(node, payload)
             self.links.ack(node, Lane.METADATA, seq)
+        elif lane == Lane.APPEND:
+            self.resident.deliver_relayed(node, seq, payload)
 
     def acked(self, node: str, lane: int, upto: int) -> None:
         """A peer is done with our items up to this number."""
         if lane == Lane.PUBLISH:
             self.resident.acked(node, upto)
+        elif lane == Lane.APPEND:
+            self.resident.relays_acked(node, upto)
 
     def up(self, node: str, hello: Hello) -> None:
         """The link to a peer is open."""

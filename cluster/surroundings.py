@@ -94,5 +94,11 @@ class Resident(Newcomer, Protocol):
     def acked(self, node: str, upto: int) -> None:
         """A node has our publishes up to this number."""
 
+    def deliver_relayed(self, node: str, seq: int, payload: bytes) -> None:
+        """The next publish of others that a node relays."""
+
+    def relays_acked(self, node: str, upto: int) -> None:
+        """A node has what we relayed to it up to this number."""
+
     def relieved(self, node: str) -> None:
         """Less waits for a node than before."""

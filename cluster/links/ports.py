@@ -15,7 +15,8 @@ from .hello import Self
 class Lane(IntEnum):
     """The acknowledged lanes, highest rank first. None waits for its own class or for a lower one (review, hole 15).
 
-    METADATA is always taken, APPEND waits for disks only, PUBLISH waits for appends. Each has its own numbers, window
+    METADATA is always taken, APPEND (replicas, and messages relayed to another member of a shared subscription) waits
+    for disks only, PUBLISH waits for appends. Each has its own numbers, window
     and acknowledgements. Its items do not outlive the process at the other end if the lane is METADATA: anti-entropy
     repairs what is missing there.
     """
