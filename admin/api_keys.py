@@ -123,7 +123,7 @@ class ApiKeys:
             self._check_scope(scope)
         found = []
         for place, value in self._shelf.scan(_PREFIX, after(_PREFIX)):
-            its, _, key = place[len(_PREFIX) :].decode().partition(".")
+            its, _, key = place[len(_PREFIX) :].decode(errors="replace").partition(".")
             if scope in (None, its):
                 found.append(ApiKey(key, its, _expiry(value)))
         return found

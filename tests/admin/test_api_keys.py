@@ -136,18 +136,28 @@ def test_an_entry_that_is_damaged_opens_nothing() -> None:
 
 
 def test_keys_of_a_node_go_to_its_cluster_once() -> None:
-    server: Any = SimpleNamespace(store=Shelf(), cluster=None)
-    assert shelf_of(server) is server.store
-    keys(shelf=server.store).add("mine", "mgmt", None)
-    server.store.put(b"nother", b"1")
+    store = Shelf()
+    server: Any = SimpleNamespace(store=store, cluster=None)
+    assert shelf_of(server) is store
+    keys(shelf=store).add("mine", "mgmt", None)
+    store.put(b"nother", b"1")
     office = Office()
     server.cluster = office
-    keys(shelf=office.config).add("theirs", "health", None)  # type: ignore[arg-type]
+    ApiKeys(office.config, 0, None, lambda: NOW, lambda some: some[0]).add("theirs", "health", None)
     shelf = shelf_of(server)
     assert shelf is office.config
     found = ApiKeys(shelf, 0, None, lambda: NOW, lambda some: some[0])
     assert [(row.key, row.scope) for row in found.rows()] == [("theirs", "health"), ("mine", "mgmt")]
-    assert server.store.values == {b"nother": b"1"}
+    assert store.values == {b"nother": b"1"}
     found.delete("mine", None)
     assert [row.key for row in found.rows()] == ["theirs"]
     assert shelf_of(server).scan(b"nkey.mgmt", b"nkey.mgmu") == []
+
+
+def test_what_is_no_text_opens_nothing_and_closes_nothing() -> None:
+    shelf = Shelf()
+    shelf.put(b"nkey.mgmt.\xff", b"\xff")
+    office = keys(shelf=shelf)
+    office.add("good", "mgmt", None)
+    assert office.check("good", "mgmt") == "ok"
+    assert office.check("\ufffd", "mgmt") == "expired"
