@@ -1,8 +1,8 @@
 """Nothing waits for ever while a majority is alive (review, holes 6 and 7).
 
-A publish is owed an answer once all that it may wait for is over: its client is connected and reads, its node has held
-a lease for three detection times, and so has every node that has a durable session for it. Sessions of a node that is
-away are waited for, which is what makes them durable.
+A publish is owed an answer within three detection times in which all that it may wait for is there: its client is
+connected and reads, its node holds a lease, and so does every node that may have a durable session for it. Sessions of
+a node that is away are waited for, which is what makes them durable.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ class Waits:
         """`calm`: for how long each node has had nothing to wait for. `open_attempts` of clients at calm nodes."""
         waited: dict[str, float] = {}
         for attempt in open_attempts:
-            least = min(calm.values(), default=0.0)
-            if least < PATIENCE_S:
+            if min(calm.values(), default=0.0) <= 0.0:
                 continue
             waited[attempt.key] = total = self._waited.get(attempt.key, 0.0) + passed_s
             if total > PATIENCE_S:
-                yield f"unanswered: {attempt.key} at {attempt.node}, though nothing happens for {least:.0f} s"
+                yield f"unanswered: {attempt.key} at {attempt.node}, though all it may wait for is there"
         self._waited = waited

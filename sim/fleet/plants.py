@@ -93,16 +93,31 @@ def _keeps_clean_sessions(machine: Machine) -> None:
 def _by_wall_clock(machine: Machine) -> None:
     """A retained message that is older by the wall clock never replaces one."""
     metadata: Any = machine.member and machine.member.metadata
-    put, stamps = metadata.put, metadata._hlc
+    put = metadata.put
+    metadata._hlc = stamps = _WallStamps(machine)
 
     def putting(key: bytes, value: bytes) -> Any:
         if key[:1] == b"t":
-            stamps.next = lambda: int(machine._wall_ms()) << 16
             if _stamp(metadata._half(key).siblings(key)) > stamps.next():
                 return metadata.counter
         return put(key, value)
 
     metadata.put = putting
+
+
+class _WallStamps:
+    """Stamps of a machine's wall clock, whatever it has seen."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self.clamped = 0
+
+    def next(self) -> int:
+        """The time."""
+        return int(self._machine._wall_ms()) << 16
+
+    def observe(self, stamp: int) -> None:
+        """Nothing is learned from others."""
 
 
 def _stamp(siblings: Any) -> int:

@@ -124,10 +124,23 @@ def _still(fleet: Fleet) -> Iterator[Pause | Freeze]:
             yield step.fault
 
 
+def _without_lease(fleet: Fleet) -> None:
+    """What a node was asked while it had no lease it accepted on what it could reach, whenever it said so."""
+    history, options, between = fleet.history, fleet.swarm.options, fleet.overseer.between
+    if options.allow_publish_during_netsplit == "on":
+        for attempt in history.attempts.values():
+            seen = between(attempt.node, attempt.sent_at, attempt.acked_at)
+            attempt.ap = attempt.ap or ViewState.MINORITY in seen
+    if options.allow_subscribe_during_netsplit == "on":
+        for each in history.subscriptions:
+            each.ap = each.ap or ViewState.MINORITY in between(each.node, each.asked_at, each.granted_at)
+
+
 def verdict(fleet: Fleet) -> Iterator[str]:
     """Every violation."""
     yield from fleet.overseer.seen.problems
     history = fleet.history
+    _without_lease(fleet)
     found = list(_waiting(fleet))
     found += rest.clients_waiting(fleet.all_clients, not history.power_lost)
     for machine in fleet.machines.values():
