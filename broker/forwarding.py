@@ -9,7 +9,7 @@ sessions of a node that is away stays owed until it is back, or has left for goo
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Protocol
 
@@ -52,7 +52,7 @@ class Copy(msgspec.Struct, eq=False, gc=False):
     owed: Obligation | None
     live: bool
     durable: bool
-    groups: list[RemoteMembers]
+    groups: Sequence[RemoteMembers]
     kept: bool = False
 
 
@@ -100,41 +100,37 @@ class Forwarding:
         chosen: dict[str, list[RemoteMembers]] = {}
         for member in members:
             chosen.setdefault(member.node, []).append(member)
-        stable, hlc = self._stable(), node.events.hlc
+        since, stable, hlc = 0 if kept else self.since, self._stable(), node.events.hlc
         plain_payload = b""
         for target in targets:
-            if not message.qos and (target.absent or self._lanes.congested(target.node)):
+            name = target.node
+            if not message.qos and (target.absent or self._lanes.congested(name)):
                 node.counters.drop("cluster_congested")
                 continue
-            groups = chosen.pop(target.node, []) if chosen else []
-            if groups:
-                payload = encode_forward(message, True, tuple([each.text for each in groups]), stable, hlc)
+            groups: Sequence[RemoteMembers] = ()
+            if chosen and name in chosen:
+                groups = chosen.pop(name)
+                payload = stamp(
+                    since, encode_forward(message, True, tuple([each.text for each in groups]), stable, hlc)
+                )
+            elif plain_payload:
+                payload = plain_payload
             else:
-                payload = plain_payload = plain_payload or encode_forward(message, True, (), stable, hlc)
-            self._send(target.node, message, payload, owed, target.live, target.durable, groups, kept)
+                payload = plain_payload = stamp(since, encode_forward(message, True, (), stable, hlc))
+            self._send(name, payload, Copy(0, message, owed, target.live, target.durable, groups, kept))
         for name, groups in chosen.items():
-            payload = encode_forward(message, False, tuple([each.text for each in groups]), stable, hlc)
-            self._send(name, message, payload, owed, False, False, groups, kept)
+            payload = stamp(since, encode_forward(message, False, tuple([each.text for each in groups]), stable, hlc))
+            self._send(name, payload, Copy(0, message, owed, False, False, groups, kept))
         node.counters.router_matches_remote += len(targets) + len(chosen)
 
-    def _send(
-        self,
-        name: str,
-        message: Message,
-        payload: bytes,
-        owed: Obligation | None,
-        live: bool,
-        durable: bool,
-        groups: list[RemoteMembers],
-        kept: bool,
-    ) -> None:
-        seq = self._lanes.send(name, stamp(0 if kept else self.since, payload))
-        if owed is not None:
-            owed.open += 1
+    def _send(self, name: str, payload: bytes, copy: Copy) -> None:
+        copy.seq = self._lanes.send(name, payload)
+        if copy.owed is not None:
+            copy.owed.open += 1
         copies = self._under_way.get(name)
         if copies is None:
             copies = self._under_way[name] = deque()
-        copies.append(Copy(seq, message, owed, live, durable, groups, kept))
+        copies.append(copy)
 
     def _relayed(self, message: Message) -> bool:
         """Another node is the origin; it had chosen this one for a member of a group that is gone."""

@@ -158,10 +158,13 @@ class Receiving:
 
     def _answer(self, origin: str, lane: _Lane, seq: int, commit: int, owed: Obligation | None) -> None:
         if lane.waiting:
-            last = lane.waiting[-1]
-            commit = max(commit, last[1])
-            if commit == last[1] and owed is None and last[2] is None:
+            _, before, earlier = lane.waiting[-1]
+            commit = max(commit, before)
+            if commit == before and owed is None and earlier is None:
                 lane.waiting.pop()  # one answer for both
+                if lane.scheduled:
+                    lane.waiting.append((seq, commit, None))
+                    return
         lane.waiting.append((seq, commit, owed))
         if owed is not None and owed.open:
             owed.waiter = lambda: self._advance(origin, lane)
