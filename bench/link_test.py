@@ -3,11 +3,12 @@
     python -m bench.link_test --rounds 200 [--seed N] [--keep DIR]
 
 Publishers are at the first of three nodes, subscribers with lasting sessions at the second. Each round one of the two
-is cut off, or the pair is cut in one direction or both, or one is killed and started again, or stopped for a while,
-for less than it takes to notice or for longer. In the end all is healed and drained, and the ledger is audited: each
-acknowledged message reached each subscriber, QoS 2 exactly once, in order per publisher and topic; and the event logs:
-no queue took a message twice under one mid (P1, P2, P6). Each node has a network namespace of its own, so this takes
-root, and the programs ip and nft. Exit status 1 if anything is wrong.
+is cut off, or the pair is cut in one direction or both, or one is killed or stopped and started again, or stands still
+for a while, for less than it takes to notice or for longer. In the end all is healed and drained, and the ledger is
+audited: each acknowledged message reached each subscriber, QoS 2 exactly once, in order per publisher and topic; and the
+event logs: no queue took a message twice under one mid (P1, P2, P6). Each node has a network namespace of its own, so
+this takes root, and the programs ip and nft. Exit status 1 if anything is wrong. `--keep` keeps the nodes' data and
+logs, and diary.tsv: when what was done, sent, acknowledged and delivered.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from .cluster_nodes import Node, bad_lines, end, start_joined, whole
 from .kill_test import PAUSE_S, STALL_S, Ledger
@@ -32,7 +34,7 @@ from .steady import SteadyClient
 NODES = 3
 CONNECT_S = 5.0
 FAULTS = ("cut", "cut_there", "cut_back", "isolate_sender", "isolate_receiver")
-DEEDS = (*FAULTS, "kill_sender", "kill_receiver", "pause_sender", "pause_receiver")
+DEEDS = (*FAULTS, *(f"{what}_{whom}" for what in ("kill", "stop", "pause") for whom in ("sender", "receiver")))
 SHORT_S, LONG_S = (0.05, 1.2), (2.6, 4.5)
 """How long a fault lasts: too short for the detection, or longer than it."""
 REST_S = (0.1, 1.6)
@@ -61,7 +63,7 @@ class Run:
         self.deeds: Counter[str] = Counter()
         self.publishers = [self._client(f"pub-{version}", version, self.sender) for version in (4, 5)]
         self.subscribers = [self._client(f"sub-{version}", version, self.receiver) for version in (4, 5)]
-        self._calm = asyncio.Event()
+        self.diary: list[tuple[float, str, str]] = []
 
     @staticmethod
     def _client(name: str, version: int, node: Node) -> SteadyClient:
@@ -97,11 +99,28 @@ class Run:
     async def _prepare(self) -> None:
         for client in self.subscribers:
             self.ledger.reader(client)
+            client.delivered = self._noted(client)
             await client.connect()
             for qos in (1, 2):
                 await client.subscribe(f"load/+/q{qos}", qos)
         for client in self.publishers:
-            client.acked = self.ledger.acked.append
+            client.acked = self._acked
+
+    def _note(self, what: str, about: str) -> None:
+        self.diary.append((time.time(), what, about))
+
+    def _acked(self, payload: bytes) -> None:
+        self.ledger.acked.append(payload)
+        self._note("acknowledged", payload.decode())
+
+    def _noted(self, client: SteadyClient) -> Callable[[str, bytes, int, dict[str, Any]], None]:
+        delivered = client.delivered
+
+        def noted(topic: str, payload: bytes, qos: int, properties: dict[str, Any]) -> None:
+            delivered(topic, payload, qos, properties)
+            self._note(client.client_id, payload.decode())
+
+        return noted
 
     async def _stay(self, client: SteadyClient) -> None:
         """Connect again whenever the connection is gone."""
@@ -118,6 +137,7 @@ class Run:
             key = f"{qos}:{client.client_id}"
             self.counters[key] += 1
             payload = f"{key}-{self.counters[key]}".encode()
+            self._note("sent", payload.decode())
             await client.publish(f"load/{client.client_id}/q{qos}", payload, qos)
             if self.rng.random() < 0.2:
                 await asyncio.sleep(PAUSE_S)
@@ -130,8 +150,9 @@ class Run:
         length_s = self.rng.uniform(*(LONG_S if self.rng.random() < 0.25 else SHORT_S))
         what, _, where = deed.partition("_")
         node = self.sender if where == "sender" else self.receiver
-        if what == "kill":
-            await node.kill()
+        self._note("round", f"{deed} {length_s:.2f} s")
+        if what in ("kill", "stop"):
+            await (node.kill() if what == "kill" else node.stop())
             await asyncio.sleep(min(length_s, 1.0))
             await node.start()
         elif what == "pause":
@@ -142,6 +163,7 @@ class Run:
             await asyncio.to_thread(self._cut, deed)
             await asyncio.sleep(length_s)
             await asyncio.to_thread(self.space.heal)
+        self._note("round", "over")
         await asyncio.sleep(self.rng.uniform(*REST_S))
 
     def _cut(self, deed: str) -> None:
@@ -210,6 +232,9 @@ def main() -> int:
             run = Run(arguments.rounds, arguments.seed, arguments.keep or Path(folder), space)
             began = time.time()
             wrong = asyncio.run(run.run())
+            if arguments.keep:
+                lines = [f"{at:.3f}\t{what}\t{about}\n" for at, what, about in run.diary]
+                (arguments.keep / "diary.tsv").write_text("".join(lines))
     finally:
         space.close()
     said = ", ".join(f"{count} {deed}" for deed, count in sorted(run.deeds.items()))

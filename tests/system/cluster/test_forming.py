@@ -8,6 +8,7 @@ import textwrap
 from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from bench.cluster_nodes import Node, bad_lines, end, start_joined, until, whole
 from ..brokers import need, play
 from ..mosquitto import Sub, pub
 from ..paho_client import Paho
+from .test_faults import serves_without
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(100)]
 
@@ -72,6 +74,32 @@ def test_by_discovery(tmp_path: Path) -> None:
         async with three(tmp_path) as nodes:
             await start_joined(nodes)
             assert len({(await node.status())["cluster_id"] for node in nodes}) == 1
+            await everybody_talks(nodes)
+
+    play(scenario())
+
+
+def test_by_discovery_one_after_the_other(tmp_path: Path) -> None:
+    """Two make a cluster; the third, whose name is the lowest, comes later. Of two one votes: the other may be lost."""
+
+    async def scenario() -> None:
+        async with three(tmp_path, **MAJORITY) as nodes:
+            first, second, third = nodes
+            for node in nodes:
+                node.settings["discovery.nodes"] = " ".join(each.address for each in nodes)
+            await asyncio.gather(second.start(), third.start())
+            await whole([second, third])
+            rows = {row["Node"]: row["Voter"] for row in (await second.status())["nodes"]}
+            votes = second if rows[second.name] else third
+            other = third if votes is second else second
+            assert rows == {votes.name: True, other.name: False}
+            await other.kill()
+            await until("the one that votes goes on alone", partial(serves_without, votes, other))
+            await other.start()
+            await whole([second, third])
+            await first.start()
+            await whole(nodes)
+            assert all(row["Voter"] for row in (await first.status())["nodes"])
             await everybody_talks(nodes)
 
     play(scenario())
