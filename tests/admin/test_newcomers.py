@@ -35,7 +35,7 @@ class Linked(House):
             load(None, {}, self.overrides),
             lambda level, line: self.lines.append(f"{level} {line}"),
             transport,
-            lambda settings: paced(settings, 10, 2),
+            lambda settings: paced(settings, 4, 2),
         )
         self.service = AdminService()
         await self.server.start()
