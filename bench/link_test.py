@@ -6,8 +6,8 @@ Publishers are at the first of three nodes, subscribers with lasting sessions at
 is cut off, or the pair is cut in one direction or both, or one is killed or stopped and started again, or stands still
 for a while, for less than it takes to notice or for longer. In the end all is healed and drained, and the ledger is
 audited: each acknowledged message reached each subscriber, QoS 2 exactly once, in order per publisher and topic; and
-the event logs: no queue took a message twice under one mid (P1, P2, P6). Each node has a network namespace of its own, so
-this takes root, and the programs ip and nft. Exit status 1 if anything is wrong. `--keep` keeps the nodes' data and
+the event logs: no queue took a message twice under one mid (P1, P2, P6). Each node has a network namespace of its own,
+so this takes root, and the programs ip and nft. Exit status 1 if anything is wrong. `--keep` keeps the nodes' data and
 logs, and diary.tsv: when what was done, sent, acknowledged and delivered.
 """
 
