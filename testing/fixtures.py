@@ -20,7 +20,7 @@ from .sync import SyncClient, SyncCluster
 from .wiring import Links
 
 OPERATIONS = ("register", "publish", "subscribe", "unsubscribe")
-_MARKER = ("nodes", "seed", "policy", "conf", "engine")
+_MARKER = ("nodes", "seed", "policy", "conf", "engine", "links", "pace")
 _MOST_PROBLEMS = 20
 
 
@@ -51,6 +51,15 @@ def number(config: pytest.Config, name: str) -> int | None:
         return None if text is None else int(text)
     except ValueError:
         raise pytest.UsageError(f"--{name.replace('_', '-')}: {text!r} is not a whole number") from None
+
+
+def ratio(config: pytest.Config, name: str) -> float | None:
+    """An option that is a number. Raises pytest.UsageError."""
+    text = option(config, name)
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        raise pytest.UsageError(f"--{name.replace('_', '-')}: {text!r} is not a number") from None
 
 
 def policy_conf(policy: str | Mapping[str, str]) -> dict[str, str]:
@@ -85,9 +94,10 @@ class ClusterFactory:
         nodes: int | None = None,
         conf: Conf | None = None,
         engine: Engine | None = None,
-        links: Links = "memory",
+        links: Links | None = None,
         seed: int | None = None,
         directory: Path | str | None = None,
+        pace: float | None = None,
     ) -> Prepared:
         """A cluster to be opened by `async with` or `with`; arguments as those of `Cluster`."""
         count = nodes or self._nodes or number(self._config, "mqtt_nodes") or 1
@@ -96,7 +106,10 @@ class ClusterFactory:
         used = engine or self._marker.get("engine", "memory")
         if seed is None:
             seed = self._traces.first_seed + len(self._traces.clusters)
-        return Prepared(self, (count, merged, used, links, seed, directory))
+        way = links or self._marker.get("links", "memory")
+        if pace is None:
+            pace = ratio(self._config, "mqtt_pace") or self._marker.get("pace", 1.0)
+        return Prepared(self, (count, merged, used, way, seed, directory, pace))
 
     def opened(self, cluster: RunningCluster, sync: SyncCluster | None = None) -> None:
         """A cluster is about to run: a failure tells of it, and the fixture's end closes it."""
@@ -205,6 +218,8 @@ def describe(item: pytest.Item) -> list[tuple[str, str]]:
     for place, cluster in enumerate(traces.clusters if traces is not None else []):
         assert traces is not None
         lines = [f"seed {cluster.seed} (replay with --mqtt-seed={traces.first_seed}), {cluster.engine} engine"]
+        if len(cluster.nodes) > 1:
+            lines.append(f"{len(cluster.nodes)} nodes, {cluster.links} links, pace {cluster.pace:g}")
         lines += [f"fault: {fault}" for fault in cluster.faults]
         found = cluster.audit()
         lines.append(f"audit: {found.verdict}")

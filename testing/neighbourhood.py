@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from ..broker.clustering import CLUSTER_SPACES
 from ..cluster.links.ports import Lane
 from ..cluster.member import Member
+from ..cluster.views.machine import wanted_voters
 from .line import Lines
 from .node import NodeHandle
 
@@ -54,6 +55,17 @@ def serves(handle: NodeHandle) -> bool:
     if member is None:
         return True
     return member.alone or (member.standing is not None and member.standing.holder.serving and member.leased())
+
+
+def complete(handle: NodeHandle) -> bool:
+    """Whether a node sees the whole cluster, serves, and all those vote that should: only then the cluster survives
+    what it is said to survive."""
+    if not serves(handle) or handle.sees != "whole":
+        return False
+    member = member_of(handle)
+    if member is None or member.consensus is None:
+        return True
+    return set(wanted_voters(member.membership)) == set(member.consensus.raft.configuration.voters)
 
 
 def under_way(nodes: Sequence[NodeHandle], lines: Lines) -> Iterator[str]:

@@ -23,6 +23,7 @@ _OPTIONS = (
     ("mqtt_seed", "seed of the brokers' random choices, as a failed test prints it"),
     ("mqtt_trace_dir", "where failed tests leave their event logs (default: below pytest's temporary directory)"),
     ("mqtt_nodes", "nodes of mqtt_cluster where neither marker nor argument says it (default: 1)"),
+    ("mqtt_pace", "by how much the times of clusters are divided, where no argument says it (default: 1)"),
     ("mqtt_host", "host of the external broker behind mqtt_broker_noproc (default: 127.0.0.1)"),
     ("mqtt_port", "port of the external broker behind mqtt_broker_noproc (default: 1883)"),
 )
@@ -43,8 +44,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """The marker."""
     config.addinivalue_line(
         "markers",
-        "mqtt(nodes, seed, policy, conf, engine): the brokers of a test; policy is one of off, majority and on for all "
-        "operations or a dict by operation, conf has keys of vernemq.conf",
+        "mqtt(nodes, seed, policy, conf, engine, links, pace): the brokers of a test; policy is one of off, majority "
+        "and on for all operations or a dict by operation, conf has keys of vernemq.conf, links is memory or grpc, "
+        "pace divides the times of the cluster",
     )
 
 
@@ -71,7 +73,7 @@ def mqtt_broker(request: pytest.FixtureRequest) -> Iterator[SyncCluster]:
 
 @pytest.fixture
 def mqtt_cluster(request: pytest.FixtureRequest) -> Iterator[ClusterFactory]:
-    """A factory: `async with mqtt_cluster(nodes=1, conf={...}) as c`, or `with` in tests without asyncio."""
+    """A factory: `async with mqtt_cluster(nodes=3, conf={...}) as c`, or `with` in tests without asyncio."""
     from .fixtures import ClusterFactory
 
     with contextlib.closing(ClusterFactory(request)) as factory:

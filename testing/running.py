@@ -29,7 +29,7 @@ from .disk import Disks
 from .faults import Direction, Drop, FaultError, Then
 from .history import Answer
 from .line import Lines, sides_of
-from .neighbourhood import can_serve, divided, join, serves, under_way
+from .neighbourhood import can_serve, complete, divided, join, serves, under_way
 from .node import LeakError, NodeHandle
 from .pace import check_pace
 from .places import Engine, temporary_directory
@@ -253,17 +253,16 @@ class RunningCluster:
         await self._until(lambda: all(each.sees == state for each in handles), timeout, f"{nodes} to see {state}")
 
     async def whole(self, timeout: float = SERVE_S) -> None:
-        """Wait until all nodes run and serve, and each sees the whole cluster. Raises TimeoutError that says more."""
+        """Wait until all nodes serve, each sees the whole cluster, and all those vote that should.
+
+        Raises TimeoutError that says more, and `FaultError` for a node that is down or stands still.
+        """
         for handle in self.nodes:
             if not handle.up or handle.paused:
                 raise FaultError(
                     f"node {handle.number} is {'paused' if handle.up else 'down'}: the cluster cannot be whole"
                 )
-        await self._until(
-            lambda: all(serves(each) and each.sees == "whole" for each in self.nodes),
-            timeout,
-            "the cluster to be whole",
-        )
+        await self._until(lambda: all(map(complete, self.nodes)), timeout, "the cluster to be whole")
 
     async def _until(self, true: Callable[[], bool], timeout: float, what: str) -> None:
         try:

@@ -51,6 +51,42 @@ FIXTURES = """
         assert mqtt_broker_noproc.url == "mqtt://broker.example:18830"
 """
 
+CLUSTER = """
+    import asyncio
+    import pytest
+
+    @pytest.mark.mqtt(nodes=3, policy="majority", pace=10)
+    def test_sync(mqtt_cluster):
+        with mqtt_cluster() as c:
+            assert len(c) == 3 and c.cluster.pace == PACE
+            rx = c.client("rx", node=1, clean_start=False)
+            rx.subscribe("t", qos=1)
+            c.partition({0}, {1, 2})
+            c.sees(0, "minority")
+            c.sees({1, 2}, "majority")
+            c.heal()
+            c.whole()
+            c.kill(1)
+            c.sees({0, 2}, "majority")
+            c.start(1)
+            rx.reconnect(1)
+            c.client("tx", node=2).publish("t", "x", qos=1)
+            assert rx.message().text == "x"
+            c.settled()
+            assert c.audit().problems() == []
+
+    @pytest.mark.mqtt(nodes=2, links="grpc")
+    def test_async(mqtt_cluster):
+        async def work():
+            async with mqtt_cluster() as c:
+                assert c.links == "grpc" and c[1].sees == "whole"
+        asyncio.run(work())
+
+    def test_option(mqtt_cluster):
+        with mqtt_cluster(pace=3) as c:
+            assert len(c) == 2 and c.cluster.pace == 3
+"""
+
 FAILS = """
     def test_it(mqtt_cluster):
         with mqtt_cluster() as c:
@@ -82,6 +118,25 @@ def test_a_failed_test_tells_how_to_repeat_it(pytester: pytest.Pytester) -> None
     assert list((pytester.path / "traces").rglob("*.jsonl"))
 
 
+def test_clusters(pytester: pytest.Pytester) -> None:
+    """Arguments win over options, options over the marker."""
+    run_sample(pytester, CLUSTER.replace("PACE", "10"), "--mqtt-nodes=2").assert_outcomes(passed=3)
+    run_sample(pytester, CLUSTER.replace("PACE", "7"), "--mqtt-nodes=2", "--mqtt-pace=7").assert_outcomes(passed=3)
+
+
+def test_a_failed_cluster_tells_what_it_was(pytester: pytest.Pytester) -> None:
+    """How many nodes, how they were connected, and what was done to their links."""
+    source = """
+        def test_it(mqtt_cluster):
+            with mqtt_cluster(3, pace=10) as c:
+                c.partition({1})
+                c.sees(1, "minority")
+                assert False
+    """
+    result = run_sample(pytester, source)
+    result.stdout.fnmatch_lines(["3 nodes, memory links, pace 10", "fault: partition 1 | 0 | 2", "audit: valid"])
+
+
 def test_a_test_that_passes_tells_nothing(pytester: pytest.Pytester) -> None:
     """And leaves no files."""
     result = run_sample(
@@ -111,7 +166,7 @@ def test_the_marker(pytester: pytest.Pytester) -> None:
 @pytest.mark.parametrize(
     ("mark", "text"),
     [
-        ("nods=3", "it has nodes, seed, policy, conf, engine, not ['nods']"),
+        ("nods=3", "it has nodes, seed, policy, conf, engine, links, pace, not ['nods']"),
         ("policy='maybe'", "policy register = maybe"),
         ("policy={'fly': 'on'}", "policy fly = on"),
         ("nodes=8", "a cluster under test has 1 to 7"),
