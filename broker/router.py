@@ -96,7 +96,8 @@ class Router:
                 self._node.message_queued(message, target.session)
         node = self._node
         node.counters.router_matches_local += len(targets)
-        self.chosen = chosen = []
+        chosen: list[RemoteMembers] = []
+        self.chosen = chosen
         if plan.groups or plan.remote:
             if plan.groups:
                 wait = self._push_groups(message, plan.groups, chosen) or wait
@@ -113,7 +114,8 @@ class Router:
         node again, which may have it, and to another one only if there is nobody any more.
         """
         plan = plans.plans.get(message.topic) or plans.build(message.topic)
-        self.chosen = chosen = []
+        chosen: list[RemoteMembers] = []
+        self.chosen = chosen
         wait = False
         for name, text, node in former:
             for group in [each for each in plan.groups if (each.group, each.filter) == (name, text)]:

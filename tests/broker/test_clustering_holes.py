@@ -162,3 +162,43 @@ def test_all_nodes_lose_power() -> None:
     assert [each.payload for each in reader.drain()] == [b"1", b"2"]
     _, kept = theatre[3].client("k").subscribe(("r", 1))
     assert kept.payload == b"kept"
+
+
+@pytest.mark.parametrize("leap_s", (365 * 86400.0, -365 * 86400.0))
+@pytest.mark.parametrize("who", (1, 2))
+def test_a_clock_that_jumps_ends_no_session_and_no_message(leap_s: float, who: int) -> None:
+    """Review, hole 17: on the leader, which all follow, and on another node."""
+    theatre = Theatre(3)
+    reader = theatre[2].client("reader", clean=False, expiry_s=600)
+    reader.subscribe(("t", 1))
+    reader.vanish()
+    writer = theatre[1].client("writer")
+    assert writer.publish("t", b"m", 1, message_expiry_interval=300)[0].reason == 0
+    theatre[who].host.wall_off_ms += leap_s * 1000
+    theatre.pass_s(60.0)
+    theatre.whole()
+    assert theatre[3].client("other").publish("t", b"n", 1, message_expiry_interval=300)[0].reason == 0
+    theatre.pass_s(100.0)
+    reader = theatre[2].client("reader", clean=False, expiry_s=600)
+    came = reader.drain()
+    assert [each.payload for each in came] == [b"m", b"n"]
+    for each, left in zip(came, (140, 200), strict=True):
+        assert each.properties is not None and abs(each.properties["message_expiry_interval"] - left) < 5
+
+
+def test_a_full_disk_at_one_of_two_targets_refuses_nothing_that_the_other_has() -> None:
+    """Review, hole 20."""
+    theatre = Theatre(3)
+    readers = [theatre[number].client(f"reader{number}", clean=False, expiry_s=600) for number in (2, 3)]
+    for reader in readers:
+        reader.subscribe(("t", 2))
+    theatre[3].disks[0].full = True
+    writer = theatre[1].client("writer")
+    assert writer.publish("t", b"m", 2, 1) == []
+    theatre.pass_s(8.0)
+    assert theatre.states() == [ViewState.WHOLE] * 3
+    assert writer.take() == []
+    theatre[3].disks[0].full = False
+    theatre.pass_s(5.0)
+    assert [type(each) for each in writer.take()] == [packets.Pubrec]
+    assert [[each.payload for each in reader.drain()] for reader in readers] == [[b"m"], [b"m"]]
