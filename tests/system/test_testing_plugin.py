@@ -30,6 +30,27 @@ def test_cluster(mqtt_cluster):
         c.kill()
         c.start()
         assert c.audit().verdict == "valid"
+
+@pytest.mark.mqtt(nodes=3, policy="majority", pace=5)
+@pytest.mark.parametrize("links", ["memory", "grpc"])
+def test_cluster_of_three(mqtt_cluster, links):
+    with mqtt_cluster(links=links) as c:
+        rx = c.client("rx", node=1, clean_start=False)
+        rx.subscribe("t/#", qos=2)
+        c.partition({0}, {1, 2})
+        c.sees(0, "minority")
+        c.sees({1, 2}, "majority")
+        c.client("tx2", node=2).publish("t/1", "cut", qos=1)
+        c.heal()
+        c.whole()
+        c.kill(1)
+        c.sees({0, 2}, "majority")
+        c.start(1)
+        rx.reconnect(node=1)
+        c.client("tx0", node=0).publish("t/2", "killed", qos=2)
+        c.settled()
+        assert [message.text for message in rx.take()] == ["cut", "killed"]
+        assert c.audit().problems() == []
 """
 
 BODY = """
@@ -43,6 +64,13 @@ async def test_async(mqtt_client, mqtt_cluster):
         await c.kill(0)
         await c.start(0)
         assert (await tx.reconnect()).session_present
+        await c.settled()
+    async with mqtt_cluster(nodes=3, pace=5) as c:
+        rx = await c.client("rx", node=2)
+        await rx.subscribe("t", qos=1)
+        tx = await c.client("tx", node=0)
+        await tx.publish("t", "x", qos=1)
+        assert (await rx.message()).text == "x"
         await c.settled()
 
 async def test_broker(mqtt_broker, mqtt_capture):
@@ -76,8 +104,8 @@ def sample(python: Path, folder: Path, source: str, *arguments: str) -> subproce
 @pytest.mark.parametrize(
     ("source_text", "arguments", "passed"),
     [
-        (PLAIN, ("-p", "no:asyncio", "-n", "2"), 10),
-        (PLAIN, ("-p", "no:asyncio"), 10),
+        (PLAIN, ("-p", "no:asyncio", "-n", "2"), 12),
+        (PLAIN, ("-p", "no:asyncio"), 12),
         (STRICT, ("-o", "asyncio_mode=strict", *SCOPE), 2),
         (BODY, ("-o", "asyncio_mode=auto", *SCOPE), 2),
         (ANYIO, ("-p", "no:asyncio"), 2),
