@@ -97,9 +97,8 @@ def _by_wall_clock(machine: Machine) -> None:
     metadata._hlc = stamps = _WallStamps(machine)
 
     def putting(key: bytes, value: bytes) -> Any:
-        if key[:1] == b"t":
-            if _stamp(metadata._half(key).siblings(key)) > stamps.next():
-                return metadata.counter
+        if key[:1] == b"t" and _stamp(metadata._half(key).siblings(key)) > stamps.next():
+            return metadata.counter
         return put(key, value)
 
     metadata.put = putting

@@ -1,0 +1,29 @@
+"""What should have been dropped and came."""
+
+from __future__ import annotations
+
+from strogoff.sim.checkers.stale import check
+from tests.sim.scene import Story
+
+
+def scene(entered: bool = True) -> Story:
+    """w-1 is stuck at n1, its writer says w-2 at n2, and both come, the newer one first."""
+    scene = Story()
+    scene.publish("w-1", acked=False, node="n1", sent_at=1.0)
+    if entered:
+        scene.history.life("n1").entered.append(2.0)
+    scene.publish("w-2", node="n2", stint=1, sent_at=3.0)
+    scene.deliver("w-2")
+    scene.deliver("w-1")
+    return scene
+
+
+def test_drained_after_a_new_entrance() -> None:
+    assert list(check(scene().case())) == ["stale: s got w-1 of n1 after w-2, which was acknowledged"]
+
+
+def test_not_without_one_nor_what_was_sent_again() -> None:
+    assert list(check(scene(entered=False).case())) == []
+    again = scene()
+    again.history.attempts["w-1"].resent = 1
+    assert list(check(again.case())) == []

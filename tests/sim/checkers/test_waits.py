@@ -1,0 +1,18 @@
+"""The list of pending waits."""
+
+from __future__ import annotations
+
+from strogoff.sim.checkers.waits import waiting
+from tests.sim.fleet.floor import joined
+
+
+def test_nothing_waits_in_peace_and_an_exchange_and_a_barrier_do() -> None:
+    fleet = joined()
+    fleet.loop.run_for(1)
+    machine = fleet.machines["n2"]
+    assert list(waiting(machine)) == []
+    assert machine.member is not None
+    metadata = machine.member.metadata
+    metadata.barrier(metadata.put(b"t\0\0x", b"1"), lambda _: None)
+    metadata.exchange("n1", 0, lambda _: None)
+    assert list(waiting(machine)) == ["1 barriers", "an exchange of metadata"]

@@ -1,0 +1,49 @@
+"""What reaches a process that stands still, and one that is gone."""
+
+from __future__ import annotations
+
+from random import Random
+
+from strogoff.sim.disk import SimDisk
+from strogoff.sim.fleet.gate import Gate, GatedEngine
+from strogoff.sim.loop import VirtualLoop
+
+
+def test_what_comes_meanwhile_comes_afterwards_in_order() -> None:
+    loop, got = VirtualLoop(), []
+    gate = Gate(loop.call_soon)
+    gate.enter(lambda: got.append(0))
+    gate.stop()
+    for number in (1, 2, 3):
+        gate.enter(lambda number=number: got.append(number))  # type: ignore[misc]
+    assert got == [0]
+    gate.go_on()
+    loop.settle()
+    assert got == [0, 1, 2, 3]
+
+
+def test_a_process_that_is_gone_gets_nothing_and_the_next_nothing_of_it() -> None:
+    loop, got = VirtualLoop(), []
+    gate = Gate(loop.call_soon)
+    first = gate.process
+    gate.stop()
+    gate.enter(lambda: got.append(1))
+    gate.go_on()
+    gate.forget()
+    gate.enter_if(first, lambda: got.append(2))
+    loop.settle()
+    assert got == []
+
+
+def test_a_disk_goes_on_while_the_process_stands_still() -> None:
+    loop, done = VirtualLoop(), []
+    gate = Gate(loop.call_soon)
+    disk = SimDisk(Random(1), loop.call_later, lambda: loop.now_s)
+    engine = GatedEngine(disk, gate)
+    engine.write({b"k": b"v"}, done.append)
+    gate.stop()
+    loop.run_for(1)
+    assert disk.get(b"k") == b"v" and done == []
+    gate.go_on()
+    loop.settle()
+    assert done == [None]

@@ -1,0 +1,45 @@
+"""Faults on machines, and their end."""
+
+from __future__ import annotations
+
+from strogoff.netsplit import faults
+from strogoff.netsplit.scenarios import Step
+
+from .floor import joined, until, whole
+
+
+def test_overlapping_cuts_end_one_by_one() -> None:
+    fleet = joined()
+    injector, roads = fleet.injector, fleet.roads
+    first, second = faults.Cut((("n1",), ("n2", "n3"))), faults.PairCut("n1", "n2")
+    injector._strike(Step(0, first))
+    injector._strike(Step(0, second))
+    injector._end(first)
+    assert roads.is_cut("n1", "n2") and roads.is_cut("n2", "n1") and not roads.is_cut("n1", "n3")
+    injector._end(second)
+    assert not roads.is_cut("n1", "n2")
+
+
+def test_each_kind_strikes_and_all_heals() -> None:
+    fleet = joined(trace=True)
+    texts = (
+        "disk_full n1", "disk_stall n2", "clock_jump n1 +60000ms", "loss n1 n2 0.1", "delay n1 n3 200ms",
+        "one_way_cut n2 n3", "pause n1 0.5s", "vm_freeze n2 0.5s", "fast_restart n3", "kill n1", "power_loss n2",
+    )  # fmt: skip
+    for text in texts:
+        fleet.injector._strike(Step(0, faults.parse(text)))
+        fleet.loop.run_for(0.7)
+    assert len(fleet.history.faults) == len(texts)
+    fleet.injector.heal()
+    until(fleet, lambda: all(whole(fleet, name) for name in fleet.machines))
+    assert not fleet.overseer.seen.problems
+    assert any("fast_restart n3" in line for line in fleet.history.lines or ())
+
+
+def test_one_disk_may_be_lost() -> None:
+    fleet = joined()
+    fleet.injector._strike(Step(0, faults.DiskLost("n2")))
+    assert fleet.history.life("n2").emptied
+    fleet.injector._strike(Step(0, faults.DiskLost("n3")))
+    assert not fleet.history.life("n3").emptied
+    until(fleet, lambda: fleet.machines["n2"].public and whole(fleet, "n2"))

@@ -1,0 +1,65 @@
+"""A machine: clocks, standing still, disks that are lost and come back old."""
+
+from __future__ import annotations
+
+import pytest
+
+from .floor import joined, until, whole
+
+
+def test_a_frozen_machine_has_lost_time_and_a_stopped_process_has_not() -> None:
+    fleet = joined()
+    frozen, paused = fleet.machines["n2"], fleet.machines["n3"]
+    before = frozen.mono_s(), paused.mono_s(), frozen._wall_ms()
+    frozen.stand_still(True)
+    paused.stand_still(False)
+    fleet.loop.run_for(3)
+    assert frozen.mono_s() == before[0] and paused.mono_s() == pytest.approx(before[1] + 3 * paused.rate)
+    assert frozen._wall_ms() == pytest.approx(before[2] + 3000)
+    frozen.wake_up()
+    paused.wake_up()
+    until(fleet, lambda: all(whole(fleet, name) for name in fleet.machines))
+    assert frozen.member is not None and frozen.member.view.id > 3
+
+
+def test_timers_follow_the_clock_of_the_machine() -> None:
+    fleet = joined()
+    machine = fleet.machines["n2"]
+    due: list[float] = []
+    begin = fleet.loop.now_s
+    machine.later(1.0, lambda: due.append(fleet.loop.now_s - begin))
+    gone = machine.later(1.0, lambda: due.append(0.0))
+    gone.cancel()
+    machine.stand_still(True)
+    fleet.loop.run_for(2)
+    machine.wake_up()
+    fleet.loop.run_for(2)
+    assert due == [pytest.approx(2 + 1 / machine.rate, abs=0.01)]
+
+
+def test_who_lost_its_disk_joins_again_under_another() -> None:
+    fleet = joined()
+    machine = fleet.machines["n3"]
+    fleet.injector.empty(machine)
+    assert machine.boot == 0 and not machine.public
+    fleet.injector.start(machine)
+    until(fleet, lambda: machine.public and whole(fleet, "n3"))
+    assert machine.boot > 1 and machine.disk_id == "n3-disk1"
+
+
+def test_who_comes_with_an_old_copy_is_refused() -> None:
+    fleet = joined()
+    machine = fleet.machines["n3"]
+    assert not machine.restore_backup()
+    machine.keep_backup()
+    fleet.crash(machine, False)
+    fleet.start(machine)
+    until(fleet, lambda: whole(fleet, "n3"))
+    fleet.crash(machine, True)
+    machine.restore_backup()
+    fleet.start(machine)
+    member = machine.member
+    assert member is not None
+    until(fleet, lambda: bool(member.starting.problem))
+    assert "old copy" in member.starting.problem or "not above" in member.starting.problem
+    assert not fleet.machines["n1"].member.starting.problem  # type: ignore[union-attr]

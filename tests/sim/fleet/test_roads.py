@@ -1,0 +1,48 @@
+"""The network between machines: streams stay in order, faults end."""
+
+from __future__ import annotations
+
+from random import Random
+
+from strogoff.sim.fleet.gate import Gate
+from strogoff.sim.fleet.roads import Roads
+from strogoff.sim.loop import VirtualLoop
+
+
+def roads() -> tuple[VirtualLoop, Roads]:
+    loop = VirtualLoop()
+    found = Roads(loop.call_soon, loop.call_later, Random(1), (0.001, 0.002))
+    for name in "ab":
+        found.gates[name] = Gate(loop.call_soon)
+    return loop, found
+
+
+def test_delays() -> None:
+    loop, network = roads()
+    came: list[float] = []
+    network.slow("a", "b", 0.5)
+    network.send(("a", "b"), lambda: came.append(loop.now_s))
+    loop.run_for(1)
+    network.mend()
+    network.send(("b", "a"), lambda: came.append(loop.now_s - 1))
+    loop.run_for(1)
+    assert 0.5 < came[0] < 0.51 and 0.001 <= came[1] <= 0.002
+
+
+def test_lost_packets_are_late_and_a_cut_holds_what_is_sent() -> None:
+    loop, network = roads()
+    came: list[int] = []
+    network.lose("a", "b", 0.9)
+    for number in range(50):
+        network.send(("a", "b"), lambda number=number: came.append(number))  # type: ignore[misc]
+    loop.run_for(0.1)
+    assert len(came) < 40
+    loop.run_for(20)
+    assert sorted(came) == list(range(50))
+    network.cut("a", "b")
+    network.send(("a", "b"), lambda: came.append(99))
+    loop.run_for(0.5)
+    assert 99 not in came
+    network.mend()
+    loop.run_for(0.5)
+    assert 99 in came
