@@ -80,7 +80,7 @@ class Seat:
         self.disk_id = f"{name}-disk"
         self.boot = 0
         self.life = 0
-        self.wall_off_ms = 0.0
+        self.wall_off_ms = 1.76e12
         self.cluster_id = f"cluster-of-{name}"
         self.settings = Settings()
         self.disks = [company.disk(f"{name}/{kind}") for kind in ("messages", "meta")]
