@@ -1,4 +1,4 @@
-"""Clusters that the tests of one module share."""
+"""The cluster that all tests share which cut nodes off."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def space_or_skip(count: int) -> Space:
         pytest.skip(f"no network namespaces: {error} (be root)")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apart]:
-    """Three joined nodes, each in a network namespace. Their logs have nothing bad when the tests are over."""
+    """Three joined nodes, each in a network namespace, whole between tests. Their logs have nothing bad at last."""
     space = space_or_skip(3)
     nodes = space.nodes(tmp_path_factory.mktemp("apart"))
     background = Background()
