@@ -190,3 +190,50 @@ def test_a_group_whose_node_dies_gives_the_message_to_a_node_that_had_it_for_oth
     assert [type(each) for each in writer.take()] == [packets.Puback if qos == 1 else packets.Pubrec]
     assert got(plain) == [b"1"]
     assert [each.payload for each in heir.drain()] == [b"1"]
+
+
+@pytest.mark.parametrize("back_first", (1, 2))
+def test_the_first_publish_that_a_returning_node_accepts_sees_all_subscriptions(
+    theatre: Theatre, back_first: int
+) -> None:
+    """Review, hole 4 a and b: one link comes back before the other, and a publisher tries all the time."""
+    writer = theatre[3].client("writer")
+    cut_off(theatre, 3)
+    assert [type(each) for each in theatre[1].client("r1").subscribe(("t", 1))] == [packets.Suback]
+    theatre.network.heal()
+    theatre.network.cut(f"n{3 - back_first}", "n3")
+    theatre.pass_s(0.7)
+    late = theatre[2].client("r2")
+    assert [type(each) for each in late.subscribe(("t", 1))] == [packets.Suback]
+    theatre.network.heal()
+    number, accepted = 0, b""
+    while not accepted:
+        number += 1
+        assert number < 10_000
+        sent = b"%d" % number
+        if any(isinstance(each, packets.Puback) and each.reason == 0 for each in writer.publish("t", sent, 1, number)):
+            accepted = sent
+        elif writer.closed:
+            writer, connack = theatre[3].connect("writer")
+            if connack.reason:
+                theatre.pass_s(0.001)
+                if not writer.closed:
+                    writer.vanish()
+        theatre.pass_s(0.001)
+    theatre.settle()
+    assert accepted in [each.payload for each in late.drain()]
+
+
+def test_a_retained_message_and_a_subscription_that_race_meet(theatre: Theatre) -> None:
+    """Review, hole 4 d: whichever is first, the subscriber has the last value in the end."""
+    for number in range(20):
+        reader, writer = theatre[3].client(f"r{number}"), theatre[1].client(f"w{number}")
+        topic = f"kept/{number}"
+        writer.publish(topic, b"old", 1, 1, retain=True)
+        delay = [0.0, 0.0001, 0.001, 0.01][number % 4]
+        theatre.network.delay("n1", "n3", delay)
+        reader.send(packets.Subscribe(1, [packets.SubscribeOptions(topic, 1)], None))
+        theatre.pass_s(number * 0.0002)
+        writer.send(packets.Publish(topic, b"new", 1, True, False, 2, None))
+        theatre.pass_s(0.2)
+        assert [each.payload for each in reader.drain()][-1] == b"new", number
