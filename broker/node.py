@@ -28,6 +28,7 @@ from .obligations import Obligation
 from .observer import Observer
 from .options import Options
 from .outlet import Outlet
+from .parked_wills import ParkedWill, ParkedWills
 from .records import Origins, WillRecord, decode_message, encode, to_record
 from .remote import RemoteMembers, RemoteTarget
 from .retained import Refusal, RetainedMessages
@@ -98,6 +99,7 @@ class Node(Observer):
         self.router = Router(self)
         self.slots = Slots(self)
         self.garbage = Garbage(self.store, ports.schedule)
+        self.parked_wills = ParkedWills(self)
         self._view_state = ViewState.WHOLE
         self.wary = False
         """Something forbids some PUBLISH packets: the disk is full, or the cluster is not whole."""
@@ -134,6 +136,7 @@ class Node(Observer):
     def open(self) -> None:
         """Bring back what the store holds: retained messages, then sessions; wills and deadlines that came due fire."""
         self._load_retained()
+        self.parked_wills.load()  # before it, for sessions that end now may park one more
         restored = self.slots.load()
         self.counters.queue_initialized_from_storage = restored
         self.garbage.load()
@@ -333,10 +336,10 @@ class Node(Observer):
             self.owed = None  # of the retained message's barrier
         return routed
 
-    def publish_will(self, session: Session, will: WillRecord) -> None:
+    def publish_will(self, session: Session | ParkedWill, will: WillRecord) -> None:
         """Publish a will under a new mid [MQTT-3.1.2-8]; without a lease once there is one (review, hole 13)."""
         if self._view_state is ViewState.MINORITY:
-            self.when_accepting(lambda: self.publish_will(session, will))
+            self.parked_wills.park(session, will)
             return
         message = Message(
             session.mountpoint,

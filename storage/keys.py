@@ -10,6 +10,7 @@
     w node boot                       how far the publishes of another node's boot were taken
     x mid                             QoS 2 message of another node that may come again
     d key                             replicated metadata
+    l number                          will that waits for a lease
     g start                           a key range that is being deleted
     n name                            the node's own values
 
