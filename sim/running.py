@@ -60,8 +60,7 @@ def run_seed(seed: int, order: Order | None = None, trace: bool = False) -> Outc
 def _world(seed: int, order: Order, trace: bool) -> World | Fleet:
     bug = FLEET_PLANTS.get(order.plant or "")
     if bug is not None:
-        kinds = bug.kinds if order.kinds is None else order.kinds
-        return Fleet(plan(seed, max(bug.nodes, order.nodes), order.durability, order.seconds, kinds), trace, bug)
+        return Fleet(bug.plan(seed, max(bug.nodes, order.nodes), order.durability, order.seconds), trace, bug)
     if order.nodes > 1:
         return Fleet(plan(seed, order.nodes, order.durability, order.seconds, order.kinds), trace)
     swarm = draw(seed, order.durability, order.seconds)

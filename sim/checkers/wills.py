@@ -54,7 +54,7 @@ def _judge(
         yield f"will lost: {who} was never published"
     elif high == 0 and count:
         yield f"will spurious: {who} was published, which it should not be"
-    elif count > 1 and (will.qos == 2 or not _killed_after(case, connection)):
+    elif count > 1 and not _died_with_it(case, connection) and (will.qos == 2 or not _killed_after(case, connection)):
         yield f"will twice: {who} came {count} times"
     if at_s is not None and connection.closed != NEVER and low == 1 and (later is None or not later.clean):
         earliest = detached(case, connection)[0] + _delay(connection)
@@ -65,7 +65,7 @@ def _judge(
 
 
 def _died_with_it(case: Case, connection: Connection) -> bool:
-    """Its node had fired it for watchers elsewhere and ended before they had it: one copy is not enough for that."""
+    """Its node fired it for watchers elsewhere and ended before that was done: one copy does not do (hole 19)."""
     life = case.history.life(connection.node)
     return case.scattered and any(
         row["type"] == "will.fire" and row["node"] == connection.node and row["client"] == connection.client

@@ -102,6 +102,7 @@ class Fleet:
             self.overseer.state(machine)
 
         clustering.standing_changed = watched  # type: ignore[method-assign]
+        self.overseer.state(machine)
         for connections in history.connections.values():
             for connection in connections:
                 if connection.node == machine.name and connection.noticed_at is None and connection.asked_at < now:

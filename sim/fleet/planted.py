@@ -88,31 +88,6 @@ def acknowledged_first(machine: Machine) -> None:
     metadata.receive = receiving  # type: ignore[method-assign]
 
 
-def gap_claimed(machine: Machine) -> None:
-    """Writes are taken for all before them, too, whether those came or not."""
-    member = machine.member
-    assert member is not None
-    metadata: Any = member.metadata
-    absorb = metadata.receive
-
-    def receiving(peer: str, data: bytes) -> None:
-        try:
-            message = decode_metadata(data)
-        except MalformedMetadata:
-            absorb(peer, data)
-            return
-        if isinstance(message, Writes):
-            actor = metadata._actors.number(peer, message.boot)
-            high = max(high for part in message.parts for _, _, high in part.claims)
-            absorb(peer, data)
-            for replica in metadata._halves:
-                replica.clock.add(actor, 0, high)
-            return
-        absorb(peer, data)
-
-    metadata.receive = receiving
-
-
 def shared_window(machine: Machine) -> None:
     """What comes from a node is acknowledged once it has acknowledged all that went to it."""
     clustering: Any = machine.clustering

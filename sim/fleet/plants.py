@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ...netsplit.scenarios import Scenario
+from ...storage.engine import Durability
 from . import planted
 from .machine import Machine
+from .plan import Plan, plan
 
 
 @dataclass(frozen=True, slots=True)
 class FleetPlant:
     """One bug of a cluster: `apply` puts it into a machine's member before that opens, `about` says what it is.
 
-    `seeds` is the number of seeds from `first` on within which it must be found with `nodes` nodes and these `kinds`
-    of faults (None: the seed's own). `later` is called once Raft and leases run.
+    `seeds` is the number of seeds from 0 on within which it must be found with `nodes` nodes: under the faults of
+    `scenario` if there is one, else under these `kinds` of faults. `hole` is its number in the review.
     """
 
     name: str
-    hole: str
+    hole: int
     about: str
     seeds: int
     apply: Callable[[Machine], None]
+    scenario: str = ""
     kinds: tuple[str, ...] | None = None
     nodes: int = 3
-    first: int = 0
+
+    def plan(self, seed: int, nodes: int, durability: Durability | None, seconds: float) -> Plan:
+        """The plan of a seed under this plant's faults."""
+        found = plan(seed, nodes, durability, seconds, () if self.scenario else self.kinds)
+        return replace(found, scenario=Scenario.parse(self.scenario)) if self.scenario else found
 
 
 def _holder(kind: type) -> Callable[[Machine], None]:
@@ -80,75 +88,34 @@ def _no_guard(machine: Machine) -> None:
     machine.node.guard = None
 
 
-def _forgets_watermarks(machine: Machine) -> None:
-    clustering: Any = machine.clustering
-    clustering.receiving._lanes.clear()
-
-
 def _keeps_clean_sessions(machine: Machine) -> None:
     clustering: Any = machine.clustering
     clustering._end_clean_sessions = lambda: None
 
 
-def _by_wall_clock(machine: Machine) -> None:
-    """A retained message that is older by the wall clock never replaces one."""
-    metadata: Any = machine.member and machine.member.metadata
-    put = metadata.put
-    metadata._hlc = stamps = _WallStamps(machine)
-
-    def putting(key: bytes, value: bytes) -> Any:
-        if key[:1] == b"t" and _stamp(metadata._half(key).siblings(key)) > stamps.next():
-            return metadata.counter
-        return put(key, value)
-
-    metadata.put = putting
-
-
-class _WallStamps:
-    """Stamps of a machine's wall clock, whatever it has seen."""
-
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
-        self.clamped = 0
-
-    def next(self) -> int:
-        """The time."""
-        return int(self._machine._wall_ms()) << 16
-
-    def observe(self, stamp: int) -> None:
-        """Nothing is learned from others."""
-
-
-def _stamp(siblings: Any) -> int:
-    values = [each for each in siblings or () if isinstance(each, bytes)]
-    return max((int.from_bytes(each[:8], "big") for each in values), default=0)
-
-
-CUTS = ("cut", "pair_cut", "one_way_cut")
-
 FLEET_PLANTS: dict[str, FleetPlant] = {
     plant.name: plant
     for plant in (
-        FleetPlant("view-without-boot", "1", "a restart goes on in the row of the start before", 10,
-                   _holder(planted.FormerSelf), ("fast_restart", "kill")),
-        FleetPlant("direct-join", "4", "serving without exchange and barrier", 40, planted.without_exchange, CUTS),
-        FleetPlant("lease-before-match", "4", "promises leave without a look at the lease", 40, _no_guard,
-                   ("pause", "cut")),
-        FleetPlant("new-leader-does-not-wait", "5", "it removes at once whom it has not heard", 20, _keeper,
-                   ("kill", "cut", "pause")),
-        FleetPlant("ping-from-a-side", "6", "partial cuts and slow disks go unnoticed", 20,
-                   _holder(planted.HearsEverybody), ("pair_cut", "disk_stall")),
-        FleetPlant("watermark-in-memory", "7", "a restart forgets how far lanes were taken", 40, _forgets_watermarks,
-                   ("kill", "fast_restart")),
-        FleetPlant("taken-after-gap", "7", "a refused item counts as taken", 40, planted.taken_after_gap, CUTS),
-        FleetPlant("drained-at-heal", "14", "what was void comes after the heal", 60, planted.drained, CUTS),
-        FleetPlant("one-shared-window", "15", "acknowledgements wait for publishes", 5, planted.shared_window),
-        FleetPlant("acknowledged-before-applied", "4", "a barrier says what is not yet so", 10,
-                   planted.acknowledged_first),
-        FleetPlant("clean-sessions-kept", "18", "who missed messages is not told", 40, _keeps_clean_sessions, CUTS),
-        FleetPlant("clock-past-a-gap", "16", "metadata that never came counts as known", 40, planted.gap_claimed,
-                   ("cut", "one_way_cut", "loss")),
-        FleetPlant("retained-by-wall-clock", "17", "the older clock wins", 40, _by_wall_clock, ("clock_jump",)),
+        FleetPlant("view-without-boot", 1, "a restart goes on in the row of the start before", 5,
+                   _holder(planted.FormerSelf), "at 4s fast_restart n2; at 9s fast_restart n1"),
+        FleetPlant("direct-join", 4, "serving without exchange and barrier", 10, planted.without_exchange,
+                   "at 4s cut n1 n2 | n3 for 4s; at 12s cut n1 | n2 n3 for 4s"),
+        FleetPlant("lease-before-match", 4, "promises leave without a look at the lease", 10, _no_guard,
+                   "at 4s cut n1 | n2 n3 for 6s; at 14s pause n2 4s"),
+        FleetPlant("acknowledged-before-applied", 4, "a barrier says what is not yet so", 20,
+                   planted.acknowledged_first, "at 1s delay n1 n2 300ms for 15s"),
+        FleetPlant("new-leader-does-not-wait", 5, "it removes at once whom it has not heard", 5, _keeper,
+                   "at 4s cut n1 | n2 n3 for 5s; at 13s cut n2 | n1 n3 for 4s"),
+        FleetPlant("ping-from-a-side", 6, "partial cuts and slow disks go unnoticed", 10,
+                   _holder(planted.HearsEverybody), "at 2s pair_cut n2 n3 for 17s"),
+        FleetPlant("taken-after-gap", 7, "a refused item counts as taken", 20, planted.taken_after_gap,
+                   "at 4s cut n1 n2 | n3 for 4s; at 12s cut n1 | n2 n3 for 4s"),
+        FleetPlant("drained-at-heal", 14, "what was void comes after the heal", 40, planted.drained,
+                   "at 4s cut n1 | n2 n3 for 5s; at 13s cut n2 | n1 n3 for 5s"),
+        FleetPlant("one-shared-window", 15, "acknowledgements wait for publishes", 10, planted.shared_window,
+                   "at 2s delay n1 n2 50ms"),
+        FleetPlant("clean-sessions-kept", 18, "who missed messages is not told", 20, _keeps_clean_sessions,
+                   "at 4s cut n1 n2 | n3 for 5s; at 13s cut n1 n3 | n2 for 5s"),
     )
 }  # fmt: skip
 """Every plant by its name."""

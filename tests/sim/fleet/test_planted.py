@@ -1,0 +1,13 @@
+"""Planted parts still are what they stand for: each overrides something that is there."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.sim.fleet import planted
+
+
+@pytest.mark.parametrize("kind", [planted.FormerSelf, planted.HearsEverybody, planted.Impatient])
+def test_each_overrides_what_is_there(kind: type) -> None:
+    names = {name for name, value in vars(kind).items() if callable(value)}
+    assert names and all(hasattr(kind.__mro__[1], name) for name in names)
