@@ -64,8 +64,9 @@ class SendLane:
         self.waiting_bytes = self.inflight_bytes = 0
 
     def acked(self, upto: int) -> int:
-        """The peer is done with everything up to `upto`. Returns how many items that freed; `MalformedFrame`."""
-        if upto > self.sent:
+        """The peer is done with everything up to `upto`, perhaps since an earlier stream, whose items are not yet sent
+        again. Returns how many items that freed; `MalformedFrame`."""
+        if upto > max(self.sent, self._most):
             raise MalformedFrame(f"lane {self.lane}: {upto} acknowledged, {self.sent} sent")
         return self._free(upto)
 

@@ -21,15 +21,13 @@ def test_a_fast_restart_in_the_middle_of_everything(victim: int) -> None:
         reader.subscribe(("t/#", 1))
     writers = {n: theatre[n].client(f"writer{n}") for n in (1, 2, 3)}
     acked: dict[int, list[int]] = {1: [], 2: [], 3: []}
-    number = 0
-    for step in range(60):
-        number += 1
+    for number in range(1, 61):
         for n, writer in writers.items():
             if not writer.closed:
                 writer.send(publish(f"t/{n}", str(number).encode(), 1, number))
-        if step == 20:
+        if number == 20:
             theatre[victim].kill(power=True)
-        if step == 25:
+        if number == 25:
             theatre[victim].start()
         theatre.pass_s(0.02)
         for n, writer in writers.items():
@@ -90,7 +88,7 @@ def test_a_subscription_at_one_node_while_another_comes_back() -> None:
         writer.send(publish("t", b"x", 1))
         theatre.until(lambda writer=writer: bool(writer.received))
         assert writer.take()[0].reason == 0
-        assert [each for each in reader.payloads()] == [b"x"]
+        assert reader.payloads() == [b"x"]
 
 
 @pytest.mark.parametrize("pair", ((2, 3), (1, 2), (1, 3)))

@@ -80,6 +80,16 @@ def test_resume() -> None:
     assert lane.take(MUCH, MUCH) == Run(2, 1, 5, [])
 
 
+def test_what_an_earlier_stream_brought_is_acknowledged_before_it_is_sent_again() -> None:
+    """The peer had them in memory, and its disk was slower than the stream that broke."""
+    lane = sender(3)
+    assert lane.take(1000, 1000) is not None
+    lane.resume(0)
+    assert lane.acked(2) == 2
+    run = lane.take(1000, 1000)
+    assert run is not None and (run.first, run.voids, run.last) == (1, 2, 3)
+
+
 def test_impossible_claims() -> None:
     """More acknowledged than sent; a watermark of somebody else's numbers."""
     lane = sender(3)
