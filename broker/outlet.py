@@ -34,6 +34,7 @@ class Outlet:
     """
 
     __slots__ = (
+        "acked",
         "aliases_out",
         "client_packet_limit",
         "closed",
@@ -66,6 +67,8 @@ class Outlet:
         self.out_limit = node.options.out_buffer_bytes
         self.sent = 0
         self.promised = 0
+        self.acked: list[Message] = []
+        """Messages whose acknowledgement is in this turn's output; only at level `message`."""
         self.is_writable = False
         self.transport_paused = False
         self.frame_key = 0
@@ -149,7 +152,10 @@ class Outlet:
             promised, self.promised = self.promised, 0
             if self.node.guard is not None and not self.node.guard(self, promised):
                 self.out_size = 0
+                self.acked.clear()
                 return
+        if self.acked:
+            self.node.messages_acked(self)
         if self.out_size < LARGE:
             self.link.write(out[0] if len(out) == 1 else b"".join(out))
         else:

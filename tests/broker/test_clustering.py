@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from strogoff.analytics.schema import MESSAGE
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from tests.broker.theatre import Theatre
@@ -157,3 +158,25 @@ def test_sessions_of_a_founder_are_known_to_the_newcomer() -> None:
     assert puback.reason == 0
     _, retained = theatre[2].client("reader").subscribe(("r/#", 1))
     assert retained.payload == b"kept"
+
+
+def test_an_acknowledgement_that_the_guard_holds_back_is_not_in_the_log() -> None:
+    """It never left: whoever judges the log must not take it for a promise."""
+    theatre = Theatre(3, allow_publish_during_netsplit="majority")
+    theatre[1].client("reader", clean=False, expiry_s=1000).subscribe(("u", 1))
+    writer = theatre[3].client("writer")
+    said: list[tuple[str, str]] = []
+    events = theatre[3].node.events
+    events.set_level(MESSAGE)
+    events.add(lambda row: said.append((row["type"], row.get("client", ""))))
+    assert [type(each) for each in writer.publish("u", b"1", 1)] == [packets.Puback]
+    assert ("pub.ack", "writer") in said
+    theatre.network.cut("n1", "n3")
+    theatre.network.cut("n2", "n3")
+    said.clear()
+    assert writer.publish("u", b"2", 1, packet_id=2) == []
+    theatre.until(lambda: theatre[3].node.view_state is ViewState.MINORITY)
+    theatre.network.heal()
+    theatre.whole()
+    assert [type(each) for each in writer.take()] == [packets.Disconnect]
+    assert ("pub.recv", "writer") in said and ("pub.ack", "writer") not in said
