@@ -91,6 +91,13 @@ class Spot:
         assert isinstance(connack, packets.Connack)
         return client, connack
 
+    def connect_soon(self, client_id: str, version: int = 5, clean: bool = True, **fields: Any) -> Client:
+        """A client whose CONNECT may not be answered yet."""
+        client = Client(self, version)  # type: ignore[arg-type]
+        client.send(connect(client_id, version, clean, fields.pop("expiry_s", None), **fields))
+        self.settle()
+        return client
+
     def stand_still(self) -> None:
         """SIGSTOP."""
         self.host.gate.stop()
