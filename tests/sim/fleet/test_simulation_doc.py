@@ -1,0 +1,39 @@
+"""docs/simulation.md names every plant, with its bound; run as a script it writes the table."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from strogoff.sim.fleet.plants import FLEET_PLANTS
+from strogoff.sim.plants import PLANTS
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "simulation.md"
+BEGIN = "<!-- from the planted bugs of clusters: begin -->\n"
+END = "<!-- from the planted bugs of clusters: end -->\n"
+
+
+def table() -> str:
+    rows = ["", "| plant | hole | what it is | found within |", "|---|---:|---|---:|"]
+    rows += [f"| `{each.name}` | {each.hole} | {each.about} | {each.seeds} |" for each in FLEET_PLANTS.values()]
+    return "\n".join([*rows, "", ""])
+
+
+def written(page: str) -> str:
+    """The page with the table as it has to be."""
+    head, _, rest = page.partition(BEGIN)
+    return head + BEGIN + table() + END + rest.partition(END)[2]
+
+
+def test_plants_of_a_cluster() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == written(page)
+
+
+def test_plants_of_one_node() -> None:
+    rows = re.findall(r"^\| `([a-z-]+)` \| ([^|]+) \| (\d+) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert rows == [(each.name, each.about, str(each.seeds)) for each in PLANTS.values()]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
