@@ -275,7 +275,7 @@ class Client:
         self.receiver.begin(connection.number)
         self.receiver.window = self.spec.window if self.spec.version == 5 else self.host.options.max_inflight_messages
         self.sender.resume()
-        self.subscribe([name for name, _ in self.spec.filters if name not in self.granted and name not in self.dropped])
+        self.subscribe(self.wants)
 
     def may_be_refused(self, operation: str, reason: int, mark: Mark) -> bool:
         """Whether this refusal is right: a CONNECT while the disk is full is."""
@@ -303,6 +303,11 @@ class Client:
         self.asked[self._packet_id] = asked
         options = [packets.SubscribeOptions(each.filter, each.qos) for each in asked]
         self.send(packets.Subscribe(self._packet_id, options))
+
+    @property
+    def wants(self) -> list[str]:
+        """Filters that no SUBACK has granted, and that it does not want to be without."""
+        return [name for name, _ in self.spec.filters if name not in self.granted and name not in self.dropped]
 
     def unsubscribe(self, name: str) -> None:
         """Give one of the filters up."""

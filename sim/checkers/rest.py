@@ -49,6 +49,8 @@ def clients_waiting(clients: list[Client], kept: bool) -> Iterator[str]:
             yield f"{client.name} is not connected"
         if client.sender.open:
             yield f"{client.name} waits for the answers to {list(client.sender.open)}"
+        if client.connected and client.wants:
+            yield f"{client.name} waits for SUBACK to {client.wants}"
         if client.receiver.held and kept:
             yield f"{client.name} waits for PUBREL of {list(client.receiver.held)}"
 

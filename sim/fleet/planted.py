@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...cluster.identity import Incarnation
 from ...cluster.metadata.messages import Ack, MalformedMetadata, Writes
 from ...cluster.metadata.messages import decode as decode_metadata
 from ...cluster.views.keeper import Keeper
@@ -101,39 +100,3 @@ def shared_window(machine: Machine) -> None:
             acknowledge(origin, *rest)
 
     clustering.receiving._acknowledge = waiting
-
-
-def drained(machine: Machine) -> None:
-    """A node that enters anew sends what it had under way, in the name of its new entrance."""
-    clustering: Any = machine.clustering
-
-    def entering(since: int) -> None:
-        clustering._node.tick()
-        clustering._entered_since = clustering.forwarding.since = since
-
-    clustering.entering = entering
-    clustering.forwarding.void_all = lambda: None
-    original = clustering.deliver
-
-    def deliver(node: str, seq: int, payload: bytes) -> None:
-        present = clustering._member.view.incarnation(node)
-        since = 0 if present is None else present.since
-        original(node, seq, since.to_bytes(4, "big") + payload[4:])
-
-    clustering.deliver = deliver
-
-
-def taken_after_gap(machine: Machine) -> None:
-    """An item that was refused counts as taken."""
-    clustering: Any = machine.clustering
-    original = clustering.deliver
-
-    def deliver(node: str, seq: int, payload: bytes) -> None:
-        since = int.from_bytes(payload[:4], "big")
-        present: Incarnation | None = clustering._member.view.incarnation(node)
-        if present is None or since > present.since:
-            clustering.receiving.skip(node, seq)
-        else:
-            original(node, seq, payload)
-
-    clustering.deliver = deliver

@@ -83,17 +83,10 @@ def _when_begun(begun: Callable[[Machine], None]) -> Callable[[Machine], None]:
     return apply
 
 
-def _no_guard(machine: Machine) -> None:
-    assert machine.node is not None
-    machine.node.guard = None
-
-
 def _keeps_clean_sessions(machine: Machine) -> None:
     clustering: Any = machine.clustering
     clustering._end_clean_sessions = lambda: None
 
-
-CUTS = ("cut", "pair_cut", "one_way_cut")
 
 FLEET_PLANTS: dict[str, FleetPlant] = {
     plant.name: plant
@@ -101,23 +94,17 @@ FLEET_PLANTS: dict[str, FleetPlant] = {
         FleetPlant("view-without-boot", 1, "a restart goes on in the row of the start before", 5,
                    _holder(planted.FormerSelf), "at 4s fast_restart n2; at 9s fast_restart n1"),
         FleetPlant("direct-join", 4, "serving without exchange and barrier", 10, planted.without_exchange,
-                   kinds=CUTS),
-        FleetPlant("lease-before-match", 4, "promises leave without a look at the lease", 10, _no_guard,
-                   kinds=CUTS),
+                   "at 4s cut n1 n2 | n3 for 4s; at 12s cut n1 | n2 n3 for 4s"),
         FleetPlant("acknowledged-before-applied", 4, "a barrier says what is not yet so", 20,
                    planted.acknowledged_first, "at 1s delay n1 n2 300ms for 15s"),
         FleetPlant("new-leader-does-not-wait", 5, "it removes at once whom it has not heard", 5, _keeper,
                    "at 4s cut n1 | n2 n3 for 5s; at 13s cut n2 | n1 n3 for 4s"),
         FleetPlant("ping-from-a-side", 6, "partial cuts and slow disks go unnoticed", 10,
                    _holder(planted.HearsEverybody), "at 2s pair_cut n2 n3 for 17s"),
-        FleetPlant("taken-after-gap", 7, "a refused item counts as taken", 20, planted.taken_after_gap,
-                   kinds=CUTS),
-        FleetPlant("drained-at-heal", 14, "what was void comes after the heal", 40, planted.drained,
-                   "at 4s cut n1 | n2 n3 for 5s; at 13s cut n2 | n1 n3 for 5s"),
         FleetPlant("one-shared-window", 15, "acknowledgements wait for publishes", 10, planted.shared_window,
                    "at 2s delay n1 n2 50ms"),
         FleetPlant("clean-sessions-kept", 18, "who missed messages is not told", 20, _keeps_clean_sessions,
-                   kinds=CUTS),
+                   "at 4s cut n1 n2 | n3 for 5s; at 13s cut n1 n3 | n2 for 5s"),
     )
 }  # fmt: skip
 """Every plant by its name."""

@@ -97,7 +97,7 @@ def rests(fleet: Fleet) -> bool:
     """Nothing is under way any more."""
     if not all(client.connected or client.gone for client in fleet.clients):
         return False
-    if any(client.sender.open for client in fleet.clients if client.connected):
+    if any(client.sender.open or client.wants for client in fleet.clients if client.connected):
         return False
     return not any(_waiting(fleet))
 

@@ -11,8 +11,7 @@ from strogoff.sim.fleet.plants import FLEET_PLANTS
 from strogoff.sim.running import Order, run_seed
 
 KINDS = {
-    "direct-join": ("lost", "early ack"),
-    "lease-before-match": ("lost", "early ack", "side", "policy"),
+    "direct-join": ("lost", "early ack", "disagree", "not at rest"),
     "acknowledged-before-applied": ("lost", "early ack", "retained"),
     "new-leader-does-not-wait": ("two leases",),
     "ping-from-a-side": ("unanswered",),
