@@ -245,6 +245,8 @@ class Clustering:
         else:
             state = ViewState.WHOLE if member.whole else ViewState.MAJORITY
         self._node.tick()
+        if state is not ViewState.MINORITY:
+            self.forwarding.proven()
         self.watch.begin()
         self.watch.changed()
         if state is not self._node.view_state:
@@ -267,6 +269,7 @@ class Clustering:
         node.tick()
         if self._entered_since:
             self.forwarding.void_all()
+            self.forwarding.proven()
             for front in list(node.fronts.values()):
                 if front.awaits_others():
                     front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, CUT_OFF)
@@ -344,7 +347,7 @@ class Clustering:
     def acked(self, node: str, upto: int) -> None:
         """A node has our publishes up to this number."""
         self._node.tick()
-        self.forwarding.acked(node, upto)
+        self.forwarding.acked(node, upto, self._member.leased())
 
     def deliver_relayed(self, node: str, seq: int, payload: bytes) -> None:
         """The next publish of others that a node relays: never void. Raises `Refuse`, `MalformedForward`."""

@@ -74,6 +74,7 @@ class Forwarding:
         self._mids: list[tuple[int, int]] = [] if direct is None else direct._mids
         self.since = 0
         """The view in which this node entered: what an earlier entrance sent is void everywhere (review, hole 14)."""
+        self._unproven: dict[str, int] = {}
         self.relief: list[Callable[[], None]] = []
         """Who waits for a lane to be less full."""
 
@@ -149,8 +150,15 @@ class Forwarding:
 
     # -- done
 
-    def acked(self, name: str, upto: int) -> None:
-        """The node has everything up to this number, as safely as its sessions ask for."""
+    def acked(self, name: str, upto: int, leased: bool = True) -> None:
+        """The node has everything up to this number, as safely as its sessions ask for.
+
+        While this node has no lease, others may have taken it out of the view and skip what it sent before (review,
+        hole 14): then it is proof of nothing until the lease is back. If that comes by another entrance, all is void.
+        """
+        if not leased:
+            self._unproven[name] = upto
+            return
         copies = self._under_way.get(name)
         done = []
         while copies and copies[0].seq <= upto:
@@ -158,6 +166,12 @@ class Forwarding:
             if owed is not None:
                 done.append(owed)
         discharge_all(done)
+
+    def proven(self) -> None:
+        """The lease is back, or what it had been for is void."""
+        unproven, self._unproven = self._unproven, {}
+        for name, upto in unproven.items():
+            self.acked(name, upto)
 
     def away(self, name: str) -> bool:
         """A view without the node's incarnation was applied: what was for its clean sessions is for nobody now.

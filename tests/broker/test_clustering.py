@@ -180,3 +180,20 @@ def test_an_acknowledgement_that_the_guard_holds_back_is_not_in_the_log() -> Non
     theatre.whole()
     assert [type(each) for each in writer.take()] == [packets.Disconnect]
     assert ("pub.recv", "writer") in said and ("pub.ack", "writer") not in said
+
+
+def test_what_the_others_skip_is_not_acknowledged_where_no_lease_is_asked_for() -> None:
+    """A publish of the last moment before a cut: the others void that entrance, so its publisher has to send again."""
+    theatre = Theatre(3, allow_publish_during_netsplit="on")
+    reader = theatre[1].client("reader", clean=False, expiry_s=1000)
+    reader.subscribe(("u", 1))
+    writer = theatre[3].client("writer", clean=False, expiry_s=1000)
+    theatre.network.cut("n1", "n3")
+    theatre.network.cut("n2", "n3")
+    assert writer.publish("u", b"last", 1) == []
+    theatre.until(lambda: theatre[3].node.view_state is ViewState.MINORITY)
+    theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
+    theatre.network.heal()
+    theatre.whole()
+    answers = writer.take()
+    assert [type(each) for each in answers] == [packets.Disconnect] or b"last" in reader.payloads()
