@@ -60,7 +60,7 @@ class _Record(msgspec.Struct, array_like=True, gc=False, forbid_unknown_fields=T
     counter: _Count
 
 
-_valid_topic = lru_cache(10_000)(valid_topic_name)  # most topics come again: 0.1 us instead of 0.6
+_valid_topic = lru_cache(10_000)(valid_topic_name)  # most topics come again: 0.2 us instead of 0.6
 _encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(_Record)
 
@@ -71,7 +71,7 @@ def encode_forward(
     """The message for all nodes on which it is for the same subscriptions; see `Forwarded`."""
     origin = message.origin
     return _encode(
-        (  # the fields of `_Record`: a tuple is made in a fifth of the time
+        (  # the fields of `_Record`: a tuple is made in half the time
             plain,
             groups,
             qos2_stable,
