@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ...cluster.metadata.messages import Ack, MalformedMetadata, Writes
 from ...cluster.metadata.messages import decode as decode_metadata
-from ...cluster.views.keeper import Keeper
 from ...cluster.views.lease import LeaseHolder
 from ...cluster.views.view import View
 from .machine import Machine
@@ -37,31 +35,6 @@ class HearsEverybody(LeaseHolder):
         """No disk is asked."""
         self._committed = True
         return False
-
-
-class Impatient(Keeper):
-    """A new leader that removes at once whom it has not heard."""
-
-    def elected(self, now_ms: float) -> None:
-        """As if it had led for long."""
-        super().elected(now_ms - 10 * self.settings.detection_ms)
-        self._woke_ms = self.elected_ms
-
-
-def without_exchange(machine: Machine) -> None:
-    """Every exchange and every barrier of an entrance is done before it begins."""
-    member = machine.member
-    assert member is not None
-    entering: Any = member.entering
-
-    def exchange(peer: str, view: int, then: Callable[[bool], None]) -> None:
-        machine.soon(lambda: then(True))
-
-    def barrier(counter: int, then: Callable[[bool], None]) -> None:
-        machine.soon(lambda: then(True))
-
-    entering._exchange = exchange
-    entering._barrier = barrier
 
 
 def acknowledged_first(machine: Machine) -> None:

@@ -61,14 +61,6 @@ def _as_before(machine: Machine) -> None:
         member.standing.holder.applied(member.view)
 
 
-def _keeper(machine: Machine) -> None:
-    def begun(machine: Machine) -> None:
-        standing: Any = machine.member and machine.member.standing
-        standing.keeper.__class__ = planted.Impatient
-
-    _when_begun(begun)(machine)
-
-
 def _when_begun(begun: Callable[[Machine], None]) -> Callable[[Machine], None]:
     def apply(machine: Machine) -> None:
         member: Any = machine.member
@@ -83,28 +75,17 @@ def _when_begun(begun: Callable[[Machine], None]) -> Callable[[Machine], None]:
     return apply
 
 
-def _keeps_clean_sessions(machine: Machine) -> None:
-    clustering: Any = machine.clustering
-    clustering._end_clean_sessions = lambda: None
-
-
 FLEET_PLANTS: dict[str, FleetPlant] = {
     plant.name: plant
     for plant in (
         FleetPlant("view-without-boot", 1, "a restart goes on in the row of the start before", 5,
                    _holder(planted.FormerSelf), "at 4s fast_restart n2; at 9s fast_restart n1"),
-        FleetPlant("direct-join", 4, "serving without exchange and barrier", 10, planted.without_exchange,
-                   "at 4s cut n1 n2 | n3 for 4s; at 12s cut n1 | n2 n3 for 4s"),
-        FleetPlant("acknowledged-before-applied", 4, "a barrier says what is not yet so", 20,
+        FleetPlant("acknowledged-before-applied", 4, "a barrier says what is not yet so", 40,
                    planted.acknowledged_first, "at 1s delay n1 n2 300ms for 15s"),
-        FleetPlant("new-leader-does-not-wait", 5, "it removes at once whom it has not heard", 5, _keeper,
-                   "at 4s cut n1 | n2 n3 for 5s; at 13s cut n2 | n1 n3 for 4s"),
         FleetPlant("ping-from-a-side", 6, "partial cuts and slow disks go unnoticed", 10,
                    _holder(planted.HearsEverybody), "at 2s pair_cut n2 n3 for 17s"),
         FleetPlant("one-shared-window", 15, "acknowledgements wait for publishes", 10, planted.shared_window,
                    "at 2s delay n1 n2 50ms"),
-        FleetPlant("clean-sessions-kept", 18, "who missed messages is not told", 20, _keeps_clean_sessions,
-                   "at 4s cut n1 n2 | n3 for 5s; at 13s cut n1 n3 | n2 for 5s"),
     )
 }  # fmt: skip
 """Every plant by its name."""

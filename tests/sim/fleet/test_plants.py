@@ -11,12 +11,9 @@ from strogoff.sim.fleet.plants import FLEET_PLANTS
 from strogoff.sim.running import Order, run_seed
 
 KINDS = {
-    "direct-join": ("lost", "early ack", "disagree", "not at rest"),
     "acknowledged-before-applied": ("lost", "early ack", "retained"),
-    "new-leader-does-not-wait": ("two leases",),
     "ping-from-a-side": ("unanswered",),
     "one-shared-window": ("unanswered", "not at rest"),
-    "clean-sessions-kept": ("lost",),
 }
 """Plant -> what must be among the violations, for those that have one plain symptom."""
 
