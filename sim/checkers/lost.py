@@ -30,6 +30,9 @@ def _shared(case: Case, dropped: set[tuple[str, str]]) -> Iterator[str]:
     members = {each.client for each in case.history.subscriptions if each.filter.startswith("$share/")}
     if any(case.sessions.get(member) != 1 for member in members):
         return
+    places = {each.node for member in members for each in case.history.connections.get(member, [])}
+    if any(case.history.life(place).emptied for place in places):
+        return  # messages went with a disk
     somebody = {each.key for each in case.history.deliveries if each.client in members}
     excused = {key for client, key in dropped if client in members}
     for key in sorted({attempt.key for _, attempt in case.owed(shared=True)} - somebody - excused):
