@@ -252,6 +252,7 @@ class Keeper:
             tuple(name for name in names if name in lost and self.expired(name, now_ms)),
             tuple(name for name in names if name in lost or name not in self._kept or self._is_leaving(name)),
             tuple(name for name in sorted(fresh) if not self._is_leaving(name)),
+            now_ms - self.elected_ms < self.settings.detection_ms,
         )
 
     def _voter_changes(self, now_ms: float, peers: Peers) -> list[VoterChange]:

@@ -22,6 +22,8 @@ class Outlook(Struct, frozen=True):
     removable: tuple[str, ...]
     unwanted: tuple[str, ...]
     ready: tuple[str, ...]
+    gathering: bool = False
+    """The leader is new: who does not speak yet may only be later than others."""
 
 
 def next_view(outlook: Outlook) -> SetView | None:
@@ -64,7 +66,7 @@ def _coming(outlook: Outlook, able: list[str]) -> list[Row]:
 def _promoted(outlook: Outlook, staying: list[Row], able: list[str]) -> list[Row]:
     """The rows that stay, those of them serving now that have completed their exchanges."""
     serving = [row for row in staying if row.serving]
-    if not serving and able:
+    if not serving and (able or (outlook.gathering and _missed(outlook, staying))):
         # Nobody serves, as after a restart of all: whoever is about to come in may know what the others do not.
         return staying
     rows: list[Row] = []
@@ -74,6 +76,12 @@ def _promoted(outlook: Outlook, staying: list[Row], able: list[str]) -> list[Row
             serving.append(row)
         rows.append(row)
     return rows
+
+
+def _missed(outlook: Outlook, staying: list[Row]) -> bool:
+    """Somebody who has served, and has sessions that last, perhaps, is not there yet."""
+    names = [row.node for row in staying]
+    return any(row.served and row.node not in names for row in outlook.membership.members.values())
 
 
 def _has_exchanged(outlook: Outlook, row: Row, required: list[Row]) -> bool:
