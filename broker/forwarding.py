@@ -75,6 +75,7 @@ class Forwarding:
         self.since = 0
         """The view in which this node entered: what an earlier entrance sent is void everywhere (review, hole 14)."""
         self._unproven: dict[str, int] = {}
+        self._absent: dict[str, None] = {}
         self.relief: list[Callable[[], None]] = []
         """Who waits for a lane to be less full."""
 
@@ -138,8 +139,11 @@ class Forwarding:
         return message.origin.node != self._node.name
 
     def congested(self) -> bool:
-        """Whether clients should be read more slowly, because a node does not take what is for it."""
-        return any(self._lanes.congested(name) for name in self._under_way)
+        """Whether clients should be read more slowly, because a node does not take what is for it.
+
+        What waits for a node that is away is bounded by its publishers, who get no answer; nobody else is held up.
+        """
+        return any(name not in self._absent and self._lanes.congested(name) for name in self._under_way)
 
     def relieved(self) -> None:
         """A lane is less full."""
@@ -173,11 +177,17 @@ class Forwarding:
         for name, upto in unproven.items():
             self.acked(name, upto)
 
+    def back(self, name: str) -> None:
+        """The node is in the applied view."""
+        self._absent.pop(name, None)
+
     def away(self, name: str) -> bool:
         """A view without the node's incarnation was applied: what was for its clean sessions is for nobody now.
 
         Whether they miss something by it that no answer to a publisher waited for.
         """
+        self._absent[name] = None
+        self.relieved()
         copies = self._under_way.get(name, deque())
         kept = deque([copy for copy in copies if copy.durable])
         ended = [copy for copy in copies if not copy.durable]

@@ -237,6 +237,18 @@ def test_crowded_lanes_and_those_who_wait_for_them(post: Post) -> None:
     assert told == ["again", "later"]
 
 
+def test_a_node_that_is_away_holds_up_only_those_who_write_for_it(post: Post) -> None:
+    post.route("t", live("n2"))
+    post.client("writer", 5).publish("t", b"1", 1)
+    post.lanes.full = ["n2"]
+    told: list[str] = []
+    post.node.when_relieved(lambda: told.append("go on"))
+    post.forwarding.away("n2")
+    assert told == ["go on"] and not post.forwarding.congested()
+    post.forwarding.back("n2")
+    assert post.forwarding.congested()
+
+
 def test_receivers_keep_qos_2_mids_until_the_handshake_is_over(post: Post) -> None:
     """`qos2_stable` never goes beyond an open handshake (review, hole 12)."""
     post.route("t", live("n2"))
