@@ -107,7 +107,7 @@ class Forwarding:
         for target in targets:
             name = target.node
             if not message.qos and (target.absent or self._lanes.congested(name)):
-                node.counters.drop("cluster_congested")
+                self._drop(message, target)
                 continue
             groups: Sequence[RemoteMembers] = ()
             if chosen and name in chosen:
@@ -133,6 +133,14 @@ class Forwarding:
         if copies is None:
             copies = self._under_way[name] = deque()
         copies.append(copy)
+        if self._node.events.messages:
+            self._node.event("fwd.send", mid=copy.message.mid, target=name, topic=copy.message.topic)
+
+    def _drop(self, message: Message, target: RemoteTarget) -> None:
+        """QoS 0 is the first to go (review, ambiguity 13)."""
+        reason = "absent" if target.absent else "cluster_congested"
+        self._node.counters.drop(reason)
+        self._node.event("fwd.drop", target=target.node, reason=reason, mid=message.mid, topic=message.topic)
 
     def _relayed(self, message: Message) -> bool:
         """Another node is the origin; it had chosen this one for a member of a group that is gone."""
@@ -166,9 +174,11 @@ class Forwarding:
         copies = self._under_way.get(name)
         done = []
         while copies and copies[0].seq <= upto:
-            owed = copies.popleft().owed
-            if owed is not None:
-                done.append(owed)
+            copy = copies.popleft()
+            if copy.owed is not None:
+                done.append(copy.owed)
+            if self._node.events.messages:
+                self._node.event("fwd.ack", mid=copy.message.mid, target=name)
         discharge_all(done)
 
     def proven(self) -> None:

@@ -109,6 +109,8 @@ class Receiving:
         forwarded = decode_forward(payload, node.origins)
         message = forwarded.message
         node.events.observe(forwarded.hlc)
+        if node.events.messages:
+            node.event("fwd.recv", mid=message.mid, source=origin, topic=message.topic)
         lane = self._lanes[origin]
         if origin in self._seen:
             self._settle(origin, forwarded.qos2_stable)

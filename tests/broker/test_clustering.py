@@ -197,3 +197,14 @@ def test_what_the_others_skip_is_not_acknowledged_where_no_lease_is_asked_for() 
     theatre.whole()
     answers = writer.take()
     assert [type(each) for each in answers] == [packets.Disconnect] or b"last" in reader.payloads()
+
+
+def test_the_event_log_follows_a_message_from_node_to_node() -> None:
+    theatre = Theatre(2, level=2)
+    theatre[2].client("reader", clean=False, expiry_s=100).subscribe(("t", 1))
+    theatre[1].client("writer").publish("t", b"x", 1)
+    rows = [[row for row in spot.host.events if "mid" in row] for spot in theatre.spots]
+    seen = [[row["type"] for row in each if row["type"] not in ("pub.route", "dlv.send", "q.durable")] for each in rows]
+    assert seen == [["pub.recv", "fwd.send", "fwd.ack", "pub.ack"], ["fwd.recv", "q.enq"]]
+    assert len({tuple(row["mid"]) for each in rows for row in each}) == 1
+    assert rows[1][0]["hlc"] > rows[0][0]["hlc"]
