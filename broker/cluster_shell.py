@@ -36,7 +36,7 @@ from .cluster_office import ClusterError, NodeRow, StatusRow
 from .cluster_rows import node_rows, status_row
 from .clustering import CLUSTER_SPACES, Clustering
 from .config_calls import VALUES, answer_values, ask_values, spread
-from .routes import SPACE as ROUTES
+from .routes import LASTING
 from .shared_config import SharedConfig
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class ClusterShell:
         member = Member(me, ports, self._settings, CLUSTER_SPACES, self.clustering)
         self.clustering.bind(member)
         member.open()
-        self.clustering.load_retained()
+        self.clustering.load()
         self.clustering.config.load()
         member.on_left = lambda: self.when_left()
         self.member = member
@@ -317,7 +317,7 @@ class ClusterShell:
             yield f"{node} runs: it closes its listeners"
             yield await self._ask_to_depart(node, kill_sessions, accept_loss)
         else:
-            lost = sum(1 for key, _ in member.metadata.scan(ROUTES) if self.clustering.routes.lasting(key, node))
+            lost = sum(1 for key, _ in member.metadata.scan(LASTING) if self.clustering.routes.lasting(key, node))
             if lost and not accept_loss:
                 raise ClusterError(
                     f"{node} is away, and {lost} subscriptions of sessions that last are there: their messages are "

@@ -29,8 +29,8 @@ from .obligations import Obligation
 from .receiving import Receiving
 from .records import decode_message, encode, to_record
 from .remote import RemoteMembers, RemoteTarget
-from .routes import SPACE as ROUTES
-from .routes import Routes
+from .routes import LASTING, Routes
+from .routes import SPACES as ROUTES
 from .shared_config import CONFIG, SharedConfig
 from .subscriptions import Subscription
 
@@ -105,9 +105,12 @@ class Clustering:
         node.mid_closed = self.forwarding.closed
         node.reopen_mids()
 
-    def load_retained(self) -> None:
-        """Bring retained messages of the map into the node's tables, and those that it kept alone into the map."""
+    def load(self) -> None:
+        """Bring what the map has on the disk into the node's tables, and retained messages that it kept alone into the
+        map. Whose sessions last are owed what comes, also by nodes that restart while these are away (P1)."""
         node, metadata = self._node, self._member.metadata
+        for key, value in metadata.scan(LASTING):
+            self.routes.change(key, value)
         for key, value in metadata.scan(RETAINED):
             self._restore_retained(key, value)
         for mountpoint, message in node.retained_on_disk():
@@ -217,6 +220,7 @@ class Clustering:
             if row.node == mine:
                 continue
             self.routes.entered(row.node, row.since)
+            self.forwarding.back(row.node)
             former = before.row(row.node)
             if row.serving and (former is None or not former.serving):
                 self.routes.drop(row.node, row.since - 1)
@@ -235,7 +239,8 @@ class Clustering:
             over = node not in members or (row is not None and row.serving and boot < row.boot)
             return over and boot <= boots.get(node, 0)
 
-        self._member.metadata.purge(gone, ROUTES)
+        for space in ROUTES:
+            self._member.metadata.purge(gone, space)
 
     def standing_changed(self) -> None:
         """The lease or the view says something else than before."""
@@ -304,7 +309,7 @@ class Clustering:
 
     def metadata_changed(self, key: bytes, value: bytes | None) -> None:
         """Another node changed the value of a key."""
-        if key[:1] == ROUTES:
+        if key[:1] in ROUTES:
             self.routes.change(key, value)
         elif key[:1] == RETAINED:
             self._restore_retained(key, value)

@@ -31,6 +31,9 @@ class RemoteMatch(NamedTuple):
     away: tuple[RemoteMembers, ...] = ()
 
 
+_SharedKey = tuple[str, str, bool]
+"""Group, node, and whether the route is one of members that keep messages."""
+
 NOWHERE = RemoteMatch((), ())
 """No other node has a subscriber."""
 
@@ -50,11 +53,12 @@ class Peer(msgspec.Struct, eq=False):
 
 
 class Route(msgspec.Struct, eq=False, frozen=True, gc=False):
-    """What a node says of a filter: `live` clean sessions, `durable` ones. One object for all filters it fits."""
+    """What a node says of a filter: it has subscribers with clean sessions, or `durable` ones; a route for each kind.
+    One object for all filters it fits.
+    """
 
     peer: Peer
     since: int
-    live: bool
     durable: bool
 
     @property
@@ -64,7 +68,10 @@ class Route(msgspec.Struct, eq=False, frozen=True, gc=False):
 
 
 class SharedRoute(msgspec.Struct, eq=False, frozen=True, gc=False):
-    """What a node says of its members of a group: `lasting` of those online would hold if they were not."""
+    """What a node says of its members of a group: `lasting` of those online would hold if they were not.
+
+    Members that hold nothing at any time are counted in a route of their own, which is not `durable`.
+    """
 
     peer: Peer
     since: int
@@ -74,9 +81,14 @@ class SharedRoute(msgspec.Struct, eq=False, frozen=True, gc=False):
     lasting: int
 
     @property
+    def durable(self) -> bool:
+        """Somebody would keep a message."""
+        return self.holding + self.lasting > 0
+
+    @property
     def dead(self) -> bool:
         """It does not count any more, and never will again."""
-        return self.since <= self.peer.gone or (self.since <= self.peer.dead and not self.holding + self.lasting)
+        return self.since <= self.peer.gone or (self.since <= self.peer.dead and not self.durable)
 
 
 class RemoteTable:
@@ -84,7 +96,7 @@ class RemoteTable:
 
     def __init__(self) -> None:
         self._plain: dict[str, Route | tuple[Route, ...]] = {}  # in the order in which they came
-        self._shared: dict[str, SharedRoute | dict[tuple[str, str], SharedRoute]] = {}
+        self._shared: dict[str, SharedRoute | dict[_SharedKey, SharedRoute]] = {}
         self._wild = LevelTree()
 
     def __len__(self) -> int:
@@ -98,15 +110,15 @@ class RemoteTable:
     # -- changes
 
     def set(self, text: str, route: Route) -> None:
-        """Take in the route of a node to a filter, in place of an earlier one."""
+        """Take in the route of a node to a filter, in place of an earlier one of its kind."""
         held = self._plain.get(text)
         if held is None:
             self._enlist(text)
             self._plain[text] = route
         elif isinstance(held, tuple):
-            self._plain[text] = (*[each for each in held if each.peer is not route.peer], route)
+            self._plain[text] = (*[each for each in held if not _replaces(route, each)], route)
         else:
-            self._plain[text] = route if held.peer is route.peer else (held, route)
+            self._plain[text] = route if _replaces(route, held) else (held, route)
 
     def set_shared(self, text: str, route: SharedRoute) -> None:
         """Take in what a node says of its members of a group, in place of what it said before."""
@@ -119,27 +131,27 @@ class RemoteTable:
         else:
             self._shared[text] = route if _key(held) == _key(route) else {_key(held): held, _key(route): route}
 
-    def get(self, text: str, node: str, group: str | None) -> Route | SharedRoute | None:
+    def get(self, text: str, node: str, group: str | None, durable: bool) -> Route | SharedRoute | None:
         """What a node has said of a filter, or of a group of that filter."""
         if group is None:
             for each in _routes(self._plain.get(text)):
-                if each.peer.node == node:
+                if each.peer.node == node and each.durable is durable:
                     return each
             return None
         held = self._shared.get(text)
         if isinstance(held, dict):
-            return held.get((group, node))
-        return held if held is not None and _key(held) == (group, node) else None
+            return held.get((group, node, durable))
+        return held if held is not None and _key(held) == (group, node, durable) else None
 
-    def discard(self, text: str, node: str, group: str | None) -> bool:
+    def discard(self, text: str, node: str, group: str | None, durable: bool) -> bool:
         """Drop a route; False if there was none."""
-        if self.get(text, node, group) is None:
+        route = self.get(text, node, group, durable)
+        if route is None:
             return False
         if group is None:
-            self._keep(text, [each for each in _routes(self._plain[text]) if each.peer.node != node])
+            self._keep(text, [each for each in _routes(self._plain[text]) if each is not route])
         else:
-            shared = _shared_routes(self._shared[text])
-            self._keep_shared(text, [each for each in shared if _key(each) != (group, node)])
+            self._keep_shared(text, [each for each in _shared_routes(self._shared[text]) if each is not route])
         return True
 
     def sweep(self, text: str) -> None:
@@ -183,50 +195,56 @@ class RemoteTable:
         if not texts:
             return NOWHERE
         targets: dict[str, RemoteTarget] = {}
-        groups: list[RemoteMembers] = []
-        away: list[RemoteMembers] = []
+        groups: dict[tuple[str, str, str], RemoteMembers] = {}
+        away: dict[tuple[str, str, str], RemoteMembers] = {}
         for text in texts:
             for route in _routes(self._plain.get(text)):
                 _join(targets, route)
             for shared in _shared_routes(self._shared.get(text)):
-                if members := _members(text, shared):
-                    (away if shared.peer.absent else groups).append(members)
+                _muster(away if shared.peer.absent else groups, text, shared)
         plain = tuple([targets[node] for node in sorted(targets)] if len(targets) > 1 else targets.values())
         if groups or away:
-            return RemoteMatch(plain, tuple(sorted(groups)), tuple(sorted(away)))
+            return RemoteMatch(plain, tuple(sorted(groups.values())), tuple(sorted(away.values())))
         return RemoteMatch(plain, ())
 
 
-def _key(route: SharedRoute) -> tuple[str, str]:
-    return route.group, route.peer.node
+def _replaces(route: Route, other: Route) -> bool:
+    return route.peer is other.peer and route.durable is other.durable
+
+
+def _key(route: SharedRoute) -> _SharedKey:
+    return route.group, route.peer.node, route.durable
 
 
 def _routes(held: Route | tuple[Route, ...] | None) -> tuple[Route, ...]:
     return held if isinstance(held, tuple) else () if held is None else (held,)
 
 
-def _shared_routes(held: SharedRoute | dict[tuple[str, str], SharedRoute] | None) -> list[SharedRoute]:
+def _shared_routes(held: SharedRoute | dict[_SharedKey, SharedRoute] | None) -> list[SharedRoute]:
     return list(held.values()) if isinstance(held, dict) else [] if held is None else [held]
 
 
 def _join(targets: dict[str, RemoteTarget], route: Route) -> None:
     """Add a route to the one target of its node."""
-    peer, live, durable = route.peer, route.live, route.durable
-    if peer.absent or route.since <= peer.dead:
-        live = False
-    if route.dead or not (live or durable):
+    peer, durable = route.peer, route.durable
+    if route.dead or (peer.absent and not durable):
         return
+    live = not durable
     other = targets.get(peer.node)
     if other is not None:
         live, durable = live or other.live, durable or other.durable
     targets[peer.node] = RemoteTarget(peer.node, live, durable, peer.absent)
 
 
-def _members(text: str, route: SharedRoute) -> RemoteMembers | None:
-    """The members that a shared route stands for, None if nobody is left."""
+def _muster(found: dict[tuple[str, str, str], RemoteMembers], text: str, route: SharedRoute) -> None:
+    """Add the members that a shared route stands for, if any are left, to the one item of their group and node."""
     peer, online, holding = route.peer, route.online, route.holding
     if peer.absent or route.since <= peer.dead:
         online, holding = 0, holding + route.lasting
     if route.dead or not (online or holding):
-        return None
-    return RemoteMembers(route.group, text, peer.node, online, holding)
+        return
+    key = route.group, text, peer.node
+    other = found.get(key)
+    if other is not None:
+        online, holding = online + other.online, holding + other.holding
+    found[key] = RemoteMembers(*key, online, holding)

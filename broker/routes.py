@@ -2,7 +2,11 @@
 
 A route is a key of the replicated map, written by its own node alone, so it needs no merging:
 
-    f mountpoint node filter     mountpoint and node each with two bytes of length in front
+    f mountpoint node filter     for the clean sessions; mountpoint and node each with two bytes of length in front
+    l mountpoint node filter     for the sessions that last, in another space: on the disk, too
+
+A filter with both kinds of subscribers has both keys. Whoever restarts while a node is away knows from its disk what
+the sessions there are owed that last; clean sessions cost no disk, and a restart does not grow with them.
 
 The filter stands as the subscribers wrote it, with `$share/GROUP/` in front of a shared one. The value is a msgpack
 array: `(since, live, durable)` of an ordinary filter, `(since, online, holding, lasting)` of a shared one; see
@@ -24,8 +28,10 @@ import msgspec
 from ..mqtt.topics import parse_shared
 from .remote_table import NOWHERE, Peer, RemoteMatch, RemoteTable, Route, SharedRoute
 
-SPACE = b"f"
-"""The letter of routes in the replicated map."""
+LIVE = b"f"
+LASTING = b"l"
+SPACES = (LIVE, LASTING)
+"""The letters of routes in the replicated map."""
 
 STEP = 1000
 """Filters that one call looks at when a node is forgotten."""
@@ -41,9 +47,9 @@ class MalformedRoute(ValueError):
     """A key or value of the replicated map that is no route: says what and where."""
 
 
-def route_prefix(mountpoint: str, node: str) -> bytes:
+def route_prefix(mountpoint: str, node: str, space: bytes = LIVE) -> bytes:
     """In front of all routes of a node in a mountpoint; the filter follows."""
-    return SPACE + _sized(mountpoint) + _sized(node)
+    return space + _sized(mountpoint) + _sized(node)
 
 
 def _sized(text: str) -> bytes:
@@ -55,8 +61,8 @@ def parse_route_key(key: bytes) -> tuple[str, str, str]:
     """`(mountpoint, node, filter)` of a key. Raises `MalformedRoute`."""
     middle = 3 + int.from_bytes(key[1:3], "big")
     end = middle + 2 + int.from_bytes(key[middle : middle + 2], "big")
-    if key[:1] != SPACE or len(key) <= end:
-        raise MalformedRoute(f"route key {key!r}: not {SPACE!r}, mountpoint, node and a filter")
+    if key[:1] not in SPACES or len(key) <= end:
+        raise MalformedRoute(f"route key {key!r}: not {LIVE!r} or {LASTING!r}, mountpoint, node and a filter")
     try:
         return key[3:middle].decode(), key[middle + 2 : end].decode(), key[end:].decode()
     except UnicodeDecodeError as error:
@@ -107,7 +113,7 @@ class Routes:
         group, text = _split(key, text)
         table = self._tables.get(mountpoint)
         if value is None:
-            if table is None or not self._withdraw(table, text, node, group):
+            if table is None or not self._withdraw(table, text, node, group, key[:1] == LASTING):
                 return
         else:
             route = self._decode(key, value, node, group)
@@ -122,26 +128,33 @@ class Routes:
         for changed in self.changed:
             changed(mountpoint, text)
 
-    def _withdraw(self, table: RemoteTable, text: str, node: str, group: str | None) -> bool:
-        route = table.get(text, node, group)
+    def _withdraw(self, table: RemoteTable, text: str, node: str, group: str | None, durable: bool) -> bool:
+        route = table.get(text, node, group, durable)
         if route is None or (route.since <= route.peer.dead and not route.dead):
             # The map forgets what an incarnation wrote that left the view; its sessions that last are still there
             # and will be announced again, or `drop` is called.
             return False
-        return table.discard(text, node, group)
+        return table.discard(text, node, group, durable)
 
     def _decode(self, key: bytes, value: bytes, node: str, group: str | None) -> Route | SharedRoute:
         known = self._plain.get((node, value)) if group is None else None
-        if known is not None:
+        if known is not None and known.durable is (key[:1] == LASTING):
             return known
+        durable = key[:1] == LASTING
         try:
             if group is not None:
                 since, online, holding, lasting = _shared_value.decode(value)
-                return SharedRoute(self._peer(node), since, group, online, holding, lasting)
-            route = Route(self._peer(node), *_plain_value.decode(value))
+                fits = holding + lasting > 0 if durable else online > 0 and not holding + lasting
+            else:
+                since, *flags = _plain_value.decode(value)
+                fits = flags == [not durable, durable]
         except msgspec.MsgspecError as error:
             raise MalformedRoute(f"value {value!r} of route {key!r}: {error}") from None
-        self._plain[node, value] = route
+        if not fits:
+            raise MalformedRoute(f"value {value!r} of route {key!r}: not of the space {key[:1]!r}")
+        if group is not None:
+            return SharedRoute(self._peer(node), since, group, online, holding, lasting)
+        route = self._plain[node, value] = Route(self._peer(node), since, durable)
         return route
 
     def _peer(self, node: str) -> Peer:
@@ -152,10 +165,7 @@ class Routes:
         mountpoint, writer, text = parse_route_key(key)
         group, text = _split(key, text)
         table = self._tables.get(mountpoint)
-        route = table.get(text, node, group) if writer == node and table is not None else None
-        return route is not None and (
-            route.durable if isinstance(route, Route) else bool(route.holding + route.lasting)
-        )
+        return writer == node and table is not None and table.get(text, node, group, True) is not None
 
     # -- views
 

@@ -51,7 +51,8 @@ CALLS = {
     config_calls.VALUES: ("a member", "the values in force at the one that is asked"),
 }
 SPACES = {
-    b"f": "routes: which filters the node has subscribers for; written by that node alone",
+    b"f": "routes: which filters clean sessions of the node subscribe to; written by that node alone",
+    b"l": "the same for sessions that last; such a route outlives a restart of everybody else",
     b"t": "retained messages: mountpoint, topic",
     b"c": "what operators set: overrides of the configuration, API keys",
     b"p": "`p node`: the last view with a member missing in which that node accepted a publish",

@@ -79,7 +79,7 @@ class ClusterHost(Host):
         clustering.bind(member)
         self.bound()
         member.open()
-        clustering.load_retained()
+        clustering.load()
         transport.listen(self.address, member.links.accept, member.answer_call)
         return node
 

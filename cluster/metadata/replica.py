@@ -52,7 +52,7 @@ class Replica:
         self.ahead = Ahead(actors)
         self.log = DotLog()
         self.held: dict[int, int] = {}
-        """Actor -> how many siblings of its making there are, deletions too."""
+        """Actor and first byte of the key, its space -> how many siblings of its making there are, deletions too."""
         self.keys = 0
         self.tombstones = 0
         self.bytes = 0
@@ -131,6 +131,10 @@ class Replica:
                 pass
             self.log.forget(actor)
 
+    def made(self, space: bytes) -> dict[int, int]:
+        """Actor -> how many siblings of its making there are in a space."""
+        return {holder >> 8: count for holder, count in self.held.items() if holder & 0xFF == space[0]}
+
     def _set(self, key: bytes, before: Siblings, after: Siblings) -> None:
         bucket = self.buckets[crc32(key) % BUCKETS]
         if after:
@@ -141,12 +145,12 @@ class Replica:
         self.changed(key, before, after)
 
     def _count(self, key: bytes, before: Siblings, after: Siblings) -> None:
-        held = self.held
+        held, space = self.held, key[0]
         live = size = 0
         # By position and not by `pairs`: most keys have one sibling or none, and this runs for every change.
         for position in range(0, len(after), 2):
-            actor, value = after[position] >> SHIFT, after[position + 1]
-            held[actor] = held.get(actor, 0) + 1
+            holder, value = after[position] >> SHIFT << 8 | space, after[position + 1]
+            held[holder] = held.get(holder, 0) + 1
             if value is None:
                 self.tombstones += 1
             else:
@@ -154,10 +158,10 @@ class Replica:
                 size += len(value)
         was = 0
         for position in range(0, len(before), 2):
-            actor, value = before[position] >> SHIFT, before[position + 1]
-            held[actor] -= 1
-            if not held[actor]:
-                del held[actor]
+            holder, value = before[position] >> SHIFT << 8 | space, before[position + 1]
+            held[holder] -= 1
+            if not held[holder]:
+                del held[holder]
             if value is None:
                 self.tombstones -= 1
             else:

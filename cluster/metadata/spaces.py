@@ -42,7 +42,9 @@ class Space:
 
 SPACES = {
     b"f": Space(durable=False, stamped=False),
+    b"l": Space(durable=True, stamped=False),
     b"t": Space(durable=True),
     b"c": Space(durable=True),
 }
-"""Routes, written by the node itself alone; retained messages; configuration overrides."""
+"""Routes to clean sessions and to those that last, written by the node itself alone; retained messages; configuration
+overrides."""

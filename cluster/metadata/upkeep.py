@@ -39,7 +39,7 @@ class Upkeep:
         self._soon = soon
         self._settle = settle
         self._busy = False
-        self._purging: set[int] = set()
+        self._purging: set[tuple[bytes, int]] = set()
         self.others: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
         """Whom each half waits for: all other members; the other nodes of the view."""
         self.on_disk = Clock(actors)
@@ -111,11 +111,11 @@ class Upkeep:
         self, gone: Callable[[str, int], bool], space: bytes, replica: Replica, spare: Callable[[bytes], bool] | None
     ) -> int:
         """Forget the siblings of a space that were made by actors that are gone; how many there are, at most."""
-        held = replica.held
-        actors = {actor for actor in held if gone(*self._actors.names[actor])} - self._purging
-        count = sum(held[actor] for actor in actors)
+        made = replica.made(space)
+        actors = {actor for actor in made if gone(*self._actors.names[actor]) and (space, actor) not in self._purging}
+        count = sum(made[actor] for actor in actors)
         if actors:
-            self._purging |= actors
+            self._purging |= {(space, actor) for actor in actors}
             self._purge_step(replica, replica.walk(), actors, space, spare)
         return count
 
@@ -130,7 +130,7 @@ class Upkeep:
         for _ in range(STEP):
             key, siblings = next(walk, (b"", ()))
             if not key:
-                self._purging -= actors
+                self._purging -= {(space, actor) for actor in actors}
                 self._settle()
                 return
             if key.startswith(space):

@@ -19,8 +19,11 @@ def started(since: int = 1) -> Neighbour:
 
 
 def said(node: Neighbour) -> dict[str, tuple[object, ...]]:
-    """Filter -> value, as the map has them."""
-    return {parse_route_key(key)[2]: tuple(msgspec.msgpack.decode(value)) for key, value in node.map.values.items()}
+    """Space and filter -> value, as the map has them."""
+    return {
+        f"{key[:1].decode()} {parse_route_key(key)[2]}": tuple(msgspec.msgpack.decode(value))
+        for key, value in node.map.values.items()
+    }
 
 
 def written(node: Neighbour) -> int:
@@ -37,7 +40,7 @@ def test_only_the_first_and_the_last_of_a_kind_are_written() -> None:
     for client in (clean, other, durable):
         node.subscribe(client, "a/+")
         counts.append(written(node))
-    assert said(node) == {"a/+": (7, True, True)}
+    assert said(node) == {"f a/+": (7, True, False), "l a/+": (7, False, True)}
     for client in (clean, other, durable):
         node.unsubscribe(client, "a/+")
         counts.append(written(node))
@@ -78,7 +81,7 @@ def test_a_node_alone_writes_nothing() -> None:
     node.enter(4)
     assert written(node) == 0
     assert node.run() == 1
-    assert said(node) == {"$share/g/b": (4, 0, 1, 0)}
+    assert said(node) == {"l $share/g/b": (4, 0, 1, 0)}
     assert node.announced == [1]
 
 
@@ -112,8 +115,8 @@ def test_changes_while_it_is_announced() -> None:
     for client in (clients[0], clients[-1]):
         node.connect(client, False)
     node.run()
-    wanted = [client.client_id for client in clients[1:-1]]
-    assert sorted(said(node)) == sorted([*wanted, "new"])
+    wanted = [f"f {client.client_id}" for client in clients[1:-1]]
+    assert sorted(said(node)) == sorted([*wanted, "f new"])
     assert node.announced == [len(node.map.writes)]
 
 
@@ -133,7 +136,7 @@ def test_what_went_while_the_node_was_out_of_the_view_is_taken_back() -> None:
     assert written(node) == 0
     node.enter(5)
     node.run()
-    assert said(node) == {"kept": (5, False, True), "new": (5, False, True), "half": (5, False, True)}
+    assert said(node) == {f"l {text}": (5, False, True) for text in ("kept", "new", "half")}
     assert written(node) == 5
 
 
@@ -155,22 +158,55 @@ def test_stopped_or_started_again_in_the_middle() -> None:
 
 
 def test_members_of_a_group_are_counted() -> None:
-    """Online, holding, and those online who would hold."""
+    """Online, holding, and those online who would hold; in one route those who never hold, in one the others."""
     node = started(3)
     clean, lasting, zero = node.client("clean"), node.client("lasting", True), node.client("zero", True)
     for client, qos in ((clean, 1), (lasting, 1), (zero, 0)):
         node.subscribe(client, "$share/g/a/+", qos)
-    assert said(node) == {"$share/g/a/+": (3, 3, 0, 1)}
+    live, durable = "f $share/g/a/+", "l $share/g/a/+"
+    assert said(node) == {live: (3, 2, 0, 0), durable: (3, 1, 0, 1)}
     node.connect(lasting, False)
-    assert said(node) == {"$share/g/a/+": (3, 2, 1, 0)}
+    assert said(node) == {live: (3, 2, 0, 0), durable: (3, 0, 1, 0)}
     node.connect(zero, False)
-    assert said(node) == {"$share/g/a/+": (3, 1, 1, 0)}
+    assert said(node) == {live: (3, 1, 0, 0), durable: (3, 0, 1, 0)}
     node.connect(clean, False)
-    assert said(node) == {"$share/g/a/+": (3, 0, 1, 0)}
+    assert said(node) == {durable: (3, 0, 1, 0)}
     node.end(lasting)
     assert said(node) == {}
     node.connect(zero, True)
-    assert said(node) == {"$share/g/a/+": (3, 1, 0, 0)}
+    assert said(node) == {live: (3, 1, 0, 0)}
+
+
+def test_a_client_id_that_changes_its_kind_changes_the_space() -> None:
+    """A clean start ends the session that lasts; the new one is announced beside nothing."""
+    node = started(2)
+    for durable in (True, False, True):
+        one = node.client("one", durable)
+        node.subscribe(one, "a")
+        node.subscribe(one, "$share/g/a")
+        space = "l" if durable else "f"
+        members = (2, 1, 0, 1) if durable else (2, 1, 0, 0)
+        assert said(node) == {f"{space} a": (2, not durable, durable), f"{space} $share/g/a": members}
+        node.end(one)
+    assert said(node) == {}
+
+
+def test_what_a_former_process_announced_is_announced_anew_or_taken_back_if_that_is_told() -> None:
+    """The map has it from the disk, with the entrance of that process."""
+    former = started(2)
+    one = former.client("one", True)
+    for text in ("kept", "gone", "$share/g/gone"):
+        former.subscribe(one, text)
+    node = Neighbour("n1")
+    node.map.values.update(former.map.values)
+    two = node.client("one", True)
+    for text in ("kept", "gone", "$share/g/gone"):
+        node.subscribe(two, text)
+    for text in ("gone", "$share/g/gone"):
+        node.unsubscribe(two, text)
+    node.enter(9)
+    node.run()
+    assert said(node) == {"l kept": (9, False, True)}
 
 
 def test_presence_concerns_shared_subscriptions_alone() -> None:
@@ -198,19 +234,22 @@ def test_a_crowd_is_announced_as_its_members_are(told: bool) -> None:
     crowd = len(clients)
     durable = crowd // 3
     assert said(node) == {
-        "all": (1, True, True),
-        "$share/g/all": (1, crowd, 0, durable),
-        "$share/h/all": (1, crowd, 0, durable),
+        "f all": (1, True, False),
+        "l all": (1, False, True),
+        **{f"f $share/{group}/all": (1, crowd - durable, 0, 0) for group in "gh"},
+        **{f"l $share/{group}/all": (1, durable, 0, durable) for group in "gh"},
     }
     assert len(node.announcer._crowds) == 1
     for client in clients:
         node.connect(client, False)
-    assert said(node)["$share/g/all"] == (1, 0, durable, 0)
-    assert said(node)["all"] == (1, False, True)
+    assert said(node) == {
+        "l all": (1, False, True),
+        **{f"l $share/{group}/all": (1, 0, durable, 0) for group in "gh"},
+    }
     for client in [client for client in clients if client.durable][1:]:
         node.unsubscribe(client, "$share/g/all")
         node.unsubscribe(client, "all")
-    assert said(node)["$share/g/all"] == (1, 0, 1, 0)
+    assert said(node)["l $share/g/all"] == (1, 0, 1, 0)
     for client in list(node.clients.values()):
         node.end(client)
     assert said(node) == {}
@@ -230,4 +269,4 @@ def test_one_more_in_a_crowd_does_not_ask_the_others() -> None:
     for number in range(CROWD):
         node.unsubscribe(node.client(f"x{number}"), "all")
     assert asked == []
-    assert written(node) == 3
+    assert written(node) == 3, "the first, and the durable ones come and go"

@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 
 from strogoff.broker.remote import RemoteMembers, RemoteTarget
 from strogoff.broker.remote_table import NOWHERE, RemoteMatch
-from strogoff.broker.routes import STEP, MalformedRoute, Routes, encode_value, parse_route_key, route_prefix
+from strogoff.broker.routes import (
+    LASTING,
+    LIVE,
+    SPACES,
+    STEP,
+    MalformedRoute,
+    Routes,
+    encode_value,
+    parse_route_key,
+    route_prefix,
+)
 
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 
@@ -27,8 +37,18 @@ class Stand:
         self.routes.changed.append(lambda mountpoint, text: self.told.append((mountpoint, text)))
 
     def say(self, node: str, text: str, *value: int | bool, mountpoint: str = "") -> list[tuple[str, str]]:
-        """`node` writes a value, or deletes if there is none; returns what became known of it."""
-        key = route_prefix(mountpoint, node) + text.encode()
+        """`node` says what it has in a space, to which the value belongs; returns what became known of it."""
+        lasting = value[2] if len(value) == 3 else sum(value[2:]) > 0
+        return self._write(LASTING if lasting else LIVE, node, text, value, mountpoint)
+
+    def take_back(self, node: str, text: str, spaces: tuple[bytes, ...] = SPACES) -> list[tuple[str, str]]:
+        """`node` deletes its routes; returns what became known of it."""
+        return [each for space in spaces for each in self._write(space, node, text, (), "")]
+
+    def _write(
+        self, space: bytes, node: str, text: str, value: tuple[int, ...], mountpoint: str
+    ) -> list[tuple[str, str]]:
+        key = route_prefix(mountpoint, node, space) + text.encode()
         self.routes.change(key, encode_value(value) if value else None)
         return self.heard()
 
@@ -48,9 +68,9 @@ class Stand:
         return turns
 
 
-@given(TEXTS, TEXTS, TEXTS.filter(bool))
-def test_a_key_says_whose_route_it_is(mountpoint: str, node: str, text: str) -> None:
-    assert parse_route_key(route_prefix(mountpoint, node) + text.encode()) == (mountpoint, node, text)
+@given(TEXTS, TEXTS, TEXTS.filter(bool), st.sampled_from(SPACES))
+def test_a_key_says_whose_route_it_is(mountpoint: str, node: str, text: str, space: bytes) -> None:
+    assert parse_route_key(route_prefix(mountpoint, node, space) + text.encode()) == (mountpoint, node, text)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +85,7 @@ def test_malformed_keys(key: bytes) -> None:
 @given(st.binary(max_size=30))
 def test_noise_has_one_kind_of_error(noise: bytes) -> None:
     stand = Stand()
-    for key in (noise, route_prefix("", "n2") + b"a" + noise):
+    for key in (noise, route_prefix("", "n2") + b"a" + noise, route_prefix("", "n2", LASTING) + b"a" + noise):
         try:
             stand.routes.change(key, noise)
         except MalformedRoute:
@@ -83,13 +103,38 @@ def test_malformed_values(value: tuple[int, ...]) -> None:
     assert len(stand.routes) == 0 and stand.told == []
 
 
+@pytest.mark.parametrize(
+    ("space", "text", "value"),
+    [
+        (LIVE, "a", (1, False, True)),
+        (LIVE, "a", (1, True, True)),
+        (LIVE, "a", (1, False, False)),
+        (LASTING, "a", (1, True, False)),
+        (LIVE, "$share/g/a", (1, 1, 1, 0)),
+        (LIVE, "$share/g/a", (1, 1, 0, 1)),
+        (LIVE, "$share/g/a", (1, 0, 0, 0)),
+        (LASTING, "$share/g/a", (1, 1, 0, 0)),
+    ],
+)
+def test_values_of_the_other_space(space: bytes, text: str, value: tuple[int, ...]) -> None:
+    """What has to outlive a restart does not stand where it would not, also if the value has been seen elsewhere."""
+    stand = Stand()
+    stand.say("n2", "b", 1, True, False)
+    stand.say("n2", "b", 1, False, True)
+    with pytest.raises(MalformedRoute, match="not of the space"):
+        stand.routes.change(route_prefix("", "n2", space) + text.encode(), encode_value(value))
+    assert len(stand.routes) == 1
+
+
 def test_routes_come_change_and_go() -> None:
     stand = Stand()
     assert stand.say("n2", "a/+", 1, True, False) == [("", "a/+")]
-    assert stand.say("n2", "a/+", 1, True, True) == [("", "a/+")]
+    assert stand.say("n2", "a/+", 1, False, True) == [("", "a/+")]
     assert stand.plain("a/b") == (RemoteTarget("n2", True, True),)
-    assert stand.say("n2", "a/+") == [("", "a/+")]
-    assert stand.say("n2", "a/+") == []
+    assert stand.take_back("n2", "a/+", (LIVE,)) == [("", "a/+")]
+    assert stand.plain("a/b") == (RemoteTarget("n2", False, True),)
+    assert stand.take_back("n2", "a/+") == [("", "a/+")]
+    assert stand.take_back("n2", "a/+") == []
     assert stand.routes.match("", "a/b") is NOWHERE
     assert len(stand.routes) == 0
 
@@ -108,13 +153,17 @@ def test_mountpoints_are_apart() -> None:
 
 
 def test_shared_routes() -> None:
-    """They are known by share name and filter; who waits for changes hears of the filter alone."""
+    """They are known by share name and filter; who waits for changes hears of the filter alone. The members of a node
+    are one item, whatever their sessions."""
     stand = Stand()
-    assert stand.say("n2", "$share/g/a/+", 1, 2, 1, 1) == [("", "a/+")]
+    assert stand.say("n2", "$share/g/a/+", 1, 1, 1, 1) == [("", "a/+")]
+    assert stand.say("n2", "$share/g/a/+", 1, 1, 0, 0) == [("", "a/+")]
     stand.say("n3", "$share/g/a/+", 1, 0, 4, 0)
     members = (RemoteMembers("g", "a/+", "n2", 2, 1), RemoteMembers("g", "a/+", "n3", 0, 4))
     assert stand.routes.match("", "a/b") == RemoteMatch((), members)
-    assert stand.say("n2", "$share/g/a/+") == [("", "a/+")]
+    assert stand.take_back("n2", "$share/g/a/+", (LIVE,)) == [("", "a/+")]
+    assert stand.routes.match("", "a/b").groups == (RemoteMembers("g", "a/+", "n2", 1, 1), members[1])
+    assert stand.take_back("n2", "$share/g/a/+") == [("", "a/+")]
     assert stand.routes.match("", "a/b").groups == members[1:]
 
 
@@ -123,9 +172,10 @@ def test_clean_sessions_of_an_incarnation_that_left_have_ended() -> None:
     stand = Stand()
     stand.routes.entered("n2", 3)
     stand.say("n2", "live", 3, True, False)
-    stand.say("n2", "both", 3, True, True)
-    stand.say("n2", "$share/g/s", 3, 2, 1, 1)
-    stand.heard()
+    stand.say("n2", "both", 3, True, False)
+    stand.say("n2", "both", 3, False, True)
+    stand.say("n2", "$share/g/s", 3, 1, 1, 1)
+    stand.say("n2", "$share/g/s", 3, 1, 0, 0)
     stand.routes.drop_live("n2", 3)
     assert stand.heard() == [("", "#")]
     for _ in range(2):
@@ -153,15 +203,16 @@ def test_clean_sessions_of_an_incarnation_that_left_have_ended() -> None:
 def test_what_the_map_forgets_of_an_incarnation_that_left_stays() -> None:
     """Its sessions that last have not ended. What a living incarnation deletes is deleted."""
     stand = Stand()
-    stand.say("n2", "kept", 3, True, True)
+    stand.say("n2", "kept", 3, True, False)
+    stand.say("n2", "kept", 3, False, True)
     stand.say("n2", "lost", 3, True, False)
     stand.routes.drop_live("n2", 3)
-    stand.say("n2", "lost")
-    stand.say("n2", "kept")
+    stand.take_back("n2", "lost")
+    stand.take_back("n2", "kept")
     assert stand.plain("kept") == (RemoteTarget("n2", False, True, True),)
     stand.routes.entered("n2", 5)
     stand.say("n2", "kept", 5, False, True)
-    stand.say("n2", "kept")
+    stand.take_back("n2", "kept")
     stand.run()
     assert len(stand.routes) == 0
 
@@ -171,12 +222,13 @@ def test_late_words_of_a_former_incarnation() -> None:
     stand = Stand()
     stand.routes.drop_live("n2", 3)
     stand.say("n2", "a", 3, True, False)
-    stand.say("n2", "b", 3, True, True)
+    stand.say("n2", "b", 3, True, False)
+    stand.say("n2", "b", 3, False, True)
     assert stand.plain("a") == ()
     assert stand.plain("b") == (RemoteTarget("n2", False, True, True),)
     stand.routes.drop("n2", 7)
     stand.heard()
-    assert stand.say("n2", "b", 3, True, True) == []
+    assert stand.say("n2", "b", 3, True, False) == stand.say("n2", "b", 3, False, True) == []
     assert stand.plain("b") == ()
     stand.run()
     assert len(stand.routes) == 0
@@ -186,8 +238,10 @@ def test_a_node_is_absent_until_a_view_says_that_it_is_there() -> None:
     """A node that has just started hears of others that are away by way of a third."""
     stand = Stand()
     stand.say("n4", "a", 3, True, False)
-    stand.say("n4", "b", 3, True, True)
-    stand.say("n4", "$share/g/c", 3, 2, 0, 1)
+    stand.say("n4", "b", 3, True, False)
+    stand.say("n4", "b", 3, False, True)
+    stand.say("n4", "$share/g/c", 3, 1, 0, 1)
+    stand.say("n4", "$share/g/c", 3, 1, 0, 0)
     stand.say("n4", "$share/h/c", 3, 2, 0, 0)
     assert stand.routes.match("", "a") == NOWHERE
     assert stand.plain("b") == (RemoteTarget("n4", False, True, True),)
@@ -213,6 +267,7 @@ def test_a_node_with_many_routes_is_forgotten_at_once_and_swept_in_steps() -> No
     for number in range(3 * STEP):
         stand.say("n2", f"a/{number}", 1, True, False)
         stand.say("n3", f"a/{number}", 1, number % 3 == 0, number % 3 > 0)
+    assert stand.plain("a/7") == (RemoteTarget("n2", True, False), RemoteTarget("n3", False, True))
     stand.routes.drop_live("n2", 1)
     assert stand.plain("a/7") == (RemoteTarget("n3", False, True),)
     stand.later.pop(0)()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
+import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from strogoff.broker.announcer import CROWD
 from strogoff.broker.message import Message, Origin
 from strogoff.broker.remote import RemoteMembers, RemoteTarget
+from strogoff.broker.routes import LASTING
 from strogoff.broker.shared import SharedGroup, choose
 from strogoff.broker.subscriptions import Subscription
 from strogoff.mqtt.topics import matches
@@ -99,7 +101,8 @@ class Cluster:
             node.routes.drop_live(name, gone)
 
     def restart(self, name: str) -> None:
-        """Another process, with what was on the disk."""
+        """Another process, with what was on the disk: sessions that last, and everybody's routes to such."""
+        stored = {key: value for key, value in self.nodes[name].map.values.items() if key[:1] == LASTING}
         lasting = {key: each for key, each in self.nodes[name].clients.items() if each.durable}
         node = self.nodes[name] = Neighbour(name)
         for client in lasting.values():
@@ -108,9 +111,26 @@ class Cluster:
                 node.table(client.mountpoint).add(each)
         node.clients.update(lasting)
         node.map = node.announcer._routes = RouteMap()
+        node.map.values.update(stored)
         self.known[name] = dict.fromkeys(NAMES, 0)
         for other in NAMES:
-            self.copies.pop((other, name), None)
+            copy = self.copies.get((other, name), {})
+            self.copies[other, name] = copy = {key: value for key, value in copy.items() if key[:1] == LASTING}
+            for key, value in copy.items():
+                node.routes.change(key, value)
+
+    def restart_all(self, away: str) -> None:
+        """While a node is away, all the others restart at once: nobody has in memory what that node had said.
+
+        The first to enter were in the view last: an exchange would bring what they know to the others anyway.
+        """
+        others = sorted([name for name in NAMES if name != away], key=lambda name: -self.since.get(name, 0))
+        for name in [name for name in others if name in self.since]:
+            self.leave(name)
+        for name in others:
+            self.restart(name)
+        for name in others:
+            self.enter(name)
 
     def enter(self, name: str) -> None:
         """A node comes (back): it catches up with the views, announces, exchanges everything, then serves."""
@@ -129,9 +149,18 @@ class Cluster:
             self.exchange(name, each.name)
             each.routes.drop(name, since - 1)
             self.known[each.name][name] = since
+        self.purge(name, since)
         self.left.pop(name, None)
         for writer in self.left:
             self.pass_on(writer, name)
+
+    def purge(self, name: str, since: int) -> None:
+        """A node serves: everybody, itself included, forgets what an earlier entrance of it wrote."""
+        held = {other: self.copies[name, other] for other in NAMES if (name, other) in self.copies}
+        for other, routes in {**held, name: self.nodes[name].map.values}.items():
+            for key in [key for key, value in routes.items() if msgspec.msgpack.decode(value)[0] < since]:
+                del routes[key]
+                self.nodes[other].routes.change(key, None)
 
     def catch_up(self, node: Neighbour, other: str) -> None:
         """What happened to another node in the views that this one has missed."""
@@ -255,6 +284,12 @@ class RoutesMachine(RuleBasedStateMachine):
         self.cluster.leave(name)
         if restarts:
             self.cluster.restart(name)
+
+    @precondition(lambda self: len(self.cluster.since) < len(NAMES))
+    @rule(data=st.data())
+    def restart_others(self, data: st.DataObject) -> None:
+        self.cluster.settle()
+        self.cluster.restart_all(data.draw(st.sampled_from(sorted(self.cluster.left))))
 
     @precondition(lambda self: len(self.cluster.since) < len(NAMES))
     @rule(data=st.data())

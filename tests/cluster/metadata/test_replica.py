@@ -26,12 +26,14 @@ def test_a_write_replaces_what_is_here_and_is_counted() -> None:
     replica.write(b"k", dot_of(a, 1), b"one")
     replica.write(b"k", dot_of(a, 2), b"three")
     assert replica.siblings(b"k") == (dot_of(a, 2), b"three")
-    assert (replica.keys, replica.tombstones, replica.bytes, replica.held) == (1, 0, 6, {a: 1})
+    assert (replica.keys, replica.tombstones, replica.bytes) == (1, 0, 6)
+    assert (replica.made(b"k"), replica.made(b"j")) == ({a: 1}, {})
     replica.write(b"k", dot_of(a, 3), None)
     assert (replica.keys, replica.tombstones) == (0, 1)
     assert [after for _, _, after in changes][-1] == (dot_of(a, 3), None)
     assert not replica.collect(a, 3, 10)
-    assert (replica.siblings(b"k"), replica.tombstones, replica.bytes, replica.held) == (NOTHING, 0, 0, {})
+    assert (replica.siblings(b"k"), replica.tombstones, replica.bytes, replica.made(b"k")) == (NOTHING, 0, 0, {})
+    assert replica.held == {}
 
 
 def test_concurrent_copies_stay_side_by_side_and_old_ones_do_not_come_back() -> None:

@@ -12,5 +12,5 @@ def test_the_highest_stamp_wins_and_dots_decide_between_equals() -> None:
     assert latest([late, twin]) == latest([twin, late]) == twin
 
 
-def test_only_routes_are_forgotten_by_a_restart() -> None:
+def test_only_routes_to_clean_sessions_are_forgotten_by_a_restart() -> None:
     assert [letter for letter, space in SPACES.items() if not space.durable] == [b"f"]

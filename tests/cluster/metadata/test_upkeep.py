@@ -96,6 +96,23 @@ def test_purge_goes_in_steps_and_spares_what_is_newer() -> None:
     assert list(siblings(node.map, b"fA1").values()) == [b"1:new"]
 
 
+def test_spaces_are_purged_one_by_one_also_at_the_same_time() -> None:
+    """Those of the same half too: what is left of other spaces costs no walk."""
+    world = World(9, "AB")
+    world.loop.run_for(1)
+    for number in range(STEP + 10):
+        world.put("A", b"l%d" % number, b"v")
+        world.put("A", b"f%d" % number, b"v")
+    world.put("A", b"tkept", b"v")
+    world.loop.run_for(1)
+    node = world.nodes["B"]
+    assert [node.map.purge(lambda name, boot: name == "A", space) for space in (b"f", b"l")] == [STEP + 10] * 2
+    assert [node.map.purge(lambda name, boot: name == "A", space) for space in (b"f", b"l")] == [0, 0]
+    world.loop.run_for(0.1)
+    assert node.map.statistics().keys == 1
+    assert [key for key in node.disk.content() if key[:2] in (b"dl", b"dt")] == [b"dtkept"]
+
+
 def test_a_node_alone_keeps_no_log_though_nobody_calls_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strogoff.cluster.metadata.map.LOG_ALONE", 100)
     world = World(8, "A")
