@@ -223,9 +223,11 @@ class Injector:
             self._fleet.loop.call_later(self._rng.random() * 2, partial(self._start_again, machine, machine.life))
 
     def _may_lose(self, machine: Machine) -> bool:
-        """One disk per seed: of two, both might be voters of three, and the log is gone."""
-        others = [each for each in self._fleet.machines.values() if each.public and each is not machine]
-        may = 2 * len(others) > len(self._fleet.machines) and machine.public and not self._lost
+        """One disk per seed, of a node without which the other voters are a majority: else the log goes with it."""
+        others = [each for each in self._fleet.machines.values() if each.public and each.up and each is not machine]
+        known = [voters for each in others if (voters := each.voters())]
+        majority = all(2 * sum(name != machine.name for name in voters) > len(voters) for voters in known)
+        may = 2 * len(known) > len(self._fleet.machines) and majority and machine.public and not self._lost
         self._lost = self._lost or may
         return may
 

@@ -15,6 +15,7 @@ from typing import Any
 from ...broker.front import Front
 from ...broker.node import Node
 from ...broker.options import Options
+from ...cluster.consensus import node_of
 from ...cluster.transport.memory_wire import MemoryTransport
 from ...storage.engine import Durability
 from ..cluster_host import ClusterHost
@@ -159,6 +160,11 @@ class Machine(ClusterHost):
         pipe.to_node.deliver = received
         pipe.to_client.pressure = lambda writable: gate.enter(partial(self._pressure, pipe, front, writable))
         pipe.gone = gone
+
+    def voters(self) -> tuple[str, ...]:
+        """The nodes that vote, as far as this one knows; none while it is alone."""
+        consensus = self.member.consensus if self.member is not None else None
+        return () if consensus is None else tuple([node_of(peer) for peer in consensus.raft.configuration.voters])
 
     # -- faults
 

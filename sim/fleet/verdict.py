@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...broker.clustering import CLUSTER_SPACES
-from ...cluster.consensus import node_of
 from ...netsplit.faults import Freeze, Pause
 from ...netsplit.policy import ViewState
 from ..checkers import agreement, leases, policies, rest, roles, sides, stale, unanswered, waits
@@ -28,7 +27,7 @@ class Sides:
     def __call__(self, fleet: Fleet, held: list[Lease]) -> Iterator[str]:
         """Asked every moment."""
         now = fleet.loop.now_s
-        voters = next((_voters(machine) for machine in fleet.machines.values() if _leads(machine)), None)
+        voters = next((machine.voters() for machine in fleet.machines.values() if _leads(machine)), None)
         for name in fleet.machines:
             if voters is None or sides.reaches_majority(name, voters, fleet.linked):
                 self._reached[name] = now
@@ -72,11 +71,6 @@ class Unanswered:
 
 def _leads(machine: Machine) -> bool:
     return machine.member is not None and machine.member.consensus is not None and machine.member.consensus.leads
-
-
-def _voters(machine: Machine) -> tuple[str, ...]:
-    assert machine.member is not None and machine.member.consensus is not None
-    return tuple([node_of(peer) for peer in machine.member.consensus.raft.configuration.voters])
 
 
 def judges() -> tuple[Judge, ...]:

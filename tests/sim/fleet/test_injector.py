@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from strogoff.netsplit import faults
 from strogoff.netsplit.scenarios import Step
+from strogoff.sim.fleet.fleet import Fleet
 
-from .floor import joined, until, whole
+from .floor import joined, quiet, until, whole
 
 
 def test_overlapping_cuts_end_one_by_one() -> None:
@@ -43,3 +44,14 @@ def test_one_disk_may_be_lost() -> None:
     fleet.injector._strike(Step(0, faults.DiskLost("n3")))
     assert not fleet.history.life("n3").emptied
     until(fleet, lambda: fleet.machines["n2"].public and whole(fleet, "n2"))
+
+
+def test_the_last_majority_keeps_its_disks() -> None:
+    """All are members before all vote: the log must not go with one disk (3 nodes, seed 220)."""
+    fleet = Fleet(quiet(6))
+    fleet.begin()
+    assert [machine.voters() for machine in fleet.machines.values()] == [("n1", "n2")] * 3
+    fleet.injector._strike(Step(0, faults.DiskLost("n2")))
+    assert not fleet.history.life("n2").emptied
+    fleet.injector._strike(Step(0, faults.DiskLost("n3")))
+    assert fleet.history.life("n3").emptied
