@@ -32,15 +32,15 @@ class Watch:
         """The process or the machine dies; what was under way is there or not."""
         self.disk.crash(power)
         self.reopen()
+
+    def reopen(self) -> None:
+        """The disk after a restart, as it is. Nobody was told of a write that was under way at the end."""
+        self.disk = self.disk.reopen()
+        self.adopt()
         batch, self._writing = self._writing, {}
         if batch and all(self.get(key) == value for key, value in batch.items()):
             self._history.commits += 1
             self._note(batch)
-
-    def reopen(self) -> None:
-        """The disk after a restart, as it is."""
-        self.disk = self.disk.reopen()
-        self.adopt()
 
     def adopt(self) -> None:
         """`disk` is another one."""

@@ -2,13 +2,15 @@
 
 `History.ids` has what clients saw at once: an id that came with another message while it was in use. Besides, what is
 sent again with DUP comes under an id that it had before. There are two of a message, each with its own id, if its
-writer sent it again with QoS 1, if a SUBSCRIBE brings it as retained, and if it went to another member of a group.
+writer sent it again with QoS 1, if a SUBSCRIBE brings it as retained, and if it went to another member of a group. With
+QoS 1 the node of its writer, too, sends it again: to a node that sent it on and died before it had it on the disk.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..history import Attempt, Delivery
 from .case import Case
 
 
@@ -19,12 +21,22 @@ def check(case: Case) -> Iterator[str]:
     for text in case.history.ids:
         yield f"packet id: {text}"
     known: dict[tuple[str, int, str], set[int]] = {}
+    first: dict[tuple[str, int, str], float] = {}
     for each in case.history.deliveries:
         if not each.qos or not each.topic.startswith("t/"):
             continue
-        ids = known.setdefault((each.client, each.epoch, each.key), set())
+        copy = each.client, each.epoch, each.key
+        ids, since_s = known.setdefault(copy, set()), first.setdefault(copy, each.sent_at)
         attempt = case.history.attempts.get(each.key)
-        alone = attempt is not None and (each.qos == 2 or not attempt.resent)
+        alone = attempt is not None and (
+            each.qos == 2 or not (attempt.resent or _forwarded_again(case, each, attempt, since_s))
+        )
         if alone and each.dup and ids and each.packet_id not in ids:
             yield f"packet id: {each.client} got {each.key} again under {each.packet_id}, before it was {sorted(ids)}"
         ids.add(each.packet_id)
+
+
+def _forwarded_again(case: Case, delivery: Delivery, attempt: Attempt, since_s: float) -> bool:
+    """The session's node is not the writer's, and its process ended after it had sent the message first."""
+    node = case.history.connections[delivery.client][delivery.connection - 1].node
+    return node != attempt.node and any(since_s <= end_s for end_s in case.history.life(node).ends)

@@ -31,7 +31,7 @@ def check(case: Case) -> Iterator[str]:
             counts[each.key] += 1 if each.qos == 2 or not each.dup or not counts[each.key] else 0
             times.setdefault(each.key, each.sent_at)
     dropped = case.dropped()
-    since = min((each.granted for each in case.history.subscriptions if each.filter == WILL_FILTER), default=NEVER)
+    since = _watched_since(case)
     for connections in case.history.connections.values():
         for place, connection in enumerate(connections):
             will = connection.will
@@ -41,6 +41,18 @@ def check(case: Case) -> Iterator[str]:
                 continue  # it went with the disk
             later = connections[place + 1] if place + 1 < len(connections) else None
             yield from _judge(case, connection, later, counts[will.key], times.get(will.key))
+
+
+def _watched_since(case: Case) -> int:
+    """From when on the watcher gets all wills: what was granted without a lease other nodes learn later."""
+    return min(
+        (
+            each.granted
+            for each in case.history.subscriptions
+            if each.filter == WILL_FILTER and not each.ap and each.epoch == case.sessions[WATCHER]
+        ),
+        default=NEVER,
+    )
 
 
 def _judge(

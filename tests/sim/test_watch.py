@@ -57,6 +57,15 @@ def test_a_write_that_a_crash_caught_counts_if_it_is_there() -> None:
     assert landed == {0, 1}
 
 
+def test_a_write_that_an_orderly_end_caught_counts() -> None:
+    """The last write lands, and nobody is told (3 nodes, seeds 205 and 373)."""
+    _, watch, history = make()
+    watch.write({entry(1): encode(EntryRecord(QUEUED, 1, 1, False, (), BODY, b"", ""))}, lambda error: None)
+    watch.close()
+    watch.reopen()
+    assert history.durable == {("s", "w-1"): 1}
+
+
 def test_it_tells_when_a_write_begins() -> None:
     loop, watch, _ = make()
     begun: list[float] = []

@@ -10,6 +10,7 @@ from ..scene import Story
 def test_again_under_another_id() -> None:
     """[MQTT-4.4.0-1] what is sent again keeps its packet id."""
     story = Story()
+    story.connect("s")
     story.publish("w-1", qos=2)
     story.deliver("w-1", packet_id=5)
     story.deliver("w-1", packet_id=5, dup=True)
@@ -27,6 +28,18 @@ def test_what_there_may_be_two_of() -> None:
         story.deliver(key, packet_id=5)
         story.deliver(key, packet_id=6, dup=True)
     assert list(check(story.case())) == []
+
+
+def test_a_node_that_died_gets_it_again_from_the_writers_node() -> None:
+    """It had sent it on before it was on the disk (3 nodes, seed 339)."""
+    for node, wrong in (("n1", 1), ("n2", 0)):
+        story = Story()
+        story.connect("s")
+        story.publish("w-1", node=node)
+        story.deliver("w-1", packet_id=5)
+        story.fault("kill")
+        story.deliver("w-1", packet_id=6, dup=True)
+        assert len(list(check(story.case()))) == wrong
 
 
 def test_what_clients_saw_at_once() -> None:

@@ -105,3 +105,13 @@ def test_qos_1_may_come_again_after_a_kill() -> None:
     assert kinds(made) == ["will twice"]
     made.start()
     assert kinds(made) == []
+
+
+def test_a_watcher_of_a_node_without_a_lease_may_miss_wills() -> None:
+    """Policy on: its route is not known elsewhere yet (3 nodes, seed 301)."""
+    made, connection = story(will=will())
+    made.history.subscriptions[0].ap = True
+    made.close(connection)
+    made.event("will.fire", "c")
+    made.now += 10
+    assert kinds(made) == []
