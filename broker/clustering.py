@@ -265,6 +265,7 @@ class Clustering:
         # the log is read again after a restart: who came after the one that is gone is not meant
         row = self._member.membership.members.get(node)
         self.receiving.forget(node, self._member.membership.boots[node] + (row is None))
+        self._purge(self._member.view)
 
     # -- entering
 
