@@ -109,8 +109,8 @@ class Clustering:
         """Bring what the map has on the disk into the node's tables, and retained messages that it kept alone into the
         map. Whose sessions last are owed what comes, also by nodes that restart while these are away (P1)."""
         node, metadata = self._node, self._member.metadata
-        for key, value in metadata.scan(LASTING):
-            self.routes.change(key, value)
+        for problem in self.routes.restore(metadata.scan(LASTING)):
+            node.log("error", problem)
         for key, value in metadata.scan(RETAINED):
             self._restore_retained(key, value)
         for mountpoint, message in node.retained_on_disk():

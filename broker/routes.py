@@ -19,7 +19,7 @@ forget a node with that many takes 25 us, and a second or two of other turns, at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Annotated
 
@@ -127,6 +127,16 @@ class Routes:
                 table.set_shared(text, route)
         for changed in self.changed:
             changed(mountpoint, text)
+
+    def restore(self, rows: Iterable[tuple[bytes, bytes]]) -> list[str]:
+        """Take in keys and values that the disk had. What is no route is left out; said is what, and where."""
+        problems = []
+        for key, value in rows:
+            try:
+                self.change(key, value)
+            except MalformedRoute as error:
+                problems.append(str(error))
+        return problems
 
     def _withdraw(self, table: RemoteTable, text: str, node: str, group: str | None, durable: bool) -> bool:
         route = table.get(text, node, group, durable)

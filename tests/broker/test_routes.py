@@ -200,6 +200,23 @@ def test_clean_sessions_of_an_incarnation_that_left_have_ended() -> None:
     assert len(stand.routes) == 1
 
 
+def test_what_the_disk_had_is_absent_until_a_view_says_otherwise() -> None:
+    """A route that cannot be read stops no start: it is said which one (P9)."""
+    stand = Stand()
+    stand.routes = Routes("n1", stand.later.append)
+    good, own = (route_prefix("", node, LASTING) + b"a" for node in ("n2", "n1"))
+    bad = route_prefix("", "n2", LASTING) + b"b"
+    value = encode_value((3, False, True))
+    problems = stand.routes.restore([(bad, b"\xc1"), (good, value), (own, value)])
+    assert [repr(bad) in problem for problem in problems] == [True]
+    assert stand.plain("a") == (RemoteTarget("n2", False, True, True),)
+    assert stand.routes.lasting(good, "n2") and not stand.routes.lasting(good, "n3")
+    stand.routes.entered("n2", 5)
+    assert stand.plain("a") == (RemoteTarget("n2", False, True),)
+    stand.routes.drop("n2", 4)
+    assert stand.plain("a") == ()
+
+
 def test_what_the_map_forgets_of_an_incarnation_that_left_stays() -> None:
     """Its sessions that last have not ended. What a living incarnation deletes is deleted."""
     stand = Stand()
