@@ -219,11 +219,9 @@ def accept(
         # one that is repeated on a new connection counts there, too (MQTT 5.0 section 4.9)
         front.unreleased.add(packet_id)
         front.unacked += 1
+    fresh = record is None
     if record is None:
         record = InboundRecord(node.numbers.boot, node.numbers.next(), False)
-        wait = session.open_inbound(packet_id, record)
-    else:
-        wait = False
     message = Message(
         front.mountpoint,
         topic,
@@ -236,7 +234,11 @@ def accept(
         node.origins.get(node.name, record.boot),
         record.counter,
     )
-    # packet id -> mid is safe before the first copy leaves (review, hole 12)
+    # packet id -> mid, and which members of groups get it, is safe before the first copy leaves (review, hole 12)
+    wait = False
+    if fresh:
+        record.elsewhere = node.router.draw(message, front.plans)[1]
+        wait = session.open_inbound(packet_id, record)
     front.reply(lambda: _route_qos2(front, message, packet_id), wait)
 
 
@@ -256,15 +258,22 @@ def _route_qos2(front: Front, message: Message, packet_id: int) -> None:
         owed = session.owed.get(packet_id)
         front.reply(_PUBREC + PACKET_IDS[packet_id], False, owed=owed, operation=PUBLISH)
         return
+    plans = node.router.plans(message.mountpoint)
+    plan = None
+    if record is not None and not again:
+        plan, elsewhere = node.router.draw(message, plans, record.elsewhere)
+        if elsewhere != record.elsewhere:
+            wait = session.drawn_inbound(packet_id, record, elsewhere)
+            front.reply(lambda: _route_qos2(front, message, packet_id), wait)
+            return
     if node.events.messages:
         node.message_received(front, message, packet_id)
-    plans = node.router.plans(message.mountpoint)
     if again:
         # its copies here are safe since before the restart; whether the other nodes have theirs nobody knows
         session.forward_again.discard(packet_id)
         routed = node.router.forward_again(message, plans, record.elsewhere if record is not None else [])
     else:
-        routed = node.router.route(message, plans)
+        routed = node.router.route(message, plans, plan)
         if message.retain:
             routed = max(routed, node.retain(message))
     session.routed_inbound(packet_id, [(each.group, each.filter, each.node) for each in node.router.chosen])

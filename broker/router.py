@@ -32,6 +32,10 @@ WAIT = 2
 """The open batch holds a copy: acknowledge after its commit."""
 
 
+Drawn = tuple[str, str, str]
+"""Group, filter and node, as in `InboundRecord.elsewhere`: that node's members are to get the message."""
+
+
 def _nowhere(mountpoint: str, topic: str) -> RemoteMatch:
     return NOWHERE
 
@@ -107,7 +111,26 @@ class Router:
             return NOBODY
         return WAIT if wait else DONE
 
-    def forward_again(self, message: Message, plans: PlanCache, former: list[tuple[str, str, str]]) -> int:
+    def draw(self, message: Message, plans: PlanCache, former: list[Drawn] | None = None) -> tuple[Plan, list[Drawn]]:
+        """Which nodes' members get a QoS 2 message: to be safe before the first copy leaves (review, hole 12).
+
+        The plan has each group as it was drawn: with members on one other node, which the list names, or here alone.
+        With `former`, such a list, a group is drawn again only if nobody is left where it was to go.
+        """
+        plan = plans.plans.get(message.topic) or plans.build(message.topic)
+        if not plan.groups:
+            return plan, []
+        groups: list[SharedGroup] = []
+        drawn: list[Drawn] = []
+        for group in plan.groups:
+            narrow = group if former is None else group.at(_node_of(group, former))
+            member = choose(narrow if narrow.size else group, message, self._policy(message), self._node.rng)
+            if isinstance(member, RemoteMembers):
+                drawn.append((member.group, member.filter, member.node))
+            groups.append(group.at(_node_of(group, drawn)))
+        return Plan(plan.targets, tuple(groups), plan.remote), drawn
+
+    def forward_again(self, message: Message, plans: PlanCache, former: list[Drawn]) -> int:
         """A QoS 2 message whose copies on this node are safe goes to the other nodes again, under the same mid.
 
         `former` are the members chosen before, as in `InboundRecord.elsewhere`: a group's message goes to the same
@@ -253,3 +276,7 @@ class Router:
         else:
             self._push_member(copy, group, member, entry.qos)
         return True
+
+
+def _node_of(group: SharedGroup, drawn: list[Drawn]) -> str | None:
+    return next((node for name, text, node in drawn if (name, text) == (group.group, group.filter)), None)

@@ -171,6 +171,11 @@ class Session:
         self.node.mid_opened(record.boot, record.counter)
         return self._write_inbound(packet_id, record)
 
+    def drawn_inbound(self, packet_id: int, record: InboundRecord, elsewhere: list[tuple[str, str, str]]) -> bool:
+        """The members were drawn again. True if that has to be safe before anything leaves (review, hole 12)."""
+        record.elsewhere = elsewhere
+        return self._write_inbound(packet_id, record)
+
     def routed_inbound(self, packet_id: int, elsewhere: list[tuple[str, str, str]]) -> None:
         """The message of this packet id was routed, in the open batch: a repeated PUBLISH is only answered.
 

@@ -47,6 +47,13 @@ class SharedGroup(msgspec.Struct):
         """The filter as the members wrote it."""
         return f"$share/{self.group}/{self.filter}"
 
+    def at(self, node: str | None) -> SharedGroup:
+        """The group with nobody but its members on one other node, or on this one if None."""
+        if node is None:
+            return SharedGroup(self.group, self.filter, self.members)
+        remote, away = (tuple([each for each in found if each.node == node]) for found in (self.remote, self.away))
+        return SharedGroup(self.group, self.filter, (), remote, away)
+
 
 class Rng(Protocol):
     """The port for chance."""

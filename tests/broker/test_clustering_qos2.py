@@ -146,3 +146,25 @@ def test_a_repeated_publish_is_not_acknowledged_before_the_first_is_safe() -> No
     writer.send(publish("t", b"m", 2, 7, dup=True))
     assert [type(each) for each in writer.ask(packets.Pubrel(7))] == [packets.Pubrec, packets.Pubcomp]
     assert _got(reader) == []
+
+
+def test_whom_of_a_group_a_message_is_for_is_safe_before_it_leaves() -> None:
+    """Review, hole 12: its node dies when a member elsewhere has the message, and draws again (3 nodes, seed 200)."""
+    theatre = Theatre(3, **MAJORITY)
+    readers = [_durable(theatre[number], f"reader{number}") for number in (2, 3)]
+    for reader in readers:
+        reader.subscribe(("$share/g/t", 2))
+    for _ in range(6):
+        writer = _durable(theatre[1], "writer")
+        theatre[1].disks[0]._latency_s = (0.1, 0.1)
+        writer.send(publish("t", b"m", 2, 7))
+        theatre.until(lambda: any(reader.received for reader in readers))
+        theatre[1].kill()
+        theatre[1].start()
+        theatre[1].disks[0]._latency_s = (0.0, 0.0)
+        theatre.pass_s(1.0)
+        theatre.whole()
+        writer = _durable(theatre[1], "writer")
+        assert [type(each) for each in writer.publish("t", b"m", 2, 7, dup=True)] == [packets.Pubrec]
+        assert [type(each) for each in writer.ask(packets.Pubrel(7))] == [packets.Pubcomp]
+        assert [each for reader in readers for each in _got(reader)] == [b"m"]
