@@ -247,16 +247,16 @@ def _route_qos2(front: Front, message: Message, packet_id: int) -> None:
     session = front.session
     if session is None:
         return
-    if node.view_state is ViewState.MINORITY and not node.allows("publish", front):
-        # no policy refuses it, but without a lease nobody knows to whom it has to go (review, holes 4 and 13)
-        node.when_accepting(lambda: _route_qos2(front, message, packet_id))
-        return
     record = session.inbound.get(packet_id)
     again = packet_id in session.forward_again
     if record is not None and record.routed and not again:
         # at most once: the repeated PUBLISH is only answered [MQTT-4.3.3-2] [MQTT5-4.3.3-10]
         owed = session.owed.get(packet_id)
         front.reply(_PUBREC + PACKET_IDS[packet_id], False, owed=owed, operation=PUBLISH)
+        return
+    if node.view_state is ViewState.MINORITY and not node.allows("publish", front):
+        # no policy refuses it, but without a lease nobody knows to whom it has to go (review, holes 4 and 13)
+        node.when_accepting(lambda: _route_qos2(front, message, packet_id))
         return
     plans = node.router.plans(message.mountpoint)
     plan = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import strogoff.sim.checkers
+from strogoff.sim.fleet import verdict
 from strogoff.sim.judge import CHECKERS, judge, make_case
 from strogoff.sim.swarm import draw
 from strogoff.sim.world import World
@@ -14,7 +15,11 @@ from .scene import Story
 
 def test_every_checker_is_asked() -> None:
     modules = {path.stem for path in Path(strogoff.sim.checkers.__file__).parent.glob("*.py")} - {"__init__", "case"}
-    assert {check.__module__.rpartition(".")[2] for check in CHECKERS} == modules
+    asked = {check.__module__.rpartition(".")[2] for check in CHECKERS}
+    fleet = {
+        name for name, value in vars(verdict).items() if getattr(value, "__package__", "") == "strogoff.sim.checkers"
+    }
+    assert asked | fleet == modules
 
 
 def test_violations_of_several_promises() -> None:
