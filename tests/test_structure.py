@@ -34,7 +34,8 @@ SHELLS = {
     "mqtt": set(),
     "sim": {"commands"},
     "testing": {"activity", "bridged", "capture", "client", "cluster", "faults", "fixtures", "hosting", "loop_thread"}
-    | {"faulty", "gate", "line", "neighbourhood", "node", "plugin", "process", "running", "steady", "sync", "trace", "wiring"},
+    | {"faulty", "gate", "line", "neighbourhood", "node", "plugin", "process", "running", "steady", "sync", "trace"}
+    | {"wiring"},
     "broker": {
         "builtin_plugins",
         "cluster_discovery",
