@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from .links.hello import OLD_COPY, Self
 from .views.commands import Name
-from .views.machine import MemberRow
+from .views.machine import MemberRow, is_unknown
 
 _T = TypeVar("_T")
 
@@ -96,4 +96,6 @@ def not_the_one(row: MemberRow, hello: Self) -> str | None:
         return f"{hello.node} was started {row.boot} times, and this is start {hello.boot}: {OLD_COPY}"
     if hello.boot == row.boot and hello.process != row.process:
         return f"start {hello.boot} of {hello.node} was another process: {OLD_COPY}"
+    if hello.boot > row.boot and is_unknown(row, hello.earlier):
+        return f"start {hello.boot} of {hello.node} knows nothing of start {row.boot}: {OLD_COPY}"
     return None

@@ -61,7 +61,7 @@ class Member:
         self.closed = False
         self.on_left: Callable[[], None] = _nothing
         self.starting = Starting(self)
-        hello = Hello(me.node, me.boot, me.disk, me.process, me.cluster_id, me.address)
+        hello = Hello(me.node, me.boot, me.disk, me.process, me.cluster_id, me.address, earlier=self.starting.earlier)
         link_ports = LinkPorts(
             ports.transport, ports.now_ms, ports.later, ports.soon, ports.rng, ports.log, self._not_let_in
         )

@@ -1,4 +1,8 @@
-"""A start of a member: the leader is told of it until the log has it, or refuses it (review, hole 1)."""
+"""A start of a member: the leader is told of it until the log has it, or refuses it (review, hole 1).
+
+The disk keeps its starts from the last one on that it knows to be in the log. If the log has another one, the disk is
+an old copy, however often it was started since: it has forgotten entries, and votes.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,14 @@ AGAIN_MS = 300.0
 """How often the leader is told."""
 
 
+STARTS = b"S"
+"""Key in the store of Raft: (boot, process) of each start since the last that the log is known to have."""
+STARTS_MAX = 1000
+"""Starts that are kept: more of them in a row, and none in the log, and an old copy may be taken for the node."""
+
+_starts = msgspec.msgpack.Decoder(tuple[tuple[int, str], ...])
+
+
 class BootRefused(msgspec.Struct, array_like=True, frozen=True):
     """The log has refused the start of this process."""
 
@@ -31,6 +43,20 @@ class Starting:
         self._member = member
         self._next_ms = 0.0
         self.problem = ""
+        self._noted = False
+        meta, known = member.ports.meta, member.ports.meta.get(STARTS)
+        self.earlier: tuple[tuple[int, str], ...] = () if known is None else _starts.decode(known)
+        self._safe = not self.earlier
+        if self.earlier:
+            self._note((*self.earlier, (member.me.boot, member.me.process))[-STARTS_MAX:])
+            meta.when_committed(meta.open_commit, self._written)
+
+    def _note(self, starts: tuple[tuple[int, str], ...]) -> None:
+        self._member.ports.meta.put(STARTS, msgspec.msgpack.encode(starts))
+
+    def _written(self) -> None:
+        """The log may know of this start from now on: the next one knows of it, too."""
+        self._safe = True
 
     def _known(self) -> bool:
         member = self._member
@@ -43,10 +69,17 @@ class Starting:
         me, consensus, standing, now = member.me, member.consensus, member.standing, member.ports.now_ms()
         if consensus is None or standing is None or now < self._next_ms or self.problem:
             return
-        if me.node not in member.membership.members or self._known():
+        if me.node not in member.membership.members:
+            return
+        if self._known():
+            if not self._noted:
+                self._noted = True
+                self._note(((me.boot, me.process),))
+            return
+        if not self._safe:
             return
         self._next_ms = now + AGAIN_MS
-        boot = Boot(me.node, me.disk, me.boot, me.process, me.address)
+        boot = Boot(me.node, me.disk, me.boot, me.process, me.address, self.earlier)
         if consensus.leads:
             standing.submit(boot)
         elif consensus.leader is not None:

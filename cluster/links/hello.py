@@ -22,7 +22,8 @@ class Self(Struct, array_like=True, frozen=True):
     """A process: what it says about itself in a hello.
 
     `boot` is raised at each start of the node, `disk` is the uuid of its data directory, `process` is random text for
-    each process, `version` and `oldest` the newest and the oldest version of the protocol that it speaks.
+    each process, `version` and `oldest` the newest and the oldest version of the protocol that it speaks, `earlier` are
+    boot and process of former starts of the same disk.
     """
 
     node: str
@@ -33,6 +34,7 @@ class Self(Struct, array_like=True, frozen=True):
     address: str
     version: int = NEWEST
     oldest: int = OLDEST
+    earlier: tuple[tuple[int, str], ...] = ()
 
 
 class Welcome(Struct, array_like=True, frozen=True):

@@ -2,7 +2,8 @@
 
 Each start of a process has three marks. `disk` is the text its data directory was born with: another disk is another
 peer for Raft. `boot` counts the starts. `process` is random at each start: a backup that was restored has a known disk,
-reaches a boot that is in the log already, and is told from the process of that boot by this (review, hole 1).
+reaches a boot that is in the log already, and is told from the process of that boot by this (review, hole 1); also when
+it is started once more, for it does not know the start that the log has.
 """
 
 from __future__ import annotations
@@ -53,7 +54,12 @@ class Join(_Start, array_like=True, frozen=True, tag=1):
 
 
 class Boot(_Start, array_like=True, frozen=True, tag=2):
-    """A start of a member with its known disk: a boot above the logged one, or the same process once more."""
+    """A start of a member with its known disk: a boot above the logged one, or the same process once more.
+
+    `earlier`: (boot, process) of the disk's starts, from the last on that it knows to be in the log; () if unknown.
+    """
+
+    earlier: tuple[tuple[int, str], ...] = ()
 
 
 class Leave(Struct, array_like=True, frozen=True, tag=3):

@@ -38,6 +38,14 @@ class MemberRow(Struct, array_like=True, frozen=True):
     away_ms: int = 0
 
 
+def is_unknown(row: MemberRow, earlier: tuple[tuple[int, str], ...]) -> bool:
+    """Whether the disk of a later start, which had these `earlier` ones, was not there at the member's last (hole 1).
+
+    Of starts before the first of them nothing is said: a node that is behind in the log may ask about such a one.
+    """
+    return bool(earlier) and earlier[0][0] <= row.boot and (row.boot, row.process) not in earlier
+
+
 class _State(Struct, array_like=True):
     cluster_id: str = ""
     index: int = 0
@@ -136,6 +144,8 @@ class Membership:
         if command.boot <= known.boot:
             # The disk is a copy of an older one: what this process would remember has happened otherwise.
             return (Refused(command, f"boot {command.boot} is not above the logged {known.boot}", known.boot),)
+        if isinstance(command, Boot) and is_unknown(known, command.earlier):
+            return (Refused(command, f"its disk does not know the logged start {known.boot}", known.boot),)
         self._remove_row(command.node)
         self.boots[command.node] = command.boot
         self.members[command.node] = msgspec.structs.replace(

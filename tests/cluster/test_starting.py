@@ -46,6 +46,35 @@ def test_a_restored_backup_never_serves_and_says_so() -> None:
     assert said.startswith("the cluster does not take this start of n3: ")
 
 
+def test_a_restored_backup_that_is_started_once_more_is_still_one() -> None:
+    """Its number of starts is above the logged one then (3 nodes, seed 204)."""
+    company = Company(3)
+    backup = company[3].backup()
+    company[3].kill()
+    company[3].start()
+    company.whole()
+    company[3].kill()
+    company[3].restore(backup)
+    company[3].start(boot=3)
+    company.pass_s(10.0)
+    assert not company[3].serving
+    assert company[1].member.membership.members["n3"].boot == 2
+    assert any("an old copy of its data" in text for level, text in company[3].log if level == "error")
+
+
+def test_starts_that_nobody_heard_of_are_no_old_copy() -> None:
+    company = Company(3)
+    for other in ("n1", "n2"):
+        company.network.cut("n3", other)
+    for _ in range(3):
+        company[3].kill()
+        company[3].start()
+        company.pass_s(1.0)
+    company.network.heal()
+    company.whole()
+    assert company[1].member.membership.members["n3"].boot == 4
+
+
 def test_a_restored_backup_does_not_vote() -> None:
     """Its disk has forgotten a vote: with it, two leaders of one term could be elected."""
     company = Company(3)
