@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .raft.core import Raft
-from .raft.interface import Ready, Rng
+from .raft.interface import Contradicted, Ready, Rng
 from .raft.interface import Settings as RaftSettings
 from .raft.messages import Change, Kind, Message, decode_message, encode_message
 from .raft.stable import RaftStable
@@ -25,7 +25,7 @@ class Consensus:
     """One peer. `now_ms` is monotonic; `send` takes a node and bytes and may lose them.
 
     Ports for who follows: `on_applied(happenings)` after each applied entry, `on_confirmed(tickets)` for
-    `Raft.confirm`, `on_role()` when this peer begins or ceases to lead.
+    `Raft.confirm`, `on_role()` when this peer begins or ceases to lead, `on_broken(reason)` when it stops for good.
     """
 
     def __init__(
@@ -53,18 +53,19 @@ class Consensus:
         self.on_applied: Callable[[tuple[Happening, ...]], None] = _nobody
         self.on_confirmed: Callable[[tuple[int, ...]], None] = _nobody
         self.on_role: Callable[[], None] = _nothing
+        self.on_broken: Callable[[str], None] = _nobody
 
     # -- in
 
     @property
     def leads(self) -> bool:
         """Whether this peer is the leader, as far as it knows."""
-        return self.raft.role == "leader"
+        return self.raft.role == "leader" and not self.closed
 
     @property
     def leader(self) -> str | None:
         """The node that leads, if one is known."""
-        leader = self.raft.leader
+        leader = None if self.closed else self.raft.leader
         return node_of(leader) if leader else None
 
     def tick(self) -> None:
@@ -75,9 +76,14 @@ class Consensus:
     def receive(self, data: bytes) -> None:
         """A message of another peer. Raises `MalformedMessage`."""
         message = decode_message(data)
-        if message.to == self.peer:
+        if message.to != self.peer or self.closed:
+            return
+        try:
             self.raft.step(message, self._now_ms())
-            self.pump()
+        except Contradicted as error:
+            self.closed = True
+            self.on_broken(f"its log is of another history: {error}")
+        self.pump()
 
     def propose(self, command: Command) -> int:
         """Offer a command to the log; its index. Raises `NotLeader`."""

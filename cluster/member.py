@@ -174,6 +174,7 @@ class Member:
             ports.follow,
         )
         consensus.on_applied = self._applied
+        consensus.on_broken = self.starting.broken
         self._set_peers()
         self._changed()
         self._tick()
@@ -244,10 +245,9 @@ class Member:
         self.standing.holder.exchanged(incarnation, since)
 
     def _member_changed(self, happening: Joined | Left | Booted | WentStale) -> None:
-        self._set_peers()
         node = happening.node
-        if self._hints.pop(node, None) is not None:
-            self._set_peers()  # its start is in the log, with its address
+        self._hints.pop(node, None)  # its start is in the log, with its address
+        self._set_peers()
         if node == self.me.node:
             # a newcomer reads in the log of others that bore its name and left before it came: that is nothing to it
             if isinstance(happening, Left) and self._was_member:

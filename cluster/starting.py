@@ -107,7 +107,12 @@ class Starting:
 
     def refuse(self, reason: str) -> None:
         """The cluster does not take this start."""
-        if self.problem or self._known():
+        if not self._known():
+            self.broken(reason)
+
+    def broken(self, reason: str) -> None:
+        """This process can never serve, or not go on: the log of its disk has nothing to do with that of the others."""
+        if self.problem:
             return
         self.problem = reason
         self._member.ports.log(

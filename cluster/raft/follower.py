@@ -1,16 +1,21 @@
 """What a follower does with what its leader sends: the receiver's half of AppendEntries and InstallSnapshot (5.3, 7).
 
-The functions change the log and return the answer, which may leave once the log is durable.
+The functions change the log and return the answer, which may leave once the log is durable. They raise `Contradicted`
+if the leader of this term does not have what is committed here, which it must have (5.4.3).
 """
 
 from __future__ import annotations
 
+from .interface import Contradicted
 from .log import Log
 from .messages import Message, MessageKind
 
 
 def append(log: Log, message: Message) -> Message:
     """Take the entries of an APPEND if the one before them is here, or say where the logs may agree."""
+    _compare(log, message.sender, message.index, message.log_term)
+    for entry in message.entries:
+        _compare(log, message.sender, entry.index, entry.term)
     if message.index < log.committed:
         # Old: what is committed agrees with every leader's log. (This also covers entries that are compacted.)
         return _agreed(message, log.committed)
@@ -37,6 +42,7 @@ def install(log: Log, message: Message) -> Message:
     """Take a snapshot, unless the log holds all that it does."""
     snapshot = message.snapshot
     assert snapshot is not None
+    _compare(log, message.sender, snapshot.index, snapshot.term)
     if snapshot.index > log.committed:
         if log.term(snapshot.index) == snapshot.term:
             log.commit(snapshot.index)  # nothing to throw away: the entries are here (figure 13, step 6)
@@ -49,6 +55,13 @@ def beat(log: Log, message: Message) -> Message:
     """Take the commit index of a HEARTBEAT, which the leader limits to what it knows to agree."""
     log.commit(message.commit)
     return Message(MessageKind.HEARTBEAT_REPLY, message.sender, message.to, message.term, round=message.round)
+
+
+def _compare(log: Log, sender: str, index: int, term: int) -> None:
+    """What is committed is the same in every leader's log; what is compacted cannot be compared."""
+    known = log.term(index) if index <= log.committed else None
+    if known is not None and known != term:
+        raise Contradicted(f"entry {index} is committed here with term {known}, and {sender} has it with term {term}")
 
 
 def _agreed(message: Message, index: int) -> Message:

@@ -59,6 +59,12 @@ class Ready(Struct, frozen=True):
     sync: bool
 
 
+class Contradicted(Exception):
+    """A leader has another entry where one is committed here: a voter has forgotten what it had promised (its disk is
+    an old copy), and the peers have parted. This peer must not go on: what it has applied is not what the others have.
+    """
+
+
 class NotLeader(Exception):
     """Asked of a peer that does not lead, or that is handing its leadership over. `leader`: whom to ask, if known."""
 

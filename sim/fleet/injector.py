@@ -59,7 +59,8 @@ class Injector:
             loop.call_later(at_s, partial(self._stop, self._fleet.machines[node]))
 
     def _copy(self, machine: Machine) -> None:
-        if machine.node is not None and not self._over:
+        # an older copy knows of no cluster: it is another node, alone, that the operator has to empty
+        if machine.member is not None and machine.member.clustered and not self._over:
             machine.keep_backup()
 
     def _strike(self, step: Step) -> None:

@@ -75,6 +75,27 @@ def test_starts_that_nobody_heard_of_are_no_old_copy() -> None:
     assert company[1].member.membership.members["n3"].boot == 4
 
 
+def test_who_has_committed_what_the_others_forgot_stops() -> None:
+    """A copy of the present start cannot be told from the node: with who did not know, it makes another history."""
+    company = Company(3)
+    backup = company[1].backup()
+    for other in ("n1", "n3"):
+        company.network.cut("n2", other)
+    company.pass_s(8.0)
+    company[1].kill()
+    company[1].restore(backup)
+    company.network.heal()
+    for other in ("n1", "n2"):
+        company.network.cut("n3", other)
+    company[1].start()
+    company.pass_s(8.0)
+    assert company[1].serving and company[2].serving
+    company.network.heal()
+    company.pass_s(8.0)
+    assert not company[3].serving and "its log is of another history" in company[3].member.starting.problem
+    assert company[1].serving and company[2].serving
+
+
 def test_a_restored_backup_does_not_vote() -> None:
     """Its disk has forgotten a vote: with it, two leaders of one term could be elected."""
     company = Company(3)

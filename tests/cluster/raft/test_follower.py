@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.cluster.raft import follower
+from strogoff.cluster.raft.interface import Contradicted
 from strogoff.cluster.raft.log import Log
 from strogoff.cluster.raft.messages import Configuration, Message, MessageKind, Snapshot
 
@@ -33,6 +34,16 @@ def test_a_gap_or_a_conflict_is_refused_with_a_hint(
 ) -> None:
     answer = append(make(terms), index, log_term, "9")
     assert (answer.reject, answer.index, answer.hint, answer.log_term) == (True, index, *hint)
+
+
+@pytest.mark.parametrize(("index", "log_term", "terms"), [(3, 2, ""), (1, 1, "13"), (0, 0, "2")])
+def test_what_is_committed_is_not_contradicted(index: int, log_term: int, terms: str) -> None:
+    """A leader without it: a voter has forgotten its vote, and goes on with an old copy of its disk."""
+    log = make("1111")
+    log.commit(3)
+    with pytest.raises(Contradicted, match="is committed here with term 1, and l has it with term"):
+        append(log, index, log_term, terms)
+    assert terms_of(log) == "1111"
 
 
 def test_no_more_is_committed_than_the_message_proves() -> None:
