@@ -39,6 +39,7 @@ def test_each_kind_strikes_and_all_heals() -> None:
 
 def test_one_disk_may_be_lost() -> None:
     fleet = joined()
+    until(fleet, lambda: all(len(machine.voters()) == 3 for machine in fleet.machines.values()))
     fleet.injector._strike(Step(0, faults.DiskLost("n2")))
     assert fleet.history.life("n2").emptied
     fleet.injector._strike(Step(0, faults.DiskLost("n3")))
