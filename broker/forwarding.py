@@ -70,7 +70,7 @@ class Forwarding:
         self._node = node
         self._lanes = lanes
         self._under_way: dict[str, deque[Copy]] = {}
-        self._open_mids: dict[tuple[int, int], None] = {} if direct is None else direct._open_mids
+        self._open_mids: dict[tuple[int, int], int] = {} if direct is None else direct._open_mids
         self._mids: list[tuple[int, int]] = [] if direct is None else direct._mids
         self.since = 0
         """The view in which this node entered: what an earlier entrance sent is void everywhere (review, hole 14)."""
@@ -133,6 +133,8 @@ class Forwarding:
         if copies is None:
             copies = self._under_way[name] = deque()
         copies.append(copy)
+        if self._may_be_chosen_again(copy):
+            self.opened(copy.message.origin.boot, copy.message.counter)
         if self._node.events.messages:
             self._node.event("fwd.send", mid=copy.message.mid, target=name, topic=copy.message.topic)
 
@@ -175,6 +177,7 @@ class Forwarding:
         done = []
         while copies and copies[0].seq <= upto:
             copy = copies.popleft()
+            self._over(copy)
             if copy.owed is not None:
                 done.append(copy.owed)
             if self._node.events.messages:
@@ -205,6 +208,7 @@ class Forwarding:
         self._lanes.void(name, [copy.seq for copy in ended])
         for copy in ended:
             self._choose_again(copy)
+            self._over(copy)
             if copy.owed is not None:
                 copy.owed.discharge()
         return any(copy.kept and copy.live for copy in ended)
@@ -227,6 +231,7 @@ class Forwarding:
         copies = self._under_way.pop(name, deque())
         for copy in copies:
             self._choose_again(copy)
+            self._over(copy)
             if copy.owed is not None:
                 copy.owed.discharge()
 
@@ -240,19 +245,35 @@ class Forwarding:
             self._lanes.void(name, [copy.seq for copy in void])
             self._under_way[name] = deque([copy for copy in copies if copy.kept])
             for copy in void:
+                self._over(copy)
                 if copy.owed is not None:
                     copy.owed.waiter = None  # a circle that is not collected
 
     # -- inbound QoS 2
 
     def opened(self, boot: int, counter: int) -> None:
-        """An inbound QoS 2 handshake began under this mid: receivers must know it again until it is closed."""
-        self._open_mids[boot, counter] = None
-        heappush(self._mids, (boot, counter))
+        """An inbound QoS 2 handshake began under this mid: receivers must know it again until it is closed.
+
+        So does a copy that may be sent again to the same node, also when nobody goes on with the handshake.
+        """
+        before = self._open_mids.get((boot, counter), 0)
+        self._open_mids[boot, counter] = before + 1
+        if not before:
+            heappush(self._mids, (boot, counter))
 
     def closed(self, boot: int, counter: int) -> None:
         """The handshake is over: no copy of this mid will be sent again."""
-        self._open_mids.pop((boot, counter), None)
+        count = self._open_mids.pop((boot, counter), 0)
+        if count > 1:
+            self._open_mids[boot, counter] = count - 1
+
+    def _may_be_chosen_again(self, copy: Copy) -> bool:
+        return bool(copy.groups) and copy.message.qos == 2 and not self._relayed(copy.message)
+
+    def _over(self, copy: Copy) -> None:
+        """No copy takes the place of this one any more."""
+        if self._may_be_chosen_again(copy):
+            self.closed(copy.message.origin.boot, copy.message.counter)
 
     def _stable(self) -> tuple[int, int]:
         """All mids of this node below (boot, counter) will never be sent again (review, hole 12)."""

@@ -72,3 +72,24 @@ def test_messages_of_a_group_whose_member_dies_with_its_node_go_to_another() -> 
     theatre.settle()
     assert [type(each) for each in writer.take()] == [packets.Puback]
     assert other.payloads() == [b"m"]
+
+
+def test_an_abandoned_message_of_a_group_is_taken_once_by_a_node_that_comes_back() -> None:
+    """Review, hole 12: taken, not acknowledged, and chosen again for the same node (3 nodes, seed 370)."""
+    theatre = Theatre(3, **MAJORITY)
+    reader = theatre[2].client("reader", clean=False, expiry_s=1000)
+    reader.subscribe(("$share/g/t", 2))
+    writer = theatre[1].client("writer")
+    theatre.network.one_way("n2", "n1")
+    assert writer.publish("t", b"m", 2) == []
+    assert [each.payload for each in reader.messages()] == [b"m"]
+    theatre[2].kill()
+    writer.vanish()
+    theatre[1].client("other").publish("u", b"", 1)
+    theatre.state_of(1, ViewState.MAJORITY)
+    theatre[2].start()
+    theatre.network.heal()
+    theatre.pass_s(1.0)
+    theatre.whole()
+    reader = theatre[2].client("reader", clean=False, expiry_s=1000)
+    assert [(each.payload, each.dup) for each in reader.drain()] == [(b"m", True)]
