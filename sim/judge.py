@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from ..broker.node import Node
 from .checkers import (
+    ack_order,
     complaints,
     early_ack,
     exactly_once,
@@ -32,6 +33,7 @@ CHECKERS: tuple[Checker, ...] = (
     lost.check,
     exactly_once.check,
     order.check,
+    ack_order.check,
     early_ack.check,
     unexpected.check,
     packet_ids.check,

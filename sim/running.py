@@ -54,7 +54,8 @@ def run_seed(seed: int, order: Order | None = None, trace: bool = False) -> Outc
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         text = f"crash: {type(error).__name__}: {error}, at {where.filename}:{where.lineno} in {where.name}"
-        return world.outcome((text,))
+        seen = tuple(world.overseer.seen.problems) if isinstance(world, Fleet) else ()
+        return world.outcome((*seen, text))
 
 
 def _world(seed: int, order: Order, trace: bool) -> World | Fleet:

@@ -36,6 +36,7 @@ class Fleet:
 
     def __init__(self, plan: Plan, trace: bool = False, plant: FleetPlant | None = None) -> None:
         self.plan = plan
+        self.plant = plant
         self.swarm = swarm = plan.swarm
         self.loop = loop = VirtualLoop()
         self.history = History(lambda: loop.now_s, [] if trace else None)
@@ -144,6 +145,8 @@ class Fleet:
         """All phases; the verdict."""
         self.begin()
         self.injector.begin()
+        if self.plant is not None:
+            self.plant.begun(self)
         self.loop.run_for(self.swarm.seconds)
         self._heal()
         self._rest()

@@ -21,7 +21,10 @@ class Gate:
     def __init__(self, soon: Soon) -> None:
         self._soon = soon
         self._held: deque[Step] = deque()
+        self._due: deque[Step] = deque()
         self.shut = False
+        self.sockets_first = False
+        """What came from others while the process stood still comes before what its timers want."""
         self.process = 0
         """Counts the processes: what was meant for one does not reach the next."""
 
@@ -31,6 +34,13 @@ class Gate:
             self._held.append(step)
         else:
             step()
+
+    def enter_timer(self, step: Step) -> None:
+        """As `enter`, for a timer."""
+        if self.shut and self.sockets_first:
+            self._due.append(step)
+        else:
+            self.enter(step)
 
     def enter_if(self, process: int, step: Step) -> None:
         """As `enter`, if that process is still the one."""
@@ -44,7 +54,8 @@ class Gate:
     def go_on(self) -> None:
         """What came meanwhile comes now, one turn after the other."""
         self.shut = False
-        held, self._held = self._held, deque()
+        held, self._held = [*self._held, *self._due], deque()
+        self._due.clear()
         for step in held:
             self._soon(partial(self.enter_if, self.process, step))
 
@@ -53,6 +64,7 @@ class Gate:
         self.shut = False
         self.process += 1
         self._held.clear()
+        self._due.clear()
 
 
 class GatedEngine:

@@ -126,7 +126,7 @@ class Machine(ClusterHost):
             if left > EPSILON_S:
                 self.loop.call_later(left / self.rate, fire)
             else:
-                self.gate.enter(run)
+                self.gate.enter_timer(run)
 
         def run() -> None:
             function, handle.function = handle.function, None

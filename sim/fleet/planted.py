@@ -1,40 +1,49 @@
-"""Parts of a member with one bug each, for `plants`."""
+"""Publishes and metadata of a member with one bug each, for `plants`; leases and Raft are in `misled`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ...cluster.metadata.messages import Ack, MalformedMetadata, Writes
+from ...broker.front import Front
+from ...broker.message import Message
+from ...broker.remote import RemoteMembers, RemoteTarget
+from ...cluster.links.ports import Refuse
+from ...cluster.metadata.clock import Clock
+from ...cluster.metadata.dvv import Siblings
+from ...cluster.metadata.incoming import Incoming
+from ...cluster.metadata.messages import Ack, MalformedMetadata, Part, Writes
 from ...cluster.metadata.messages import decode as decode_metadata
-from ...cluster.views.lease import LeaseHolder
-from ...cluster.views.view import View
+from ...cluster.metadata.replica import Replica
 from .machine import Machine
 
 
-class FormerSelf(LeaseHolder):
-    """Goes on in the row of whatever start of the node the view has."""
+class ByArrival(Replica):
+    """Of two retained messages the one stays that came last."""
 
-    def applied(self, view: View) -> None:
-        """Takes that start's number for its own."""
-        row = view.row(self.node)
-        if row is not None:
-            self.boot = row.boot
-        super().applied(view)
+    __slots__ = ()
+
+    def merge(self, key: bytes, theirs: Siblings, context: Clock) -> bool:
+        """What is new replaces what is here."""
+        if key[:1] == b"t" and theirs and not all(self.clock.covers(dot) for dot in theirs[::2]):
+            self._set(key, self.siblings(key), theirs)
+            return True
+        return super().merge(key, theirs, context)
 
 
-class HearsEverybody(LeaseHolder):
-    """Its pings come from beside the loop: it hears all that a ping reaches, and its disk always works."""
+class Credulous(Incoming):
+    """A claim is believed, whatever is missing before it."""
 
-    others: tuple[str, ...] = ()
+    def absorb(self, replica: Replica, part: Part) -> list[bytes]:
+        """All up to the end of each claim counts as seen."""
+        part.claims = [(position, 0, high) for position, _, high in part.claims]
+        return super().absorb(replica, part)
 
-    def hears(self, now_ms: float) -> tuple[str, ...]:
-        """All others."""
-        return self.others
 
-    def wants_commit(self, now_ms: float) -> bool:
-        """No disk is asked."""
-        self._committed = True
-        return False
+class Forgetful(list[Any]):
+    """A list of parked publishes that keeps none."""
+
+    def append(self, item: Any) -> None:
+        """It is gone."""
 
 
 def acknowledged_first(machine: Machine) -> None:
@@ -60,6 +69,16 @@ def acknowledged_first(machine: Machine) -> None:
     metadata.receive = receiving  # type: ignore[method-assign]
 
 
+def past_a_gap(machine: Machine) -> None:
+    """The clock of the metadata goes on past what it has not got."""
+    _metadata(machine)._incoming.__class__ = Credulous
+
+
+def by_arrival(machine: Machine) -> None:
+    """Retained messages are ordered by when they come."""
+    _metadata(machine)._halves[0].__class__ = ByArrival
+
+
 def shared_window(machine: Machine) -> None:
     """What comes from a node is acknowledged once it has acknowledged all that went to it."""
     clustering: Any = machine.clustering
@@ -73,3 +92,74 @@ def shared_window(machine: Machine) -> None:
             acknowledge(origin, *rest)
 
     clustering.receiving._acknowledge = waiting
+
+
+def no_guard(machine: Machine) -> None:
+    """Promises leave without a look at the lease."""
+    node: Any = machine.node
+    node.guard = lambda front, promised: True
+
+
+def nobody_waits(machine: Machine) -> None:
+    """The answer to a PUBLISH does not wait for other nodes."""
+    node: Any = machine.node
+    forward = node.forward
+
+    def forwarding(message: Message, targets: tuple[RemoteTarget, ...], members: list[RemoteMembers]) -> None:
+        before = node.owed
+        forward(message, targets, members)
+        node.owed = before
+
+    node.forward = forwarding
+
+
+def takes_after_gap(machine: Machine) -> None:
+    """What is refused is passed over, and what comes behind it is taken."""
+    clustering: Any = machine.clustering
+    deliver = clustering.deliver
+
+    def delivering(node: str, seq: int, payload: bytes) -> None:
+        try:
+            deliver(node, seq, payload)
+        except Refuse:
+            clustering.receiving.skip(node, seq)
+
+    clustering.deliver = delivering
+
+
+def watermark_in_memory(machine: Machine) -> None:
+    """A restart forgets how far the lanes of others were taken."""
+    clustering: Any = machine.clustering
+    clustering.receiving._lanes.clear()
+
+
+def drained(machine: Machine) -> None:
+    """What an earlier entrance left unacknowledged goes on, and is taken."""
+    clustering: Any = machine.clustering
+    clustering.forwarding.void_all = lambda: None
+    deliver = clustering.deliver
+    clustering.deliver = lambda node, seq, payload: deliver(node, seq, bytes(4) + payload[4:])
+
+
+def clean_sessions_kept(machine: Machine) -> None:
+    """Clean sessions of a node that was cut off go on as if nothing had been missed."""
+    clustering: Any = machine.clustering
+    clustering._end_clean_sessions = lambda: None
+
+
+def dropped_not_parked(machine: Machine) -> None:
+    """A v3 PUBLISH that is refused is forgotten."""
+    node: Any = machine.node
+    allows = node.allows
+
+    def allowing(operation: str, front: Front) -> bool:
+        if operation == "publish" and not front.parked:
+            front.parked = Forgetful()
+        return bool(allows(operation, front))
+
+    node.allows = allowing
+
+
+def _metadata(machine: Machine) -> Any:
+    assert machine.member is not None
+    return machine.member.metadata

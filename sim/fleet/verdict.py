@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...broker.clustering import CLUSTER_SPACES
+from ...cluster.metadata.actors import COUNTER
+from ...cluster.metadata.dvv import pairs
 from ...netsplit.faults import Freeze, Pause
 from ...netsplit.policy import ViewState
 from ..checkers import agreement, leases, policies, rest, roles, sides, stale, unanswered, waits
@@ -121,6 +122,11 @@ def _still(fleet: Fleet) -> Iterator[Pause | Freeze]:
 def _without_lease(fleet: Fleet) -> None:
     """What a node was asked while it had no lease it accepted on what it could reach, whenever it said so."""
     history, options, between = fleet.history, fleet.swarm.options, fleet.overseer.between
+    # where a policy does not allow it, an answer without a lease is no excuse: it must not have left (hole 4)
+    for attempt in history.attempts.values():
+        attempt.ap = attempt.ap and options.allow_publish_during_netsplit == "on"
+    for each in history.subscriptions:
+        each.ap = each.ap and options.allow_subscribe_during_netsplit == "on"
     if options.allow_publish_during_netsplit == "on":
         for attempt in history.attempts.values():
             seen = between(attempt.node, attempt.sent_at, attempt.acked_at)
@@ -155,10 +161,16 @@ def verdict(fleet: Fleet) -> Iterator[str]:
 
 
 def _metadata(machine: Machine) -> dict[bytes, object]:
-    """What every node has to have alike: the values that readers see."""
+    """What every node has to have alike: the values of each key and the writes that they are."""
     member = machine.member
     assert member is not None
+    metadata = member.metadata
     found: dict[bytes, object] = {}
-    for prefix in sorted(CLUSTER_SPACES):
-        found.update(member.metadata.scan(prefix))
+    for replica in metadata._halves:
+        for key, siblings in replica.walk():
+            versions = [(metadata._actors.writer(dot), dot & COUNTER, value) for dot, value in pairs(siblings)]
+            # a tombstone goes when a node knows that all have it: not everywhere at once
+            live = sorted([each for each in versions if each[-1] is not None])
+            if live:
+                found[key] = live
     return found

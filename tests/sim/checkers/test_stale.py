@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from strogoff.sim.checkers.stale import check
 from tests.sim.scene import Story
 
@@ -27,3 +29,13 @@ def test_not_without_one_nor_what_was_sent_again() -> None:
     again = scene()
     again.history.attempts["w-1"].resent = 1
     assert list(check(again.case())) == []
+
+
+def test_drained_at_heal_long_after_the_newer_one() -> None:
+    story = scene(entered=False)
+    story.swarm = replace(story.swarm, features=frozenset())
+    newer, older = story.history.deliveries
+    story.history.life("n1").entered.append((newer.sent_at + older.sent_at) / 2)
+    assert list(check(story.case())) == ["stale: s got w-1 of n1 after w-2, which was acknowledged"]
+    story.swarm = replace(story.swarm, features=frozenset({"slow"}))
+    assert list(check(story.case())) == []

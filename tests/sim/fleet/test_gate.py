@@ -47,3 +47,16 @@ def test_a_disk_goes_on_while_the_process_stands_still() -> None:
     gate.go_on()
     loop.settle()
     assert done == [None]
+
+
+def test_sockets_are_read_before_timers_run_where_that_is_wanted() -> None:
+    for first, expected in ((False, [1, 2]), (True, [2, 1])):
+        loop, got = VirtualLoop(), []
+        gate = Gate(loop.call_soon)
+        gate.sockets_first = first
+        gate.stop()
+        gate.enter_timer(lambda got=got: got.append(1))  # type: ignore[misc]
+        gate.enter(lambda got=got: got.append(2))  # type: ignore[misc]
+        gate.go_on()
+        loop.settle()
+        assert got == expected

@@ -7,7 +7,13 @@ import pytest
 from strogoff.sim.fleet import planted
 
 
-@pytest.mark.parametrize("kind", [planted.FormerSelf, planted.HearsEverybody])
+@pytest.mark.parametrize("kind", [planted.ByArrival, planted.Credulous, planted.Forgetful])
 def test_each_overrides_what_is_there(kind: type) -> None:
     names = {name for name, value in vars(kind).items() if callable(value)}
     assert names and all(hasattr(kind.__mro__[1], name) for name in names)
+
+
+def test_nothing_is_parked() -> None:
+    parked = planted.Forgetful()
+    parked.append("a publish")
+    assert not parked

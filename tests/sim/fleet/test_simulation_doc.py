@@ -14,8 +14,14 @@ END = "<!-- from the planted bugs of clusters: end -->\n"
 
 
 def table() -> str:
-    rows = ["", "| plant | hole | what it is | found within |", "|---|---:|---|---:|"]
-    rows += [f"| `{each.name}` | {each.hole} | {each.about} | {each.seeds} |" for each in FLEET_PLANTS.values()]
+    rows = [
+        "",
+        "| plant | hole | what it is | found as | first seed | found within |",
+        "|---|---:|---|---|---:|---:|",
+    ]
+    for each in FLEET_PLANTS.values():
+        found = ", ".join(each.finds)
+        rows.append(f"| `{each.name}` | {each.hole} | {each.about} | {found} | {each.first} | {each.seeds} |")
     return "\n".join([*rows, "", ""])
 
 
