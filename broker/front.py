@@ -39,6 +39,7 @@ class Front(Answers):
         "aliases_in",
         "auth_method",
         "authenticating",
+        "begun",
         "bridge",
         "client_id",
         "connect_packet",
@@ -79,6 +80,7 @@ class Front(Answers):
         self.plans: Any = None
         self.unreleased: set[int] = set()
         self.parked: list[tuple[str, Any, tuple[Any, ...]]] = []
+        self.begun: list[tuple[Message, int]] = []
         self.receive_maximum = 1 << 30
         self.window = 0
         self.problem_information = True

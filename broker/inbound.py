@@ -256,7 +256,9 @@ def _route_qos2(front: Front, message: Message, packet_id: int) -> None:
         return
     if node.view_state is ViewState.MINORITY and not node.allows("publish", front):
         # no policy refuses it, but without a lease nobody knows to whom it has to go (review, holes 4 and 13)
-        node.when_accepting(lambda: _route_qos2(front, message, packet_id))
+        if not front.begun:
+            node.when_accepting(lambda: _route_begun(front))
+        front.begun.append((message, packet_id))
         return
     plans = node.router.plans(message.mountpoint)
     plan = None
@@ -286,6 +288,13 @@ def _route_qos2(front: Front, message: Message, packet_id: int) -> None:
     node.counters.pubrec_sent += 1
     item = node.message_acked(front, message, frame) if node.events.messages else frame
     front.promise(item, routed == WAIT or session.durable)
+
+
+def _route_begun(front: Front) -> None:
+    """Go on with the handshakes that waited for a lease, in their order; what was parked meanwhile comes behind."""
+    begun, front.begun = front.begun, []
+    for message, packet_id in begun:
+        _route_qos2(front, message, packet_id)
 
 
 def _not_now(front: Front, reason: ReasonCode, arguments: tuple[Any, ...], dup: bool) -> None:
@@ -318,6 +327,7 @@ def _unpark(front: Front) -> None:
     if not node.store.accepting or not node.allows("publish", front):
         node.when_accepting(lambda: _unpark(front))
         return
+    _route_begun(front)
     parked, front.parked = front.parked, []
     own = front.mountpoint, front.plans
     for mountpoint, plans, arguments in parked:
