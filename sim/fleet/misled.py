@@ -39,13 +39,15 @@ class HearsEverybody(LeaseHolder):
 
 
 class Hasty(Keeper):
-    """A new leader that knows of no lease thinks that there is none."""
+    """A new leader that knows of no lease of others thinks that there is none."""
 
-    def elected(self, now_ms: float) -> None:
-        """As if it had led for ever."""
-        super().elected(now_ms)
-        self.elected_ms = now_ms - 2 * self.settings.detection_ms
-        self._woke_ms = self.elected_ms
+    def silent(self, node: str, now_ms: float) -> bool:
+        """Who has not spoken to it yet is gone."""
+        return (node != self.node and node not in self._heard) or super().silent(node, now_ms)
+
+    def expired(self, node: str, now_ms: float) -> bool:
+        """What it has not granted itself was never granted."""
+        return node not in self._granted or super().expired(node, now_ms)
 
 
 class CountsLearners(Leadership):
