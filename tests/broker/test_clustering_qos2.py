@@ -168,19 +168,3 @@ def test_whom_of_a_group_a_message_is_for_is_safe_before_it_leaves() -> None:
         assert [type(each) for each in writer.publish("t", b"m", 2, 7, dup=True)] == [packets.Pubrec]
         assert [type(each) for each in writer.ask(packets.Pubrel(7))] == [packets.Pubcomp]
         assert [each for reader in readers for each in _got(reader)] == [b"m"]
-
-
-def test_what_was_parked_comes_behind_a_handshake_that_waited_for_the_lease() -> None:
-    """P2, review, hole 13: the disk that the handshake waits for is slower than the lease (3 nodes, seed 390)."""
-    theatre = Theatre(3, **MAJORITY)
-    reader = _durable(theatre[2], "reader")
-    reader.subscribe(("t", 2))
-    writer = theatre[1].client("writer", 4, clean=False)
-    theatre[1].disks[0].stall_until = theatre.loop.now_s + 2.3
-    writer.send(publish("t", b"first", 2, 7))
-    theatre.state_of(1, ViewState.MINORITY)
-    writer.send(publish("t", b"second", 2, 8))
-    theatre.pass_s(4.0)
-    theatre.whole()
-    theatre.pass_s(1.0)
-    assert _got(reader) == [b"first", b"second"]
