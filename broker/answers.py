@@ -78,6 +78,14 @@ class Answers(Pacing):
         """What an answer waits for did not come in time; the front's part."""
         raise AssertionError("a front answers")
 
+    def wait_again(self, item: Item) -> None:
+        """What came up has to wait for the open batch after all: it stays before everything that came behind it."""
+        commit = self.node.store.open_commit
+        self.pending.appendleft((commit, item, 0, None, 0))
+        if self.registered_commit < commit:
+            self.registered_commit = commit
+            self.node.store.when_committed(commit, self._advance)
+
     def awaits_others(self) -> bool:
         """An answer waits for other nodes."""
         return any(each[3] is not None and each[3].open for each in self.pending)

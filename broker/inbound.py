@@ -265,8 +265,10 @@ def _route_qos2(front: Front, message: Message, packet_id: int) -> None:
     if record is not None and not again:
         plan, elsewhere = node.router.draw(message, plans, record.elsewhere)
         if elsewhere != record.elsewhere:
-            wait = session.drawn_inbound(packet_id, record, elsewhere)
-            front.reply(lambda: _route_qos2(front, message, packet_id), wait)
+            if session.drawn_inbound(packet_id, record, elsewhere):
+                front.wait_again(lambda: _route_qos2(front, message, packet_id))
+            else:
+                _route_qos2(front, message, packet_id)
             return
     if node.events.messages:
         node.message_received(front, message, packet_id)
