@@ -191,3 +191,20 @@ def test_a_copy_for_a_node_that_is_away_holds_up_its_own_connection_alone() -> N
     first, second = stage.client("a", 5), stage.client("b", 5)
     assert first.publish("t", b"1", 1) == []
     assert [type(each) for each in second.publish("nowhere", b"2", 1)] == [packets.Puback]
+
+
+def test_what_has_to_wait_again_stays_before_what_came_behind_it() -> None:
+    pen = Pen()
+    store = pen.stage.node.store
+
+    def again() -> None:
+        store.put(b"nagain", b"")
+        pen.front.wait_again(lambda: pen.left.append(1))
+
+    store.put(b"nfirst", b"")
+    pen.front.reply(again, True)
+    pen.reply(2, True, False)
+    pen.reply(3, False, False)
+    pen.stage.free_disk()
+    pen.stage.settle()
+    assert pen.left == [1, 2, 3]
