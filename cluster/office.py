@@ -126,7 +126,9 @@ class Office:
         row = self._member.membership.members.get(request.node)
         if isinstance(request, LeaveRequest):
             return row is None
-        return row is not None and row.disk == request.disk
+        if row is None or row.disk != request.disk:
+            return False
+        return row.process == request.process or not row.served  # else the log has to say what it is: an old copy
 
     def applied(self, happened: tuple[Happening, ...]) -> None:
         """Answer those whose request the log has."""

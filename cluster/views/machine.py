@@ -108,6 +108,9 @@ class Membership:
         if not self.cluster_id:
             return (Refused(command, "this cluster is not settled"),)
         if known and known.disk == command.disk:
+            if known.served and command.process != known.process:
+                # a member that served never asks to join: this is a copy from before it did, without its log
+                return (Refused(command, "its disk is a copy from before it joined: begin with an empty one"),)
             return self._boot(command)
         logged = self.boots.get(command.node, 0)
         if command.boot <= logged:

@@ -152,10 +152,16 @@ def test_another_disk_has_to_join_and_is_emptied() -> None:
     assert membership.members["b"].joined == membership.index
 
 
-def test_a_join_with_the_known_disk_is_a_boot() -> None:
-    membership = cluster("a", "b")
+def test_a_join_with_the_known_disk_is_a_boot_until_it_has_served() -> None:
+    """The answer to its first request may have been lost. Later it can only be a copy from before it joined."""
+    membership = cluster("a")
+    apply(membership, join("b"))
     assert apply(membership, join("b")) == ()
     assert apply(membership, join("b", boot=2))[0] == Booted("b", 2)
+    membership = cluster("a", "b")
+    assert apply(membership, join("b")) == ()
+    assert "from before it joined" in refusal(apply(membership, join("b", boot=2)))
+    assert membership.members["b"].boot == 1
 
 
 def test_who_left_comes_back_with_a_higher_boot_only() -> None:
