@@ -1,1 +1,1 @@
-"""The other nodes: identity, slots, cluster time. Knows no MQTT packet."""
+"""The other nodes: transport, links, Raft, views and leases, replicated metadata; identity, slots, cluster time."""

@@ -1,1 +1,1 @@
-"""Living through partitions: the policy table."""
+"""Living through partitions: the policy table, evidence, the ledger of incidents, faults as data."""

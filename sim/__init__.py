@@ -1,1 +1,1 @@
-"""Our own worst case: a node on virtual time, network and disk from one seed."""
+"""Our own worst case: a node, or a whole cluster, on virtual time, network and disks from one seed."""
