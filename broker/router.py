@@ -169,6 +169,13 @@ class Router:
         this node for one of its members.
         """
         plan = plans.plans.get(message.topic) or plans.build(message.topic)
+        if 0 < message.expires_at <= self._node.now:
+            # it waited for this node for too long: nobody gets it for the first time any more [MQTT5-3.3.2-5]
+            sessions = [target.session for target in plan.targets] if plain else []
+            sessions += [each.members[0].session for each in plan.groups if each.text in groups and each.members]
+            for session in sessions:
+                self._node.expired(session, message)
+            return DONE
         wait = False
         if plain:
             wait = self.route(message, plans, plan.local) == WAIT

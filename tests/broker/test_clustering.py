@@ -208,3 +208,20 @@ def test_the_event_log_follows_a_message_from_node_to_node() -> None:
     assert seen == [["pub.recv", "fwd.send", "fwd.ack", "pub.ack"], ["fwd.recv", "q.enq"]]
     assert len({tuple(row["mid"]) for each in rows for row in each}) == 1
     assert rows[1][0]["hlc"] > rows[0][0]["hlc"]
+
+
+@pytest.mark.parametrize("text", ("t", "$share/g/t"))
+def test_a_message_that_expires_on_its_way_reaches_nobody(text: str) -> None:
+    """[MQTT5-3.3.2-5] also where it waited for the network and not in a queue."""
+    theatre = Theatre(2)
+    reader = theatre[2].client("reader")
+    reader.subscribe((text, 1))
+    writer = theatre[1].client("writer")
+    theatre.network.one_way("n1", "n2")
+    assert writer.publish("t", b"stale", 1, message_expiry_interval=1) == []
+    theatre.pass_s(1.2)
+    theatre.network.heal()
+    theatre.settle()
+    assert [type(each) for each in writer.take()] == [packets.Puback]
+    assert reader.payloads() == []
+    assert [row["client"] for row in theatre[2].host.events if row["type"] == "q.expire"] == ["reader"]
