@@ -18,11 +18,10 @@ from strogoff.cluster.metadata.messages import Ack, Ask, Batch, More, Report, Wr
 from strogoff.cluster.surroundings import Datagram
 from strogoff.cluster.transport import wire
 from strogoff.cluster.views import commands
+from strogoff.netsplit import policy_page
 from strogoff.storage import keys
 
 PAGE = Path(__file__).parent / "cluster.md"
-BEGIN = "<!-- from {}: begin -->"
-END = "<!-- from {}: end -->"
 
 DATAGRAMS = {
     Datagram.RAFT: ("any peer", "a message of Raft: votes, entries, heartbeats, snapshots"),
@@ -37,7 +36,7 @@ DATAGRAMS = {
 }
 LANES = {
     Lane.METADATA: ("writes of the replicated map, their acknowledgements, exchanges", "nothing: always taken"),
-    Lane.APPEND: ("queue entries for the second copy; nothing is sent on it yet", "disks"),
+    Lane.APPEND: ("messages that a node passes on for their origin", "disks"),
     Lane.PUBLISH: ("messages for sessions of the target", "appends"),
 }
 CALLS = {
@@ -164,14 +163,7 @@ PARTS = {
 
 def renewed(page: str) -> str:
     """The page with its derived parts made anew. Raises ValueError where the marks are missing."""
-    for name, make in PARTS.items():
-        begin, end = BEGIN.format(name), END.format(name)
-        before, found, rest = page.partition(begin)
-        _, closed, after = rest.partition(end)
-        if not found or not closed:
-            raise ValueError(f"the page has no part between {begin} and {end}")
-        page = f"{before}{begin}\n\n{make()}\n\n{end}{after}"
-    return page
+    return policy_page.renewed(page, PARTS)
 
 
 def main(argv: list[str]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from .incidents import METRICS
@@ -40,9 +40,9 @@ PARTS = {"the policy table": decisions, "the answers": answers, "the metrics": m
 """What the page takes from the sources, by the names in its marks."""
 
 
-def renewed(page: str) -> str:
+def renewed(page: str, parts: Mapping[str, Callable[[], str]] = PARTS) -> str:
     """The page with its derived parts made anew. Raises ValueError where the marks are missing."""
-    for name, make in PARTS.items():
+    for name, make in parts.items():
         begin, end = BEGIN.format(name), END.format(name)
         before, found, rest = page.partition(begin)
         _, closed, after = rest.partition(end)
