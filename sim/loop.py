@@ -40,52 +40,46 @@ class VirtualLoop:
 
     def call_later(self, delay_s: float, function: Callable[[], None]) -> Scheduled:
         """Run `delay_s` seconds from now."""
-        return self.call_at(self.now_s + max(0.0, delay_s), function)
+        return self.call_at(self.now_s + delay_s, function)
 
     def call_at(self, when_s: float, function: Callable[[], None]) -> Scheduled:
         """Run at this time, or now if it is past. Exact, where a sum of delays is not: for what must keep its order."""
         self._order += 1
         handle = Scheduled(function)
-        heappush(self._later, (max(self.now_s, when_s), self._order, handle))
+        heappush(self._later, (when_s if when_s > self.now_s else self.now_s, self._order, handle))
         return handle
 
     def turn(self) -> bool:
         """Do the next thing, moving time forward if need be; False if there is nothing left."""
-        if self._soon:
-            for _ in range(len(self._soon)):
-                self._soon.popleft()()
-            return True
-        if self._next_s() == inf:
-            return False
-        when, _, handle = heappop(self._later)
-        function, handle.function = handle.function, None
-        assert function is not None
-        self.now_s = max(self.now_s, when)
-        function()
-        return True
+        return self._turn(inf)
 
-    def _next_s(self) -> float:
-        """When the next thing is due that was not cancelled."""
+    def _turn(self, limit_s: float) -> bool:
+        """As `turn`, if it is due up to then."""
+        soon = self._soon
+        if soon:
+            for _ in range(len(soon)):
+                soon.popleft()()
+            return True
         later = self._later
-        while later and later[0][2].function is None:
-            heappop(later)
-        return later[0][0] if later else inf
+        while later and later[0][0] <= limit_s:
+            when, _, handle = heappop(later)
+            function, handle.function = handle.function, None
+            if function is not None:  # it was not cancelled
+                self.now_s = when
+                function()
+                return True
+        return False
 
     def settle(self, limit: int = 1_000_000) -> None:
         """Do all that is due now, time standing still."""
-        for _ in range(limit):
-            if not self._soon and self._next_s() > self.now_s:
-                return
-            self.turn()
-        raise RuntimeError(f"still busy after {limit} turns at {self.now_s:.6f} s")
+        self.run_until(self.now_s, limit)
 
     def run_until(self, when_s: float, limit: int = 10_000_000) -> None:
         """Do all that is due up to `when_s`, and let time stand there."""
         for _ in range(limit):
-            if not self._soon and self._next_s() > when_s:
+            if not self._turn(when_s):
                 self.now_s = max(self.now_s, when_s)
                 return
-            self.turn()
         raise RuntimeError(f"still busy after {limit} turns at {self.now_s:.6f} s")
 
     def run_for(self, seconds: float) -> None:
