@@ -86,6 +86,8 @@ class SendLane:
 
     def take(self, limit: int, room: int) -> Run | None:
         """What goes next: one item even if it is larger than `limit` bytes, never more than `room`; None if nothing."""
+        if self.sent == self.last:
+            return None
         items = self._items
         first = self.sent + 1
         seq = max(first, self.acked_upto + 1) if items else self.last + 1

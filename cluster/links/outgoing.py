@@ -307,7 +307,7 @@ class Outgoing:
         self._datagram_bytes -= used
         runs: list[Run] = []
         for lane, half in self.lanes.items():
-            if self._quiet and lane is not Lane.METADATA:
+            if half.sent == half.last or (self._quiet and lane is not Lane.METADATA):
                 continue
             resent = half.resent
             budget = settings.gather_bytes
