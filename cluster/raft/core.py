@@ -282,24 +282,18 @@ class Raft:
         log, leading = self._log, self._leading
         if leading is not None:
             self._outbox += leading.messages(self._now_ms)
-        hard = HardState(self._term, self._vote, log.committed)
-        promised = (hard.term, hard.vote) != (self._hard.term, self._hard.vote)
-        entries = log.unstable()
-        ready = Ready(
-            hard if hard != self._hard else None,
-            log.pending_snapshot,
-            log.pending_compaction,
-            entries,
-            tuple(self._outbox),
-            log.to_apply(),
-            leading.confirmed() if leading is not None and log.pending_snapshot is None else (),
-            promised or bool(entries) or log.pending_snapshot is not None,
-        )
-        if not any(
-            (ready.hard, ready.snapshot, ready.compacted, entries, self._outbox, ready.committed, ready.confirmed)
-        ):
+        known = self._hard
+        promised = self._term != known.term or self._vote != known.vote
+        hard = HardState(self._term, self._vote, log.committed) if promised or log.committed != known.commit else None
+        snapshot, compacted, entries, committed = (
+            log.pending_snapshot, log.pending_compaction, log.unstable(), log.to_apply(),
+        )  # fmt: skip
+        confirmed = leading.confirmed() if leading is not None and snapshot is None else ()
+        if not (self._outbox or hard or entries or committed or confirmed or snapshot or compacted):
             return None
-        self._hard = hard
+        sync = promised or bool(entries) or snapshot is not None
+        ready = Ready(hard, snapshot, compacted, entries, tuple(self._outbox), committed, confirmed, sync)
+        self._hard = hard or known
         self._outbox = []
         log.pending_compaction = None
         self._taken = ready

@@ -78,6 +78,8 @@ class Leadership:
         Only an entry of the own term is committed by counting, and with it all before it: a majority that holds an
         older entry does not keep a later leader from replacing it (5.4.2, figure 8).
         """
+        if self._log.committed == self._log.last_index:
+            return False
         index = int(agreed([self._match(voter) for voter in self._log.history.last.voters]))
         return self._countable(index) and self._log.commit(index)
 
@@ -196,9 +198,10 @@ class Leadership:
     def _feed(self, peer: str, progress: Progress, now_ms: float, out: list[Message]) -> None:
         """Send a peer what it lacks, as far as its pace allows."""
         log = self._log
-        while not progress.paused and (
-            progress.next <= log.last_index or progress.nudged or progress.commit_sent < log.committed
-        ):
+        last_index = log.last_index
+        while (
+            progress.next <= last_index or progress.nudged or progress.commit_sent < log.committed
+        ) and not progress.paused:
             index = progress.next - 1
             log_term = log.term(index)
             if log_term is None:
