@@ -2,38 +2,46 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from msgspec import Struct
 
 from ..identity import Incarnation
 from .commands import Row
 
 
-class View(Struct, array_like=True, frozen=True):
-    """Rows in the order of their nodes' names. `id` rises with every change; 0 is the empty view before the first."""
+class View(Struct, array_like=True, frozen=True, dict=True):
+    """Rows in the order of their nodes' names. `id` rises with every change; 0 is the empty view before the first.
+
+    A view is asked in every turn and changes seldom: what follows from its rows is found out once.
+    """
 
     id: int = 0
     rows: tuple[Row, ...] = ()
 
     def row(self, node: str) -> Row | None:
         """The node's row, if it is in the view."""
-        return next((row for row in self.rows if row.node == node), None)
+        return self._by_node.get(node)
+
+    @cached_property
+    def _by_node(self) -> dict[str, Row]:
+        return {row.node: row for row in self.rows}
 
     def incarnation(self, node: str) -> Incarnation | None:
         """Who the node is in this view."""
-        row = self.row(node)
-        return incarnation_of(row) if row else None
+        return next((each for each in self.incarnations if each.node == node), None)
 
-    @property
+    @cached_property
     def incarnations(self) -> tuple[Incarnation, ...]:
         """All of them, joining ones too."""
         return tuple(incarnation_of(row) for row in self.rows)
 
-    @property
+    @cached_property
     def nodes(self) -> tuple[str, ...]:
         """The names of all rows: these count in every barrier."""
         return tuple(row.node for row in self.rows)
 
-    @property
+    @cached_property
     def serving(self) -> tuple[str, ...]:
         """The names of those that serve clients."""
         return tuple(row.node for row in self.rows if row.serving)
