@@ -59,6 +59,8 @@ class Keeper:
         self._decided_ms = self._woke_ms = now_ms
         self._heard: dict[str, Heard] = {}
         self._kept: tuple[str, ...] = ()
+        self._joined: tuple[list[str], dict[str, tuple[str, ...]]] = ([], {})
+        self._clique: tuple[str, ...] = ()
         self._pending: dict[int, Heard] = {}
         self._granted: dict[str, float] = {}
         self._doomed: dict[str, int] = {}
@@ -114,15 +116,20 @@ class Keeper:
 
         Before the leader's own first request nothing is known of whom it hears, and nobody is left out.
         """
-        self._views.setdefault(self.membership.view.id, now_ms)
-        self._views = {view: at_ms for view, at_ms in self._views.items() if view + 100 > self.membership.view.id}
-        names = [name for name in self.membership.view.nodes if name in self._heard]
+        view = self.membership.view
+        if view.id not in self._views:
+            self._views[view.id] = now_ms
+            self._views = {number: at_ms for number, at_ms in self._views.items() if number + 100 > view.id}
+        names = [name for name in view.nodes if name in self._heard]
         fresh = [name for name in names if not self.silent(name, now_ms) and not self._is_behind(name, now_ms)]
         if self.node not in self._heard or self.silent(self.node, now_ms):
             self._kept = tuple(fresh)
             return
-        hears = {name: heard.request.hears for name, heard in self._heard.items()}
-        self._kept = largest_clique(self.node, fresh, hears)
+        joined = (fresh, {name: heard.request.hears for name, heard in self._heard.items()})
+        if joined != self._joined:
+            self._joined = joined
+            self._clique = largest_clique(self.node, *joined)
+        self._kept = self._clique
 
     # -- what is known of a node
 
@@ -143,6 +150,8 @@ class Keeper:
         It would keep everybody that joins from serving, because it never answers the exchange (hole 4).
         """
         applied = self._heard[node].request.view
+        if applied >= self.membership.view.id:
+            return False
         missed = [at_ms for view, at_ms in self._views.items() if view > applied]
         return any(now_ms - at_ms >= self.settings.detection_ms for at_ms in missed)
 
@@ -157,7 +166,10 @@ class Keeper:
         return now_ms - since_ms >= self.settings.expiry_ms
 
     def _is_leaving(self, node: str) -> bool:
-        return any(command.node == node and self._takes_away(command) for command in self._submitted)
+        return node in self._leaving()
+
+    def _leaving(self) -> list[str]:
+        return [command.node for command in self._submitted if self._takes_away(command)]
 
     def _takes_away(self, command: Asked) -> bool:
         """True if the command removes a row whose process may be alive and hold a lease."""
@@ -193,8 +205,9 @@ class Keeper:
             self._woke_ms = now_ms  # What came while this leader stood still has not been read yet.
         self._decided_ms = now_ms
         self._consider(now_ms)
-        entrances = [(row.node, row.since) for row in self.membership.view.rows]
-        self._doomed = {name: since for name, since in self._doomed.items() if (name, since) in entrances}
+        if self._doomed:
+            entrances = [(row.node, row.since) for row in self.membership.view.rows]
+            self._doomed = {name: since for name, since in self._doomed.items() if (name, since) in entrances}
         asked = self._safe_commands(now_ms)
         views = self._view_command(now_ms) if self.membership.cluster_id and not asked else []
         forgetting = self._forgetting(now_ms) if self.membership.cluster_id and not asked and not views else []
@@ -219,6 +232,8 @@ class Keeper:
         return proposals
 
     def _safe_commands(self, now_ms: float) -> list[Asked]:
+        if not self._submitted:
+            return []
         waiting = [c for c in self._submitted if self._takes_away(c) and not self.expired(c.node, now_ms)]
         safe = [command for command in self._submitted if command not in waiting]
         for command in safe:
@@ -244,14 +259,15 @@ class Keeper:
         names = self.membership.view.nodes
         fresh = [name for name, heard in self._heard.items() if now_ms - heard.at_ms <= self.settings.hearing_ms]
         lost = [name for name in names if name in self._doomed or self.silent(name, now_ms)]
+        leaving = self._leaving()
         # Outside of the clique goes who still speaks; who does not is silent, and has the detection time to come back.
         lost += [name for name in names if name not in self._kept and name in fresh]
         return Outlook(
             self.membership,
             {name: heard.request for name, heard in self._heard.items()},
             tuple(name for name in names if name in lost and self.expired(name, now_ms)),
-            tuple(name for name in names if name in lost or name not in self._kept or self._is_leaving(name)),
-            tuple(name for name in sorted(fresh) if not self._is_leaving(name)),
+            tuple(name for name in names if name in lost or name not in self._kept or name in leaving),
+            tuple(name for name in sorted(fresh) if name not in leaving),
             now_ms - self.elected_ms < self.settings.detection_ms,
         )
 
