@@ -20,6 +20,8 @@ from .dotlog import DotLog
 from .dvv import NOTHING, Siblings
 
 BUCKETS = 4096
+_EMPTY: dict[bytes, Siblings] = {}
+"""Stands for every bucket that has had no key; nothing is put into it."""
 
 
 def bucket_of(key: bytes) -> int:
@@ -47,7 +49,7 @@ class Replica:
     def __init__(self, actors: Actors, changed: Callable[[bytes, Siblings, Siblings], None]) -> None:
         self._actors = actors
         self.changed = changed
-        self.buckets: list[dict[bytes, Siblings]] = [{} for _ in range(BUCKETS)]
+        self.buckets: list[dict[bytes, Siblings]] = [_EMPTY] * BUCKETS
         self.clock = Clock(actors)
         self.ahead = Ahead(actors)
         self.log = DotLog()
@@ -100,7 +102,7 @@ class Replica:
     def restore(self, key: bytes, siblings: Siblings) -> None:
         """Put back what the disk has, without asking anybody."""
         self._count(key, NOTHING, siblings)
-        self.buckets[bucket_of(key)][key] = siblings
+        self._bucket(key)[key] = siblings
         for dot in siblings[::2]:
             if not self.clock.is_folded(dot >> SHIFT):
                 self.log.add(dot >> SHIFT, dot & COUNTER, key)
@@ -135,12 +137,19 @@ class Replica:
         """Actor -> how many siblings of its making there are in a space."""
         return {holder >> 8: count for holder, count in self.held.items() if holder & 0xFF == space[0]}
 
+    def _bucket(self, key: bytes) -> dict[bytes, Siblings]:
+        """Where to put a key."""
+        number = crc32(key) % BUCKETS
+        bucket = self.buckets[number]
+        if bucket is _EMPTY:
+            bucket = self.buckets[number] = {}
+        return bucket
+
     def _set(self, key: bytes, before: Siblings, after: Siblings) -> None:
-        bucket = self.buckets[crc32(key) % BUCKETS]
         if after:
-            bucket[key] = after
+            self._bucket(key)[key] = after
         else:
-            bucket.pop(key, None)
+            self.buckets[crc32(key) % BUCKETS].pop(key, None)
         self._count(key, before, after)
         self.changed(key, before, after)
 
