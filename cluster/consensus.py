@@ -49,6 +49,8 @@ class Consensus:
         self._busy = False
         self._leads = False
         self._snapshot_at = saved.snapshot.index if saved.snapshot is not None else 0
+        commands = [each.index for each in saved.entries if each.kind == Kind.COMMAND]
+        self._read_at = max([index for index in commands if index <= saved.hard.commit], default=0)
         self.closed = False
         self.on_applied: Callable[[tuple[Happening, ...]], None] = _nobody
         self.on_confirmed: Callable[[tuple[int, ...]], None] = _nobody
@@ -61,6 +63,11 @@ class Consensus:
     def leads(self) -> bool:
         """Whether this peer is the leader, as far as it knows."""
         return self.raft.role == "leader" and not self.closed
+
+    @property
+    def read(self) -> bool:
+        """Whether all commands are applied that this peer knew to be committed when it began."""
+        return self.raft.applied_index >= self._read_at
 
     @property
     def leader(self) -> str | None:

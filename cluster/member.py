@@ -53,7 +53,7 @@ class Member:
         self.standing: Standing | None = None
         self._no_members = Membership()
         self._stable = RaftStable(ports.meta)
-        self._was: tuple[bool, bool] = (True, True)
+        self._was: tuple[bool, bool] | None = (True, True)
         self._was_member = self._gone = False
         self._seeds: dict[str, str] = {}
         self._hints: dict[str, str] = {}
@@ -105,11 +105,11 @@ class Member:
 
     @property
     def alone(self) -> bool:
-        """Nobody else can promise anything: no cluster, or one whose only member is this node."""
+        """Nobody else can promise anything: no cluster, or one of this node only, whose log has been read."""
         if self.consensus is None:
             return True
-        members = self.consensus.membership.members
-        return self.me.node in members if len(members) == 1 else not members and not self._seeds
+        members = self.membership.members
+        return self.consensus.read and (list(members) == [self.me.node] if members else not self._seeds)
 
     def leased(self) -> bool:
         """Whether this node may promise anything now, by fresh clocks: a node alone always may."""
@@ -125,9 +125,9 @@ class Member:
     def open(self) -> None:
         """Go on with the log on disk, if there is one."""
         self.metadata.load()
-        known = self.ports.meta.get(CLUSTERED)
-        if known is not None:
+        if (known := self.ports.meta.get(CLUSTERED)) is not None:
             self._seeds = msgspec.msgpack.decode(known, type=dict[str, str])
+            self._was = None  # the resident of a member begins without a lease: it has to be told what is so
             self._begin()
 
     def found(self) -> None:

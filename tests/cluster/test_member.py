@@ -9,7 +9,12 @@ import pytest
 from strogoff.cluster.discovery import WHO, decode_who
 from strogoff.cluster.links.hello import Self as Hello
 from strogoff.cluster.links.ports import Lane
-from tests.cluster.company import Company
+from tests.cluster.company import Company, Seat
+
+
+def told(seat: Seat) -> tuple[str, bool, bool]:
+    """What the resident was told last of lease and wholeness."""
+    return next(each for each in reversed(seat.guest.said) if each[0] == "standing")
 
 
 def test_a_node_without_a_cluster_is_alone_and_may_promise_everything() -> None:
@@ -82,6 +87,29 @@ def test_all_restart_at_once() -> None:
         seat.start()
     assert company.whole() < 6.0
     assert [row.boot for row in company[1].member.view.rows] == [2, 2, 2]
+
+
+def test_a_founder_that_was_killed_before_its_log_had_anything_is_told_that_it_may_promise_everything() -> None:
+    """Its resident begins without a lease, as that of every member; and the founder is never without one: no news."""
+    company = Company(1, joined=False)
+    company[1].member.found()
+    company.pass_s(0.1)
+    company[1].kill()
+    company[1].start()
+    assert company[1].member.membership.members == {}
+    company.pass_s(1.0)
+    assert told(company[1]) == ("standing", True, True)
+
+
+def test_a_founder_that_starts_again_is_not_alone_before_it_has_read_its_log() -> None:
+    """Of two only it votes: it leads at once, and applies what is in the log after the next write of its disk."""
+    company = Company(2)
+    company[1].kill()
+    company[1].start()
+    assert not company[1].member.alone
+    assert not company[1].member.leased()
+    assert told(company[1])[1] is False
+    company.whole()
 
 
 def test_a_member_that_left_and_came_back_with_another_disk_is_not_sent_away_by_its_own_past() -> None:
