@@ -128,7 +128,7 @@ class Office:
             return row is None
         if row is None or row.disk != request.disk:
             return False
-        return row.process == request.process or not row.served  # else the log has to say what it is: an old copy
+        return row.process == request.process or not row.disk_served  # else the log has to say what it is: an old copy
 
     def applied(self, happened: tuple[Happening, ...]) -> None:
         """Answer those whose request the log has."""

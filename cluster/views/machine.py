@@ -24,6 +24,7 @@ class MemberRow(Struct, array_like=True, frozen=True):
     """A member and its last start. `joined`: the log index at which this disk came in, for its age.
 
     `served`: the node has served once. A newcomer on its way in is not missed, by anybody's policy, before it has.
+    `disk_served`: it has served with this disk, which has the log since then at the latest.
     `away_ms`: cluster time since which it has had no row, 0 while it has one or nobody has noted it yet.
     """
 
@@ -36,6 +37,7 @@ class MemberRow(Struct, array_like=True, frozen=True):
     stale: bool = False
     served: bool = False
     away_ms: int = 0
+    disk_served: bool = False
 
 
 def is_unknown(row: MemberRow, earlier: tuple[tuple[int, str], ...]) -> bool:
@@ -108,8 +110,8 @@ class Membership:
         if not self.cluster_id:
             return (Refused(command, "this cluster is not settled"),)
         if known and known.disk == command.disk:
-            if known.served and command.process != known.process:
-                # a member that served never asks to join: this is a copy from before it did, without its log
+            if known.disk_served and command.process != known.process:
+                # a disk that has the log never asks to join: this is a copy from before it had it
                 return (Refused(command, "its disk is a copy from before it joined: begin with an empty one"),)
             return self._boot(command)
         logged = self.boots.get(command.node, 0)
@@ -205,9 +207,13 @@ class Membership:
     def _note_served(self) -> None:
         for row in self.view.rows:
             member = self.members[row.node]
-            if member.away_ms or (row.serving and not member.served):
-                served = member.served or row.serving
-                self.members[row.node] = msgspec.structs.replace(member, served=served, away_ms=0)
+            if member.away_ms or (row.serving and not member.disk_served):
+                self.members[row.node] = msgspec.structs.replace(
+                    member,
+                    away_ms=0,
+                    served=member.served or row.serving,
+                    disk_served=member.disk_served or row.serving,
+                )
 
     def _wrong(self, row: Row) -> str:
         """Why the row cannot be in the next view; "" if it can."""

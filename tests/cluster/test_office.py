@@ -185,3 +185,17 @@ def test_noise_is_an_error(method: str) -> None:
     with pytest.raises(MalformedCall):
         company[1].member.answer_call(method, b"\xc1", lambda _: None)
     assert not company[1].member.clustered
+
+
+def test_who_was_killed_before_it_was_told_that_its_new_disk_is_a_member_is_told_when_it_asks_again() -> None:
+    company = Company(3)
+    company[3].kill()
+    company[3].replace_disk("n3-second-disk")
+    company[3].start()
+    company[3].join("n1:1")
+    company.until(lambda: company[1].member.membership.members["n3"].disk == "n3-second-disk")
+    company[3].kill()
+    company[3].start()
+    assert not company[3].member.clustered
+    company.join(company[3])
+    company.whole()

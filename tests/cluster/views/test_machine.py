@@ -164,6 +164,17 @@ def test_a_join_with_the_known_disk_is_a_boot_until_it_has_served() -> None:
     assert membership.members["b"].boot == 1
 
 
+def test_what_a_former_disk_of_the_node_did_is_nothing_to_the_join_of_another() -> None:
+    """Killed before the answer came, it asks again: the log is not on this disk, but nothing was promised with it."""
+    membership = cluster("a", "b")
+    apply(membership, join("b", disk="new", boot=2))
+    assert apply(membership, join("b", disk="new", boot=3))[0] == Booted("b", 3)
+    assert not whole(membership)  # a node that has served is missed, whatever became of its disk
+    for serving in (False, True):
+        apply(membership, SetView(membership.view.id, (A, Row("b", 3, 5, serving))))
+    assert "from before it joined" in refusal(apply(membership, join("b", disk="new", boot=4)))
+
+
 def test_who_left_comes_back_with_a_higher_boot_only() -> None:
     membership = cluster("a", "b")
     assert apply(membership, Leave("b"))[0] == Left("b")
