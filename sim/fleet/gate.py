@@ -9,10 +9,10 @@ from functools import partial
 from ...cluster.transport.memory_network import Answer, Handler, Later, MemoryNetwork, Soon
 from ...cluster.transport.memory_stream import Path, Stream
 from ...cluster.transport.memory_wire import MemoryTransport
-from ...cluster.transport.wire import Accept, Accepted, CallFailed, Refused, Wire, WireEvents
+from ...cluster.transport.wire import Accept, Accepted, Refused, Wire, WireEvents
 from ...storage.engine import Batch, Done, Engine
 
-Step = Callable[[], None]
+Step = Callable[..., None]
 
 
 class Gate:
@@ -28,12 +28,12 @@ class Gate:
         self.process = 0
         """Counts the processes: what was meant for one does not reach the next."""
 
-    def enter(self, step: Step) -> None:
+    def enter(self, step: Step, *arguments: object) -> None:
         """Do it now, or when the process goes on."""
         if self.shut:
-            self._held.append(step)
+            self._held.append(partial(step, *arguments))
         else:
-            step()
+            step(*arguments)
 
     def enter_timer(self, step: Step) -> None:
         """As `enter`, for a timer."""
@@ -42,10 +42,10 @@ class Gate:
         else:
             self.enter(step)
 
-    def enter_if(self, process: int, step: Step) -> None:
+    def enter_if(self, process: int, step: Step, *arguments: object) -> None:
         """As `enter`, if that process is still the one."""
         if process == self.process:
-            self.enter(step)
+            self.enter(step, *arguments)
 
     def stop(self) -> None:
         """The process stands still from now on."""
@@ -81,7 +81,7 @@ class GatedEngine:
 
     def write(self, batch: Batch, done: Done) -> None:
         """As `Engine.write`."""
-        self._engine.write(batch, lambda error: self._gate.enter_if(self._process, partial(done, error)))
+        self._engine.write(batch, partial(self._gate.enter_if, self._process, done))
 
 
 class _Events:
@@ -90,16 +90,16 @@ class _Events:
         self._enter = partial(gate.enter_if, gate.process)
 
     def opened(self, wire: Wire, welcome: bytes) -> None:
-        self._enter(partial(self._events.opened, wire, welcome))
+        self._enter(self._events.opened, wire, welcome)
 
     def received(self, frame: bytes) -> None:
-        self._enter(partial(self._events.received, frame))
+        self._enter(self._events.received, frame)
 
     def drained(self) -> None:
         self._enter(self._events.drained)
 
     def closed(self, reason: str) -> None:
-        self._enter(partial(self._events.closed, reason))
+        self._enter(self._events.closed, reason)
 
 
 class GatedTransport(MemoryTransport):
@@ -127,11 +127,7 @@ class GatedTransport(MemoryTransport):
 
     def ask(self, address: str, method: str, request: bytes, timeout_s: float, answer: Answer) -> None:
         """As `MemoryTransport.ask`."""
-
-        def gated(result: bytes | CallFailed) -> None:
-            self._enter(partial(answer, result))
-
-        super().ask(address, method, request, timeout_s, gated)
+        super().ask(address, method, request, timeout_s, partial(self._enter, answer))
 
 
 class GatedNetwork(MemoryNetwork):
@@ -143,5 +139,4 @@ class GatedNetwork(MemoryNetwork):
 
     def send(self, path: Path, step: Step) -> None:
         """As `MemoryNetwork.send`."""
-        gate = self.gates[path[1]]
-        super().send(path, lambda: gate.enter(step))
+        super().send(path, partial(self.gates[path[1]].enter, step))

@@ -98,7 +98,9 @@ class Machine(ClusterHost):
         return (now - self._frozen_s) * self.rate
 
     def _mono_ms(self) -> float:
-        return self.mono_s() * 1000
+        # not by way of `mono_s`: every node asks a thousand times in a second
+        now = self.loop.now_s if self._frozen_at is None else self._frozen_at
+        return (now - self._frozen_s) * self.rate * 1000
 
     def _mono_ns(self) -> int:
         return int(self.mono_s() * 1e9)
@@ -110,8 +112,11 @@ class Machine(ClusterHost):
 
     def soon(self, function: Callable[[], None]) -> None:
         """As `Host.soon`; not while the process stands still."""
-        life = self.life
-        self.loop.call_soon(partial(self.gate.enter, lambda: function() if self.alive(life) else None))
+        self.loop.call_soon(partial(self.gate.enter, self._run, self.life, function))
+
+    def _run(self, life: int, function: Callable[..., None], *arguments: object) -> None:
+        if self.alive(life):
+            function(*arguments)
 
     def later(self, delay_s: float, function: Callable[[], None]) -> Scheduled:
         """A timer of the process, on the monotonic clock of the machine."""
@@ -146,20 +151,18 @@ class Machine(ClusterHost):
         """Bytes and news of the connection go through the gate."""
         gate, life = self.gate, self.life
 
-        def received(data: bytes) -> None:
-            gate.enter(lambda: front.receive(data) if self.alive(life) else None)
-
-        def gone(reason: str) -> None:
-            gate.enter(partial(ended, reason))
-
         def ended(reason: str) -> None:
-            if self.alive(life):
-                pipe.over_at = self.loop.now_s
-                self._lost(pipe, front, reason)
+            pipe.over_at = self.loop.now_s
+            self._lost(pipe, front, reason)
 
-        pipe.to_node.deliver = received
-        pipe.to_client.pressure = lambda writable: gate.enter(partial(self._pressure, pipe, front, writable))
-        pipe.gone = gone
+        pipe.to_node.deliver = partial(gate.enter, self._run, life, front.receive)
+        pipe.to_client.pressure = partial(gate.enter, self._pressure, pipe, front)
+        pipe.gone = partial(gate.enter, self._run, life, ended)
+
+    @property
+    def runs(self) -> bool:
+        """A process is there and does not stand still."""
+        return self.node is not None and not self.gate.shut
 
     def voters(self) -> tuple[str, ...]:
         """The nodes that vote, as far as this one knows; none while it is alone."""
