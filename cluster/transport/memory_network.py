@@ -96,6 +96,11 @@ class MemoryNetwork:
         """Whether nothing passes from a to b."""
         return (a, b) in self._cuts
 
+    @property
+    def cuts(self) -> tuple[Path, ...]:
+        """Where nothing passes."""
+        return tuple(self._cuts)
+
     # Ways
 
     def send(self, path: Path, step: Callable[[], None]) -> None:

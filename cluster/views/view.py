@@ -29,7 +29,11 @@ class View(Struct, array_like=True, frozen=True, dict=True):
 
     def incarnation(self, node: str) -> Incarnation | None:
         """Who the node is in this view."""
-        return next((each for each in self.incarnations if each.node == node), None)
+        return self._incarnation_by_node.get(node)
+
+    @cached_property
+    def _incarnation_by_node(self) -> dict[str, Incarnation]:
+        return {each.node: each for each in self.incarnations}
 
     @cached_property
     def incarnations(self) -> tuple[Incarnation, ...]:

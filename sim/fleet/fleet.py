@@ -80,7 +80,7 @@ class Fleet:
 
     def linked(self, a: str, b: str) -> bool:
         """Whether two machines may exchange messages: both run, and no cut is between them."""
-        running = all(self.machines[name].node is not None and not self.machines[name].gate.shut for name in (a, b))
+        running = self.machines[a].runs and self.machines[b].runs
         return running and not self.roads.is_cut(a, b) and not self.roads.is_cut(b, a)
 
     # -- what faults use

@@ -57,8 +57,9 @@ class Overseer:
     def __init__(self, fleet: Fleet, judges: tuple[Judge, ...]) -> None:
         self._fleet = fleet
         self._judges = judges
-        self.seen = Sightings()
+        self.seen = Sightings({name: [] for name in fleet.machines})
         self._shown: dict[str, str] = {}
+        self._leases: dict[str, tuple[object, Lease]] = {}
         self._since: dict[str, tuple[int, int]] = {}
 
     def begin(self) -> None:
@@ -67,7 +68,7 @@ class Overseer:
 
     def _look(self) -> None:
         fleet = self._fleet
-        leases = [lease for machine in fleet.machines.values() if (lease := _lease(machine)) is not None]
+        leases = [self._lease(machine) for machine in fleet.machines.values() if _holds_lease(machine)]
         self.seen.leases += len(leases)
         for machine in fleet.machines.values():
             self.state(machine)
@@ -86,10 +87,11 @@ class Overseer:
         node = machine.node
         if node is None or machine.member is None:
             return
-        states = self.seen.states.setdefault(machine.name, [])
+        states = self.seen.states[machine.name]
         if not states or states[-1][1] is not node.view_state:
             states.append((self._fleet.loop.now_s, node.view_state))
-        since = (machine.life, 0 if machine.member.incarnation is None else machine.member.incarnation.since)
+        incarnation = machine.member.incarnation
+        since = (machine.life, 0 if incarnation is None else incarnation.since)
         if since[1] and self._since.get(machine.name) != since:
             self._since[machine.name] = since
             self._fleet.history.life(machine.name).entered.append(self._fleet.loop.now_s)
@@ -106,6 +108,29 @@ class Overseer:
         if self._shown.get(machine.name) != text:
             self._shown[machine.name] = text
             self._fleet.history.say(machine.name, text)
+
+    def _lease(self, machine: Machine) -> Lease:
+        """The lease that a machine holds; the same as before while nothing in it is another."""
+        member, name = machine.member, machine.name
+        assert member is not None
+        known = member.membership.members.get(name)
+        source = (member, member.view, known)
+        before = self._leases.get(name)
+        if before is not None and before[0] == source:
+            return before[1]
+        row = member.view.row(name)
+        lease = Lease(
+            name,
+            member.view.id,
+            row.since if row is not None else -1,
+            tuple([(each.node, each.since) for each in member.view.rows]),
+            machine.boot,
+            row.boot if row is not None else -1,
+            member.me.process,
+            known.process if known is not None else "",
+        )
+        self._leases[name] = (source, lease)
+        return lease
 
     def between(self, node: str, begin_s: float, end_s: float) -> set[ViewState]:
         """What the node saw of the cluster between two times."""
@@ -129,23 +154,9 @@ class Overseer:
         return last is not ViewState.WHOLE
 
 
-def _lease(machine: Machine) -> Lease | None:
-    """The lease of a machine whose process runs, without touching anything in it."""
+def _holds_lease(machine: Machine) -> bool:
+    """Whether a machine whose process runs holds a lease, without touching anything in it."""
     member = machine.member
     if member is None or member.standing is None or member.closed or machine.gate.shut:
-        return None
-    standing = member.standing
-    if not standing.holder.serving or standing.left_ms() <= 0:
-        return None
-    row = member.view.row(machine.name)
-    known = member.membership.members.get(machine.name)
-    return Lease(
-        machine.name,
-        member.view.id,
-        row.since if row is not None else -1,
-        tuple([(each.node, each.since) for each in member.view.rows]),
-        machine.boot,
-        row.boot if row is not None else -1,
-        member.me.process,
-        known.process if known is not None else "",
-    )
+        return False
+    return member.standing.holder.serving and member.standing.left_ms() > 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ...cluster.metadata.actors import COUNTER
@@ -19,19 +19,41 @@ if TYPE_CHECKING:
     from .fleet import Fleet
 
 
+class News:
+    """Asks a judge who looks at nothing but leases, only when they are others than before."""
+
+    def __init__(self, judge: Callable[[list[Lease]], Iterator[str]]) -> None:
+        self._judge = judge
+        self._held: list[Lease] = []
+
+    def __call__(self, fleet: Fleet, held: list[Lease]) -> Iterator[str]:
+        """Asked every moment."""
+        if held == self._held:
+            return iter(())
+        self._held = held
+        return self._judge(held)
+
+
 class Sides:
     """Remembers when each node could last reach a majority (hole 21)."""
 
     def __init__(self) -> None:
         self._reached: dict[str, float] = {}
+        self._reaching: list[str] = []
+        self._ways: object = None
+        """From what `_reaching` followed: voters, who runs, cuts."""
 
     def __call__(self, fleet: Fleet, held: list[Lease]) -> Iterator[str]:
         """Asked every moment."""
         now = fleet.loop.now_s
         voters = next((machine.voters() for machine in fleet.machines.values() if _leads(machine)), None)
-        for name in fleet.machines:
-            if voters is None or sides.reaches_majority(name, voters, fleet.linked):
-                self._reached[name] = now
+        ways = (voters, [machine.runs for machine in fleet.machines.values()], fleet.roads.cuts)
+        if ways != self._ways:
+            self._ways = ways
+            self._reaching = [
+                name for name in fleet.machines if voters is None or sides.reaches_majority(name, voters, fleet.linked)
+            ]
+        self._reached.update(dict.fromkeys(self._reaching, now))
         return sides.judge(now, [each.node for each in held], self._reached)
 
 
@@ -77,8 +99,8 @@ def _leads(machine: Machine) -> bool:
 def judges() -> tuple[Judge, ...]:
     """Asked every moment."""
     return (
-        lambda fleet, held: roles.judge(held),
-        lambda fleet, held: leases.judge(held),
+        News(roles.judge),
+        News(leases.judge),
         Sides(),
         Unanswered(),
     )
