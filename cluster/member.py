@@ -31,7 +31,7 @@ from .starting import Starting
 from .surroundings import Datagram, Identity, Ports, Resident, Settings
 from .views.commands import Boot, decode_command
 from .views.happenings import Booted, Happening, Joined, Left, Refused, ViewChanged, WentStale
-from .views.machine import Membership, whole
+from .views.machine import Membership
 from .views.view import View
 
 _PUBLISH = Lane.PUBLISH
@@ -118,7 +118,7 @@ class Member:
     @property
     def whole(self) -> bool:
         """All members serve, by the applied view."""
-        return self.alone or whole(self.membership)
+        return self.membership.whole or self.alone
 
     # -- life
 

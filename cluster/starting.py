@@ -13,6 +13,7 @@ import msgspec
 from .surroundings import Datagram
 from .views.commands import Boot, MalformedCommand, encode_command
 from .views.happenings import Refused
+from .views.machine import MemberRow
 
 if TYPE_CHECKING:
     from .member import Member
@@ -44,6 +45,8 @@ class Starting:
         self._next_ms = 0.0
         self.problem = ""
         self._noted = False
+        self._row: MemberRow | None = None
+        """The row of the log that has this start."""
         meta, known = member.ports.meta, member.ports.meta.get(STARTS)
         self.earlier: tuple[tuple[int, str], ...] = () if known is None else _starts.decode(known)
         self._safe = not self.earlier
@@ -69,9 +72,11 @@ class Starting:
         me, consensus, standing, now = member.me, member.consensus, member.standing, member.ports.now_ms()
         if consensus is None or standing is None or now < self._next_ms or self.problem:
             return
-        if me.node not in member.membership.members:
+        row = member.membership.members.get(me.node)
+        if row is None or row is self._row:
             return
         if self._known():
+            self._row = row
             if not self._noted:
                 self._noted = True
                 self._note(((me.boot, me.process),))

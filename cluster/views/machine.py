@@ -60,6 +60,8 @@ class Membership:
     """`boots` has the highest boot that each name ever had, member or not: no `(node, boot)` exists twice, ever.
 
     `index`: the last applied entry of the log. `view` and the rows of `members` are replaced, never changed.
+    What is asked in every turn follows from the last entry: `peers`, the Raft peers of all members but the stale by
+    age, and `whole`, whether every member that has ever served is in the view and serves.
     """
 
     def __init__(self) -> None:
@@ -68,6 +70,8 @@ class Membership:
         self.members: dict[str, MemberRow] = {}
         self.view = View()
         self.boots: dict[str, int] = {}
+        self.peers: tuple[str, ...] = ()
+        self.whole = False
 
     def apply(self, index: int, data: bytes) -> tuple[Happening, ...]:
         """Apply the entry at `index` of the log: what changed. Raises `MalformedCommand`, on every node alike."""
@@ -90,6 +94,7 @@ class Membership:
                 happened = self._away(node, since_ms)
             case SetView():
                 happened = self._set_view(command)
+        self._derive()
         if self.view is not before:
             happened = (*happened, ViewChanged(before, self.view))
         return happened
@@ -249,6 +254,13 @@ class Membership:
             raise MalformedCommand(f"snapshot of a membership, {len(data)} bytes: {error}") from error
         self.cluster_id, self.index, self.view, self.boots = state.cluster_id, state.index, state.view, state.boots
         self.members = {row.node: row for row in state.members}
+        self._derive()
+
+    def _derive(self) -> None:
+        rows = sorted(self.members.values(), key=lambda row: (row.joined, row.node))
+        self.peers = tuple([peer_of(row) for row in rows if not row.stale])
+        serving = self.view.serving
+        self.whole = bool(serving) and all(row.node in serving for row in rows if row.served)
 
 
 def peer_of(row: MemberRow) -> str:
@@ -256,14 +268,7 @@ def peer_of(row: MemberRow) -> str:
     return f"{row.node}/{row.disk}"
 
 
-def whole(membership: Membership) -> bool:
-    """True if every member that has ever served is in the view and serves."""
-    serving = membership.view.serving
-    return bool(serving) and all(row.node in serving for row in membership.members.values() if row.served)
-
-
 def wanted_voters(membership: Membership) -> tuple[str, ...]:
     """The peers that should vote, sorted: an odd number, so the youngest of an even one does not (review, hole 21)."""
-    able = sorted((row for row in membership.members.values() if not row.stale), key=lambda row: (row.joined, row.node))
-    odd = able if len(able) % 2 else able[:-1]
-    return tuple(sorted(peer_of(row) for row in odd))
+    able = membership.peers
+    return tuple(sorted(able if len(able) % 2 else able[:-1]))

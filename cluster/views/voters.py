@@ -12,7 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from ..raft.messages import Change, Configuration
-from .machine import Membership, peer_of, wanted_voters
+from .machine import Membership, wanted_voters
 
 
 class Peers(Protocol):
@@ -60,19 +60,14 @@ def next_change(membership: Membership, peers: Peers, stuck: bool = False) -> Vo
     return next((step for step in steps if _within_reach(peers, step)), None)
 
 
-def _known(membership: Membership) -> tuple[str, ...]:
-    rows = sorted(membership.members.values(), key=lambda row: (row.joined, row.node))
-    return tuple(peer_of(row) for row in rows if not row.stale)
-
-
 def _removals(membership: Membership, peers: Peers) -> list[Change]:
-    known = _known(membership)
+    known = membership.peers
     gone = [peer for peer in peers.configuration.peers if peer not in known and peer != peers.peer]
     return [Change("remove", peer) for peer in gone]
 
 
 def _new_learners(membership: Membership, configuration: Configuration) -> list[Change]:
-    return [Change("learner", peer) for peer in _known(membership) if peer not in configuration.peers]
+    return [Change("learner", peer) for peer in membership.peers if peer not in configuration.peers]
 
 
 def _votes(wanted: tuple[str, ...], peers: Peers) -> list[Change]:

@@ -21,7 +21,7 @@ from strogoff.cluster.views.commands import (
     encode_command,
 )
 from strogoff.cluster.views.happenings import Booted, Happening, Joined, Left, Refused, Settled, ViewChanged, WentStale
-from strogoff.cluster.views.machine import Membership, peer_of, wanted_voters, whole
+from strogoff.cluster.views.machine import Membership, peer_of, wanted_voters
 from strogoff.cluster.views.view import View
 
 
@@ -64,7 +64,7 @@ def test_the_first_member_serves_at_once() -> None:
     happened = apply(membership, Settle("id", "a", "d", 1, "p", "a:1"))
     view = View(1, (Row("a", 1, 1, True),))
     assert happened == (Settled("id"), Joined("a", False), ViewChanged(View(), view))
-    assert whole(membership) and membership.cluster_id == "id"
+    assert membership.whole and membership.cluster_id == "id"
     assert "settled as id" in refusal(apply(membership, Settle("other", "b", "d", 1, "p", "")))
 
 
@@ -75,13 +75,13 @@ def test_nobody_joins_what_is_not_settled() -> None:
 def test_a_new_member_is_not_in_the_view_until_it_is_set() -> None:
     membership = cluster("a")
     assert apply(membership, join("b")) == (Joined("b", False),)
-    assert membership.view.nodes == ("a",) and whole(membership)  # a newcomer on its way in is not missed
+    assert membership.view.nodes == ("a",) and membership.whole  # a newcomer on its way in is not missed
     apply(membership, SetView(1, (Row("b", 1, 2), Row("a", 1, 1, True))))
     assert membership.view == View(2, (Row("a", 1, 1, True), Row("b", 1, 2)))
     apply(membership, SetView(2, (Row("a", 1, 1, True), Row("b", 1, 2, True))))
-    assert whole(membership) and membership.view.incarnation("b") == Incarnation("b", 1, 2)
+    assert membership.whole and membership.view.incarnation("b") == Incarnation("b", 1, 2)
     apply(membership, SetView(3, (Row("a", 1, 1, True),)))
-    assert not whole(membership)
+    assert not membership.whole
 
 
 A = Row("a", 1, 1, True)

@@ -15,7 +15,7 @@ from itertools import count
 from strogoff.cluster.views.commands import Command, Join, Settle, encode_command
 from strogoff.cluster.views.keeper import Keeper
 from strogoff.cluster.views.lease import LeaseHolder
-from strogoff.cluster.views.machine import Membership, whole
+from strogoff.cluster.views.machine import Membership
 
 from .host import Host
 
@@ -206,4 +206,4 @@ class World:
     def is_whole(self) -> bool:
         """All serve, know it and hold leases."""
         hosts = self.hosts.values()
-        return whole(self.truth) and all(host.running and host.holder.serving and host.valid() for host in hosts)
+        return self.truth.whole and all(host.running and host.holder.serving and host.valid() for host in hosts)
