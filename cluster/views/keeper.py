@@ -209,9 +209,17 @@ class Keeper:
             entrances = [(row.node, row.since) for row in self.membership.view.rows]
             self._doomed = {name: since for name, since in self._doomed.items() if (name, since) in entrances}
         asked = self._safe_commands(now_ms)
-        views = self._view_command(now_ms) if self.membership.cluster_id and not asked else []
-        forgetting = self._forgetting(now_ms) if self.membership.cluster_id and not asked and not views else []
+        settled = bool(self.membership.cluster_id) and not asked
+        views = self._view_command(now_ms) if settled and not self._is_complete else []
+        forgetting = self._forgetting(now_ms) if settled and not views else []
         return [*asked, *views, *forgetting, *self._voter_changes(now_ms, peers)]
+
+    @property
+    def _is_complete(self) -> bool:
+        """All members are in the view, serve, are kept and may stay: there is no better view."""
+        view = self.membership.view
+        all_serve = self._kept == view.nodes == view.serving and len(view.rows) == len(self.membership.members)
+        return all_serve and not self._doomed and not self._submitted
 
     def _forgetting(self, now_ms: float) -> list[Away | Stale]:
         """Note who is away, and give up who is so for too long."""
