@@ -40,7 +40,10 @@ class VirtualLoop:
 
     def call_later(self, delay_s: float, function: Callable[[], None]) -> Scheduled:
         """Run `delay_s` seconds from now."""
-        return self.call_at(self.now_s + delay_s, function)
+        self._order += 1
+        handle = Scheduled(function)
+        heappush(self._later, (self.now_s + delay_s if delay_s > 0 else self.now_s, self._order, handle))
+        return handle
 
     def call_at(self, when_s: float, function: Callable[[], None]) -> Scheduled:
         """Run at this time, or now if it is past. Exact, where a sum of delays is not: for what must keep its order."""
