@@ -2,17 +2,29 @@
 
 A publish is owed an answer within three detection times in which all that it may wait for is there: its client is
 connected and reads, its node holds a lease, and so does every node that may have a durable session for it. Sessions of
-a node that is away are waited for, which is what makes them durable.
+a node that is away are waited for, which is what makes them durable. What the node has not accepted yet is owed
+nothing: a policy that forbids it parks it for as long (hole 13).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from ...netsplit.policy import Decision, ViewState, decide
 from ..history import Attempt
 
 PATIENCE_S = 7.5
 """Three times the detection time."""
+
+
+def accepted(flag: str, arrival: set[ViewState], later: set[ViewState], dup: bool) -> bool:
+    """Whether a node with this policy has accepted a PUBLISH for sure, unless it was refused: whenever it arrived, or
+    at any time later, it was allowed to. One with DUP is taken on every side with a lease.
+
+    `arrival` is what the node saw of the cluster when the PUBLISH may have come, `later` what it has seen since.
+    """
+    allowed = {state for state in ViewState if decide(flag, state) is not Decision.REFUSE}
+    return arrival <= (allowed | {ViewState.MAJORITY} if dup else allowed) or bool(later & allowed)
 
 
 class Waits:

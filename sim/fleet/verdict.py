@@ -11,9 +11,11 @@ from ...netsplit.faults import Freeze, Pause
 from ...netsplit.policy import ViewState
 from ..checkers import agreement, leases, policies, rest, roles, sides, stale, unanswered, waits
 from ..checkers.case import Case, Checker
+from ..history import Attempt
 from ..judge import CHECKERS
 from .machine import Machine
 from .overseer import Judge, Lease
+from .roamer import Roamer
 
 if TYPE_CHECKING:
     from .fleet import Fleet
@@ -87,9 +89,20 @@ class Unanswered:
             for client in fleet.clients
             if client.connected and client.host.name in nodes and client.reads
             for flight in client.sender.open.values()
-            if not flight.released
+            if not flight.released and _accepted(fleet, client, flight.attempt)
         ]
         return self._waits.judge(now - then, attempts, waited_for)
+
+
+def _accepted(fleet: Fleet, client: Roamer, attempt: Attempt) -> bool:
+    """What the client sent before this connection it sent again at its begin, with DUP."""
+    assert client.connection is not None
+    flag = fleet.swarm.options.allow_publish_during_netsplit
+    opened_at, between, name = client.connection.opened_at, fleet.overseer.between, client.host.name
+    sent_at = max(attempt.sent_at, opened_at)
+    come_at = sent_at + fleet.swarm.delay_s[1]
+    arrival, later = between(name, sent_at, come_at), between(name, come_at, fleet.loop.now_s)
+    return unanswered.accepted(flag, arrival, later, attempt.sent_at < opened_at)
 
 
 def _leads(machine: Machine) -> bool:

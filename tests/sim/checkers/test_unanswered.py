@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from strogoff.sim.checkers.unanswered import Waits
+import pytest
+
+from strogoff.netsplit.policy import ViewState
+from strogoff.sim.checkers.unanswered import Waits, accepted
 from tests.sim.scene import Story
+
+WHOLE, MAJORITY, MINORITY = ViewState.WHOLE, ViewState.MAJORITY, ViewState.MINORITY
 
 
 def test_only_time_without_an_excuse_counts() -> None:
@@ -17,3 +22,24 @@ def test_only_time_without_an_excuse_counts() -> None:
         "unanswered: w-1 at n1, though all it may wait for is there"
     ]
     assert list(waits.judge(2.0, [], {"n1": 1.0})) == []
+
+
+@pytest.mark.parametrize(
+    ("flag", "arrival", "later", "dup", "expected"),
+    [
+        ("off", {WHOLE}, {MAJORITY}, False, True),
+        ("off", {WHOLE, MAJORITY}, {MAJORITY}, False, False),  # it may have come a moment too late
+        ("off", {MAJORITY}, {MAJORITY, MINORITY}, False, False),
+        ("off", {MAJORITY}, {MAJORITY, WHOLE}, False, True),
+        ("off", {MAJORITY}, {MAJORITY}, True, True),
+        ("off", {MINORITY}, {MAJORITY}, True, False),
+        ("majority", {MAJORITY}, set(), False, True),
+        ("majority", {MINORITY}, {MINORITY}, False, False),
+        ("majority", {MINORITY}, {MAJORITY}, False, True),
+        ("on", {MINORITY}, set(), False, True),
+    ],
+)
+def test_a_publish_is_accepted_for_sure_once_the_policy_allowed_it(
+    flag: str, arrival: set[ViewState], later: set[ViewState], dup: bool, expected: bool
+) -> None:
+    assert accepted(flag, arrival, later, dup) is expected

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from strogoff.netsplit.scenarios import Scenario
+from strogoff.sim.fleet.fleet import Fleet
+from strogoff.sim.fleet.stage import reader, staged, writer
 from strogoff.sim.fleet.verdict import rests, verdict
 
-from .floor import joined
+from .floor import joined, quiet
 
 
 def test_a_fleet_at_rest_and_one_that_is_not() -> None:
@@ -18,3 +23,11 @@ def test_a_fleet_at_rest_and_one_that_is_not() -> None:
     fleet.loop.run_for(4)
     assert not rests(fleet)
     assert any("n1 is minority" in text for text in verdict(fleet))
+
+
+def test_what_a_policy_parks_is_owed_no_answer_although_nobody_has_sessions_on_the_node_that_is_missing() -> None:
+    cast = {"n1.reader": reader(), "n1.writer": writer(pace_s=0.5)}
+    scenario = Scenario.parse("at 2s cut n1 n2 | n3 for 14s")
+    fleet = Fleet(replace(staged(quiet(), cast, "off"), scenario=scenario))
+    assert fleet.run().violations == ()
+    assert any(each.acked_at - each.sent_at > 8.0 for each in fleet.history.attempts.values())
