@@ -2,7 +2,7 @@
 
 A suspicion costs nothing and decides nothing: views are changed by the Raft leader, on leases (review, hole 6). It is
 for people and for the ledger of incidents, to which it tells when the last common contact was, and it comes after one
-second, well before a view can change (detection takes 2.5 s).
+second, well before a view can change (detection takes 2 s).
 
 Times are cluster time in ms. After an absence of this node itself (a pause, a stuck loop) the silence of all peers is
 our own: they get the full limit again, counted from the first question afterwards.

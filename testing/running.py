@@ -76,8 +76,8 @@ class RunningCluster:
     `conf` has keys of vernemq.conf; anonymous clients are allowed and `$SYS` is off unless it says otherwise. `engine`:
     `memory` is a disk in memory that outlives a kill, `leveldb` is the real one. `links` is how nodes talk to each
     other. `seed` drives every random choice of the brokers; None takes a new one. `directory` keeps the nodes' data
-    directories; None makes one and removes it at the end. `pace` divides the times of the cluster (lease 2 s, detection
-    2.5 s, election 0.8 to 1.2 s at pace 1).
+    directories; None makes one and removes it at the end. `pace` divides the times of the cluster (lease 1.5 s,
+    detection 2 s, election 0.5 to 0.8 s at pace 1).
     """
 
     def __init__(

@@ -28,7 +28,7 @@ class Settings(Struct, frozen=True):
     `caught_up` entries may vote.
     """
 
-    election_ms: tuple[float, float] = (800, 1200)
+    election_ms: tuple[float, float] = (500, 800)
     heartbeat_ms: float = 150
     max_append_bytes: int = 1 << 20
     max_inflight: int = 64

@@ -17,8 +17,8 @@ class Settings(Struct, frozen=True):
     stale: it has to return with an empty disk, so that the others need not keep tombstones for it (review, hole 16).
     """
 
-    lease_ms: float = 2000
-    detection_ms: float = 2500
+    lease_ms: float = 1500
+    detection_ms: float = 2000
     heartbeat_ms: float = 250
     drift: float = 1.1
     proposal_ms: float = 1000

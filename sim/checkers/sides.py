@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-LEASE_S = 2.2
-"""A lease lasts 2 s by clocks that differ by less than 10 %."""
+from ...cluster.views.settings import Settings
+
+LEASE_S = Settings().expiry_ms / 1000
+"""No lease lasts longer by true time, for clocks differ by less than its drift."""
 
 
 def reaches_majority(node: str, voters: Sequence[str], hears: Callable[[str, str], bool]) -> bool:

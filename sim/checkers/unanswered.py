@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from ...cluster.views.settings import Settings
 from ...netsplit.policy import Decision, ViewState, decide
 from ..history import Attempt
 
-PATIENCE_S = 7.5
+PATIENCE_S = 3 * Settings().detection_ms / 1000
 """Three times the detection time."""
 
 

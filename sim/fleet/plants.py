@@ -103,7 +103,7 @@ FLEET_PLANTS: dict[str, FleetPlant] = {
     for plant in (
         FleetPlant("view-without-boot", 1, "a restart goes on in the row of the start before", 0, 5, ("role",),
                    _begun(misled.goes_on_as_before), "at 4s fast_restart n2; at 9s fast_restart n1"),
-        FleetPlant("learner-counted", 3, "a majority of voters and learners is one", 0, 5, ("two leases", "side"),
+        FleetPlant("learner-counted", 3, "a majority of voters and learners is one", 1, 5, ("two leases", "side"),
                    _begun(misled.counts_learners), _IN_HALVES, nodes=4),
         FleetPlant("direct-join", 4, "who enters a view serves before it knows the routes", 2, 15, ("lost",),
                    _begun(misled.serves_at_once), "at 4s cut n1 | n2 n3 for 6s; at 4s delay n1 n2 400ms",

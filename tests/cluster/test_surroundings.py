@@ -23,6 +23,6 @@ def test_the_times_fit_together() -> None:
     assert links.heartbeat_s * 1000 <= views.heartbeat_ms
     assert links.silence_s * 1000 < views.detection_ms
     assert views.expiry_ms <= views.detection_ms
-    # a failover is over before clients give up on CONNECT, usually after 5 s
-    assert raft.election_ms[1] + views.expiry_ms < 4500
-    assert views.detection_ms + views.heartbeat_ms < 4500
+    # whoever is lost, the view without it is there within 3 s; clients give up on CONNECT after 5 s, usually
+    assert raft.election_ms[1] + views.expiry_ms + views.heartbeat_ms < 3000
+    assert views.detection_ms + views.heartbeat_ms < 3000

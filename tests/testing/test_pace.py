@@ -13,7 +13,7 @@ def test_all_deadlines_are_divided() -> None:
     before, after = Settings(), paced(Settings(), 10, 3)
     assert after.views.lease_ms == before.views.lease_ms / 10
     assert after.views.detection_ms > after.views.expiry_ms and after.views.drift == before.views.drift
-    assert after.raft.election_ms == (80, 120) and after.links.silence_s == before.links.silence_s / 10
+    assert after.raft.election_ms == (50, 80) and after.links.silence_s == before.links.silence_s / 10
     assert after.links.buffer_bytes == before.links.buffer_bytes
     assert after.raft.heartbeat_ms == 15 and after.views.heartbeat_ms == after.links.heartbeat_s * 1000 == 24
 

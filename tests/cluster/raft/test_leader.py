@@ -14,7 +14,8 @@ from .world import saved_voters
 
 def make(max_inflight: int = 2) -> tuple[Leadership, Log]:
     log = Log(saved_voters("a", "b", "c"))
-    return Leadership("a", 2, log, Settings(max_append_bytes=1, max_inflight=max_inflight), 0), log
+    settings = Settings(election_ms=(800, 1200), max_append_bytes=1, max_inflight=max_inflight)
+    return Leadership("a", 2, log, settings, 0), log
 
 
 def agreed(leader: Leadership, peer: str, index: int, now_ms: float = 0) -> None:

@@ -194,7 +194,7 @@ def test_check_quorum_a_leader_without_a_majority_steps_down_within_the_upper_bo
     world = World.of("a", "b", "c")
     raft = world.elect("a")
     world.isolate("a")
-    world.run(1150)
+    world.run(world.settings.election_ms[1] - 50)
     assert raft.role == "leader"
     world.run(250)
     assert (raft.role, raft.leader) == ("follower", None)

@@ -16,7 +16,10 @@ from strogoff.cluster.raft.messages import Change, Kind
 
 from .world import Peer, World, saved_voters
 
-SETTINGS = [Settings(max_append_bytes=size, max_inflight=3, tail=2, caught_up=3) for size in (1, 40)]
+SETTINGS = [
+    Settings(election_ms=(800, 1200), max_append_bytes=size, max_inflight=3, tail=2, caught_up=3) for size in (1, 40)
+]
+"""Elections that leave more time for work than those of production: a walk gets further."""
 
 
 class Broken(AssertionError):

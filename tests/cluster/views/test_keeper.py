@@ -7,11 +7,13 @@ from strogoff.cluster.views.commands import Away, Boot, Command, Leave, Row, Set
 from strogoff.cluster.views.keeper import Keeper
 from strogoff.cluster.views.machine import Membership
 from strogoff.cluster.views.messages import LeaseReply, LeaseRequest
+from strogoff.cluster.views.settings import Settings
 from strogoff.cluster.views.voters import Transfer
 
 from .test_machine import apply, boot, cluster, join
 from .test_voters import Peers
 
+TIMES = Settings(lease_ms=2000, detection_ms=2500)
 A = Row("a", 1, 1, True)
 B = Row("b", 1, 2, True)
 C = Row("c", 1, 2, True)
@@ -22,7 +24,7 @@ class Leader:
 
     def __init__(self, membership: Membership | None = None, elected: float = -10_000) -> None:
         self.membership = membership or cluster("a", "b", "c")
-        self.keeper = Keeper("a", self.membership, lambda: 777)
+        self.keeper = Keeper("a", self.membership, lambda: 777, TIMES)
         self.peers = Peers("a", "abc")
         self.keeper.decide(elected, self.peers)
         self.number = 0
@@ -265,7 +267,7 @@ def test_who_is_away_for_too_long_has_to_come_back_empty() -> None:
     """After a minute the absence stands in the log, so that the next leader knows of it; after a week it is final."""
     clock = [1_000_000]
     leader = Leader()
-    leader.keeper = Keeper("a", leader.membership, lambda: clock[0])
+    leader.keeper = Keeper("a", leader.membership, lambda: clock[0], TIMES)
     apply(leader.membership, SetView(leader.membership.view.id, (A, B)))
 
     def at(now: float) -> list[object]:

@@ -6,6 +6,7 @@ from strogoff.cluster.identity import Incarnation
 from strogoff.cluster.views.commands import Row
 from strogoff.cluster.views.lease import LeaseHolder
 from strogoff.cluster.views.messages import LeaseReply, LeaseRequest
+from strogoff.cluster.views.settings import Settings
 from strogoff.cluster.views.view import View
 
 WALL = 1e12
@@ -14,7 +15,7 @@ SERVING = View(6, (Row("a", 1, 1, True), Row("b", 3, 5, True)))
 
 
 def holder(view: View = SERVING) -> LeaseHolder:
-    made = LeaseHolder("b", 3, "p")
+    made = LeaseHolder("b", 3, "p", Settings(lease_ms=2000, detection_ms=2500))
     made.applied(view)
     return made
 

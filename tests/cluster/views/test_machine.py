@@ -169,7 +169,7 @@ def test_what_a_former_disk_of_the_node_did_is_nothing_to_the_join_of_another() 
     membership = cluster("a", "b")
     apply(membership, join("b", disk="new", boot=2))
     assert apply(membership, join("b", disk="new", boot=3))[0] == Booted("b", 3)
-    assert not whole(membership)  # a node that has served is missed, whatever became of its disk
+    assert not membership.whole  # a node that has served is missed, whatever became of its disk
     for serving in (False, True):
         apply(membership, SetView(membership.view.id, (A, Row("b", 3, 5, serving))))
     assert "from before it joined" in refusal(apply(membership, join("b", disk="new", boot=4)))

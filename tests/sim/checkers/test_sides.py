@@ -13,7 +13,7 @@ def test_a_majority_counts_oneself() -> None:
 
 
 def test_a_lease_ends_in_time() -> None:
-    assert list(judge(10.0, ["a"], {"a": 8.0})) == []
+    assert list(judge(10.0, ["a"], {"a": 8.4})) == []
     assert list(judge(10.0, ["a"], {"a": 7.5})) == [
         "side: a holds a lease, and could reach no majority of the voters for 2.50 s"
     ]

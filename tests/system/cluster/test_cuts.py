@@ -15,7 +15,7 @@ from bench.cluster_nodes import Node, leader_of, until, whole
 
 from .conftest import Apart
 from .probe import Probe, moment
-from .test_faults import DETECTION_S, FAILOVER_S, Watch, in_time, sees_without
+from .test_faults import DETECTION_S, Watch, in_time, sees_without
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -34,7 +34,7 @@ async def detected(watch: Watch, nodes: list[Node], one: Node, other: Node) -> N
         watch.within(DETECTION_S, f"{a.name} tells", partial(sees_without, a, b))
         for a, b in ((one, other), (other, one))
     ]
-    waits += [watch.within(FAILOVER_S, f"{node.name} knows", partial(noticed, node)) for node in nodes]
+    waits += [watch.within(DETECTION_S, f"{node.name} knows", partial(noticed, node)) for node in nodes]
     await asyncio.gather(*waits)
 
 
