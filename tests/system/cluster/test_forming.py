@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import re
 import textwrap
 from asyncio.subprocess import DEVNULL
@@ -10,13 +11,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
 from bench.broker_process import free_port
 from bench.cluster_nodes import Node, bad_lines, end, start_joined, until, whole
 
-from ..brokers import need, play
+from ..brokers import WITHIN_S, need, play
 from ..mosquitto import Sub, pub
 from ..paho_client import Paho
 from .test_faults import serves_without
@@ -26,15 +28,27 @@ pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(100)]
 PAGE = Path(__file__).parents[3] / "docs" / "operations.md"
 
 
-def haproxy_cfg(port: int, nodes: list[Node], health: list[int]) -> str:
-    """The configuration that the page shows, with our own addresses. Our nodes have one host, so each has a port."""
+STATS = """
+    frontend stats
+        mode http
+        bind 127.0.0.1:{port}
+        stats enable
+        stats uri /
+"""
+
+
+def haproxy_cfg(port: int, stats: int, nodes: list[Node], health: list[int]) -> str:
+    """The configuration that the page shows, with our own addresses. Our nodes have one host, so each has a port.
+
+    At the port `stats` it tells what it knows of the nodes.
+    """
     shown = re.search(r"\n\n(    defaults\n.*?)\n\nWith `send-proxy-v2`", PAGE.read_text(), re.DOTALL)
     assert shown
     text = textwrap.dedent(shown[1]).replace("bind :1883", f"bind 127.0.0.1:{port}").replace(" port 8888", "")
     for n, (node, check) in enumerate(zip(nodes, health, strict=True), 1):
         text = text.replace(f"10.0.0.{n}:1883", f"127.0.0.1:{node.port} port {check}")
     assert "10.0.0" not in text
-    return text + "\n"
+    return text + "\n" + textwrap.dedent(STATS.format(port=stats))
 
 
 @asynccontextmanager
@@ -127,18 +141,18 @@ def test_behind_haproxy(tmp_path: Path) -> None:
     """As docs/operations.md has it: round robin over three nodes, the PROXY protocol, health by HTTP. Each client meets
     another node, and messages cross. A node that is killed gets no more clients."""
     need("haproxy", "haproxy")
-    file, port = tmp_path / "haproxy.cfg", free_port()
+    file, port, stats = tmp_path / "haproxy.cfg", free_port(), free_port()
 
     async def scenario() -> None:
         async with three(tmp_path, listener__tcp__default__proxy_protocol="on", **MAJORITY) as nodes:
             health = [free_port() for _ in nodes]
             for node, check in zip(nodes, health, strict=True):
                 node.settings["listener.http.health"] = f"127.0.0.1:{check}"
-            file.write_text(haproxy_cfg(port, nodes, health))
+            file.write_text(haproxy_cfg(port, stats, nodes, health))
             await start_joined(nodes)
             proxy = await asyncio.create_subprocess_exec("haproxy", "-db", "-f", str(file), stderr=DEVNULL)
             try:
-                await until("HAProxy listens", lambda: _connects(port))
+                await until("HAProxy knows that all are well", partial(_all_are_well, stats))
                 clients = await asyncio.to_thread(clients_meet, port)
                 await their_addresses_are_known(nodes, clients)
                 await nodes[1].kill()
@@ -157,13 +171,18 @@ MAJORITY = {
 }
 
 
-async def _connects(port: int) -> bool:
+async def _all_are_well(stats: int) -> bool:
+    """HAProxy has asked each node for its health and got a good answer: before, one late answer takes a node out."""
+
+    def page() -> str:
+        with urlopen(f"http://127.0.0.1:{stats}/;csv", timeout=WITHIN_S) as answer:
+            return str(answer.read(), "ascii")
+
     try:
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        rows = csv.DictReader((await asyncio.to_thread(page)).removeprefix("# ").splitlines())
     except OSError:
         return False
-    writer.close()
-    return True
+    return [row["check_status"] for row in rows if row["svname"] in ("n1", "n2", "n3")] == ["L7OK"] * 3
 
 
 async def _served(port: int, count: int) -> bool:
