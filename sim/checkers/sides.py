@@ -1,4 +1,8 @@
-"""Only a side with a majority of the voters serves (review, hole 21; policies off and majority, anomaly A19)."""
+"""Only a side with a majority of the voters serves (review, hole 21; policies off and majority, anomaly A19).
+
+The majority is the leader's, which confirms that it still leads (hole 5); whoever reaches that leader may get a lease,
+be it that it does not reach the others of the majority. Who serves beside whom is a question of the view's clique.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,16 @@ LEASE_S = Settings().expiry_ms / 1000
 """No lease lasts longer by true time, for clocks differ by less than its drift."""
 
 
-def reaches_majority(node: str, voters: Sequence[str], hears: Callable[[str, str], bool]) -> bool:
-    """Whether a node and a majority of the voters may exchange messages; `hears(a, b)`: both ways, both running."""
-    reached = sum(voter == node or hears(node, voter) for voter in voters)
-    return 2 * reached > len(voters)
+def reaches_majority(node: str, leaders: Mapping[str, Sequence[str]], hears: Callable[[str, str], bool]) -> bool:
+    """Whether a node may exchange messages with one that leads, and that one with a majority of the voters.
+
+    `leaders`: the voters as each knows them that thinks that it leads. `hears(a, b)`: both ways, both running.
+    """
+    for leader, voters in leaders.items():
+        reached = sum(voter == leader or hears(leader, voter) for voter in voters)
+        if 2 * reached > len(voters) and (node == leader or hears(node, leader)):
+            return True
+    return False
 
 
 def judge(now_s: float, holders: Sequence[str], reached_at: Mapping[str, float]) -> Iterator[str]:

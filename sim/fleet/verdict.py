@@ -43,17 +43,17 @@ class Sides:
         self._reached: dict[str, float] = {}
         self._reaching: list[str] = []
         self._ways: object = None
-        """From what `_reaching` followed: voters, who runs, cuts."""
+        """From what `_reaching` followed: leaders with their voters, who runs, cuts."""
 
     def __call__(self, fleet: Fleet, held: list[Lease]) -> Iterator[str]:
         """Asked every moment."""
         now = fleet.loop.now_s
-        voters = next((machine.voters() for machine in fleet.machines.values() if _leads(machine)), None)
-        ways = (voters, [machine.runs for machine in fleet.machines.values()], fleet.roads.cuts)
+        leaders = {machine.name: machine.voters() for machine in fleet.machines.values() if _leads(machine)}
+        ways = (leaders, [machine.runs for machine in fleet.machines.values()], fleet.roads.cuts)
         if ways != self._ways:
             self._ways = ways
             self._reaching = [
-                name for name in fleet.machines if voters is None or sides.reaches_majority(name, voters, fleet.linked)
+                name for name in fleet.machines if not leaders or sides.reaches_majority(name, leaders, fleet.linked)
             ]
         self._reached.update(dict.fromkeys(self._reaching, now))
         return sides.judge(now, [each.node for each in held], self._reached)

@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from strogoff.sim.checkers.sides import judge, reaches_majority
 
+VOTERS = ("a", "b", "c", "d", "e")
 
-def test_a_majority_counts_oneself() -> None:
-    assert reaches_majority("a", ("a", "b", "c"), lambda a, b: b == "b")
-    assert not reaches_majority("a", ("a", "b", "c"), lambda a, b: False)
-    assert reaches_majority("d", ("a", "b", "c"), lambda a, b: b in ("a", "b"))
-    assert reaches_majority("a", ("a",), lambda a, b: False)
+
+def linked(*pairs: str) -> Callable[[str, str], bool]:
+    return lambda one, other: one + other in pairs or other + one in pairs
+
+
+def test_a_leader_counts_itself() -> None:
+    assert reaches_majority("a", {"a": ("a", "b", "c")}, linked("ab"))
+    assert not reaches_majority("a", {"a": ("a", "b", "c")}, linked())
+    assert reaches_majority("a", {"a": ("a",)}, linked())
+
+
+def test_who_reaches_the_leader_need_not_reach_its_majority() -> None:
+    leaders = {"a": VOTERS}
+    assert reaches_majority("b", leaders, linked("ab", "ac"))
+    assert reaches_majority("x", leaders, linked("xa", "ab", "ac"))
+    assert not reaches_majority("b", leaders, linked("ab"))
+    assert not reaches_majority("b", leaders, linked("bc", "bd", "be", "ac", "ad"))
+
+
+def test_one_of_several_that_think_that_they_lead_is_enough() -> None:
+    ways = linked("ab", "cd", "de", "ce")
+    assert [reaches_majority(node, {"a": VOTERS, "c": VOTERS}, ways) for node in VOTERS] == [0, 0, 1, 1, 1]
 
 
 def test_a_lease_ends_in_time() -> None:
