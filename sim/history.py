@@ -103,7 +103,8 @@ class Connection:
 
     `expiry_s` is the session's after this connection (None: never ends). `present` is what CONNACK said, None without
     one or for MQTT 3.1, which does not say. `polite` is True once DISCONNECT was sent, `final_expiry_s` what it asked
-    for. `came_back_at` is when the node came back, if its own end was that of the connection.
+    for. `came_back_at` is when the node came back, if its own end was that of the connection. `ap`: accepted without a
+    lease.
     """
 
     client: str
@@ -125,6 +126,7 @@ class Connection:
     pipe: Pipe | None = None
     came_back_at: float | None = None
     node: str = FIRST
+    ap: bool = False
 
     @property
     def arrived(self) -> bool:

@@ -169,6 +169,10 @@ def _without_lease(fleet: Fleet) -> None:
     if options.allow_subscribe_during_netsplit == "on":
         for each in history.subscriptions:
             each.ap = each.ap or ViewState.MINORITY in between(each.node, each.asked_at, each.granted_at)
+    if options.allow_register_during_netsplit == "on":
+        for connections in history.connections.values():
+            for one in connections:
+                one.ap = ViewState.MINORITY in between(one.node, one.asked_at, one.opened_at)
 
 
 def verdict(fleet: Fleet) -> Iterator[str]:

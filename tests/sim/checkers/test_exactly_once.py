@@ -38,3 +38,20 @@ def test_what_may_come_more_often() -> None:
     story.deliver("w-2", client="u")
     story.deliver("w-2", client="u", epoch=2)
     assert list(check(story.case())) == []
+
+
+def test_an_old_copy_of_a_disk_may_have_it_again_only_where_no_lease_is_asked_for() -> None:
+    """Until the others refuse it: nothing on the copy says that it is one (5 nodes, seed 1165)."""
+    story = Story()
+    story.connect("s")
+    story.publish("w-1", qos=2)
+    story.deliver("w-1")
+    story.history.life().entered.append(0.5)
+    story.history.life().emptied.append(story.now)
+    connection = story.connect("s")
+    story.deliver("w-1", connection=2)
+    assert list(check(story.case())) == ["duplicate: s, session 1 got w-1 2 times with QoS 2"]
+    connection.ap = True
+    assert list(check(story.case())) == []
+    story.history.life().entered.append(connection.asked_at - 0.5)
+    assert list(check(story.case())) == ["duplicate: s, session 1 got w-1 2 times with QoS 2"]
