@@ -7,6 +7,7 @@ durable its messages leave and its committed entries are applied (review, ambigu
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from .raft.core import Raft
 from .raft.interface import Contradicted, Ready, Rng
@@ -176,6 +177,7 @@ class Consensus:
         return row is not None and peer_of(row) == self.peer and (row.boot, row.process) == (boot, process)
 
 
+@lru_cache
 def node_of(peer: str) -> str:
     """The node of a Raft peer `node/disk`."""
     return peer.rpartition("/")[0]

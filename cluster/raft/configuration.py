@@ -46,17 +46,16 @@ def agreed(values: Sequence[float]) -> float:
 
 
 class History:
-    """The configuration at each index of a log that grows, is cut at its end, and is compacted from its beginning."""
+    """The configuration at each index of a log that grows, is cut at its end, and is compacted from its beginning.
 
-    __slots__ = ("_steps",)
+    `last` is the one in force.
+    """
+
+    __slots__ = ("_steps", "last")
 
     def __init__(self, index: int = 0, configuration: Configuration | None = None) -> None:
-        self._steps = [(index, configuration or Configuration())]
-
-    @property
-    def last(self) -> Configuration:
-        """The one in force."""
-        return self._steps[-1][1]
+        self.last = configuration or Configuration()
+        self._steps = [(index, self.last)]
 
     @property
     def last_index(self) -> int:
@@ -66,12 +65,14 @@ class History:
     def append(self, entry: Entry) -> None:
         """An entry was appended."""
         if entry.kind == Kind.CHANGE:
-            self._steps.append((entry.index, changed(self.last, decode_change(entry.data))))
+            self.last = changed(self.last, decode_change(entry.data))
+            self._steps.append((entry.index, self.last))
 
     def cut(self, index: int) -> None:
         """The entries from `index` on are gone, and the changes in them never were."""
         while self._steps[-1][0] >= index:
             self._steps.pop()
+        self.last = self._steps[-1][1]
 
     def at(self, index: int) -> Configuration:
         """The configuration in force after the entry at `index`."""

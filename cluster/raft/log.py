@@ -15,11 +15,11 @@ from .messages import Entry, Saved, Snapshot
 
 
 class Log:
-    """The log of one peer. Indexes and terms are 0 where there is nothing."""
+    """The log of one peer; `last_index` is its last entry's. Indexes and terms are 0 where there is nothing."""
 
     __slots__ = (
-        "_base_term", "_entries", "applied", "base", "committed", "history", "pending_compaction", "pending_snapshot",
-        "snapshot", "stable",
+        "_base_term", "_entries", "applied", "base", "committed", "history", "last_index", "pending_compaction",
+        "pending_snapshot", "snapshot", "stable",
     )  # fmt: skip
 
     def __init__(self, saved: Saved) -> None:
@@ -29,6 +29,7 @@ class Log:
         self._base_term = snapshot.term if snapshot else 0
         self.history = History(self.base, snapshot.configuration if snapshot else None)
         self._entries: list[Entry] = []
+        self.last_index = self.base
         self.pending_snapshot: Snapshot | None = None  # received, and not yet saved and restored
         self.pending_compaction: Snapshot | None = None  # made here, and not yet saved
         self.applied = self.base
@@ -38,11 +39,6 @@ class Log:
         assert self.committed <= self.last_index, (self.committed, self.last_index)
 
     # Reading
-
-    @property
-    def last_index(self) -> int:
-        """The index of the last entry."""
-        return self.base + len(self._entries)
 
     @property
     def last_term(self) -> int:
@@ -91,6 +87,7 @@ class Log:
     def append(self, entry: Entry) -> None:
         """Add one entry at the end: a leader's own."""
         self._entries.append(entry)
+        self.last_index = entry.index
         self.history.append(entry)
 
     def _extend(self, entries: Iterable[Entry]) -> None:
@@ -113,6 +110,7 @@ class Log:
     def _cut(self, index: int) -> None:
         assert index > self.committed, f"entry {index} is committed and would be overwritten"
         del self._entries[index - self.base - 1 :]
+        self.last_index = index - 1
         self.history.cut(index)
         self.stable = min(self.stable, index - 1)
 
@@ -132,7 +130,7 @@ class Log:
         self._entries = []
         self.base, self._base_term = snapshot.index, snapshot.term
         self.history = History(snapshot.index, snapshot.configuration)
-        self.committed = self.stable = snapshot.index
+        self.committed = self.stable = self.last_index = snapshot.index
 
     def compact(self, index: int, data: bytes, tail: int) -> None:
         """The machine's own snapshot: entries up to `index` are no longer needed; `tail` of them stay for others."""
