@@ -7,14 +7,13 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from math import inf
 
+from msgspec import Struct
 
-class Scheduled:
+
+class Scheduled(Struct, eq=False):
     """Something to do later; `cancel` forgets it."""
 
-    __slots__ = ("function",)
-
-    def __init__(self, function: Callable[[], None]) -> None:
-        self.function: Callable[[], None] | None = function
+    function: Callable[[], None] | None
 
     def cancel(self) -> None:
         """Do not do it."""
@@ -31,12 +30,10 @@ class VirtualLoop:
     def __init__(self) -> None:
         self.now_s = 0.0
         self._soon: deque[Callable[[], None]] = deque()
+        self.call_soon: Callable[[Callable[[], None]], None] = self._soon.append
+        """Run at the end of the present turn."""
         self._later: list[tuple[float, int, Scheduled]] = []
         self._order = 0
-
-    def call_soon(self, function: Callable[[], None]) -> None:
-        """Run at the end of the present turn."""
-        self._soon.append(function)
 
     def call_later(self, delay_s: float, function: Callable[[], None]) -> Scheduled:
         """Run `delay_s` seconds from now."""

@@ -44,8 +44,12 @@ class Gate:
 
     def enter_if(self, process: int, step: Step, *arguments: object) -> None:
         """As `enter`, if that process is still the one."""
-        if process == self.process:
-            self.enter(step, *arguments)
+        if process != self.process:
+            return
+        if self.shut:
+            self._held.append(partial(step, *arguments))
+        else:
+            step(*arguments)
 
     def stop(self) -> None:
         """The process stands still from now on."""

@@ -115,7 +115,7 @@ class Machine(ClusterHost):
         self.loop.call_soon(partial(self.gate.enter, self._run, self.life, function))
 
     def _run(self, life: int, function: Callable[..., None], *arguments: object) -> None:
-        if self.alive(life):
+        if life == self.life and self.node is not None:
             function(*arguments)
 
     def later(self, delay_s: float, function: Callable[[], None]) -> Scheduled:
@@ -126,9 +126,9 @@ class Machine(ClusterHost):
 
         def fire() -> None:
             left = due - self.mono_s()
-            if handle.function is None or not self.alive(life):
+            if handle.function is None:
                 return
-            if left > EPSILON_S:
+            if left > EPSILON_S and self.alive(life):
                 self.loop.call_later(left / self.rate, fire)
             else:
                 self.gate.enter_timer(run)
