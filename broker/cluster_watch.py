@@ -70,7 +70,7 @@ class ClusterWatch:
     def _totals(self) -> Mapping[tuple[str, str], int]:
         """What the node counts anyway, by operation and outcome."""
         counters = self._node.counters
-        refused = sum(counters.publish_error)
+        refused, connected = sum(counters.publish_error), counters.accepted_connects
         return {
             ("publish", "accepted"): sum(counters.publish_received) - sum(counters.publish_auth_error) - refused,
             ("publish", "refused"): refused,
@@ -78,6 +78,6 @@ class ClusterWatch:
             ("subscribe", "refused"): sum(counters.subscribe_error),
             ("unsubscribe", "accepted"): sum(counters.unsubscribe_received) - sum(counters.unsubscribe_error),
             ("unsubscribe", "refused"): sum(counters.unsubscribe_error),
-            ("register", "accepted"): counters.accepted_connects,
-            ("register", "refused"): sum(counters.connect_received) - counters.accepted_connects,
+            ("register", "accepted"): connected,
+            ("register", "refused"): sum(counters.connect_received) - connected,
         }

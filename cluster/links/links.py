@@ -85,9 +85,11 @@ class Links:
 
         Raises `ValueError` if it does not fit into a frame.
         """
-        self._check_size(data)
-        if node in self._out:
-            return self._out[node].datagram(kind, data)
+        if len(data) > self._most_bytes:
+            self._check_size(data)
+        link = self._out.get(node)
+        if link is not None:
+            return link.datagram(kind, data)
         self.traffic.datagrams_dropped += 1
         return False
 

@@ -263,6 +263,8 @@ class Exchanges:
 
     def tick(self) -> None:
         """Put questions again, give up, forget peers that asked and went away."""
+        if not self._answers and self._running is None:
+            return
         now_ms = self._now_ms()
         # Who asked puts the question again after RETRY_MS of silence: one quiet for longer will not be heard of again.
         for peer in [p for p, (_, sending) in self._answers.items() if now_ms - sending.quiet_since > 2 * RETRY_MS]:
