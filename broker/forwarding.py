@@ -3,7 +3,8 @@
 The node that accepted a PUBLISH alone decides when it is done (review, hole 7). Each copy is an obligation of its node,
 discharged by that node's acknowledgement; by a view without that node where only clean sessions would have had it, for
 they have ended; by sending it to another member where a shared subscription had chosen that node. What is for durable
-sessions of a node that is away stays owed until it is back, or has left for good. Never by time.
+sessions of a node that is away stays owed until it is back, or has left for good; so does a QoS 2 message of a shared
+subscription, if the member that was given it may be one. Never by time.
 """
 
 from __future__ import annotations
@@ -202,8 +203,10 @@ class Forwarding:
         self._absent[name] = None
         self.relieved()
         copies = self._under_way.get(name, deque())
-        kept = deque([copy for copy in copies if copy.durable])
-        ended = [copy for copy in copies if not copy.durable]
+        kept: deque[Copy] = deque()
+        ended: list[Copy] = []
+        for copy in copies:
+            (kept if copy.durable or self._may_be_given(copy) else ended).append(copy)
         self._under_way[name] = kept
         self._lanes.void(name, [copy.seq for copy in ended])
         for copy in ended:
@@ -212,6 +215,11 @@ class Forwarding:
             if copy.owed is not None:
                 copy.owed.discharge()
         return any(copy.kept and copy.live for copy in ended)
+
+    def _may_be_given(self, copy: Copy) -> bool:
+        """A member whose session lasts may have the QoS 2 message: then it is for nobody else [MQTT5-4.8.2-5]."""
+        router = self._node.router
+        return copy.message.qos == 2 and any(router.lasts(copy.message, member) for member in copy.groups)
 
     def _choose_again(self, copy: Copy) -> None:
         """Another member of the shared subscription gets the message, under the same mid."""

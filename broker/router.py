@@ -162,6 +162,13 @@ class Router:
             self._node.forward(message, (), chosen)
         return WAIT if wait else DONE
 
+    def lasts(self, message: Message, member: RemoteMembers) -> bool:
+        """Whether some of these members, of a node that has left the view, have sessions that last."""
+        plans = self.plans(message.mountpoint)
+        plan = plans.plans.get(message.topic) or plans.build(message.topic)
+        away = [each for group in plan.groups for each in group.away]
+        return any((each.text, each.node) == (member.text, member.node) for each in away)
+
     def deliver(self, message: Message, plans: PlanCache, plain: bool, groups: tuple[str, ...]) -> int:
         """A message that another node accepted: give it to the queues on this node.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from tests.broker.stage import publish
@@ -72,6 +74,35 @@ def test_messages_of_a_group_whose_member_dies_with_its_node_go_to_another() -> 
     theatre.settle()
     assert [type(each) for each in writer.take()] == [packets.Puback]
     assert other.payloads() == [b"m"]
+
+
+@pytest.mark.parametrize("lost", ("message", "acknowledgement"))
+@pytest.mark.parametrize("dies", (False, True))
+def test_a_qos_2_message_of_a_group_waits_for_the_node_of_a_member_that_lasts(lost: str, dies: bool) -> None:
+    """It is for nobody else [MQTT5-4.8.2-5]: the node that left the view may have taken it (5 nodes, seed 1303)."""
+    theatre = Theatre(3, **MAJORITY)
+    chosen = theatre[2].client("chosen", clean=False, expiry_s=1000)
+    chosen.subscribe(("$share/g/t", 2))
+    writer = theatre[1].client("writer")
+    theatre.network.one_way(*(("n1", "n2") if lost == "message" else ("n2", "n1")))
+    assert writer.publish("t", b"m", 2) == []
+    if dies:
+        theatre[2].kill()
+    other = theatre[3].client("other", clean=False, expiry_s=1000)
+    other.send(packets.Subscribe(1, [packets.SubscribeOptions("$share/g/t", 2)], None))
+    theatre.state_of(1, ViewState.MAJORITY)
+    theatre.pass_s(1.0)
+    assert writer.take() == []
+    theatre.network.heal()
+    if dies:
+        theatre[2].start()
+    theatre.whole()
+    theatre.pass_s(1.0)
+    assert [type(each) for each in writer.take()] == [packets.Pubrec]
+    if dies:
+        chosen = theatre[2].client("chosen", clean=False, expiry_s=1000)
+    assert [(each.payload, each.dup) for each in chosen.drain()] == [(b"m", dies and lost == "acknowledgement")]
+    assert other.payloads() == []
 
 
 def test_an_abandoned_message_of_a_group_is_taken_once_by_a_node_that_comes_back() -> None:
