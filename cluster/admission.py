@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from .links.hello import OLD_COPY, Self
+from .links.hello import NOT_YET, OLD_COPY, Self
 from .views.commands import Name
 from .views.machine import MemberRow, is_unknown
 
@@ -91,7 +91,7 @@ def _decode(data: bytes, kind: type[_T]) -> _T:
 def not_the_one(row: MemberRow, hello: Self) -> str | None:
     """A start of the member that the log does not know yet is welcome, an earlier one is not (review, hole 1)."""
     if row.disk != hello.disk:
-        return f"the disk of {hello.node} is another one than that of the member"
+        return f"the disk of {hello.node} is another one than that of the member, {NOT_YET}"
     if hello.boot < row.boot:
         return f"{hello.node} was started {row.boot} times, and this is start {hello.boot}: {OLD_COPY}"
     if hello.boot == row.boot and hello.process != row.process:

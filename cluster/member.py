@@ -16,7 +16,7 @@ from .consensus import Consensus
 from .discovery import WHO, WhoAnswer, encode_who
 from .entering import Entering
 from .identity import Incarnation
-from .links.hello import OLD_COPY
+from .links.hello import NOT_YET
 from .links.hello import Self as Hello
 from .links.links import Links
 from .links.ports import Lane, LinkPorts, Timer
@@ -63,7 +63,7 @@ class Member:
         self.starting = Starting(self)
         hello = Hello(me.node, me.boot, me.disk, me.process, me.cluster_id, me.address, earlier=self.starting.earlier)
         link_ports = LinkPorts(
-            ports.transport, ports.now_ms, ports.later, ports.soon, ports.rng, ports.log, self._not_let_in
+            ports.transport, ports.now_ms, ports.later, ports.soon, ports.rng, ports.log, self.starting.not_let_in
         )
         self.links = Links(hello, link_ports, self, settings.links)
         metadata_ports = MetadataPorts(
@@ -106,10 +106,9 @@ class Member:
     @property
     def alone(self) -> bool:
         """Nobody else can promise anything: no cluster, or one of this node only, whose log has been read."""
-        if self.consensus is None:
-            return True
-        members = self.membership.members
-        return self.consensus.read and (list(members) == [self.me.node] if members else not self._seeds)
+        disks = [row.disk for row in self.membership.members.values()]
+        only = disks == [self.me.disk] if disks else not self._seeds
+        return self.consensus is None or (self.consensus.read and only)
 
     def leased(self) -> bool:
         """Whether this node may promise anything now, by fresh clocks: a node alone always may."""
@@ -282,11 +281,6 @@ class Member:
         self.metadata.set_members(tuple(sorted([row.node for row in rows if row.node in members and not row.stale])))
         self.metadata.set_peers([each for each in self.view.incarnations if each.node != me])
 
-    def _not_let_in(self, node: str, reason: str) -> None:
-        """A peer has no stream for this process, so the leader never hears of this start, nor says what is wrong."""
-        if reason.endswith(OLD_COPY):
-            self.starting.refuse(f"{node} says: {reason}")
-
     # -- messages
 
     def _send_raft(self, node: str, data: bytes) -> None:
@@ -340,7 +334,7 @@ class Member:
             return None
         row = members.get(hello.node)
         if row is None:
-            return f"{hello.node} is not a member of this cluster"
+            return f"{hello.node} is not a member of this cluster, {NOT_YET}"
         return not_the_one(row, hello)
 
     def watermark(self, node: str, disk: str, boot: int, lane: int) -> int:

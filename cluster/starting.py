@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from .links.hello import NOT_YET, OLD_COPY
 from .surroundings import Datagram
 from .views.commands import Boot, MalformedCommand, encode_command
 from .views.happenings import Refused
@@ -109,6 +110,14 @@ class Starting:
             raise MalformedCommand(f"BootRefused of {len(data)} bytes: {error}") from error
         if told.process == self._member.me.process:
             self.refuse(told.reason)
+
+    def not_let_in(self, node: str, reason: str) -> None:
+        """A peer has no stream for this process: no leader hears of its start, or no peer of this leader's log."""
+        member = self._member
+        if reason.endswith(OLD_COPY):
+            self.refuse(f"{node} says: {reason}")
+        elif reason.endswith(NOT_YET) and member.standing is not None:
+            member.standing.keeper.not_let_in(node, member.ports.now_ms())
 
     def refuse(self, reason: str) -> None:
         """The cluster does not take this start."""

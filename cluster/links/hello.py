@@ -13,6 +13,8 @@ from .frames import MalformedFrame
 
 OLD_COPY = "an old copy of its data"
 """How the reason ends with which a process is refused that cannot be the node it says it is (review, hole 1)."""
+NOT_YET = "as far as the log goes here"
+"""How the reason ends with which a process is refused that a newer log than the refuser's may have as a member."""
 NEWEST = 1
 OLDEST = 1
 """The versions of the protocol between nodes that this code speaks."""

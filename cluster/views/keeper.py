@@ -15,11 +15,11 @@ from msgspec import Struct
 
 from .clique import largest_clique
 from .commands import Away, Boot, Command, Join, Leave, Settle, SetView, Stale
-from .machine import Membership
+from .machine import Membership, peer_of
 from .messages import LeaseReply, LeaseRequest
 from .next_view import Outlook, next_view
 from .settings import Settings
-from .voters import Peers, VoterChange, next_change
+from .voters import Peers, Transfer, VoterChange, next_change
 
 Asked = Settle | Join | Boot | Leave | Stale
 """Commands that somebody asks the leader for."""
@@ -70,6 +70,7 @@ class Keeper:
         self._proposed: tuple[int, float] | None = None
         self._change_ms = now_ms
         self._views: dict[int, float] = {}
+        self._shut_out: dict[str, tuple[float, float]] = {}
 
     # -- leases
 
@@ -279,12 +280,35 @@ class Keeper:
             now_ms - self.elected_ms < self.settings.detection_ms,
         )
 
+    def not_let_in(self, node: str, now_ms: float) -> None:
+        """A member takes this leader for a stranger: it cannot tell him the log that says otherwise."""
+        first_ms, last_ms = self._shut_out.get(node, (now_ms, now_ms))
+        self._shut_out[node] = (first_ms if now_ms - last_ms <= self.settings.hearing_ms else now_ms, now_ms)
+
+    def _handover(self, now_ms: float, peers: Peers) -> Transfer | None:
+        """To a voter that is heard by somebody who has not let this leader in for the detection time."""
+        settings = self.settings
+        shut = [
+            node
+            for node, (first_ms, last_ms) in self._shut_out.items()
+            if now_ms - last_ms <= settings.hearing_ms and last_ms - first_ms >= settings.detection_ms
+        ]
+        for name in sorted(self._heard) if shut else ():
+            row = self.membership.members.get(name)
+            heard = self._heard[name].request.hears
+            if row is None or name == self.node or self.silent(name, now_ms) or not any(node in heard for node in shut):
+                continue
+            if peer_of(row) in peers.configuration.voters and peers.caught_up(peer_of(row)):
+                self._shut_out.clear()
+                return Transfer(peer_of(row))
+        return None
+
     def _voter_changes(self, now_ms: float, peers: Peers) -> list[VoterChange]:
         if now_ms < self._change_ms or not self.membership.cluster_id:
             return []
         # A leader whose own disk or loop hangs cannot even propose the view without itself (hole 6).
         stuck = now_ms - self._stuck_since_ms > self.settings.hearing_ms
-        change = next_change(self.membership, peers, stuck)
+        change = self._handover(now_ms, peers) or next_change(self.membership, peers, stuck)
         if change is None:
             return []
         self._change_ms = now_ms + self.settings.heartbeat_ms

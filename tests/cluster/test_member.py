@@ -112,6 +112,17 @@ def test_a_founder_that_starts_again_is_not_alone_before_it_has_read_its_log() -
     company.whole()
 
 
+def test_who_joins_with_another_disk_is_not_alone_when_it_reads_of_the_founder_that_bore_its_name() -> None:
+    company = Company(3)
+    company[1].kill()
+    company[1].replace_disk("n1-second-disk")
+    company[1].start()
+    before = len(company[1].guest.said)
+    company.until(lambda: company[2].member.view.row("n1") is None)
+    company.join(company[1], "n2:1")
+    assert company[1].guest.said[before:].index(("standing", True, True)) > company[1].guest.said.index(("informed",))
+
+
 def test_a_member_that_left_and_came_back_with_another_disk_is_not_sent_away_by_its_own_past() -> None:
     company = Company(3)
     answers = company[1].leave("n3")
@@ -126,6 +137,34 @@ def test_a_member_that_left_and_came_back_with_another_disk_is_not_sent_away_by_
     company.whole()
     assert company[3].left == 1  # the old one alone
     assert company[3].member.starting.problem == ""
+
+
+@pytest.mark.parametrize("leader", ("new node", "new disk"))
+def test_who_was_away_when_the_leader_joined_learns_of_it_from_another_leader(leader: str) -> None:
+    """Only the leader can tell it the log, which says that the leader is no stranger (5 nodes, seeds 1379 and 1574)."""
+    company = Company(5, joined=False)
+    new, away = (company[4], company[3]) if leader == "new node" else (company[5], company[2])
+    for seat in company.seats[1:]:
+        if leader == "new disk" or seat.name in ("n2", "n3"):
+            company.join(seat)
+    company.until(lambda: len(company.leader().member.consensus.raft.configuration.voters) % 2)  # type: ignore[union-attr]
+    for seat in company.seats:
+        if seat is not away:
+            company.network.cut(seat.name, away.name)
+    if leader == "new disk":
+        new.kill()
+        new.replace_disk("second-disk")
+        new.start()
+    for seat in company.seats[3:]:
+        if not seat.member.clustered:
+            company.join(seat)
+    peer = new.member.peer
+    company.until(lambda: company.leader().member.consensus.raft.caught_up(peer))  # type: ignore[union-attr]
+    company.until(lambda: peer in company.leader().member.consensus.raft.configuration.voters)  # type: ignore[union-attr]
+    company.leader().member.consensus.raft.transfer(peer)  # type: ignore[union-attr]
+    company.until(lambda: new.member.consensus.leads)  # type: ignore[union-attr]
+    company.network.heal()
+    company.until(lambda: away.serving and new.member.whole)
 
 
 def test_who_left_in_its_absence_stays_out() -> None:
