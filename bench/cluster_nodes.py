@@ -93,9 +93,11 @@ class Node(BrokerProcess):
         return str((await self.status()).get("sees", ""))
 
     async def whole_with(self, count: int) -> bool:
-        """It serves in a cluster of so many nodes that all serve."""
+        """It serves in a cluster of so many nodes that all serve, and so many vote as should: an odd number."""
         status = await self.status()
-        return (status.get("sees"), status.get("members"), status.get("serving")) == ("whole", count, count)
+        voters = sum(row["Voter"] for row in status.get("nodes", []))
+        facts = (status.get("sees"), status.get("members"), status.get("serving"), voters)
+        return facts == ("whole", count, count, count - (count % 2 == 0))
 
 
 def _asked(way: LocalNode, words: list[str]) -> Answer:

@@ -9,6 +9,8 @@ waits; who acts on the lease asks `valid` at that moment, after it has read what
 
 from __future__ import annotations
 
+from math import inf
+
 from msgspec import Struct
 
 from ..identity import Incarnation
@@ -66,7 +68,9 @@ class LeaseHolder:
         self._committed = True
 
     def heard(self, peer: str, now_ms: float) -> None:
-        """A frame came on the data stream from a peer."""
+        """A frame came on the data stream from a peer. One that was not heard before may complete a clique."""
+        if now_ms - self._heard.get(peer, -inf) > self.settings.hearing_ms:
+            self._next_ms = None
         self._heard[peer] = now_ms
 
     def lost(self, peer: str) -> None:
@@ -74,8 +78,13 @@ class LeaseHolder:
         self._heard.pop(peer, None)
 
     def applied(self, view: View) -> None:
-        """A view was applied. A lease of another incarnation than the one in it ends."""
+        """A view was applied. A lease of another incarnation than the one in it ends.
+
+        The leader lets in who knows the present view: a node outside of it says so at once.
+        """
         before, self.view = self.incarnation, view
+        if self.incarnation is None:
+            self._next_ms = None
         if self.incarnation != before:
             self._lose()
             self._exchanged.clear()
@@ -126,7 +135,8 @@ class LeaseHolder:
     def request(self, now_ms: float, wall_ms: float, full: bool = False) -> LeaseRequest | None:
         """The next request, to be sent to the leader at once, or None if none is due.
 
-        One is due each heartbeat, and at once when this node entered a view, completed its exchanges or stood still.
+        One is due each heartbeat, and at once when this node entered a view, completed its exchanges or stood still,
+        and when it hears a peer anew or learns, outside of the view, of another one.
         """
         self.turn(now_ms, wall_ms)
         if not self._committed or self.due_ms(now_ms) > now_ms:

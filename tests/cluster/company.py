@@ -15,6 +15,7 @@ from strogoff.cluster.transport.memory_network import MemoryNetwork
 from strogoff.cluster.transport.memory_wire import MemoryTransport
 from strogoff.cluster.transport.wire import CallFailed
 from strogoff.cluster.views.view import View
+from strogoff.cluster.views.voters import wanted_voters
 from strogoff.sim.disk import SimDisk
 from strogoff.sim.loop import Scheduled, VirtualLoop
 from strogoff.storage.store import Store
@@ -184,6 +185,14 @@ class Seat:
         return answers
 
     @property
+    def settled(self) -> bool:
+        """It sees all members, and those vote that should."""
+        member = self.member
+        if member.consensus is None:
+            return member.whole
+        return member.whole and {*wanted_voters(member.membership)} == {*member.consensus.raft.configuration.voters}
+
+    @property
     def serving(self) -> bool:
         """It has a lease, and the view lets it serve."""
         return self.up and self.member.leased() and self.member.clustered
@@ -232,8 +241,8 @@ class Company:
         self.loop.run_for(seconds)
 
     def whole(self) -> float:
-        """All that run serve, and see all members."""
-        return self.until(lambda: all(seat.serving and seat.member.whole for seat in self.seats if seat.up))
+        """All that run serve, see all members, and know all voters that there should be."""
+        return self.until(lambda: all(seat.serving and seat.settled for seat in self.seats if seat.up))
 
     def leader(self) -> Seat:
         """Who leads."""

@@ -118,6 +118,33 @@ def test_entering_asks_at_once() -> None:
     assert ask(lease, 20)
 
 
+def test_hearing_a_peer_anew_asks_at_once() -> None:
+    lease = holder()
+    lease.heard("a", 0)
+    assert ask(lease, 0)
+    lease.heard("a", 100)
+    assert ask(lease, 100) is None
+    lease.heard("c", 110)
+    assert ask(lease, 110)
+    lease.lost("c")
+    lease.heard("c", 120)
+    lease.heard("a", 1101)  # silent for more than four heartbeats
+    request = ask(lease, 1101)
+    assert request and request.hears == ("a", "c") and ask(lease, 1102) is None
+
+
+def test_learning_of_a_view_outside_of_it_asks_at_once() -> None:
+    lease = holder(View(4, (Row("a", 1, 1, True),)))
+    assert ask(lease, 0) and ask(lease, 10) is None
+    lease.applied(View(5, (Row("a", 1, 1, True), Row("c", 1, 5))))
+    request = ask(lease, 10)
+    assert request and request.view == 5
+    lease = holder()
+    assert ask(lease, 0)
+    lease.applied(View(7, (*SERVING.rows, Row("c", 1, 7))))
+    assert ask(lease, 10) is None
+
+
 def test_a_joining_node_exchanges_with_all_that_serve_and_then_asks_at_once() -> None:
     lease = holder(View(5, (Row("a", 1, 1, True), Row("b", 3, 5), Row("c", 1, 2, True), Row("d", 1, 5))))
     assert ask(lease, 0)
