@@ -206,7 +206,6 @@ class History:
     lives: dict[str, Life] = field(default_factory=dict)
     events: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
     durable: dict[tuple[str, str], int] = field(default_factory=dict)
-    places: dict[tuple[bytes, tuple[str, int, int]], bytes] = field(default_factory=dict)
     ids: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     power_lost: bool = False

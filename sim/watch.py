@@ -23,6 +23,7 @@ class Watch:
         self.on_write: Callable[[], None] | None = None
         self._history = history
         self._bodies: dict[bytes, str] = {}
+        self._places: dict[tuple[bytes, tuple[str, int, int]], bytes] = {}
         self._writing: Batch = {}
         self.get = disk.get
         self.scan = disk.scan
@@ -41,6 +42,12 @@ class Watch:
         if batch and all(self.get(key) == value for key, value in batch.items()):
             self._history.commits += 1
             self._note(batch)
+
+    def replace(self, disk: SimDisk) -> None:
+        """The machine gets another disk: what stood in the queues of the old one is nothing to it."""
+        self.disk = disk
+        self._places.clear()
+        self.adopt()
 
     def adopt(self) -> None:
         """`disk` is another one."""
@@ -95,7 +102,7 @@ class Watch:
         if self._history.power_lost:
             return  # with durability `os` the entry may be lost, and its message routed again
         queue, seq = key[:-8], key[-8:]
-        if self._history.places.setdefault((queue, mid), seq) != seq:
+        if self._places.setdefault((queue, mid), seq) != seq:
             node, boot, counter = mid
             self._history.problem(f"twice: {node} {boot} {counter} is twice in the queue of {client_of(key)}")
 

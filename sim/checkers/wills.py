@@ -1,7 +1,8 @@
 """P5: each will is published exactly once per ungraceful end, never after DISCONNECT, at its time or not at all if the
 session is resumed before; also when the node is killed (anomaly A14).
 
-A steady subscriber counts them with QoS 2. A will of QoS 1 may come more than once if the node was killed meanwhile.
+A steady subscriber counts them with QoS 2. A will of QoS 1 may come more than once if the node was killed meanwhile, or
+that of the subscriber.
 """
 
 from __future__ import annotations
@@ -135,4 +136,5 @@ def _delay(connection: Connection) -> float:
 
 
 def _killed_after(case: Case, connection: Connection) -> bool:
-    return any(start > connection.opened_at for start in case.history.life(connection.node).starts)
+    nodes = {connection.node, *[each.node for each in case.history.connections.get(WATCHER, [])]}
+    return any(start > connection.opened_at for node in nodes for start in case.history.life(node).starts)

@@ -13,7 +13,7 @@ from strogoff.storage.keys import client_key, message_id, queue_prefix, session_
 from strogoff.storage.store import Store
 
 CLIENT = client_key(7, "", "s")
-BODY = MessageRecord("t", b"w-1|", 1, False, None, 0, "w", "n1", 1, 1)
+BODY = MessageRecord("t/0", b"w-1|", 1, False, None, 0, "w", "n1", 1, 1)
 
 
 def make() -> tuple[VirtualLoop, Watch, History]:
@@ -77,3 +77,19 @@ def test_it_tells_when_a_write_begins() -> None:
     watch.close()
     watch.reopen()
     assert watch.keys(b"x", b"y") == [b"x"]
+
+
+def test_a_message_that_is_twice_in_a_queue_of_one_disk() -> None:
+    """On an old copy of the disk it has its place anew (5 nodes, seed 1739)."""
+    loop, watch, history = make()
+    store = Store(watch, loop.call_soon, loop.call_later)
+    store.put(entry(1), encode(EntryRecord(QUEUED, 1, 1, False, (), BODY, b"", "")))
+    loop.run_for(1)
+    watch.replace(SimDisk(Random(1), loop.call_later, lambda: loop.now_s))
+    store = Store(watch, loop.call_soon, loop.call_later)
+    store.put(entry(2), encode(EntryRecord(QUEUED, 1, 1, False, (), BODY, b"", "")))
+    loop.run_for(1)
+    assert not history.problems
+    store.put(entry(3), encode(EntryRecord(QUEUED, 1, 1, False, (), BODY, b"", "")))
+    loop.run_for(1)
+    assert len(history.problems) == 1

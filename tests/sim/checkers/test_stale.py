@@ -11,6 +11,7 @@ from tests.sim.scene import Story
 def scene(entered: bool = True) -> Story:
     """w-1 is stuck at n1, its writer says w-2 at n2, and both come, the newer one first."""
     scene = Story()
+    scene.swarm = replace(scene.swarm, features=scene.swarm.features - {"lifo"})
     scene.publish("w-1", acked=False, node="n1", sent_at=1.0)
     if entered:
         scene.history.life("n1").entered.append(2.0)
@@ -38,4 +39,11 @@ def test_drained_at_heal_long_after_the_newer_one() -> None:
     story.history.life("n1").entered.append((newer.sent_at + older.sent_at) / 2)
     assert list(check(story.case())) == ["stale: s got w-1 of n1 after w-2, which was acknowledged"]
     story.swarm = replace(story.swarm, features=frozenset({"slow"}))
+    assert list(check(story.case())) == []
+
+
+def test_the_order_of_a_queue_that_gives_the_newest_first_says_nothing() -> None:
+    """5 nodes, seed 1743."""
+    story = scene()
+    story.swarm = replace(story.swarm, features=frozenset({"lifo"}))
     assert list(check(story.case())) == []

@@ -115,3 +115,17 @@ def test_a_watcher_of_a_node_without_a_lease_may_miss_wills() -> None:
     made.event("will.fire", "c")
     made.now += 10
     assert kinds(made) == []
+
+
+def test_and_after_one_of_the_node_of_the_watcher() -> None:
+    """Its queue may not have been written when it was killed (5 nodes, seed 1613)."""
+    made, connection = story(will=will(qos=1))
+    made.history.connections[WATCHER][0].node = "n2"
+    made.close(connection)
+    made.event("will.fire", "c")
+    for _ in range(2):
+        made.deliver("c!1", WATCHER, qos=1)
+    made.now += 10
+    assert kinds(made) == ["will twice"]
+    made.history.life("n2").starts.append(made.now)
+    assert kinds(made) == []
