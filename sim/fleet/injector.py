@@ -148,8 +148,15 @@ class Injector:
     def start(self, machine: Machine) -> None:
         """Start a process; one that is not a member any more joins."""
         self._fleet.start(machine)
+        if machine.public and self._has_forgotten(machine):
+            machine.public = False  # killed before its disk knew: its operator was not told yet that it has joined
         if not machine.public:
             self.rejoin(machine)
+
+    def _has_forgotten(self, machine: Machine) -> bool:
+        others = [each.member for each in self._fleet.machines.values() if each.member is not None]
+        known = any(machine.name in other.membership.members for other in others)
+        return known and machine.member is not None and not machine.member.clustered
 
     def rejoin(self, machine: Machine) -> None:
         """Join through any node that is up, until it works; then clients may come."""
@@ -277,6 +284,7 @@ class Injector:
 
 
 _NAMES = {
+    "kill": "kill",
     "power_loss": "power loss",
     "fast_restart": "kill",
     "disk_lost": "power loss",

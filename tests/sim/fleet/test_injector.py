@@ -56,3 +56,26 @@ def test_the_last_majority_keeps_its_disks() -> None:
     assert not fleet.history.life("n2").emptied
     fleet.injector._strike(Step(0, faults.DiskLost("n3")))
     assert fleet.history.life("n3").emptied
+
+
+def test_a_kill_is_called_like_that_of_one_node() -> None:
+    """Checkers look for it: what a kill undoes shortly after it began is excused (5 nodes, seed 1730)."""
+    fleet = joined()
+    fleet.injector._strike(Step(0, faults.Kill("n2")))
+    assert [(each.kind, each.node) for each in fleet.history.faults] == [("kill", "n2")]
+
+
+def test_who_was_killed_before_its_disk_knew_that_it_had_joined_joins_again() -> None:
+    """5 nodes, seed 1806."""
+    fleet = Fleet(quiet())
+    for machine in fleet.machines.values():
+        fleet.start(machine)
+    first, second, _ = fleet.machines.values()
+    first.public = True
+    fleet.injector.rejoin(second)
+    until(fleet, lambda: second.public)
+    fleet.crash(second, False)
+    second.meta = second._new_disk("sync")
+    fleet.injector.start(second)
+    assert not second.public
+    until(fleet, lambda: second.public and whole(fleet, second.name))
