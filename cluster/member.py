@@ -361,6 +361,7 @@ class Member:
     def up(self, node: str, hello: Hello) -> None:
         """The link to a peer is open."""
         self.ports.log("info", f"link to {node} at {hello.address} is up")
+        self.metadata.met(node)
 
     def down(self, node: str, reason: str) -> None:
         """The link to a peer is closed."""

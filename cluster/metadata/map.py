@@ -177,6 +177,12 @@ class MetadataMap:
         self._barriers.set_peers(self._peers.items())
         self._wake()
 
+    def met(self, peer: str) -> None:
+        """A stream to a peer is open, perhaps to another process of it: what waited for the one before is void, also
+        an acknowledgement that was for this one already. It is said again."""
+        if self._told.pop(peer, None) is not None:
+            self._wake()
+
     def set_members(self, nodes: Iterable[str]) -> None:
         """All members of the cluster but the stale: tombstones wait for all of them. This node may be among them."""
         self._upkeep.others = (tuple(node for node in nodes if node != self.node), self._upkeep.others[1])
