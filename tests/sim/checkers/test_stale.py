@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from strogoff.netsplit.policy import ViewState
+from strogoff.sim.checkers.case import Case
 from strogoff.sim.checkers.stale import check
 from tests.sim.scene import Story
 
@@ -21,15 +23,19 @@ def scene(entered: bool = True) -> Story:
     return scene
 
 
+def found(case: Case) -> list[str]:
+    return list(check(case, lambda *_: {ViewState.WHOLE}))
+
+
 def test_drained_after_a_new_entrance() -> None:
-    assert list(check(scene().case())) == ["stale: s got w-1 of n1 after w-2, which was acknowledged"]
+    assert found(scene().case()) == ["stale: s got w-1 of n1 after w-2, which was acknowledged"]
 
 
 def test_not_without_one_nor_what_was_sent_again() -> None:
-    assert list(check(scene(entered=False).case())) == []
+    assert found(scene(entered=False).case()) == []
     again = scene()
     again.history.attempts["w-1"].resent = 1
-    assert list(check(again.case())) == []
+    assert found(again.case()) == []
 
 
 def test_drained_at_heal_long_after_the_newer_one() -> None:
@@ -37,13 +43,22 @@ def test_drained_at_heal_long_after_the_newer_one() -> None:
     story.swarm = replace(story.swarm, features=frozenset())
     newer, older = story.history.deliveries
     story.history.life("n1").entered.append((newer.sent_at + older.sent_at) / 2)
-    assert list(check(story.case())) == ["stale: s got w-1 of n1 after w-2, which was acknowledged"]
+    assert found(story.case()) == ["stale: s got w-1 of n1 after w-2, which was acknowledged"]
     story.swarm = replace(story.swarm, features=frozenset({"slow"}))
-    assert list(check(story.case())) == []
+    assert found(story.case()) == []
 
 
 def test_the_order_of_a_queue_that_gives_the_newest_first_says_nothing() -> None:
     """5 nodes, seed 1743."""
     story = scene()
     story.swarm = replace(story.swarm, features=frozenset({"lifo"}))
-    assert list(check(story.case())) == []
+    assert found(story.case()) == []
+
+
+def test_what_was_parked_is_accepted_after_the_entrance() -> None:
+    """3 nodes, seed 2860."""
+    case = scene().case()
+    assert list(check(case, lambda node, begin_s, end_s: {ViewState.MINORITY})) == []
+    arrival = {ViewState.MINORITY, ViewState.WHOLE}
+    assert list(check(case, lambda node, begin_s, end_s: arrival if begin_s == 1.0 else {ViewState.MINORITY})) == []
+    assert list(check(case, lambda node, begin_s, end_s: {ViewState.MINORITY} if begin_s == 1.0 else arrival)) != []
