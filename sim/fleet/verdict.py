@@ -10,7 +10,7 @@ from ...cluster.metadata.dvv import pairs
 from ...netsplit.faults import Freeze, Pause
 from ...netsplit.policy import ViewState
 from ..checkers import agreement, leases, policies, rest, roles, sides, stale, unanswered, waits
-from ..checkers.case import Case, Checker
+from ..checkers.case import Case
 from ..history import Attempt
 from ..judge import CHECKERS
 from .machine import Machine
@@ -119,10 +119,6 @@ def judges() -> tuple[Judge, ...]:
     )
 
 
-FLEET_CHECKERS: tuple[Checker, ...] = (*CHECKERS, stale.check)
-"""Asked at the end."""
-
-
 def rests(fleet: Fleet) -> bool:
     """Nothing is under way any more."""
     if not all(client.connected or client.gone for client in fleet.clients):
@@ -139,6 +135,8 @@ def _waiting(fleet: Fleet) -> Iterator[str]:
         if node is None or member is None:
             yield f"{machine.name} does not run"
             continue
+        if not machine.public:
+            yield f"{machine.name} has not joined"
         if node.view_state is not ViewState.WHOLE or not member.leased():
             yield f"{machine.name} is {node.view_state.value} in view {member.view.id}"
         for text in waits.waiting(machine):
@@ -192,8 +190,9 @@ def verdict(fleet: Fleet) -> Iterator[str]:
     case.scattered = True
     case.drift = max(abs(rate - 1.0) for rate in fleet.plan.rates) * 2
     case.stood_s = sum(fault.s for fault in _still(fleet))
-    for check in FLEET_CHECKERS:
+    for check in CHECKERS:
         yield from check(case)
+    yield from stale.check(case, fleet.overseer.between)
     yield from policies.check(case, fleet.overseer.between)
     if not found:
         yield from agreement.judge({name: _metadata(machine) for name, machine in fleet.machines.items()})

@@ -9,7 +9,7 @@ from strogoff.sim.fleet.fleet import Fleet
 from strogoff.sim.fleet.stage import reader, staged, writer
 from strogoff.sim.fleet.verdict import rests, verdict
 
-from .floor import joined, quiet
+from .floor import joined, quiet, until, whole
 
 
 def test_a_fleet_at_rest_and_one_that_is_not() -> None:
@@ -23,6 +23,18 @@ def test_a_fleet_at_rest_and_one_that_is_not() -> None:
     fleet.loop.run_for(4)
     assert not rests(fleet)
     assert any("n1 is minority" in text for text in verdict(fleet))
+
+
+def test_who_has_not_joined_yet_is_waited_for() -> None:
+    """3 nodes, seed 2797: alone it sees all there is, and has none of the metadata."""
+    fleet = joined()
+    for client in fleet.clients:
+        client.gone = True
+    fleet.injector.empty(fleet.machines["n3"])
+    fleet.injector.start(fleet.machines["n3"])
+    assert any("n3 has not joined" in text for text in verdict(fleet))
+    until(fleet, lambda: rests(fleet))
+    assert whole(fleet, "n3") and list(verdict(fleet)) == []
 
 
 def test_what_a_policy_parks_is_owed_no_answer_although_nobody_has_sessions_on_the_node_that_is_missing() -> None:
