@@ -68,6 +68,7 @@ class Clustering:
         self.config: SharedConfig
         self._entered_since = 0
         self._out_since_view = 0
+        self._unheard = False
         self._published_in = -1
         self._over: dict[str, int] = {}
         self._present: dict[str, bytes] = {}
@@ -79,10 +80,12 @@ class Clustering:
         node = self._node
         self._member = member
         self.forwarding = Forwarding(node, _Lanes(member, Lane.PUBLISH))
-        ack = member.links.ack
-        self.receiving = Receiving(node, lambda origin, seq, boot: ack(origin, Lane.PUBLISH, seq, boot))
+        ack, serving = member.links.ack, self._serving
+        self.receiving = Receiving(node, lambda origin, seq, boot: ack(origin, Lane.PUBLISH, seq, boot), serving)
         self.relaying = Forwarding(node, _Lanes(member, Lane.APPEND), self.forwarding)
-        self.relayed = Receiving(node, lambda origin, seq, boot: ack(origin, Lane.APPEND, seq, boot), self.receiving)
+        self.relayed = Receiving(
+            node, lambda origin, seq, boot: ack(origin, Lane.APPEND, seq, boot), serving, self.receiving
+        )
         self.announcer = Announcer(
             node.name, lambda mountpoint: node.router.table(mountpoint), lambda: node.slots, member.metadata,
             node.after_turn,
@@ -211,6 +214,8 @@ class Clustering:
                 self._over[gone.node] = max(self._over.get(gone.node, 0), gone.since)
                 self.routes.drop_live(gone.node, gone.since)
                 self.relaying.away(gone.node)
+                # what it accepted while this node was out of the view, perhaps it alone knew (review, hole 18)
+                self._unheard = self._unheard or (bool(self._out_since_view) and gone.node in before.serving)
                 if self.forwarding.away(gone.node):
                     self._published()
         if before.incarnation(mine) is not None and after.incarnation(mine) is None:
@@ -290,8 +295,9 @@ class Clustering:
     def informed(self) -> None:
         """What happened while this node was away is known: clean sessions that missed a publish have ended."""
         left, self._out_since_view = self._out_since_view, 0
+        unheard, self._unheard = self._unheard, False
         self._purge(self._member.view)
-        if left and self._anything_published(left):
+        if left and (unheard or self._anything_published(left)):
             self._end_clean_sessions()
 
     def _anything_published(self, view_id: int) -> bool:
@@ -322,6 +328,10 @@ class Clustering:
         mountpoint, topic = key[3 : 3 + length].decode(), key[3 + length :].decode()
         message = None if value is None else decode_message(key, value, mountpoint, self._node.origins)
         self._node.retained(mountpoint).restore(topic, message)
+
+    def _serving(self) -> bool:
+        standing = self._member.standing
+        return standing is not None and standing.holder.serving
 
     def watermark(self, node: str, boot: int) -> int:
         """How far the publishes of this boot of a node were taken."""

@@ -8,10 +8,12 @@ restarted in the middle of a handshake; its mid is remembered until the origin s
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from ..cluster.links.ports import Refuse
 from ..storage import keys
 from .forwarded import Forwarded, decode_forward
 from .obligations import Obligation
@@ -52,14 +54,18 @@ class _Seen(msgspec.Struct):
 class Receiving:
     """All that other nodes send here as origins."""
 
-    def __init__(self, node: Node, acknowledge: Acknowledge, direct: Receiving | None = None) -> None:
-        """With `direct`, the side that takes what origins send themselves, this one takes what they relay.
+    def __init__(
+        self, node: Node, acknowledge: Acknowledge, serving: Callable[[], bool], direct: Receiving | None = None
+    ) -> None:
+        """`serving`: this node knows what the others know. With `direct`, the side that takes what origins send
+        themselves, this one takes what they relay.
 
         Its acknowledgements wait for the disk only: what would have to be relayed once more is not waited for. So two
         nodes that relay to each other never wait for each other (review, hole 15).
         """
         self._node = node
         self._acknowledge = acknowledge
+        self._serving = serving
         self._relays = direct is not None
         self._lanes: dict[str, _Lane] = {}
         self._seen: dict[str, dict[tuple[int, int], _Seen]] = {} if direct is None else direct._seen
@@ -104,17 +110,21 @@ class Receiving:
         self._answer(origin, lane, seq, 0, None)
 
     def deliver(self, origin: str, seq: int, payload: bytes) -> None:
-        """Take the next message of an origin's lane. Raises `MalformedForward` before anything is taken."""
+        """Take the next message of an origin's lane. Raises `MalformedForward` before anything is taken, and `Refuse`
+        if it is for a member of a group that died with an earlier process: who else is one, this process does not know
+        before it serves, and the origin chooses again when it hears of the death."""
         node = self._node
         forwarded = decode_forward(payload, node.origins)
         message = forwarded.message
         node.events.observe(forwarded.hlc)
+        plans = node.router.plans(message.mountpoint)
+        if forwarded.groups and not self._serving() and not node.router.has_members(message, plans, forwarded.groups):
+            raise Refuse(f"{node.name} does not serve yet, and has no member of {', '.join(forwarded.groups)}")
         if node.events.messages:
             node.event("fwd.recv", mid=message.mid, source=origin, topic=message.topic)
         lane = self._lanes[origin]
         if origin in self._seen:
             self._settle(origin, forwarded.qos2_stable)
-        plans = node.router.plans(message.mountpoint)
         if message.qos < 2 or message.origin is node.origin:
             wait = node.router.deliver(message, plans, forwarded.plain, forwarded.groups) == WAIT
         else:

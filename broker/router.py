@@ -169,6 +169,11 @@ class Router:
         away = [each for group in plan.groups for each in group.away]
         return any((each.text, each.node) == (member.text, member.node) for each in away)
 
+    def has_members(self, message: Message, plans: PlanCache, groups: tuple[str, ...]) -> bool:
+        """Whether somebody on this node is in each of these groups, which are `$share` filters."""
+        plan = plans.plans.get(message.topic) or plans.build(message.topic)
+        return {each.text for each in plan.groups if each.members}.issuperset(groups)
+
     def deliver(self, message: Message, plans: PlanCache, plain: bool, groups: tuple[str, ...]) -> int:
         """A message that another node accepted: give it to the queues on this node.
 

@@ -85,6 +85,24 @@ def test_a_clean_session_that_missed_a_will_is_told_so() -> None:
     assert [(type(each), each.reason) for each in clean.take()] == [(packets.Disconnect, 0x83)]
 
 
+def test_a_clean_session_is_told_so_if_who_knew_that_it_missed_something_is_gone() -> None:
+    """Review, hole 18: two nodes go one after the other, and the second one accepts what it can tell nobody."""
+    theatre = Theatre(3, **MAJORITY)
+    clean = theatre[3].client("clean")
+    clean.subscribe(("t", 1))
+    writer = theatre[1].client("writer")
+    theatre.isolate(3)
+    theatre.state_of(1, ViewState.MAJORITY)
+    theatre.network.cut("n1", "n2")
+    theatre.pass_s(1.2)
+    assert [type(each) for each in writer.publish("t", b"missed", 1)] == [packets.Puback]
+    theatre[1].kill()
+    theatre.network.heal()
+    theatre.state_of(3, ViewState.MAJORITY)
+    theatre.pass_s(1.0)
+    assert [(type(each), each.reason) for each in clean.take()] == [(packets.Disconnect, 0x83)]
+
+
 def test_a_publish_of_an_earlier_entrance_is_void_for_a_node_that_was_restarted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -124,3 +124,24 @@ def test_an_abandoned_message_of_a_group_is_taken_once_by_a_node_that_comes_back
     theatre.whole()
     reader = theatre[2].client("reader", clean=False, expiry_s=1000)
     assert [(each.payload, each.dup) for each in reader.drain()] == [(b"m", True)]
+
+
+def test_a_node_that_was_killed_does_not_take_what_was_for_a_member_that_died_with_it() -> None:
+    """P1: the new process has no member of the group, and does not know yet who has."""
+    theatre = Theatre(3, **MAJORITY)
+    theatre[2].client("first").subscribe(("$share/g/a", 1))
+    theatre.network.delay("n3", "n2", 0.2)
+    writer = theatre[3].client("writer")
+    writer.send(publish("a", b"m", 1))
+    theatre.settle()
+    second = theatre[1].client("second")
+    second.subscribe(("$share/g/a", 1))
+    theatre.network.cut("n1", "n2")  # the leader does not hear of the start for a while
+    theatre[2].kill()
+    theatre[2].start()
+    theatre.pass_s(1.0)
+    theatre.network.heal()
+    theatre.whole()
+    theatre.pass_s(1.0)
+    assert [type(each) for each in writer.take()] == [packets.Puback]
+    assert [each.payload for each in second.drain()] == [b"m"]

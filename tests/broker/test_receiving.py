@@ -12,6 +12,7 @@ from strogoff.broker.obligations import Obligation
 from strogoff.broker.receiving import Receiving
 from strogoff.broker.remote import RemoteMembers
 from strogoff.broker.remote_table import RemoteMatch
+from strogoff.cluster.links.ports import Refuse
 from strogoff.storage import keys
 from tests.broker.lanes import Post
 
@@ -25,7 +26,10 @@ class Target(Post):
 
     def begin(self) -> None:
         self.told: list[tuple[str, int, int]] = []
-        self.receiving = Receiving(self.node, lambda origin, seq, boot: self.told.append((origin, seq, boot)))
+        self.serving = True
+        self.receiving = Receiving(
+            self.node, lambda origin, seq, boot: self.told.append((origin, seq, boot)), lambda: self.serving
+        )
         self.receiving.load()
 
     def again(self, power: bool = False) -> None:
@@ -268,3 +272,13 @@ def test_keys_on_disk_are_those_of_the_layout(target: Target) -> None:
     target.take(1, qos=2, counter=5)
     assert target.keys(b"w") == [keys.watermark_key("n9", 1)]
     assert target.keys(b"x") == [keys.seen_key("n9", 1, 5)]
+
+
+def test_a_group_without_members_here_is_refused_before_this_node_knows_those_elsewhere(target: Target) -> None:
+    target.serving = False
+    with pytest.raises(Refuse, match="no member of \\$share/g/t"):
+        target.take(1, groups=("$share/g/t",))
+    reader = target.client("reader", 5)
+    reader.subscribe(("$share/g/t", 1))
+    target.take(1, plain=False, groups=("$share/g/t",))
+    assert target.acknowledged() == [1] and reader.payloads() == [b"m"]
