@@ -50,10 +50,14 @@ class Post(Stage):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
+        self.matches: dict[str, RemoteMatch] = {}
+        self.wire()
+
+    def wire(self) -> None:
+        """Join the node, which was started just now, to lanes of its own."""
         self.lanes = Lanes(self)
         self.forwarding = Forwarding(self.node, self.lanes)
         self.forwarding.since = 7
-        self.matches: dict[str, RemoteMatch] = {}
         node = self.node
         node.router.elsewhere = lambda mountpoint, topic: self.matches.get(topic, NOWHERE)
         node.forward = self.forwarding.forward

@@ -145,3 +145,33 @@ def test_a_node_that_was_killed_does_not_take_what_was_for_a_member_that_died_wi
     theatre.pass_s(1.0)
     assert [type(each) for each in writer.take()] == [packets.Puback]
     assert [each.payload for each in second.drain()] == [b"m"]
+
+
+@pytest.mark.parametrize("qos", (1, 2))
+def test_what_a_killed_node_had_not_relayed_yet_comes_again(qos: int) -> None:
+    """P1: a message behind it that was safe on the disk of the node says nothing of it."""
+    theatre = Theatre(3, **MAJORITY)
+    first, second = theatre[2].client("first"), theatre[1].client("second")
+    for member in (first, second):
+        member.subscribe(("$share/g/a", 2))
+    theatre[2].client("reader", clean=False, expiry_s=600).subscribe(("b", 1))
+    theatre.network.cut("n1", "n2")
+    theatre.pass_s(1.2)
+    theatre.network.delay("n3", "n2", 0.1)
+    writer = theatre[3].client("writer")
+    for number in range(1, 11):
+        writer.send(publish("a", str(number).encode(), qos, number))
+    writer.send(publish("b", b"kept", 1, 11))
+    theatre.settle()
+    first.close()
+    theatre.pass_s(0.15)
+    theatre[2].kill()
+    theatre[2].start()
+    theatre.pass_s(0.35)
+    theatre.network.heal()
+    theatre.whole()
+    theatre.pass_s(1.0)
+    assert len(writer.take()) == 11
+    assert {each.payload for each in second.drain()} == {str(number).encode() for number in range(1, 11)}
+    reader = theatre[2].client("reader", clean=False, expiry_s=600)
+    assert [each.payload for each in reader.drain()] == [b"kept"]

@@ -35,6 +35,7 @@ class Target(Post):
     def again(self, power: bool = False) -> None:
         """The process is killed, and started anew."""
         self.restart(power)
+        self.wire()
         self.begin()
 
     def message(self, payload: bytes, qos: int, counter: int, boot: int, topic: str = "t") -> Message:
@@ -103,6 +104,27 @@ def test_acknowledgements_never_overtake(target: Target) -> None:
     assert target.acknowledged() == [1]
     target.acked("n3", 1)
     assert target.acknowledged() == [3]
+
+
+def test_what_was_not_yet_relayed_comes_again_after_a_restart_and_nothing_behind_it(target: Target) -> None:
+    reader = target.persistent("reader", 5)
+    reader.subscribe(("t", 1))
+    target.matches["g"] = _group("n3")
+    target.take(1, b"before")
+    target.take(2, b"relay", topic="g", plain=False, groups=("$share/x/g",))
+    target.take(3, b"behind")
+    assert target.acknowledged() == [1]
+    assert [each.payload for each in reader.drain()] == [b"before", b"behind"]
+    target.again()
+    assert target.receiving.watermark("n9", 1) == 1
+    target.take(2, b"relay", topic="g", plain=False, groups=("$share/x/g",))
+    target.take(3, b"behind")
+    assert target.acknowledged() == []
+    target.acked("n3", 1)
+    assert target.acknowledged() == [3]
+    assert target.persistent("reader", 5).payloads() == []
+    target.again()
+    assert target.receiving.watermark("n9", 1) == 3
 
 
 def _group(node: str) -> RemoteMatch:
