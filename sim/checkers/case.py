@@ -19,7 +19,8 @@ class Case:
 
     `sessions` has the epoch of every client that was connected at the end. `kept` is False where the durability
     promises nothing any more: `os`, and the power was lost. `end_s` is when it ended. `scattered`: there are several
-    nodes. `drift` is by how much the rates of clocks differ at most, `stood_s` how long machines stood still.
+    nodes. `drift` is by how much the rates of clocks differ at most, `stood_s` how long machines stood still, `stood`
+    which one from when to when.
     """
 
     history: History
@@ -31,6 +32,7 @@ class Case:
     scattered: bool = False
     drift: float = 0.0
     stood_s: float = 0.0
+    stood: tuple[tuple[str, float, float], ...] = ()
     _matches: dict[tuple[str, str], bool] = field(default_factory=dict)
 
     @property

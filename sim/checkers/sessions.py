@@ -110,7 +110,8 @@ def _deadline(since_s: float, expiry_s: int | None) -> float:
 def detached(case: Case, connection: Connection) -> tuple[float, float]:
     """The earliest and the latest time from which the node may count the absence of this client.
 
-    A kill shortly after the end undoes what the node knew of it: then it counts from its return.
+    A kill shortly after the end undoes what the node knew of it: then it counts from its return. What comes to a node
+    that stands still it knows when it goes on, if it is not killed before.
     """
     noticed = connection.noticed_at
     if noticed is None:
@@ -126,4 +127,5 @@ def detached(case: Case, connection: Connection) -> tuple[float, float]:
 def _killed_within(case: Case, node: str, since_s: float, until_s: float) -> bool:
     kills = [each.at_s for each in case.history.faults if each.kind in ("kill", "power loss") and each.node == node]
     kills.append(case.history.healed_at)
-    return any(since_s <= at_s <= min(until_s, since_s + case.commit_s) for at_s in kills)
+    knows_s = max([since_s, *[end_s for name, at_s, end_s in case.stood if name == node and at_s <= since_s < end_s]])
+    return any(since_s <= at_s <= min(until_s, knows_s + case.commit_s) for at_s in kills)

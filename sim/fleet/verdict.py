@@ -190,6 +190,9 @@ def verdict(fleet: Fleet) -> Iterator[str]:
     case.scattered = True
     case.drift = max(abs(rate - 1.0) for rate in fleet.plan.rates) * 2
     case.stood_s = sum(fault.s for fault in _still(fleet))
+    lengths = {str(fault): fault.s for fault in _still(fleet)}
+    stood = [(each.node, each.at_s, each.at_s + lengths[each.kind]) for each in history.faults if each.kind in lengths]
+    case.stood = tuple(stood)
     for check in CHECKERS:
         yield from check(case)
     yield from stale.check(case, fleet.overseer.between)

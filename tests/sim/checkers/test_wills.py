@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -63,6 +64,21 @@ def test_after_disconnect_only_a_kill_excuses_it() -> None:
     made.history.faults[-1].at_s = connection.closed_at
     made.start()
     assert kinds(made) == []
+
+
+def test_a_disconnect_that_came_to_a_node_that_stood_still_until_it_was_killed() -> None:
+    """3 nodes, seed 3538."""
+    made, connection = story(will=will(), polite=True)
+    made.close(connection)
+    connection.pipe = SimpleNamespace(over_at=made.now, to_node=SimpleNamespace(under_way=0))
+    made.deliver("c!1", WATCHER)
+    made.now += 20.0
+    made.fault("kill")
+    made.start()
+    case = made.case()
+    assert [each.partition(":")[0] for each in check(case)] == ["will spurious"]
+    case.stood = (("n1", connection.closed_at - 1.0, made.now),)
+    assert list(check(case)) == []
 
 
 def test_a_delayed_will_is_cancelled_by_a_resumption() -> None:
