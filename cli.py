@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if command == "start":
         from .admin.service import AdminService
-        from .broker.daemon import main as start
+        from .broker.process.daemon import main as start
 
         return start(rest, [AdminService()])
     if command == "config":

@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from ..broker.server import Server
+from ..broker.process.server import Server
 from ..broker.shared_config import Shelf, move
 from ..storage.keys import after
 

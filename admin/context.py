@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ..broker.cluster_office import ClusterOffice
-from ..broker.server import Server
+from ..broker.clustering.office import ClusterOffice
+from ..broker.process.server import Server
 
 if TYPE_CHECKING:
     from ..broker.node import Node

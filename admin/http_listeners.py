@@ -12,9 +12,9 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from aiohttp.web_protocol import RequestHandler
 
-from ..broker.listener import ListenerRow
-from ..broker.sockets import ListenError, backlog, bind, cannot_listen
-from ..broker.tls import TlsError, make_context
+from ..broker.doors.listener import ListenerRow
+from ..broker.doors.sockets import ListenError, backlog, bind, cannot_listen
+from ..broker.doors.tls import TlsError, make_context
 from ..configs import ListenerSettings
 
 TYPES = ("http", "https")

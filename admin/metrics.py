@@ -14,9 +14,9 @@ from pathlib import Path
 
 import msgspec
 
-from ..broker.cluster_office import counters, gauges
+from ..broker.clustering.office import counters, gauges
 from ..broker.operations import retained_bytes
-from ..broker.server import Server
+from ..broker.process.server import Server
 from .context import cluster_of
 from .metric_names import COUNTER, REASONS, RETURN_CODES, described, reason_label
 

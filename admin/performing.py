@@ -9,8 +9,8 @@ from traceback import format_exception
 import msgspec
 from aiohttp import web
 
-from ..broker.cluster_office import ClusterError
-from ..broker.sockets import ListenError
+from ..broker.clustering.office import ClusterError
+from ..broker.doors.sockets import ListenError
 from ..storage.engine import StorageError
 from .catalogue import COMMANDS
 from .context import Context

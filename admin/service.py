@@ -6,7 +6,7 @@ import random
 import time
 from pathlib import Path
 
-from ..broker.server import Server
+from ..broker.process.server import Server
 from .api_keys import ApiKeys, shelf_of
 from .context import Context
 from .door import LocalDoor

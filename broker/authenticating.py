@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..mqtt import packets
 from ..mqtt.reasons import FROM_SERVER, ReasonCode
-from .hooks import Refuse, Verdict
+from .plugins.hooks import Refuse, Verdict
 from .refusing import refuse
 
 if TYPE_CHECKING:

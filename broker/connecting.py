@@ -10,8 +10,8 @@ from ..mqtt.topics import levels
 from ..mqtt.wire import MAX_VARINT, encode_varint
 from . import authenticating
 from .answers import REGISTER
-from .hooks import Refuse, Subscriber, Verdict
-from .records import WillRecord
+from .plugins.hooks import Refuse, Subscriber, Verdict
+from .queues.records import WillRecord
 from .refusing import refuse, refuse_verdict
 from .session import NEVER, Session
 from .slots import Registration

@@ -21,9 +21,9 @@ from ..mqtt.packets import Puback, Publish
 from ..mqtt.reasons import ReasonCode
 from . import authenticating, connecting, inbound, refusing, subscribing
 from .answers import PUBLISH, Answers
-from .hooks import Subscriber
 from .link import ConnectionOrigin, Link
-from .message import Message
+from .plugins.hooks import Subscriber
+from .queues.message import Message
 
 if TYPE_CHECKING:
     from .node import Node

@@ -10,10 +10,10 @@ from ..mqtt.reasons import ReasonCode
 from ..mqtt.topics import levels
 from ..netsplit.policy import ViewState
 from .answers import PUBLISH
-from .hooks import Refuse, Verdict
-from .message import Message
-from .records import InboundRecord
-from .router import WAIT
+from .plugins.hooks import Refuse, Verdict
+from .queues.message import Message
+from .queues.records import InboundRecord
+from .routing.router import WAIT
 
 if TYPE_CHECKING:
     from .front import Front

@@ -20,22 +20,22 @@ from ..storage.store import Store
 from .answers import OPERATION_BITS
 from .events import Events
 from .front import Front
-from .garbage import Garbage
-from .hooks import Hooks, Verdict
 from .link import ConnectionOrigin, Link
-from .message import Message, Origin
 from .obligations import Obligation
 from .observer import Observer
 from .options import Options
 from .outlet import Outlet
 from .parked_wills import ParkedWill, ParkedWills
-from .records import Origins, WillRecord, decode_message, encode, to_record
-from .remote import RemoteMembers, RemoteTarget
-from .retained import Refusal, RetainedMessages
-from .router import WAIT, Router
+from .plugins.hooks import Hooks, Verdict
+from .queues.garbage import Garbage
+from .queues.message import Message, Origin
+from .queues.records import Origins, WillRecord, decode_message, encode, to_record
+from .routing.remote import RemoteMembers, RemoteTarget
+from .routing.retained import Refusal, RetainedMessages
+from .routing.router import WAIT, Router
+from .routing.subscriptions import Subscription
 from .session import Session
 from .slots import Slots
-from .subscriptions import Subscription
 from .timers import Timers
 
 

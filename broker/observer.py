@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..storage.store import Store
 from .events import Events
-from .hooks import Hooks, Subscriber
-from .message import Message
 from .metrics import Counters
 from .outlet import Outlet
-from .plans import Plan
-from .queue import Entry
-from .shared import SharedGroup
+from .plugins.hooks import Hooks, Subscriber
+from .queues.message import Message
+from .queues.queue import Entry
+from .routing.plans import Plan
+from .routing.shared import SharedGroup
 
 if TYPE_CHECKING:
     from .front import Front

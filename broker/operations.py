@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from ..mqtt.reasons import ReasonCode
 from ..storage import keys
-from . import bodies
-from .durable_queue import DurableQueue
-from .hooks import Subscriber
-from .message import Message
-from .queue import Queue
-from .records import RELEASED, RecordError, decode_entry, decode_message, to_message
+from .plugins.hooks import Subscriber
+from .queues import bodies
+from .queues.durable_queue import DurableQueue
+from .queues.message import Message
+from .queues.queue import Queue
+from .queues.records import RELEASED, RecordError, decode_entry, decode_message, to_message
 
 if TYPE_CHECKING:
     from .node import Node

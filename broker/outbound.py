@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from ..mqtt.encoder import PACKET_IDS, publish_head
 from ..mqtt.properties import encode_properties
 from ..mqtt.wire import encode_varint
-from .hooks import Allow, Subscriber
-from .message import Message
-from .queue import Entry
+from .plugins.hooks import Allow, Subscriber
+from .queues.message import Message
+from .queues.queue import Entry
 
 if TYPE_CHECKING:
     from .outlet import Outlet

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ..mqtt.encoder import PACKET_IDS, encode
 from . import outbound
 from .link import Link
-from .message import Message
-from .queue import Entry
+from .queues.message import Message
+from .queues.queue import Entry
 
 if TYPE_CHECKING:
     from .node import Node

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from .hooks import Verdict
 from .link import Link
 from .outlet import Outlet
+from .plugins.hooks import Verdict
 
 if TYPE_CHECKING:
     from .node import Node

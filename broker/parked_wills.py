@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ..netsplit.policy import ViewState
-from .records import RecordError, WillRecord, encode
+from .queues.records import RecordError, WillRecord, encode
 
 if TYPE_CHECKING:
     from .node import Node

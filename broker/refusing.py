@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..mqtt import packets
 from ..mqtt.errors import WireError
 from ..mqtt.reasons import ALLOWED, ReasonCode, connect_return_for
-from .hooks import Refuse
+from .plugins.hooks import Refuse
 
 if TYPE_CHECKING:
     from .front import Front

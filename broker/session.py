@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..cluster.identity import slot_of
 from ..storage import keys
-from .durable_queue import DurableQueue
 from .obligations import Obligation
-from .queue import Queue
-from .records import InboundRecord, SessionRecord, SubscriptionRecord, WillRecord, encode
-from .subscriptions import Subscription
+from .queues.durable_queue import DurableQueue
+from .queues.queue import Queue
+from .queues.records import InboundRecord, SessionRecord, SubscriptionRecord, WillRecord, encode
+from .routing.subscriptions import Subscription
 
 if TYPE_CHECKING:
     from .front import Front

@@ -15,10 +15,10 @@ import msgspec
 from ..cluster.identity import slot_of
 from ..mqtt.topics import parse_shared
 from ..storage import keys
-from .durable_queue import DurableQueue
-from .records import WillRecord, decode_inbound, decode_session, decode_subscription
+from .queues.durable_queue import DurableQueue
+from .queues.records import WillRecord, decode_inbound, decode_session, decode_subscription
+from .routing.subscriptions import Subscription
 from .session import Session
-from .subscriptions import Subscription
 
 if TYPE_CHECKING:
     from .front import Front

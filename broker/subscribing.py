@@ -8,8 +8,8 @@ from ..mqtt import packets
 from ..mqtt.reasons import ReasonCode
 from ..mqtt.topics import levels, parse_shared, valid_filter
 from .answers import SUBSCRIBE, UNSUBSCRIBE
-from .hooks import Refuse, Verdict
-from .subscriptions import Subscription
+from .plugins.hooks import Refuse, Verdict
+from .routing.subscriptions import Subscription
 
 if TYPE_CHECKING:
     from .front import Front

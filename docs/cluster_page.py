@@ -11,7 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, get_args
 
-from strogoff.broker import cluster_shell, clustering, config_calls
+from strogoff.broker.clustering import config_calls
+from strogoff.broker.clustering import resident as clustering
+from strogoff.broker.clustering import shell as cluster_shell
 from strogoff.cluster import admission, consensus, discovery, surroundings
 from strogoff.cluster.links.ports import Lane
 from strogoff.cluster.metadata.messages import Ack, Ask, Batch, More, Report, Writes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..broker.clustering import CLUSTER_SPACES, Clustering
+from ..broker.clustering.resident import CLUSTER_SPACES, Clustering
 from ..broker.node import Node
 from ..broker.options import Options
 from ..cluster.admission import JOIN, LEAVE, CallAnswer, JoinRequest, LeaveRequest, decode_answer, encode_call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..broker.message import Message
+from ..broker.queues.message import Message
 from .history import Dropped, History
 from .host import AllowAll
 from .sender import key_of

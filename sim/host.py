@@ -9,10 +9,10 @@ from typing import Any
 
 from ..broker.events import Events
 from ..broker.front import Front
-from ..broker.hooks import Allow, Hooks, Verdict
 from ..broker.link import ConnectionOrigin
 from ..broker.node import Node, Ports
 from ..broker.options import Options
+from ..broker.plugins.hooks import Allow, Hooks, Verdict
 from ..cluster.clock import ClusterClock
 from ..configs.listeners import ListenerSettings
 from ..storage.engine import Engine

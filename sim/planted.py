@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..broker.answers import Item
-from ..broker.durable_queue import DurableQueue
 from ..broker.front import Front
 from ..broker.obligations import Obligation
-from ..broker.queue import Entry, Queue
-from ..broker.records import InboundRecord, encode
+from ..broker.queues.durable_queue import DurableQueue
+from ..broker.queues.queue import Entry, Queue
+from ..broker.queues.records import InboundRecord, encode
 from ..broker.session import Session
 from ..broker.slots import Registration, Slots
 from ..cluster.clock import ClusterClock

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..broker.durable_queue import DurableQueue
 from ..broker.front import Front
 from ..broker.link import ConnectionOrigin, Link
-from ..broker.message import Message
 from ..broker.node import Node
-from ..broker.plans import Plan, PlanCache
-from ..broker.router import DONE
+from ..broker.queues.durable_queue import DurableQueue
+from ..broker.queues.message import Message
+from ..broker.routing.plans import Plan, PlanCache
+from ..broker.routing.router import DONE
 from ..broker.session import NEVER, Session
 from ..storage.engine import Durability
 from . import planted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..broker.records import Origins, decode_entry, decode_message
+from ..broker.queues.records import Origins, decode_entry, decode_message
 from ..storage.engine import Batch, Done
 from .disk import SimDisk
 from .history import History

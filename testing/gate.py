@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from ..broker.connection import Connection
+from ..broker.doors.connection import Connection
 from ..broker.front import Front
 from ..broker.link import ConnectionOrigin, FrontPort, Link
 from .activity import Activity

@@ -12,13 +12,13 @@ import struct
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from ..broker.cluster_shell import Clocks
-from ..broker.connection import Connection
-from ..broker.door import DoorOptions
+from ..broker.clustering.shell import Clocks
+from ..broker.doors.connection import Connection
+from ..broker.doors.door import DoorOptions
+from ..broker.doors.listeners import Listeners
 from ..broker.events import Row
 from ..broker.link import MakeFront
-from ..broker.listeners import Listeners
-from ..broker.server import Server
+from ..broker.process.server import Server
 from ..cluster.links.ports import Timer
 from ..cluster.surroundings import Settings as ClusterSettings
 from ..cluster.transport.wire import Transport

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from ..broker.clustering import CLUSTER_SPACES
+from ..broker.clustering.resident import CLUSTER_SPACES
 from ..cluster.links.ports import Lane
 from ..cluster.member import Member
 from ..cluster.views.machine import wanted_voters

@@ -26,6 +26,17 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 """Room -> rooms below it (docs/architecture.md). Of analytics, others may import `schema` alone."""
 
+IN_BROKER: dict[str, set[str]] = {
+    "plugins": set(),
+    "queues": set(),
+    "routing": {"queues"},
+    "": {"routing", "queues", "plugins"},
+    "doors": {""},
+    "clustering": {"", "routing", "queues"},
+    "process": {"clustering", "doors", "", "routing", "queues", "plugins"},
+}
+"""The same within the broker; "" is what is in no room of its own: sessions, fronts and the node."""
+
 SHELLS = {
     "storage": {"files", "leveldb", "leveldb_damage", "leveldb_folder", "leveldb_log", "directory", "repair"}
     | {"repair_cli"},
@@ -36,27 +47,10 @@ SHELLS = {
     "testing": {"activity", "bridged", "capture", "client", "cluster", "faults", "fixtures", "hosting", "loop_thread"}
     | {"faulty", "gate", "line", "neighbourhood", "node", "plugin", "process", "running", "steady", "sync", "trace"}
     | {"wiring"},
-    "broker": {
-        "builtin_plugins",
-        "cluster_discovery",
-        "cluster_shell",
-        "config_calls",
-        "connection",
-        "container",
-        "daemon",
-        "eventlog",
-        "eventlog_files",
-        "handshake",
-        "listener",
-        "listeners",
-        "logs",
-        "passwd_cli",
-        "server",
-        "sockets",
-        "tls",
-        "watched_file",
-        "websocket",
-    },
+    "broker": {"builtin", "passwd_cli", "watched_file"}
+    | {"config_calls", "discovery", "shell"}
+    | {"connection", "handshake", "listener", "listeners", "sockets", "tls", "websocket"}
+    | {"container", "daemon", "eventlog", "eventlog_files", "logs", "server"},
 }
 """Modules that act. Everything else in these rooms is a core: it decides, and is handed what it needs."""
 
@@ -127,6 +121,20 @@ def test_imports_point_down(room: str) -> None:
                 wrong.append(f"{name_of(path)}:{line} imports {target}")
             if parts[1] == "analytics" and parts[2:3] != ["schema"]:
                 wrong.append(f"{name_of(path)}:{line} imports {target}: of analytics only schema may be imported")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("room", sorted(IN_BROKER))
+def test_imports_point_down_within_the_broker(room: str) -> None:
+    wrong = []
+    for path in (ROOT / "broker" / room).glob("*.py"):
+        for target, line in imports(path):
+            parts = target.split(".")
+            if parts[:2] != ["strogoff", "broker"]:
+                continue
+            other = parts[2] if len(parts) > 2 and parts[2] in IN_BROKER else ""
+            if other != room and other not in IN_BROKER[room]:
+                wrong.append(f"{name_of(path)}:{line} imports {target}")
     assert wrong == []
 
 

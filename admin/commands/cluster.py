@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ...broker.cluster_office import ClusterOffice, NodeRow
+from ...broker.clustering.office import ClusterOffice, NodeRow
 from ..context import Context
 from ..reply import DONE, Cell, CommandError, Part, Table, Text
 from ..status import cluster_facts, members

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...broker.hooks import PluginError
-from ...broker.listener import ListenerRow
-from ...broker.sockets import ListenError
+from ...broker.doors.listener import ListenerRow
+from ...broker.doors.sockets import ListenError
+from ...broker.plugins.hooks import PluginError
 from ...configs import ConfigError, ListenerSettings, Settings, load
 from ..context import Context
 from ..http_listeners import TYPES as HTTP_TYPES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...broker.hook_table import HOOKS
+from ...broker.plugins.hook_table import HOOKS
 from ..context import Context
 from ..reply import Cell, Part, Table
 from ..words import Call, Command, Flag

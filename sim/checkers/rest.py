@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from ...broker.node import Node
-from ...broker.records import decode_entry, decode_session
+from ...broker.queues.records import decode_entry, decode_session
 from ...storage.keys import client_key
 from ..client import Client
 from .case import Case

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...broker.front import Front
-from ...broker.message import Message
-from ...broker.remote import RemoteMembers, RemoteTarget
+from ...broker.queues.message import Message
+from ...broker.routing.remote import RemoteMembers, RemoteTarget
 from ...cluster.links.ports import Refuse
 from ...cluster.metadata.clock import Clock
 from ...cluster.metadata.dvv import Siblings

@@ -14,7 +14,7 @@ from strogoff.admin.http_listeners import HttpListeners
 from strogoff.admin.metrics import Metrics
 from strogoff.admin.performing import perform
 from strogoff.admin.reply import Alert, Part, Table, Text
-from strogoff.broker.server import Server
+from strogoff.broker.process.server import Server
 from strogoff.testing import Cluster
 
 

@@ -17,7 +17,7 @@ import uvloop
 
 from strogoff.admin.cli import main
 from strogoff.admin.service import AdminService
-from strogoff.broker.server import Server
+from strogoff.broker.process.server import Server
 from strogoff.configs import load
 from strogoff.mqtt import packets
 from strogoff.mqtt.decoder import Decoder

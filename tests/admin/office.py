@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from strogoff.broker.cluster_office import ClusterError, NodeRow, StatusRow
+from strogoff.broker.clustering.office import ClusterError, NodeRow, StatusRow
 from strogoff.broker.shared_config import SharedConfig
 
 HERE = "VerneMQ@127.0.0.1"

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from strogoff.admin.service import AdminService
-from strogoff.broker.server import Server
+from strogoff.broker.process.server import Server
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
 from strogoff.cluster.transport.memory_network import MemoryNetwork
 from strogoff.configs import load

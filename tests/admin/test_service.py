@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from strogoff.admin.service import AdminService
-from strogoff.broker.daemon import Extension, serve
-from strogoff.broker.server import Server
-from strogoff.broker.sockets import ListenError
+from strogoff.broker.doors.sockets import ListenError
+from strogoff.broker.process.daemon import Extension, serve
+from strogoff.broker.process.server import Server
 from strogoff.configs import load
 
 

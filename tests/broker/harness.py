@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from strogoff.broker.hooks import Verdict
+from strogoff.broker.plugins.hooks import Verdict
 from strogoff.mqtt.packets import Connack, Disconnect, Will
 
 from .stage import Client, Stage

@@ -15,7 +15,7 @@ from strogoff.broker.outlet import Outlet
 from strogoff.mqtt import packets
 from strogoff.mqtt.reasons import ReasonCode
 from strogoff.netsplit.policy import FLAGS
-from tests.broker.lanes import Post, durable, live
+from tests.broker.clustering.lanes import Post, durable, live
 from tests.broker.stage import Client, Stage
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from strogoff.broker.hooks import Refuse
+from strogoff.broker.plugins.hooks import Refuse
 from strogoff.mqtt.encoder import encode
 from strogoff.mqtt.packets import Auth, Disconnect, Pingreq, Pingresp, Publish
 

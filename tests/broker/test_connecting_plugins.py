@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from strogoff.broker.hooks import NEXT, Refuse
+from strogoff.broker.plugins.hooks import NEXT, Refuse
 from strogoff.mqtt.packets import Pingreq, Pingresp, Puback, Publish
 from strogoff.netsplit.policy import ViewState
 

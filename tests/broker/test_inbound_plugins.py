@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.broker.hooks import Allow
+from strogoff.broker.plugins.hooks import Allow
 from strogoff.mqtt.packets import Puback, Publish, Pubrec
 
 from .stage import Stage

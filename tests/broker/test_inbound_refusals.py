@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.broker.hooks import Refuse
+from strogoff.broker.plugins.hooks import Refuse
 from strogoff.mqtt import packets
 from strogoff.mqtt.packets import Puback, Pubcomp, Publish, Pubrec, Pubrel
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from strogoff.broker.link import ConnectionOrigin
 
-from .doors import tcp
+from .doors.street import tcp
 
 
 def test_connection_options_name_the_listener_and_the_certificate() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from strogoff.broker.message import Message
+from strogoff.broker.queues.message import Message
 from strogoff.mqtt.packets import Disconnect, Puback
 from strogoff.netsplit.policy import ViewState
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.broker import operations
-from strogoff.broker.durable_queue import DurableQueue
+from strogoff.broker.queues.durable_queue import DurableQueue
 from strogoff.mqtt import packets
 from strogoff.mqtt.reasons import ReasonCode
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from strogoff.broker.hooks import Verdict
+from strogoff.broker.plugins.hooks import Verdict
 from strogoff.mqtt import packets
 from strogoff.mqtt.packets import Pingreq, Pingresp, Puback
 

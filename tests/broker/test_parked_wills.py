@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.broker.parked_wills import ParkedWills
-from strogoff.broker.records import RecordError
+from strogoff.broker.queues.records import RecordError
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from tests.broker.stage import Stage

@@ -10,7 +10,7 @@ from strogoff.broker.shared_config import SharedConfig
 from strogoff.configs import Settings, load, schema
 from strogoff.configs.schema import ACTIVE
 
-from .neighbours import RouteMap
+from .clustering.neighbours import RouteMap
 from .stage import Stage
 
 SETTINGS: Settings = load(None, {}, {"max_inflight_messages": "5"})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.broker.systree import Systree
+from strogoff.broker.process.systree import Systree
 from strogoff.mqtt import packets
 from strogoff.mqtt.packets import Pingreq, Pingresp, Puback, Pubcomp, Pubrec, Pubrel
 from strogoff.netsplit.policy import ViewState

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strogoff.netsplit.policy import ViewState
-from tests.broker.theatre import Theatre
+from tests.broker.clustering.theatre import Theatre
 
 
 def test_a_member_promises_nothing_before_it_has_a_lease() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 
-from strogoff.broker.durable_queue import DurableQueue
 from strogoff.broker.front import Front
 from strogoff.broker.node import Node
+from strogoff.broker.queues.durable_queue import DurableQueue
 from strogoff.broker.session import Session
 from strogoff.cluster.clock import ClusterClock
 from strogoff.sim import planted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from strogoff.broker.records import QUEUED, EntryRecord, MessageRecord, encode
+from strogoff.broker.queues.records import QUEUED, EntryRecord, MessageRecord, encode
 from strogoff.sim.disk import SimDisk
 from strogoff.sim.history import History
 from strogoff.sim.loop import VirtualLoop

@@ -52,7 +52,7 @@ platform_data_dir = {folder}/data
 def set_password(file: Path, user: str, password: str) -> None:
     """`vmq-passwd`, as an operator's script calls it."""
     create = [] if file.exists() else ["-c"]
-    command = [sys.executable, "-m", "strogoff.broker.passwd_cli", *create, str(file), user]
+    command = [sys.executable, "-m", "strogoff.broker.plugins.passwd_cli", *create, str(file), user]
     subprocess.run(command, input=f"{password}\n{password}\n", text=True, check=True, timeout=WITHIN_S)
 
 

@@ -131,9 +131,9 @@ def test_the_commands_run_where_they_are_installed(
 
 
 def test_a_stranger_may_not_import_the_rooms(installed: Path, tmp_path: Path) -> None:
-    """`import broker` must fail; `import strogoff.broker.server` must not, and types are declared."""
+    """`import broker` must fail; `import strogoff.broker.process.server` must not, and types are declared."""
     code = (
-        "import importlib.util as u, importlib.resources as r, strogoff.broker.server;"
+        "import importlib.util as u, importlib.resources as r, strogoff.broker.process.server;"
         "assert not any(map(u.find_spec, ('broker', 'mqtt', 'configs', 'storage', 'tests', 'bench')));"
         "assert (r.files('strogoff') / 'py.typed').is_file()"
     )

@@ -72,7 +72,8 @@ def test_a_vernemq_conf_with_every_key_of_vernemq(background: Background, tmp_pa
     shutil.copy(SHIPPED / "vmq.acl", tmp_path / "etc" / "vmq.acl")
     (tmp_path / "etc" / "vmq.passwd").write_text("alice:wonder\n")
     subprocess.run(
-        [sys.executable, "-m", "strogoff.broker.passwd_cli", "-U", str(tmp_path / "etc" / "vmq.passwd")], check=True
+        [sys.executable, "-m", "strogoff.broker.plugins.passwd_cli", "-U", str(tmp_path / "etc" / "vmq.passwd")],
+        check=True,
     )
     text = stock(tmp_path)
     text = re.sub(r"(?m)^(listener\.[a-z]+\.stock = [0-9.]+):[0-9]+$", lambda at: f"{at[1]}:{free_port()}", text)

@@ -1,0 +1,93 @@
+"""A node that is alone looks for others, at the addresses that it is configured with, until it is in a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+
+from ...cluster.admission import MalformedCall
+from ...cluster.discovery import WHO, AddressError, WhoAnswer, choose, decode_who, parse_address, written
+from ...cluster.transport.wire import CallFailed, Transport
+from .office import ClusterError
+
+LOOK_S = 0.5
+"""How often a node that is alone looks."""
+AGAIN_S = 5.0
+"""How often a member looks for others that it does not reach where they were: after a restart they may be elsewhere."""
+
+
+class Discovery:
+    """`run` for the life of the node. `found` says that it is in a cluster, `missing` that it does not reach everybody
+    there; `hint` is told under which address a node answers. `places` are addresses as operators write them: names are
+    asked of DNS anew each time, and all addresses of a name count, as a headless service has one for each node. `join`
+    raises `ClusterError`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        places: tuple[str, ...],
+        transport: Transport,
+        found: Callable[[], bool],
+        join: Callable[[str], Awaitable[None]],
+        missing: Callable[[], bool],
+        hint: Callable[[WhoAnswer, str], None],
+        log: Callable[[str, str], None],
+    ) -> None:
+        self._name = name
+        self._places = places
+        self._transport = transport
+        self._found = found
+        self._join = join
+        self._missing = missing
+        self._hint = hint
+        self._log = log
+        self._said = ""
+
+    async def run(self) -> None:
+        """Ask all addresses, again and again, and join whom `choose` names."""
+        while True:
+            await self._look_for_a_cluster()
+            await asyncio.sleep(AGAIN_S)
+            if self._missing():
+                for address, answer in await self._who_is_there():
+                    self._hint(answer, address)
+
+    async def _look_for_a_cluster(self) -> None:
+        while not self._found():
+            address = choose(self._name, await self._who_is_there())
+            if address is not None and not self._found():
+                try:
+                    await self._join(address)
+                except ClusterError as error:
+                    self._say(str(error))
+            await asyncio.sleep(LOOK_S)
+
+    def _say(self, problem: str) -> None:
+        if problem != self._said:
+            self._said = problem
+            self._log("warning", f"discovery: {problem}")
+
+    async def _who_is_there(self) -> list[tuple[str, WhoAnswer]]:
+        addresses: dict[str, None] = {}
+        for place in self._places:
+            for address in await self._resolve(place):
+                addresses[address] = None
+        answers = await asyncio.gather(*[self._who(address) for address in addresses])
+        return [(address, answer) for address, answer in zip(addresses, answers, strict=True) if answer is not None]
+
+    async def _resolve(self, place: str) -> list[str]:
+        try:
+            host, port = parse_address(place)
+            infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (AddressError, OSError) as error:
+            self._say(f"{place}: {error}")
+            return []
+        return sorted({written(str(info[4][0]), port) for info in infos})
+
+    async def _who(self, address: str) -> WhoAnswer | None:
+        try:
+            return decode_who(await self._transport.call(address, WHO, b"", 2.0))
+        except (CallFailed, MalformedCall):
+            return None

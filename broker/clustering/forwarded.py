@@ -1,0 +1,140 @@
+"""A message as it travels from the node that accepted it to another one (architecture 4, item 5).
+
+The receiver matches its own sessions again, so the message says only whether it is for everybody's ordinary
+subscriptions there (`plain`), and for which shared subscriptions the origin chose one of the receiver's members.
+
+It is a msgpack array. Nodes agree on the protocol's version when they connect, so a field too many is an error as one
+too few. A message of 100 bytes takes 0.9 us to encode and 1.5 us to decode, with three properties 0.9 us and 2.8 us
+(CPython 3.11). All nodes for which `plain` and `groups` are the same get the same bytes.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Annotated, Any
+
+import msgspec
+
+from ...mqtt.topics import parse_shared, valid_topic_name
+from ..queues.message import Message
+from ..queues.records import Origins
+
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+_QoS = Annotated[int, msgspec.Meta(ge=0, le=2)]
+
+
+class MalformedForward(ValueError):
+    """A message from another node cannot be read: says what is wrong with which field."""
+
+
+class Forwarded(msgspec.Struct):
+    """A message that another node accepted.
+
+    `plain`: it is for the ordinary subscriptions here. `groups`: for one member here of each of these `$share` filters.
+    `qos2_stable`: mids of the message's origin below this (boot, counter) will never be sent again (review, hole 12).
+    `hlc` is the sender's hybrid logical clock, 0 for none.
+    """
+
+    message: Message
+    plain: bool
+    groups: tuple[str, ...]
+    qos2_stable: tuple[int, int]
+    hlc: int
+
+
+class _Record(msgspec.Struct, array_like=True, gc=False, forbid_unknown_fields=True):
+    plain: bool
+    groups: tuple[str, ...]
+    qos2_stable: tuple[_Count, _Count]
+    hlc: _Count
+    mountpoint: str
+    topic: str
+    payload: bytes
+    qos: _QoS
+    retain: bool
+    properties: dict[str, Any] | None
+    expires_at: _Count
+    publisher: str
+    node: str
+    boot: _Count
+    counter: _Count
+
+
+_valid_topic = lru_cache(10_000)(valid_topic_name)  # most topics come again: 0.2 us instead of 0.6
+_encode = msgspec.msgpack.Encoder().encode
+_decoder = msgspec.msgpack.Decoder(_Record)
+
+
+def encode_forward(
+    message: Message, plain: bool, groups: tuple[str, ...], qos2_stable: tuple[int, int], hlc: int = 0
+) -> bytes:
+    """The message for all nodes on which it is for the same subscriptions; see `Forwarded`."""
+    origin = message.origin
+    return _encode(
+        (  # the fields of `_Record`: a tuple is made in half the time
+            plain,
+            groups,
+            qos2_stable,
+            hlc,
+            message.mountpoint,
+            message.topic,
+            message.payload,
+            message.qos,
+            message.retain,
+            message.properties,
+            message.expires_at,
+            message.publisher,
+            origin.node,
+            origin.boot,
+            message.counter,
+        )
+    )
+
+
+def decode_forward(data: bytes, origins: Origins) -> Forwarded:
+    """What another node sent. Raises `MalformedForward`."""
+    try:
+        record = _decoder.decode(data)
+    except msgspec.MsgspecError as error:
+        raise MalformedForward(f"forwarded message of {len(data)} bytes: {error}") from None
+    if not _valid_topic(record.topic):
+        raise MalformedForward(f"forwarded message: topic {record.topic!r} is no topic name")
+    if record.groups:
+        _check_groups(record.groups)
+    elif not record.plain:
+        raise MalformedForward("forwarded message: it is for nobody, plain is false and groups is empty")
+    message = Message(
+        record.mountpoint,
+        record.topic,
+        record.payload,
+        record.qos,
+        record.retain,
+        _with_pairs(record.properties) if record.properties else record.properties,
+        record.expires_at,
+        record.publisher,
+        origins.get(record.node, record.boot),
+        record.counter,
+    )
+    return Forwarded(message, record.plain, record.groups, record.qos2_stable, record.hlc)
+
+
+def _check_groups(groups: tuple[str, ...]) -> None:
+    for text in groups:
+        try:
+            shared = parse_shared(text)[0] is not None
+        except ValueError as error:
+            raise MalformedForward(f"forwarded message: groups: {error}") from None
+        if not shared:
+            raise MalformedForward(f"forwarded message: groups: {text!r} is no shared subscription")
+
+
+def _with_pairs(properties: dict[str, Any]) -> dict[str, Any]:
+    """User properties are pairs in memory and lists on the wire."""
+    pairs = properties.get("user_property")
+    if pairs is None:
+        return properties
+    try:
+        properties["user_property"] = [(name, value) for name, value in pairs]
+    except (TypeError, ValueError) as error:
+        raise MalformedForward(f"forwarded message: property user_property: {error}") from None
+    return properties

@@ -1,0 +1,292 @@
+"""The origin's side of messages for other nodes: one copy per node, and who still owes an acknowledgement for it.
+
+The node that accepted a PUBLISH alone decides when it is done (review, hole 7). Each copy is an obligation of its node,
+discharged by that node's acknowledgement; by a view without that node where only clean sessions would have had it, for
+they have ended; by sending it to another member where a shared subscription had chosen that node. What is for durable
+sessions of a node that is away stays owed until it is back, or has left for good; so does a QoS 2 message of a shared
+subscription, if the member that was given it may be one. Never by time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from ...netsplit.policy import ViewState
+from ..obligations import Obligation, discharge_all
+from ..queues.message import Message
+from ..routing.remote import RemoteMembers, RemoteTarget
+from ..routing.router import WAIT
+from .forwarded import encode_forward
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+
+class PublishLanes(Protocol):
+    """The port to the links: one lane of publishes to each node, contiguous and acknowledged."""
+
+    def send(self, node: str, payload: bytes) -> int:
+        """Send, now and after every reconnect until it is acknowledged; its number in the lane."""
+        ...
+
+    def void(self, node: str, seqs: list[int] | None = None) -> None:
+        """These matter to nobody any more (None: all): their numbers go on as voids."""
+        ...
+
+    def congested(self, node: str) -> bool:
+        """Whether more waits for the node than should."""
+        ...
+
+
+class Copy(msgspec.Struct, eq=False, gc=False):
+    """One copy under way. `groups` are the shared subscriptions that chose the node. `kept` says that it has to arrive
+    whatever happens: its publisher was answered without a lease, or nobody waits for it (a will, what a member of a
+    shared subscription left behind), or it is another origin's, who has a lease of its own."""
+
+    seq: int
+    message: Message
+    owed: Obligation | None
+    live: bool
+    durable: bool
+    groups: Sequence[RemoteMembers]
+    kept: bool = False
+
+
+def stamp(since: int, payload: bytes) -> bytes:
+    """The payload with the view in which its sender entered in front; 0 for what is never void (`Copy.kept`)."""
+    return since.to_bytes(4, "big") + payload
+
+
+class Forwarding:
+    """All copies that this node has sent to others as their origin."""
+
+    def __init__(self, node: Node, lanes: PublishLanes, direct: Forwarding | None = None) -> None:
+        """With `direct`, the side for messages of this node, this one is for those that it relays, on lanes of their
+        own; see `Receiving`."""
+        self._node = node
+        self._lanes = lanes
+        self._under_way: dict[str, deque[Copy]] = {}
+        self._open_mids: dict[tuple[int, int], int] = {} if direct is None else direct._open_mids
+        self._mids: list[tuple[int, int]] = [] if direct is None else direct._mids
+        self.since = 0
+        """The view in which this node entered: what an earlier entrance sent is void everywhere (review, hole 14)."""
+        self._unproven: dict[str, int] = {}
+        self._absent: dict[str, None] = {}
+        self.relief: list[Callable[[], None]] = []
+        """Who waits for a lane to be less full."""
+
+    @property
+    def copies(self) -> int:
+        """Copies that nobody has acknowledged yet."""
+        return sum(len(each) for each in self._under_way.values())
+
+    # -- out
+
+    def forward(self, message: Message, targets: tuple[RemoteTarget, ...], members: list[RemoteMembers]) -> None:
+        """Send the message to each target, and to the nodes of the members that were chosen for shared subscriptions.
+
+        For QoS 1 and 2 the answer to the packet at hand waits for all of them (`Node.owed`).
+        """
+        node = self._node
+        owed: Obligation | None = None
+        relayed = message.origin is not node.origin and self._relayed(message)
+        waits = not node.wary or node.owed or relayed or node.view_state is not ViewState.MINORITY
+        if message.qos and node.answering and waits:
+            owed = node.owed = node.owed or Obligation()
+        # what another origin waits for is not ours to void, and what nobody waits for nobody sends again
+        kept = message.qos > 0 and (owed is None or relayed)
+        chosen: dict[str, list[RemoteMembers]] = {}
+        for member in members:
+            chosen.setdefault(member.node, []).append(member)
+        since, stable, hlc = 0 if kept else self.since, self._stable(), node.events.hlc
+        plain_payload = b""
+        for target in targets:
+            name = target.node
+            if not message.qos and (target.absent or self._lanes.congested(name)):
+                self._drop(message, target)
+                continue
+            groups: Sequence[RemoteMembers] = ()
+            if chosen and name in chosen:
+                groups = chosen.pop(name)
+                payload = stamp(
+                    since, encode_forward(message, True, tuple([each.text for each in groups]), stable, hlc)
+                )
+            elif plain_payload:
+                payload = plain_payload
+            else:
+                payload = plain_payload = stamp(since, encode_forward(message, True, (), stable, hlc))
+            self._send(name, payload, Copy(0, message, owed, target.live, target.durable, groups, kept))
+        for name, groups in chosen.items():
+            payload = stamp(since, encode_forward(message, False, tuple([each.text for each in groups]), stable, hlc))
+            self._send(name, payload, Copy(0, message, owed, False, False, groups, kept))
+        node.counters.router_matches_remote += len(targets) + len(chosen)
+
+    def _send(self, name: str, payload: bytes, copy: Copy) -> None:
+        copy.seq = self._lanes.send(name, payload)
+        if copy.owed is not None:
+            copy.owed.open += 1
+        copies = self._under_way.get(name)
+        if copies is None:
+            copies = self._under_way[name] = deque()
+        copies.append(copy)
+        if self._may_be_chosen_again(copy):
+            self.opened(copy.message.origin.boot, copy.message.counter)
+        if self._node.events.messages:
+            self._node.event("fwd.send", mid=copy.message.mid, target=name, topic=copy.message.topic)
+
+    def _drop(self, message: Message, target: RemoteTarget) -> None:
+        """QoS 0 is the first to go (review, ambiguity 13)."""
+        reason = "absent" if target.absent else "cluster_congested"
+        self._node.counters.drop(reason)
+        self._node.event("fwd.drop", target=target.node, reason=reason, mid=message.mid, topic=message.topic)
+
+    def _relayed(self, message: Message) -> bool:
+        """Another node is the origin; it had chosen this one for a member of a group that is gone."""
+        return message.origin.node != self._node.name
+
+    def congested(self) -> bool:
+        """Whether clients should be read more slowly, because a node does not take what is for it.
+
+        What waits for a node that is away is bounded by its publishers, who get no answer; nobody else is held up.
+        """
+        return any(name not in self._absent and self._lanes.congested(name) for name in self._under_way)
+
+    def relieved(self) -> None:
+        """A lane is less full."""
+        waiting = list(self.relief)
+        self.relief.clear()  # the list itself is the port that takes callbacks
+        for callback in waiting:
+            callback()
+
+    # -- done
+
+    def acked(self, name: str, upto: int, leased: bool = True) -> None:
+        """The node has everything up to this number, as safely as its sessions ask for.
+
+        While this node has no lease, others may have taken it out of the view and skip what it sent before (review,
+        hole 14): then it is proof of nothing until the lease is back. If that comes by another entrance, all is void.
+        """
+        if not leased:
+            self._unproven[name] = upto
+            return
+        copies = self._under_way.get(name)
+        done = []
+        while copies and copies[0].seq <= upto:
+            copy = copies.popleft()
+            self._over(copy)
+            if copy.owed is not None:
+                done.append(copy.owed)
+            if self._node.events.messages:
+                self._node.event("fwd.ack", mid=copy.message.mid, target=name)
+        discharge_all(done)
+
+    def proven(self) -> None:
+        """The lease is back, or what it had been for is void."""
+        unproven, self._unproven = self._unproven, {}
+        for name, upto in unproven.items():
+            self.acked(name, upto)
+
+    def back(self, name: str) -> None:
+        """The node is in the applied view."""
+        self._absent.pop(name, None)
+
+    def away(self, name: str) -> bool:
+        """A view without the node's incarnation was applied: what was for its clean sessions is for nobody now.
+
+        Whether they miss something by it that no answer to a publisher waited for.
+        """
+        self._absent[name] = None
+        self.relieved()
+        copies = self._under_way.get(name, deque())
+        kept: deque[Copy] = deque()
+        ended: list[Copy] = []
+        for copy in copies:
+            (kept if copy.durable or self._may_be_given(copy) else ended).append(copy)
+        self._under_way[name] = kept
+        self._lanes.void(name, [copy.seq for copy in ended])
+        for copy in ended:
+            self._choose_again(copy)
+            self._over(copy)
+            if copy.owed is not None:
+                copy.owed.discharge()
+        return any(copy.kept and copy.live for copy in ended)
+
+    def _may_be_given(self, copy: Copy) -> bool:
+        """A member whose session lasts may have the QoS 2 message: then it is for nobody else [MQTT5-4.8.2-5]."""
+        router = self._node.router
+        return copy.message.qos == 2 and any(router.lasts(copy.message, member) for member in copy.groups)
+
+    def _choose_again(self, copy: Copy) -> None:
+        """Another member of the shared subscription gets the message, under the same mid."""
+        if not copy.groups:
+            return
+        node = self._node
+        before, node.owed = node.owed, copy.owed
+        answering, node.answering = node.answering, copy.owed is not None
+        for member in copy.groups:
+            routed = node.router.route_group(copy.message, member.group, member.filter)
+            if routed == WAIT and copy.owed is not None:
+                node.store.when_committed(node.store.open_commit, copy.owed.owe().discharge)
+        node.owed, node.answering = before, answering
+
+    def gone(self, name: str) -> None:
+        """The node has left for good, or came back with another disk: nothing of its sessions is left to owe to."""
+        copies = self._under_way.pop(name, deque())
+        for copy in copies:
+            self._choose_again(copy)
+            self._over(copy)
+            if copy.owed is not None:
+                copy.owed.discharge()
+
+    def void_all(self) -> None:
+        """This node was out of the view: what nobody acknowledged to it, it has acknowledged to nobody (hole 14).
+
+        Nothing is discharged: the connections that wait for it are closed by the caller. What has to arrive goes on.
+        """
+        for name, copies in self._under_way.items():
+            void = [copy for copy in copies if not copy.kept]
+            self._lanes.void(name, [copy.seq for copy in void])
+            self._under_way[name] = deque([copy for copy in copies if copy.kept])
+            for copy in void:
+                self._over(copy)
+                if copy.owed is not None:
+                    copy.owed.waiter = None  # a circle that is not collected
+
+    # -- inbound QoS 2
+
+    def opened(self, boot: int, counter: int) -> None:
+        """An inbound QoS 2 handshake began under this mid: receivers must know it again until it is closed.
+
+        So does a copy that may be sent again to the same node, also when nobody goes on with the handshake.
+        """
+        before = self._open_mids.get((boot, counter), 0)
+        self._open_mids[boot, counter] = before + 1
+        if not before:
+            heappush(self._mids, (boot, counter))
+
+    def closed(self, boot: int, counter: int) -> None:
+        """The handshake is over: no copy of this mid will be sent again."""
+        count = self._open_mids.pop((boot, counter), 0)
+        if count > 1:
+            self._open_mids[boot, counter] = count - 1
+
+    def _may_be_chosen_again(self, copy: Copy) -> bool:
+        return bool(copy.groups) and copy.message.qos == 2 and not self._relayed(copy.message)
+
+    def _over(self, copy: Copy) -> None:
+        """No copy takes the place of this one any more."""
+        if self._may_be_chosen_again(copy):
+            self.closed(copy.message.origin.boot, copy.message.counter)
+
+    def _stable(self) -> tuple[int, int]:
+        """All mids of this node below (boot, counter) will never be sent again (review, hole 12)."""
+        mids = self._mids
+        while mids and mids[0] not in self._open_mids:
+            heappop(mids)
+        numbers = self._node.numbers
+        return mids[0] if mids else (numbers.boot, numbers.counter)

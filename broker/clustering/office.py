@@ -1,0 +1,142 @@
+"""What operators ask of the cluster and tell it: the port between their commands and the node's part in the cluster.
+
+A node that is alone has none: `Server.cluster` is None until `listener.vmq` opens a way to others (architecture 5, 9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from ...netsplit.incidents import METRICS
+from ..shared_config import SharedConfig
+
+NodeState = Literal["serving", "joining", "absent"]
+"""serving: in the view, takes clients; joining: in the view, still being told what the others know; absent: a member
+that is not in the view."""
+Sees = Literal["whole", "majority", "minority"]
+"""What this node has (architecture 5): a lease and all members, a lease with someone missing, or no lease."""
+
+
+class ClusterError(Exception):
+    """The cluster cannot do what is asked; the text is a sentence for the operator that says why."""
+
+
+class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A member as this node sees it.
+
+    `running` is whether there is a link to it, `incarnation` reads like `boot 3 since view 7` and is empty for one that
+    is not in the view, `heard_ms` is how long ago it was heard, None for this node and for one that never was, `voter`
+    whether it votes, `stale` whether it has been away for longer than `cluster.forget_after`.
+    """
+
+    node: str
+    running: bool
+    state: NodeState
+    incarnation: str
+    address: str
+    heard_ms: int | None
+    voter: bool
+    stale: bool
+
+
+class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster as this node sees it.
+
+    `leader` is the node that leads, None while there is none; `lease_ms_left` is 0 without a lease; `members` and
+    `serving` are numbers of nodes; `incidents` counts the netsplits that this node has seen since its start.
+    """
+
+    cluster_id: str
+    view_id: int
+    sees: Sees
+    leader: str | None
+    lease_ms_left: int
+    members: int
+    serving: int
+    metadata_keys: int
+    tombstones: int
+    incidents: int
+
+
+class ClusterOffice(Protocol):
+    """A node's part in the cluster, as operators deal with it. It belongs to the node's event loop.
+
+    `name` is this node. `rows` and `status` are cheap, for they are asked for every metric page. `config` is what
+    operators set for all nodes.
+    """
+
+    name: str
+
+    @property
+    def config(self) -> SharedConfig:
+        """Overrides of the configuration and API keys, the same at every node."""
+        ...
+
+    def rows(self) -> list[NodeRow]:
+        """One for each member, this node included."""
+        ...
+
+    def status(self) -> StatusRow:
+        """The cluster as it is now."""
+        ...
+
+    def incidents(self) -> list[dict[str, Any]]:
+        """The last incidents that this node has seen, the oldest first, as the ledger's `rows` has them."""
+        ...
+
+    async def spread(self) -> None:
+        """Wait, bounded, until every node of the view has what was set here. Raises `ClusterError` if it takes longer;
+        the nodes that are missing get it all the same, later."""
+        ...
+
+    async def values(self, node: str, keys: list[str]) -> list[str | None]:
+        """The values of settings that are in force at another member. Raises `ClusterError`."""
+        ...
+
+    async def join(self, discovery_node: str, merge: bool) -> None:
+        """Become a member of the cluster of that node; `merge` allows it although this node has sessions of its own.
+
+        Returns when this node serves. Raises `ClusterError`.
+        """
+        ...
+
+    def leave(
+        self, node: str, kill_sessions: bool, interval_s: float, timeout_s: float, accept_loss: bool
+    ) -> AsyncIterator[str]:
+        """Take a member out, with a line of text about every `interval_s` seconds; the last one begins with `Done`.
+
+        `timeout_s` bounds the wait for the other members. `accept_loss` allows it although sessions are lost whose only
+        copy is at a node that does not run. Raises `ClusterError`, also between lines.
+        """
+        ...
+
+
+COUNTERS = (
+    "cluster_bytes_received",
+    "cluster_bytes_sent",
+    "cluster_bytes_dropped",
+    *(name for name, (kind, _) in METRICS.items() if kind == "counter"),
+)
+"""Counters of the cluster (INV 4.1) and of incidents, since the start of the node: an office may have them as
+`counters`, with `GAUGES`."""
+
+GAUGES = tuple(name for name, (kind, _) in METRICS.items() if kind == "gauge")
+"""Figures of incidents."""
+
+
+def counters(office: ClusterOffice | None) -> dict[str, int]:
+    """All of `COUNTERS`; 0 for those that the office does not count."""
+    return _of(office, COUNTERS)
+
+
+def gauges(office: ClusterOffice | None) -> dict[str, int]:
+    """All of `GAUGES`; 0 for those that the office does not have."""
+    return _of(office, GAUGES)
+
+
+def _of(office: ClusterOffice | None, names: tuple[str, ...]) -> dict[str, int]:
+    figures: Mapping[str, int] = getattr(office, "counters", None) or {}
+    return {name: figures.get(name, 0) for name in names}

@@ -1,0 +1,249 @@
+"""The target's side of messages from other nodes: into the queues once, acknowledged when they are safe (P6).
+
+How far the lane of each origin was taken is written in the batch of the queue entries, so that after a restart what was
+taken before is not taken again; except what was relayed to a node that had not acknowledged it yet: that is noted, too,
+and comes again. A QoS 2 message can come twice under its mid, on another lane, because its origin was restarted in the
+middle of a handshake; its mid is remembered until the origin says that it is over (review, hole 12).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from ...cluster.links.ports import Refuse
+from ...storage import keys
+from ..obligations import Obligation
+from ..routing.plans import PlanCache
+from ..routing.router import WAIT
+from .forwarded import Forwarded, decode_forward
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+
+PLAIN = ""
+"""The part of a message that is for ordinary subscriptions; the others are named by their `$share` filters."""
+
+
+class Acknowledge(Protocol):
+    """The port to the links: tells this boot of an origin how far its lane is done with."""
+
+    def __call__(self, origin: str, seq: int, boot: int) -> None: ...
+
+
+class _Lane(msgspec.Struct):
+    """One origin: its boot, how far its lane was taken, and (number, commit, obligation) that are not yet answered.
+
+    `owed` are the numbers, also on the disk, of what was taken and is owed to the node that it was relayed to.
+    """
+
+    boot: int
+    taken: int
+    waiting: deque[tuple[int, int, Obligation | None]]
+    registered: int = 0
+    scheduled: bool = False
+    owed: dict[int, None] = {}
+
+
+class _Seen(msgspec.Struct):
+    """A QoS 2 message that may come again: which parts of it were taken, and whether the disk says so."""
+
+    parts: list[str]
+    stored: bool
+
+
+class Receiving:
+    """All that other nodes send here as origins."""
+
+    def __init__(
+        self, node: Node, acknowledge: Acknowledge, serving: Callable[[], bool], direct: Receiving | None = None
+    ) -> None:
+        """`serving`: this node knows what the others know. With `direct`, the side that takes what origins send
+        themselves, this one takes what they relay.
+
+        Its acknowledgements wait for the disk only: what would have to be relayed once more is not waited for. So two
+        nodes that relay to each other never wait for each other (review, hole 15).
+        """
+        self._node = node
+        self._acknowledge = acknowledge
+        self._serving = serving
+        self._relays = direct is not None
+        self._lanes: dict[str, _Lane] = {}
+        self._seen: dict[str, dict[tuple[int, int], _Seen]] = {} if direct is None else direct._seen
+
+    def load(self) -> None:
+        """Bring back watermarks and open QoS 2 mids from the store."""
+        store = self._node.store
+        for key, value in store.scan(b"w", b"x"):
+            watermark, seq = _split(key)
+            name, boot = keys.parse_watermark_key(watermark)
+            lane = self._lanes.get(name)
+            if lane is None or lane.boot < boot:
+                lane = self._lanes[name] = _Lane(boot, 0, deque())
+            if seq:
+                lane.owed[seq] = None
+            else:
+                lane.taken = int.from_bytes(value, "big")
+        for key, value in store.scan(b"x", b"y"):
+            name, boot, counter = keys.parse_seen_key(key)
+            self._seen.setdefault(name, {})[boot, counter] = _Seen(value.decode().split("\0"), True)
+
+    def watermark(self, origin: str, boot: int) -> int:
+        """How far the lane of this boot of the origin was taken, durably where it matters; 0 for a new boot."""
+        lane = self._lanes.get(origin)
+        if lane is None or lane.boot < boot:
+            self._clear(origin, lane)
+            lane = self._lanes[origin] = _Lane(boot, 0, deque())
+        return min([lane.taken, *[seq - 1 for seq in lane.owed]])
+
+    def _clear(self, origin: str, lane: _Lane | None) -> None:
+        if lane is not None:
+            self._node.store.delete(keys.watermark_key(origin, lane.boot))
+            for seq in list(lane.owed):
+                self._relayed(origin, lane, seq)
+
+    def forget(self, origin: str, before: int) -> None:
+        """All boots of the origin before this one have left the cluster for good."""
+        store = self._node.store
+        lane = self._lanes.get(origin)
+        if lane is not None and lane.boot < before:
+            del self._lanes[origin]
+            self._clear(origin, lane)
+        seen = self._seen.get(origin, {})
+        for mid in [mid for mid in seen if mid[0] < before]:
+            if seen.pop(mid).stored:
+                store.delete(keys.seen_key(origin, *mid))
+
+    def skip(self, origin: str, seq: int) -> None:
+        """The next item of an origin's lane is void, because of who the origin was when it sent it (hole 14)."""
+        lane = self._lanes[origin]
+        lane.taken = max(lane.taken, seq)
+        self._answer(origin, lane, seq, 0, None)
+
+    def deliver(self, origin: str, seq: int, payload: bytes) -> None:
+        """Take the next message of an origin's lane. Raises `MalformedForward` before anything is taken, and `Refuse`
+        if it is for a member of a group that died with an earlier process: who else is one, this process does not know
+        before it serves, and the origin chooses again when it hears of the death."""
+        node, lane = self._node, self._lanes[origin]
+        if seq <= lane.taken and seq not in lane.owed:
+            self._answer(origin, lane, seq, 0, None)  # it comes again behind what a restart left owed
+            return
+        forwarded = decode_forward(payload, node.origins)
+        message = forwarded.message
+        node.events.observe(forwarded.hlc)
+        plans = node.router.plans(message.mountpoint)
+        if forwarded.groups and not self._serving() and not node.router.has_members(message, plans, forwarded.groups):
+            raise Refuse(f"{node.name} does not serve yet, and has no member of {', '.join(forwarded.groups)}")
+        if node.events.messages:
+            node.event("fwd.recv", mid=message.mid, source=origin, topic=message.topic)
+        if origin in self._seen:
+            self._settle(origin, forwarded.qos2_stable)
+        if message.qos < 2 or message.origin is node.origin:
+            wait = node.router.deliver(message, plans, forwarded.plain, forwarded.groups) == WAIT
+        else:
+            # a message that was relayed has the mid of who accepted it
+            mid = (message.origin.boot, message.counter)
+            wait = self._deliver_once(message.origin.node, mid, forwarded, plans)
+        lane.taken = max(lane.taken, seq)
+        owed, node.owed = node.owed, None
+        if self._relays:
+            owed = None  # and after a restart it may come again: only QoS 2 has to know
+        else:
+            if owed is not None and owed.open:
+                lane.owed[seq] = None
+                node.store.put(_owed_key(origin, lane.boot, seq), b"")
+            elif seq in lane.owed:
+                self._relayed(origin, lane, seq)
+            if wait:
+                node.store.put(keys.watermark_key(origin, lane.boot), lane.taken.to_bytes(8, "big"))
+        self._answer(origin, lane, seq, node.store.open_commit if wait else 0, owed)
+
+    def _deliver_once(self, origin: str, mid: tuple[int, int], forwarded: Forwarded, plans: PlanCache) -> bool:
+        """Give each part of a QoS 2 message to its sessions once. True if the disk has to have it first.
+
+        The parts are the ordinary subscriptions and each group: one that chose another node before can choose this one,
+        which has had the message for the others.
+        """
+        node = self._node
+        seen = self._seen.setdefault(origin, {})
+        known = seen.get(mid) or _Seen([], False)
+        plain = forwarded.plain and PLAIN not in known.parts
+        groups = tuple([text for text in forwarded.groups if text not in known.parts])
+        if not plain and not groups:
+            return known.stored  # taken before, and perhaps not yet safe
+        relayed = [each for each in groups if not node.router.has_members(forwarded.message, plans, (each,))]
+        wait = node.router.deliver(forwarded.message, plans, plain, groups) == WAIT or known.stored
+        seen[mid] = _Seen([*known.parts, *([PLAIN] if plain else ()), *groups], wait)
+        if wait:
+            # what was relayed a restart forgets, and the group's message comes again
+            parts = [each for each in seen[mid].parts if each not in relayed]
+            node.store.put(keys.seen_key(origin, *mid), "\0".join(parts).encode())
+        return wait
+
+    def _relayed(self, origin: str, lane: _Lane, seq: int) -> None:
+        """Nothing is owed for this number any more."""
+        del lane.owed[seq]
+        self._node.store.delete(_owed_key(origin, lane.boot, seq))
+
+    def _settle(self, origin: str, stable: tuple[int, int]) -> None:
+        """Forget the mids that the origin will never send again."""
+        seen = self._seen.get(origin)
+        while seen:
+            mid = next(iter(seen))
+            if mid >= stable:
+                return
+            if seen.pop(mid).stored:
+                self._node.store.delete(keys.seen_key(origin, *mid))
+
+    def _answer(self, origin: str, lane: _Lane, seq: int, commit: int, owed: Obligation | None) -> None:
+        if lane.waiting:
+            _, before, earlier = lane.waiting[-1]
+            commit = max(commit, before)
+            if commit == before and owed is None and earlier is None:
+                lane.waiting.pop()  # one answer for both
+                if lane.scheduled:
+                    lane.waiting.append((seq, commit, None))
+                    return
+        lane.waiting.append((seq, commit, owed))
+        if owed is not None and owed.open:
+            owed.waiter = lambda: self._advance(origin, lane)
+        if commit > lane.registered:
+            lane.registered = commit
+            self._node.store.when_committed(commit, lambda: self._advance(origin, lane))
+        elif not lane.scheduled and (not commit or commit <= self._node.store.committed):
+            lane.scheduled = True
+            self._node.after_turn(lambda: self._turn_over(origin, lane))
+
+    def _turn_over(self, origin: str, lane: _Lane) -> None:
+        lane.scheduled = False
+        self._advance(origin, lane)
+
+    def _advance(self, origin: str, lane: _Lane) -> None:
+        """Tell the origin how far all is safe, in order."""
+        committed = self._node.store.committed
+        done = 0
+        waiting = lane.waiting
+        while waiting:
+            seq, commit, owed = waiting[0]
+            if commit > committed or (owed is not None and owed.open):
+                break
+            done = seq
+            waiting.popleft()
+            if seq in lane.owed:
+                self._relayed(origin, lane, seq)
+        if done and self._lanes.get(origin) is lane:
+            self._acknowledge(origin, done, lane.boot)
+
+
+def _owed_key(origin: str, boot: int, seq: int) -> bytes:
+    return keys.watermark_key(origin, boot) + seq.to_bytes(8, "big")
+
+
+def _split(key: bytes) -> tuple[bytes, int]:
+    """The key of a watermark, and the number behind it in that of something owed; else 0."""
+    end = 7 + int.from_bytes(key[1:3], "big")
+    return key[:end], int.from_bytes(key[end:], "big")

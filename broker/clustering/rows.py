@@ -1,0 +1,67 @@
+"""The cluster as operators see it from one node: rows and figures, taken from the node's member."""
+
+from __future__ import annotations
+
+from ...cluster.member import Member
+from .office import NodeRow, Sees, StatusRow
+
+RUNS_MS = 1000
+"""A node that was heard within this time runs."""
+
+
+def node_rows(member: Member) -> list[NodeRow]:
+    """One for each member, the own node included; of a node that is alone its own."""
+    mine = member.me.node
+    consensus = member.consensus
+    if consensus is None:
+        return [_alone(mine, member.me.address)]
+    voters = consensus.raft.configuration.voters
+    now = member.ports.now_ms()
+    rows = []
+    for name, row in sorted(member.membership.members.items()):
+        seen = member.view.row(name)
+        heard = member.links.heard_ms(name)
+        rows.append(
+            NodeRow(
+                node=name,
+                running=name == mine or (member.links.up(name) and heard is not None and now - heard < RUNS_MS),
+                state="absent" if seen is None else "serving" if seen.serving else "joining",
+                incarnation="" if seen is None else f"boot {seen.boot} since view {seen.since}",
+                address=row.address,
+                heard_ms=None if name == mine or heard is None else int(now - heard),
+                voter=f"{name}/{row.disk}" in voters,
+                stale=row.stale,
+            )
+        )
+    return rows
+
+
+def status_row(member: Member, sees: Sees, incidents: int) -> StatusRow:
+    """The cluster as it is now; `incidents` is how many this node has seen."""
+    figures = member.metadata.statistics()
+    consensus, standing = member.consensus, member.standing
+    return StatusRow(
+        cluster_id=member.me.cluster_id,
+        view_id=member.view.id,
+        sees=sees,
+        leader=member.me.node if consensus is None else consensus.leader,
+        lease_ms_left=0 if standing is None else int(standing.left_ms()),
+        members=len(member.membership.members) or 1,
+        serving=len(member.view.serving) if member.clustered else 1,
+        metadata_keys=figures.keys,
+        tombstones=figures.tombstones,
+        incidents=incidents,
+    )
+
+
+def _alone(name: str, address: str) -> NodeRow:
+    return NodeRow(
+        node=name,
+        running=True,
+        state="serving",
+        incarnation="",
+        address=address,
+        heard_ms=None,
+        voter=True,
+        stale=False,
+    )

@@ -1,0 +1,380 @@
+"""The shell of a node's part in the cluster: its address, its transport, Raft's disk, discovery, and operators' wishes.
+
+It is the `ClusterOffice` that the operators' commands speak to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any
+
+from ...cluster.admission import (
+    JOIN,
+    LEAVE,
+    CallAnswer,
+    JoinRequest,
+    LeaveRequest,
+    MalformedCall,
+    decode_answer,
+    encode_call,
+)
+from ...cluster.discovery import AddressError, WhoAnswer, parse_address, written
+from ...cluster.links.ports import Timer
+from ...cluster.member import CLUSTERED, Member
+from ...cluster.office import VERSIONS
+from ...cluster.raft.interface import Rng
+from ...cluster.surroundings import Identity, Ports, Settings
+from ...cluster.transport.wire import Accepted, CallFailed, Refused, Transport, Wire
+from ...netsplit.policy import ViewState
+from ...storage.store import Store
+from ..shared_config import SharedConfig
+from .config_calls import VALUES, answer_values, ask_values, spread
+from .discovery import Discovery
+from .office import ClusterError, NodeRow, StatusRow
+from .resident import CLUSTER_SPACES, Clustering
+from .routes import LASTING
+from .rows import node_rows, status_row
+
+if TYPE_CHECKING:
+    from ...storage.directory import DataDirectory
+    from ..node import Node
+
+CALL_S = 12.0
+"""How long one call to another node may take: the log waits for the last lease of whom it takes out."""
+SERVE_S = 60.0
+"""How long a join waits until this node serves: the others' metadata come first."""
+REDIRECTS = 5
+SPREAD_S = 10.0
+"""How long a change of the configuration may take to be at every node of the view."""
+
+Clocks = tuple[Callable[[], float], Callable[[], float]]
+"""Wall clock and monotonic clock, in milliseconds."""
+
+DEPART = "depart"
+"""The call that asks a node to take itself out: two bytes, whether to close sessions, whether to accept their loss."""
+
+
+class ClusterShell:
+    """One node's member, on asyncio. Made before the node opens, started after; `stop` comes before its store closes.
+
+    `host` is where other nodes reach this one, `listen` the address to listen on, `discover` the configured addresses
+    of other nodes, asked anew each time. `stop_mqtt` closes the listeners for clients. `when_left` is called
+    when this node has left its cluster for good. `later`, `rng` and `clocks` are the
+    member's timers, its source of chance, and wall clock and monotonic clock in milliseconds.
+    `in_force` says the value of a setting, for other nodes that ask.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        directory: DataDirectory,
+        meta: Store,
+        transport: Transport,
+        listen: str,
+        host: str,
+        discover: tuple[str, ...],
+        stop_mqtt: Callable[[], Any],
+        settings: Settings | None = None,
+        later: Callable[[float, Callable[[], None]], Timer] | None = None,
+        rng: Rng | None = None,
+        clocks: Clocks | None = None,
+    ) -> None:
+        self.name = node.name
+        self._node = node
+        self._directory = directory
+        self._meta = meta
+        self._transport = transport
+        self._listen = listen
+        self._host = host
+        self._discover = discover
+        self._stop_mqtt = stop_mqtt
+        self._settings = settings or Settings()
+        self._loop = asyncio.get_running_loop()
+        self._later = later or self._loop.call_later
+        self._rng = rng or random.SystemRandom()
+        self._wall_ms, self._mono_ms = clocks or (_wall_ms, _mono_ms)
+        self._looking: asyncio.Task[None] | None = None
+        self._joining = asyncio.Lock()
+        self.member: Member | None = None
+        self.clustering = Clustering(node)
+        self.when_left: Callable[[], None] = _nothing
+        self.in_force: Callable[[str], str | None] = lambda key: None
+        if meta.get(CLUSTERED) is not None:
+            node.view_state = ViewState.MINORITY  # until it has a lease
+
+    # -- life
+
+    async def start(self) -> None:
+        """Listen, and go on with the log on the disk, or look for others. Raises `TransportError`."""
+        bound = await self._transport.serve(self._listen, self._accept, self._answer)
+        address = written(self._host, int(bound.rpartition(":")[2]))
+        node, loop = self._node, self._loop
+        directory = self._directory
+        me = Identity(self.name, directory.disk_uuid, directory.boot, uuid.uuid4().hex, address, directory.cluster_id)
+        ports = Ports(
+            now_ms=self._mono_ms,
+            wall_ms=self._wall_ms,
+            cluster_ms=node.clock.now_ms,
+            follow=node.clock.follow,
+            soon=loop.call_soon,
+            later=self._later,
+            rng=self._rng,
+            meta=self._meta,
+            store=node.store,
+            transport=self._transport,
+            log=node.log,
+            event=node.event,
+        )
+        member = Member(me, ports, self._settings, CLUSTER_SPACES, self.clustering)
+        self.clustering.bind(member)
+        member.open()
+        self.clustering.load()
+        self.clustering.config.load()
+        member.on_left = lambda: self.when_left()
+        self.member = member
+        if self._discover:
+            look = Discovery(
+                self.name, self._discover, self._transport, lambda: member.clustered,
+                lambda address: self.join(address, False), self._misses_somebody, self._hint, node.log,
+            )  # fmt: skip
+            self._looking = loop.create_task(look.run())
+
+    async def stop(self) -> None:
+        """End; the others see it at once."""
+        if self._looking is not None:
+            self._looking.cancel()
+        if self.member is not None:
+            self.member.close()
+        await self._transport.close()
+
+    def _misses_somebody(self) -> bool:
+        member = self._member
+        return any(name != self.name and not member.links.up(name) for name in member.membership.members)
+
+    def _hint(self, answer: WhoAnswer, address: str) -> None:
+        member = self._member
+        if answer.node != self.name and answer.cluster_id == member.me.cluster_id and not member.links.up(answer.node):
+            member.hint(answer.node, address)
+
+    @property
+    def address(self) -> str:
+        """Where other nodes reach this one."""
+        return self._member.me.address
+
+    @property
+    def _member(self) -> Member:
+        assert self.member is not None, "not started"
+        return self.member
+
+    def _accept(self, hello: bytes, wire: Wire) -> Accepted | Refused:
+        if self.member is None:
+            return Refused(f"{self.name} is just starting")
+        return self.member.links.accept(hello, wire)
+
+    async def _answer(self, method: str, request: bytes) -> bytes:
+        if self.member is None:
+            raise CallFailed(f"{self.name} is just starting")
+        if method == DEPART:
+            return await self._depart_answer(request)
+        if method == VALUES:
+            return answer_values(request, self.in_force)
+        answer: asyncio.Future[bytes] = self._loop.create_future()
+        try:
+            self.member.answer_call(method, request, lambda data: None if answer.done() else answer.set_result(data))
+        except MalformedCall as error:
+            raise CallFailed(str(error)) from None
+        return await answer
+
+    # -- the office: what is
+
+    def rows(self) -> list[NodeRow]:
+        """One for each member, this node included."""
+        return node_rows(self._member)
+
+    def status(self) -> StatusRow:
+        """The cluster as it is now."""
+        return status_row(self._member, self._node.view_state.value, self.clustering.watch.ledger.detected)
+
+    def incidents(self) -> list[dict[str, Any]]:
+        """The last incidents that this node has seen, the oldest first."""
+        return self.clustering.watch.ledger.rows()
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """VerneMQ's counters of the cluster, and those of incidents."""
+        traffic = self._member.links.traffic
+        return {
+            "cluster_bytes_received": traffic.bytes_in,
+            "cluster_bytes_sent": traffic.bytes_out,
+            "cluster_bytes_dropped": 0,
+            **self.clustering.watch.ledger.metrics(),
+        }
+
+    # -- the office: what is wanted
+
+    @property
+    def config(self) -> SharedConfig:
+        """What operators set for all nodes."""
+        return self.clustering.config
+
+    async def spread(self) -> None:
+        """Wait until every node of the view has what was set here. Raises `ClusterError`."""
+        await spread(self._member, SPREAD_S)
+
+    async def values(self, node: str, keys: list[str]) -> list[str | None]:
+        """The values in force at another member. Raises `ClusterError`."""
+        return await ask_values(self._transport, node, self._address_of(node), keys)
+
+    def _address_of(self, node: str) -> str:
+        row = self._member.membership.members.get(node)
+        if row is None:
+            raise ClusterError(f"{node} is not a member of this cluster")
+        return row.address
+
+    async def join(self, discovery_node: str, merge: bool) -> None:
+        """Become a member of the cluster of that node. Raises `ClusterError`."""
+        if self._joining.locked():
+            raise ClusterError(f"{self.name} is joining already")
+        async with self._joining:
+            self._member.office.joining = True
+            try:
+                await self._join(discovery_node, merge)
+            finally:
+                self._member.office.joining = False
+
+    async def _join(self, discovery_node: str, merge: bool) -> None:
+        member = self._member
+        if member.clustered:
+            others = ", ".join(sorted(set(member.membership.members) - {self.name})) or "no other node"
+            raise ClusterError(f"{self.name} is a member of a cluster already, with {others}")
+        sessions, retained = len(self._node.slots), self._node.retained_count
+        if (sessions or retained) and not merge:
+            raise ClusterError(
+                f"{self.name} has {sessions} sessions and {retained} retained messages of its own: --merge takes them "
+                "along, or begin with an empty data directory"
+            )
+        try:
+            address = written(*parse_address(discovery_node))
+        except AddressError as error:
+            raise ClusterError(str(error)) from None
+        me = member.me
+        request = JoinRequest(me.node, me.disk, me.boot, me.process, me.address, VERSIONS)
+        answer = await self._ask(address, JOIN, encode_call(request))
+        if answer.boot >= me.boot:
+            await self._loop.run_in_executor(None, self._directory.raise_boot, answer.boot)
+            raise ClusterError(
+                f"{self.name} was a member with another disk, started {answer.boot} times: its number of starts is "
+                "set to that now; restart it, and join again"
+            )
+        if answer.problem:
+            raise ClusterError(answer.problem)
+        await self._loop.run_in_executor(None, self._directory.adopt_cluster, answer.cluster_id)
+        member.adopt(answer)
+        await self._until(
+            lambda: member.standing is not None and member.standing.holder.serving and member.leased(),
+            SERVE_S,
+            f"{self.name} has joined, but does not serve after {SERVE_S:.0f} s: see `vmq-admin cluster show --verbose`",
+        )
+
+    async def _ask(self, address: str, method: str, request: bytes) -> CallAnswer:
+        for _ in range(REDIRECTS):
+            try:
+                answer = decode_answer(await self._transport.call(address, method, request, CALL_S))
+            except (CallFailed, MalformedCall) as error:
+                raise ClusterError(f"{address}: {error}") from None
+            if not answer.ask or answer.ask == address:
+                return answer
+            address = answer.ask
+        raise ClusterError(f"the leader changes too often to be asked, last at {address}")
+
+    async def _until(self, true: Callable[[], bool], limit_s: float, problem: str) -> None:
+        end = self._loop.time() + limit_s
+        while not true():
+            if self._loop.time() > end:
+                raise ClusterError(problem)
+            await asyncio.sleep(0.02)
+
+    async def leave(
+        self, node: str, kill_sessions: bool, interval_s: float, timeout_s: float, accept_loss: bool
+    ) -> AsyncIterator[str]:
+        """Take a member out. Raises `ClusterError`."""
+        member = self._member
+        if node not in member.membership.members:
+            raise ClusterError(f"{node} is not a member of this cluster")
+        if len(member.membership.members) == 1:
+            raise ClusterError(f"{node} is the only member of its cluster")
+        if not member.leased():
+            raise ClusterError(
+                f"{self.name} has no lease: a majority of the members that vote is needed to take one out"
+            )
+        if node == self.name:
+            yield await self._depart(kill_sessions, accept_loss, timeout_s)
+        elif member.view.row(node) is not None:
+            yield f"{node} runs: it closes its listeners"
+            yield await self._ask_to_depart(node, kill_sessions, accept_loss)
+        else:
+            lost = sum(1 for key, _ in member.metadata.scan(LASTING) if self.clustering.routes.lasting(key, node))
+            if lost and not accept_loss:
+                raise ClusterError(
+                    f"{node} is away, and {lost} subscriptions of sessions that last are there: their messages are "
+                    "nowhere else; --accept-loss gives them up"
+                )
+            await self._take_out(node)
+            yield "Done"
+
+    async def _ask_to_depart(self, node: str, kill_sessions: bool, accept_loss: bool) -> str:
+        address = self._member.membership.members[node].address
+        try:
+            said = await self._transport.call(address, DEPART, bytes((kill_sessions, accept_loss)), 3 * CALL_S)
+        except CallFailed as error:
+            raise ClusterError(str(error)) from None
+        return said.decode()
+
+    async def _depart_answer(self, request: bytes) -> bytes:
+        if len(request) != 2:
+            raise CallFailed(f"{DEPART}: two bytes are expected, {len(request)} came")
+        try:
+            return (await self._depart(bool(request[0]), bool(request[1]), CALL_S)).encode()
+        except ClusterError as error:
+            raise CallFailed(str(error)) from None
+
+    async def _depart(self, kill_sessions: bool, accept_loss: bool, timeout_s: float) -> str:
+        """This node goes: no more clients; then, if wanted, no more sessions and no more member."""
+        node = self._node
+        lasting = sum(1 for session in node.slots if session.durable)
+        if kill_sessions and lasting and not accept_loss:
+            raise ClusterError(
+                f"{self.name} has {lasting} sessions that last, and their messages are nowhere else: --accept-loss "
+                "gives them up"
+            )
+        self._stop_mqtt()
+        if not kill_sessions:
+            return "Done! Use -k to close the sessions that are still there, and to leave"
+        node.end_sessions("left_cluster")
+        await self._until(
+            lambda: not len(node.slots), timeout_s, f"{len(node.slots)} sessions of {self.name} are still there"
+        )
+        await self._take_out(self.name)
+        self._member.left()
+        return "Done"
+
+    async def _take_out(self, node: str) -> None:
+        answer = await self._ask(self._member.me.address, LEAVE, encode_call(LeaveRequest(node, True)))
+        if answer.problem:
+            raise ClusterError(answer.problem)
+
+
+def _mono_ms() -> float:
+    return time.monotonic() * 1000
+
+
+def _wall_ms() -> float:
+    return time.time() * 1000
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""

@@ -1,0 +1,83 @@
+"""Incidents of a node: what its links, views and leases say goes to the lookout, once in each heartbeat (P10)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ...cluster.member import Member
+from ...netsplit.evidence import Evidence
+from ...netsplit.incidents import Ledger
+from ...netsplit.lookout import Lookout
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+HEARTBEAT_MS = 250
+
+
+class ClusterWatch:
+    """The lookout of a node in a cluster. `changed` whenever view or lease are; the first time it `begin`s."""
+
+    def __init__(self, node: Node, member: Member) -> None:
+        self._node = node
+        self._member = member
+        now = node.clock.now_ms()
+        self.ledger = Ledger(node.name, lambda kind, fields: node.event(kind, **fields), now)
+        self.lookout = Lookout(Evidence(), self.ledger, self._totals)
+        self._running = False
+
+    def begin(self) -> None:
+        """Watch from now on."""
+        if not self._running:
+            self._running = True
+            self._beat()
+
+    def _beat(self) -> None:
+        node, member = self._node, self._member
+        if node.closing or member.closed:
+            return
+        now = node.clock.now_ms()
+        peers = tuple([name for name in self._expected() if name != node.name])
+        evidence = self.lookout.evidence
+        evidence.watch(peers, now)
+        mono = member.ports.now_ms()
+        for name in peers:
+            heard = member.links.heard_ms(name)
+            if heard is not None and mono - heard <= HEARTBEAT_MS:
+                evidence.heard(name, int(now - (mono - heard)))
+        self.lookout.tick(now)
+        node.timers.at(now + HEARTBEAT_MS, self._beat)
+
+    def _expected(self) -> list[str]:
+        """Who should be here: a newcomer on its way in is not missed before it has served."""
+        return [row.node for row in self._member.membership.members.values() if row.served]
+
+    def changed(self) -> None:
+        """Another view is in force, or the lease came or went."""
+        member = self._member
+        if not member.clustered:
+            return
+        self.begin()  # a founder holds its lease and is whole all the time: only views tell it that it is not alone
+        now = self._node.clock.now_ms()
+        serving = member.view.serving
+        missing = tuple(sorted([name for name in self._expected() if name not in serving]))
+        leased = member.leased()
+        self.lookout.view(missing, member.view.id, leased, now)
+        if leased and not missing:
+            self.lookout.healed(now)
+
+    def _totals(self) -> Mapping[tuple[str, str], int]:
+        """What the node counts anyway, by operation and outcome."""
+        counters = self._node.counters
+        refused, connected = sum(counters.publish_error), counters.accepted_connects
+        return {
+            ("publish", "accepted"): sum(counters.publish_received) - sum(counters.publish_auth_error) - refused,
+            ("publish", "refused"): refused,
+            ("subscribe", "accepted"): sum(counters.subscribe_received) - sum(counters.subscribe_error),
+            ("subscribe", "refused"): sum(counters.subscribe_error),
+            ("unsubscribe", "accepted"): sum(counters.unsubscribe_received) - sum(counters.unsubscribe_error),
+            ("unsubscribe", "refused"): sum(counters.unsubscribe_error),
+            ("register", "accepted"): connected,
+            ("register", "refused"): sum(counters.connect_received) - connected,
+        }

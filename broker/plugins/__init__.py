@@ -1,0 +1,1 @@
+"""Hooks and who answers them: Python plugins, password and ACL files."""

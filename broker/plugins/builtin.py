@@ -1,0 +1,80 @@
+"""The plugins that come with the broker and those that vernemq.conf names, put into a node's hooks (INV 1.2, 1.8)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from ...configs import Settings
+from .acl import AclPlugin
+from .hooks import Hooks, load_plugin
+from .passwords import PasswordPlugin
+from .watched_file import WatchedFile
+
+Log = Callable[[str, str], None]
+
+
+class PluginFileError(Exception):
+    """A file that a plugin was told to use is missing or broken at start: says which, where and why."""
+
+
+class BuiltinPlugins:
+    """Loads the plugins, and watches their files until `close`."""
+
+    def __init__(self, settings: Settings, hooks: Hooks, log: Log) -> None:
+        self._hooks = hooks
+        self._log = log
+        self._watches: list[tuple[WatchedFile, float]] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        if settings["plugins.vmq_passwd"]:
+            passwords = PasswordPlugin()
+            hooks.add("vmq_passwd", passwords)
+            self._watch(settings, "vmq_passwd.password_file", "vmq_passwd.password_reload_interval", passwords.reloader)
+        if settings["plugins.vmq_acl"]:
+            acl = AclPlugin()
+            hooks.add("vmq_acl", acl)
+            self._watch(settings, "vmq_acl.acl_file", "vmq_acl.acl_reload_interval", acl.reloader)
+        for number, plugin in enumerate(settings.python_plugins()):
+            priority = plugin.priority if plugin.priority is not None else 1000 + number
+            hooks.add(plugin.name, load_plugin(f"{plugin.module}:{plugin.class_name}", {}), priority)
+        for listener in settings.listeners():
+            for chain in (listener.auth_plugins, listener.authz_plugins):
+                hooks.check_chain(chain or ())
+
+    def _watch(self, settings: Settings, key: str, interval_key: str, reloader: Any) -> None:
+        path = Path(str(settings[key]))
+        if settings.source(key) == "default" and not path.exists():
+            if key == "vmq_acl.acl_file":
+                # the file that VerneMQ installs: everybody may publish and subscribe everything
+                path = Path(str(files("strogoff.configs") / "vmq.acl"))
+            elif not settings["allow_anonymous"]:
+                self._log("warning", f"{key}: there is no {path}: nobody can log in with a password")
+        watched = WatchedFile(path, reloader)
+        watched.check()
+        if watched.problem and (path.exists() or settings.source(key) != "default"):
+            raise PluginFileError(f"{key}: {watched.problem}")
+        interval = settings[interval_key]
+        assert isinstance(interval, int | float)
+        self._watches.append((watched, float(interval)))
+
+    def start(self) -> None:
+        """Begin to look for changes; inside the running loop."""
+        for watched, interval_s in self._watches:
+            self._tasks.append(asyncio.create_task(self._run(watched, interval_s)))
+
+    async def _run(self, watched: WatchedFile, interval_s: float) -> None:
+        def changed() -> None:
+            self._hooks.invalidate()
+            self._log("info", f"{watched.path}: read again")
+
+        await watched.watch(interval_s, changed, lambda problem: self._log("error", f"{problem}; the old rules stay"))
+
+    async def close(self) -> None:
+        """Stop looking."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()

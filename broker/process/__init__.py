@@ -1,0 +1,1 @@
+"""The process: start and stop, log files, event log, $SYS."""

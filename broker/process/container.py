@@ -1,0 +1,87 @@
+"""What a container adds to a start: the files and defaults of VerneMQ's image (INV 10).
+
+`vernemq.conf.local` in the `etc` folder replaces configuration and variables; `DOCKER_VERNEMQ_USER_NAME=password`
+becomes a line of `etc/vmq.passwd`; the log goes to the console; listeners are open on all addresses of the container
+unless DOCKER_IP_ADDRESS names one. Where nobody names the node it keeps the name that its data has, so that a container
+which comes back with another address is still the same node; a new one is named after the host, which no other
+container is, and tells the others its address.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+from ...configs.environment import conf_text, from_environment
+from ...storage.directory import MARKER
+from ..plugins.passwords import SALT_BYTES, check_name, hashed, with_user
+
+ALL_ADDRESSES = "0.0.0.0"
+
+
+def prepare(environ: Mapping[str, str], home: Path) -> tuple[Path | None, dict[str, str], dict[str, str]]:
+    """The configuration file, the environment and the overrides with which to load the settings.
+
+    Writes `etc/vmq.passwd` and, for a `vernemq.conf.local`, `etc/vernemq.conf`. OSError where that is not allowed,
+    ValueError for a user whose name cannot stand in a password file.
+    """
+    etc = home / "etc"
+    address = environ.get("DOCKER_IP_ADDRESS", ALL_ADDRESSES)
+    environ = {**environ, "DOCKER_IP_ADDRESS": address}
+    overrides = {"platform_data_dir": environ.get("STROGOFF_DATA_DIR", str(home / "data"))}
+    conf = etc / "vernemq.conf"
+    local = etc / "vernemq.conf.local"
+    if local.exists():
+        conf.write_text(conf_text("", local.read_text(), environ))
+        environ = {}
+    wanted = from_environment(environ)
+    if wanted.users:
+        overrides["vmq_passwd.password_file"] = str(_write_users(etc / "vmq.passwd", wanted.users))
+    if "log.console" not in wanted.values and not local.exists():
+        overrides["log.console"] = "console"
+        overrides["log.error"] = "off"
+    if "cluster.address" not in wanted.values and not _says(conf, "cluster.address"):
+        overrides["cluster.address"] = own_address(address)
+    if "nodename" not in wanted.values and not _says(conf, "nodename"):
+        name = _name_of_data(Path(overrides["platform_data_dir"]))
+        overrides["nodename"] = name or f"VerneMQ@{socket.gethostname()}"
+    return conf if conf.exists() else None, dict(environ), overrides
+
+
+def own_address(wanted: str) -> str:
+    """Where other containers reach this one: `wanted`, or, if that is all addresses, the one of the host's name."""
+    if wanted != ALL_ADDRESSES:
+        return wanted
+    try:
+        return socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return ""
+
+
+def _write_users(path: Path, users: Mapping[str, str]) -> Path:
+    text = path.read_text() if path.exists() else ""
+    for name, password in users.items():
+        check_name(name)
+        text = with_user(text, name, hashed(password.encode(), os.urandom(SALT_BYTES)))
+    path.touch(mode=0o600)
+    path.write_text(text)
+    return path
+
+
+def _says(conf: Path, key: str) -> bool:
+    """Whether the file sets the key. A name that is not the one of the data is a mistake, which the start will tell."""
+    return conf.exists() and re.search(rf"(?m)^\s*{re.escape(key)}\s*=", conf.read_text()) is not None
+
+
+def _name_of_data(directory: Path) -> str | None:
+    """The name of the node whose data is there; the start checks the rest of the marker."""
+    try:
+        said = json.loads((directory / MARKER).read_text())
+    except (OSError, ValueError):
+        return None
+    name = said.get("node_name") if isinstance(said, dict) else None
+    return name if isinstance(name, str) else None

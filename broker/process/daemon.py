@@ -1,0 +1,134 @@
+"""`strogoff start`: the broker as a process."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import uvloop
+
+from ...cluster.transport.wire import TransportError
+from ...configs import ConfigError, Settings, load
+from ...configs.problems import Problem
+from ...storage.engine import StorageError
+from ..doors.listeners import ListenError
+from ..plugins.builtin import PluginFileError
+from ..plugins.hooks import PluginError
+from .container import prepare
+from .logs import log_line, set_up
+from .server import Server, tune_gc
+
+SWITCH_INTERVAL_S = 0.0005
+"""How soon the thread that writes to the disk gets the interpreter back to say that it is done."""
+
+
+class Extension(Protocol):
+    """Something that runs beside the broker in its process and its loop, such as the operators' side."""
+
+    async def start(self, server: Server) -> None:
+        """Begin, once the server runs. Raises what a server's start raises."""
+        ...
+
+    async def stop(self) -> None:
+        """End, before the server does."""
+        ...
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="strogoff start", description="Run a broker node until Ctrl-C or SIGTERM.")
+    parser.add_argument("-c", "--conf", type=Path, help="vernemq.conf (default: ./etc/vernemq.conf if it is there)")
+    parser.add_argument("--data-dir", help="directory of the node's data; stands for platform_data_dir")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key; may be repeated")
+    parser.add_argument("--container", action="store_true", help="begin as the container image does")
+    return parser
+
+
+def read_settings(argv: Sequence[str]) -> Settings:
+    """The settings that the command line, the file and the environment ask for. Raises ConfigError."""
+    arguments = _parser().parse_args(argv)
+    overrides: dict[str, str] = {}
+    for text in arguments.set:
+        key, equals, value = text.partition("=")
+        if not equals:
+            _parser().error(f"--set {text}: KEY=VALUE is expected")
+        overrides[key.strip()] = value.strip()
+    if arguments.data_dir is not None:
+        overrides["platform_data_dir"] = arguments.data_dir
+    if arguments.container:
+        try:
+            conf, environ, more = prepare(os.environ, Path.cwd())
+        except (OSError, ValueError) as error:
+            raise ConfigError([Problem("container", 0, "", str(error))]) from error
+        return load(arguments.conf or conf, environ, {**more, **overrides})
+    path: Path | None = arguments.conf
+    if path is None:
+        usual = Path("etc/vernemq.conf")
+        path = usual if usual.exists() else None
+    return load(path, os.environ, overrides)
+
+
+async def serve(settings: Settings, extensions: Sequence[Extension] = ()) -> int:
+    """Run until SIGTERM or SIGINT; the exit status. Extensions start after the server and stop before it."""
+    logger = set_up(settings)
+
+    def log(level: str, text: str) -> None:
+        log_line(logger, level, text)
+
+    for notice in settings.notices:
+        log("warning", notice)
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    server = Server(settings, log)
+    try:
+        await _start(server, extensions)
+    except (StorageError, ListenError, TransportError, PluginError, PluginFileError, OSError) as error:
+        log("error", f"the node cannot start: {error}")
+        print(f"strogoff: the node cannot start: {error}", file=sys.stderr)
+        return 1
+    tune_gc()
+    node = server.node
+    log("notice", f"node {node.name}, boot {node.epoch}, data in {server.data_dir.absolute()}")
+    print(f"strogoff: node {node.name} is ready", flush=True)
+    if server.cluster is not None:
+        server.cluster.when_left = stopping.set
+    await stopping.wait()
+    log("notice", "stopping")
+    await _stop(server, extensions)
+    log("notice", "stopped")
+    return 0
+
+
+async def _start(server: Server, extensions: Sequence[Extension]) -> None:
+    """Start all, or leave nothing running."""
+    await server.start()
+    for number, extension in enumerate(extensions):
+        try:
+            await extension.start(server)
+        except BaseException:
+            await _stop(server, extensions[:number])
+            raise
+
+
+async def _stop(server: Server, extensions: Sequence[Extension]) -> None:
+    for extension in reversed(extensions):
+        await extension.stop()
+    await server.stop()
+
+
+def main(argv: Sequence[str], extensions: Sequence[Extension] = ()) -> int:
+    """Run the command; 1 if the node cannot start, 2 for a wrong command line."""
+    try:
+        settings = read_settings(argv)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 1
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    return uvloop.run(serve(settings, extensions))

@@ -1,0 +1,315 @@
+"""The shell of a node: asyncio, the disk, the listeners, the clocks. Everything that the core asks for as a port.
+
+`Server` runs inside a running loop; `daemon` makes a process of it, tests and embedders use it directly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...analytics.schema import MESSAGE
+from ...cluster.clock import ClusterClock
+from ...cluster.links.ports import Timer
+from ...cluster.surroundings import Settings as ClusterSettings
+from ...cluster.transport.grpc_wire import GrpcTransport
+from ...cluster.transport.wire import Transport
+from ...configs import Settings
+from ...storage.directory import DataDirectory
+from ...storage.engine import Durability, Engine
+from ...storage.leveldb import LevelDBEngine, LevelDBOptions
+from ...storage.memory import VolatileMemoryEngine
+from ...storage.store import Store
+from ..clustering.settings import cluster_links
+from ..clustering.shell import Clocks, ClusterShell
+from ..doors.door import DoorOptions
+from ..doors.listeners import Listeners
+from ..events import Events, Sink
+from ..node import Node, Ports
+from ..plugins.builtin import BuiltinPlugins
+from ..plugins.hooks import Hooks, Refuse, Verdict
+from ..runtime_settings import RuntimeSettings
+from .eventlog import EventLog
+from .stats import StatsReporter
+from .systree import Systree
+
+CLOSE_GRACE_S = 1.0
+"""How long a stop waits for clients to take what was written to them."""
+STOP_S = 10.0
+"""How long a stop waits for the disk."""
+_CLOCK_KEY = b"nclock"
+_CLOCK_EVERY_S = 60.0
+
+Log = Callable[[str, str], None]
+
+
+class Server:
+    """One node with its listeners. `start`, then `stop`; both once. `cluster` is None without a `listener.vmq`.
+
+    `transport` leads to the other nodes in place of gRPC, `tune` changes the numbers of the cluster. Each of `sinks`
+    takes every row of the event log, at level `message`. `chance` makes the source of chance of a boot. `clocks` are in
+    place of the machine's.
+
+    `start` raises what is wrong with the data directory (`StorageError`), a listener (`ListenError`) or a plugin; then
+    nothing is left running.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        log: Log,
+        transport: Transport | None = None,
+        tune: Callable[[ClusterSettings], ClusterSettings] | None = None,
+        sinks: Sequence[Sink] = (),
+        chance: Callable[[int], random.Random] | None = None,
+        clocks: Clocks | None = None,
+    ) -> None:
+        self.settings = settings
+        self.log = log
+        self.hooks = Hooks(on_error=self._plugin_failed, spawn=self._spawn_task, within=_within)
+        crl_ms = settings["crl_refresh_interval"]
+        assert isinstance(crl_ms, int)
+        doors = DoorOptions(
+            write_buffer_bytes=int(settings["flow.out_buffer_bytes"]), crl_refresh_interval_s=crl_ms / 1000
+        )
+        self.listeners = Listeners(log, doors)
+        self.node: Node
+        self.store: Store
+        self.runtime: RuntimeSettings
+        self.systree: Systree
+        self.cluster: ClusterShell | None = None
+        self._transport = transport
+        self._tune = tune
+        self._sinks = tuple(sinks)
+        self._chance = chance
+        self._wall_ms, self._mono_ms = clocks or (_wall_ms, _mono_ms)
+        self._meta: Store | None = None
+        self._loop: asyncio.AbstractEventLoop
+        self._directory: DataDirectory | None = None
+        self._engine: Engine | None = None
+        self._plugins: BuiltinPlugins | None = None
+        self._eventlog: EventLog | None = None
+        self._wake: asyncio.TimerHandle | None = None
+        self._wake_at = 0
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.started_s = time.time()
+
+    @property
+    def data_dir(self) -> Path:
+        """Where the node keeps its data."""
+        return Path(str(self.settings["platform_data_dir"]))
+
+    async def start(self) -> None:
+        """Open the data, bring the sessions back, open the listeners."""
+        self._loop = asyncio.get_running_loop()
+        try:
+            self._open()
+            if self.cluster is not None:
+                await self.cluster.start()
+                self._share_settings(self.cluster)
+            assert self._plugins is not None
+            self._plugins.start()
+            await self.listeners.start(self.mqtt_listeners(), self.node.accept)
+        except BaseException:
+            await self.stop()
+            raise
+        self._keep_clock()
+
+    def mqtt_listeners(self) -> list[Any]:
+        """The configured listeners that speak MQTT."""
+        return [each for each in self.settings.listeners() if each.type in ("tcp", "ssl", "ws", "wss")]
+
+    def _open(self) -> None:
+        settings = self.settings
+        name = str(settings["nodename"])
+        self._directory = directory = DataDirectory(self.data_dir, name, lambda: str(uuid.uuid4()))
+        durability: Durability = "sync" if settings["message_store.durability"] == "sync" else "os"
+        self._engine = self._make_engine(directory.messages, durability)
+        self.store = Store(self._engine, self._loop.call_soon, self._loop.call_later)
+        floor = self.store.get(_CLOCK_KEY)
+        clock = ClusterClock(self._wall_ms, self._mono_ms, int.from_bytes(floor, "big") if floor else 0)
+        self._plugins = BuiltinPlugins(settings, self.hooks, self.log)
+        level = {"off": 0, "session": 1, "message": 2}[str(settings["eventlog.level"])]
+        run_id = directory.cluster_id
+        events = Events(name, directory.boot, run_id, clock.now_ms, time.monotonic_ns, level)
+        if level:
+            self._eventlog = EventLog.from_settings(settings, name, directory.boot, self.log)
+            events.add(self._eventlog)
+        for sink in self._sinks:
+            events.set_level(MESSAGE)
+            events.add(sink)
+        rng = self._chance(directory.boot) if self._chance is not None else random.SystemRandom()
+        ports = Ports(clock, self.store, self._loop.call_soon, self._wake_port, self._spawn, rng, self.log)
+        self.runtime = RuntimeSettings(settings, self.store, name)
+        for problem in self.runtime.problems:
+            self.log("warning", problem)
+        self.node = Node(name, directory.boot, self.runtime.options, self.hooks, events, ports)
+        self._open_cluster(directory, rng)
+        self.node.open()
+        self.systree = Systree(self.node)
+        self.systree.start()
+        self.runtime.applied, self.runtime.told = self._settings_changed, self.log
+        StatsReporter(self.node).start()
+
+    def _open_cluster(self, directory: DataDirectory, rng: random.Random) -> None:
+        links = cluster_links(self.settings, self.log)
+        if links is None:
+            return
+        self._meta = Store(self._make_engine(directory.meta, "sync"), self._loop.call_soon, self._loop.call_later)
+        self.cluster = ClusterShell(
+            self.node,
+            directory,
+            self._meta,
+            self._transport or GrpcTransport(links.tls),
+            links.listen,
+            links.host,
+            links.discover,
+            self._close_to_clients,
+            links.settings if self._tune is None else self._tune(links.settings),
+            self._later,
+            rng,
+            (self._wall_ms, self._mono_ms),
+        )
+
+    def _share_settings(self, cluster: ClusterShell) -> None:
+        self.runtime.share(cluster.config)
+        for problem in self.runtime.problems:
+            self.log("warning", problem)
+        cluster.config.listeners.append(self.runtime.changed)
+        cluster.in_force = self.runtime.in_force
+
+    def _settings_changed(self, names: Sequence[str]) -> None:
+        """What has to happen at once; all else counts when somebody looks."""
+        node = self.node
+        node.wake()
+        if any(name.startswith("systree_") for name in names):
+            self.systree.start()
+        if any(name.endswith("_during_netsplit") for name in names):
+            node.view_state = node.view_state  # publishes that were parked may go on
+
+    def _close_to_clients(self) -> None:
+        self._spawn_task(self.listeners.close(CLOSE_GRACE_S))
+
+    def _make_engine(self, folder: Path, durability: Durability) -> Engine:
+        settings = self.settings
+        if settings["message_store.engine"] == "memory":
+            self.log("warning", "message_store.engine = memory: nothing survives the end of this process")
+            return VolatileMemoryEngine(self._loop.call_soon)
+        options = LevelDBOptions(
+            block_size=int(settings["leveldb.block.size"]),
+            compression=bool(settings["leveldb.compression"]),
+            bloom_filter_bits=10 if settings["leveldb.bloomfilter"] else 0,
+        )
+        return LevelDBEngine(folder, self._loop.call_soon_threadsafe, durability, options)
+
+    async def stop(self) -> None:
+        """Close the connections, commit everything, let go of the directory."""
+        if hasattr(self, "node"):
+            self.node.close()
+        await self.listeners.close(CLOSE_GRACE_S)
+        if self.cluster is not None:
+            await self.cluster.stop()
+        if hasattr(self, "node"):
+            self.store.put(_CLOCK_KEY, self.node.clock.now_ms().to_bytes(8, "big"))
+            await self._flush()
+        if self._plugins is not None:
+            await self._plugins.close()
+        if self._wake is not None:
+            self._wake.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        if hasattr(self, "store"):
+            self.store.close()
+        elif self._engine is not None:
+            self._engine.close()
+        if self._meta is not None:
+            self._meta.close()
+        if self._eventlog is not None:
+            await self._loop.run_in_executor(None, self._eventlog.close)
+        if self._directory is not None:
+            self._directory.close()
+
+    async def _flush(self) -> None:
+        done = asyncio.Event()
+        self.store.flush(done.set)
+        try:
+            await asyncio.wait_for(done.wait(), STOP_S)
+        except TimeoutError:
+            self.log(
+                "error", f"message store: not everything could be written within {STOP_S:.0f} s: {self.store.detail}"
+            )
+
+    # -- ports
+
+    def _later(self, delay_s: float, work: Callable[[], None]) -> Timer:
+        return self._loop.call_later(delay_s, work)
+
+    def _wake_port(self, when_ms: int) -> None:
+        if self._wake is not None:
+            if self._wake_at <= when_ms:
+                return
+            self._wake.cancel()
+        self._wake_at = when_ms
+        now = self.node.now if hasattr(self, "node") else int(self._wall_ms())
+        self._wake = self._loop.call_later(max(0, when_ms - now) / 1000, self._woken)
+
+    def _woken(self) -> None:
+        self._wake = None
+        self.node.wake()
+
+    def _spawn(self, work: Awaitable[Verdict], then: Callable[[Verdict], None]) -> None:
+        async def run() -> None:
+            try:
+                verdict = await work
+            except Exception as error:
+                self.log("error", f"a plugin's answer failed: {error!r}")
+                verdict = Refuse("plugin_error")
+            then(verdict)
+
+        self._spawn_task(run())
+
+    def _spawn_task(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _plugin_failed(self, plugin: str, hook: str, error: BaseException) -> None:
+        self.log("error", f"plugin {plugin}, hook {hook}: {type(error).__name__}: {error}")
+
+    def _keep_clock(self) -> None:
+        """Remember cluster time, so that a restart with a clock set back does not turn time back."""
+        if self.node.closing:
+            return
+        self.store.put(_CLOCK_KEY, self.node.clock.now_ms().to_bytes(8, "big"))
+        if self.node.clock.alarmed:
+            self.log("warning", f"the wall clock is {self.node.clock.off_ms / 1000:.1f} s off cluster time; slewing")
+        self._loop.call_later(_CLOCK_EVERY_S, self._keep_clock)
+
+
+def _wall_ms() -> float:
+    return time.time() * 1000
+
+
+def _mono_ms() -> float:
+    return time.monotonic() * 1000
+
+
+PLUGIN_ANSWER_S = 60.0
+"""How long an asynchronous plugin may think about one answer."""
+
+
+async def _within(work: Awaitable[object]) -> object:
+    return await asyncio.wait_for(work, PLUGIN_ANSWER_S)
+
+
+def tune_gc() -> None:
+    """Keep the collector from stopping the loop: a full collection took 1.5-3 s at a million subscriptions."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)

@@ -1,0 +1,56 @@
+"""Bodies of messages that several durable queues hold: stored once, with a count of the queues that still need them.
+
+Count and queue entry are always written in the same batch, so after a crash they agree: no body is orphaned, none is
+missing. A message that goes to one queue is stored inline in its entry and never comes here.
+"""
+
+from __future__ import annotations
+
+from ...storage.keys import message_id
+from ...storage.store import Store
+from .message import Message
+from .records import Origins, RecordError, decode_message, encode, to_record
+
+WORTH_SHARING = 256
+"""Payload size in bytes from which one body and a reference cost less than a copy in each queue."""
+
+
+def key_of(message: Message) -> bytes:
+    """The mid of a message as it stands in keys."""
+    return message_id(message.origin.node, message.origin.boot, message.counter)
+
+
+def hold(store: Store, message: Message) -> bytes:
+    """One more queue needs this body; it is written with the first one. Returns its mid."""
+    mid = key_of(message)
+    count = store.get(b"c" + mid)
+    if count is None:
+        store.put(b"m" + mid, encode(to_record(message)))
+        store.put(b"c" + mid, b"\x00\x00\x00\x01")
+    else:
+        store.put(b"c" + mid, (int.from_bytes(count, "big") + 1).to_bytes(4, "big"))
+    return mid
+
+
+def let_go(store: Store, mid: bytes) -> None:
+    """One queue less needs the body with this mid; the last one deletes it."""
+    count = store.get(b"c" + mid)
+    if count is None:
+        return
+    left = int.from_bytes(count, "big") - 1
+    if left > 0:
+        store.put(b"c" + mid, left.to_bytes(4, "big"))
+    else:
+        store.delete(b"c" + mid)
+        store.delete(b"m" + mid)
+
+
+def load(store: Store, mid: bytes, mountpoint: str, origins: Origins) -> Message:
+    """The message with this mid. Raises `RecordError` when its body is not there."""
+    key = b"m" + mid
+    value = store.get(key)
+    if value is None:
+        raise RecordError(f"message database: a queue entry refers to a body that is missing, key {key!r}")
+    message = decode_message(key, value, mountpoint, origins)
+    message.shared = True
+    return message

@@ -1,0 +1,379 @@
+"""The queue of a persistent session: every QoS 1 and 2 entry is on disk, a window of them in memory (architecture 7).
+
+Live entries are, in order of seq for `fifo`: in flight, `waiting` (in memory), then `[low, high)` on disk only. With
+`lifo` the newest are sent first, so `waiting` holds the newest and `[low, high)` lies below it. A million messages for
+an absent client cost disk and two integers. What the disk holds and the answers of the subscriber change in the order
+of the store's batches; a crash between two of them repeats an answer or a QoS 1 message, never loses one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ...storage.keys import queue_prefix
+from . import bodies
+from .message import Message
+from .queue import UNLIMITED, Entry, Queue
+from .records import QUEUED, RELEASED, EntryRecord, RecordError, decode_entry, encode, to_message, to_record
+
+if TYPE_CHECKING:
+    from ..front import Front
+    from ..node import Node
+    from ..session import Session
+
+RESERVE = 4096
+"""Seqs reserved with one write of the session record; a crash skips at most so many."""
+
+_COUNT_STEP = 10_000
+_UNKNOWN = -1
+_RELEASED_RECORD = encode(EntryRecord(RELEASED, 0, 2, False, (), None, b"", ""))
+
+
+class DurableQueue(Queue):
+    """A queue whose entries survive the connection and the process."""
+
+    durable = True
+
+    __slots__ = ("high", "low", "on_disk", "prefix", "reserved", "sent_below", "written")
+
+    def __init__(self, node: Node, session: Session, client: bytes) -> None:
+        super().__init__(node, session)
+        self.prefix = queue_prefix(client, session.incarnation)
+        self.low = self.high = 0
+        self.reserved = 0
+        self.sent_below = 0
+        self.on_disk = 0
+        self.written = 0
+
+    def restore(self, first_seq: int, next_seq: int, sent_below: int) -> None:
+        """Take the state that a session record holds. How many entries there are is counted when it matters."""
+        self.low = first_seq
+        self.high = self.next_seq = self.reserved = next_seq
+        self.sent_below = sent_below
+        self.on_disk = _UNKNOWN
+
+    # -- in
+
+    def push(self, message: Message, qos: int, retain: bool, identifiers: tuple[int, ...], group: str = "") -> bool:
+        """Take a message: on disk with the open batch, and to the front at once where order and window allow."""
+        front = self.front
+        direct = front is not None and not self.waiting and self.low == self.high and front.is_writable
+        if qos == 0:
+            if direct:
+                assert front is not None
+                front.send_qos0(message, retain, identifiers)
+                return False
+            return self._wait_qos0(message, retain, identifiers)
+        if direct and qos == 1:
+            assert front is not None
+            packet_id = self.next_seq % 65535 + 1
+            if len(self.inflight) < self.window and packet_id not in self.inflight:
+                entry = self._write(message, qos, retain, identifiers, group)
+                self.inflight[packet_id] = entry
+                self.sent_below = entry.seq + 1
+                front.send(entry)
+                return True
+        if not self._room():
+            self.node.dropped(self.session, message, "queue_full")
+            return False
+        entry = self._write(message, qos, retain, identifiers, group)
+        self._place(entry)
+        if direct:
+            self.pump()
+        return True
+
+    def _wait_qos0(self, message: Message, retain: bool, identifiers: tuple[int, ...]) -> bool:
+        if self.front is None or self.low != self.high:
+            # nobody is there, or the place behind the backlog is on disk, where QoS 0 never goes
+            self.node.unhandled(self.session, message)
+        elif not self._room():
+            self.node.dropped(self.session, message, "queue_full")
+        else:
+            self.waiting.append(Entry(0, message, 0, retain, identifiers))
+        return False
+
+    def _write(self, message: Message, qos: int, retain: bool, identifiers: tuple[int, ...], group: str) -> Entry:
+        seq = self.next_seq
+        if seq >= self.reserved:
+            self.reserved = seq + RESERVE
+            self.session.save()
+        self.next_seq = seq + 1
+        store = self.node.store
+        epoch = self.node.epoch
+        if message.shared:
+            record = EntryRecord(QUEUED, epoch, qos, retain, identifiers, None, bodies.hold(store, message), group)
+        else:
+            record = EntryRecord(QUEUED, epoch, qos, retain, identifiers, to_record(message), b"", group)
+        store.put(self.prefix + seq.to_bytes(8, "big"), encode(record))
+        self.written = store.open_commit
+        return Entry(seq, message, qos, retain, identifiers, group, QUEUED, self.written)
+
+    def _place(self, entry: Entry) -> None:
+        """Give a new entry its place: in memory, or on disk only."""
+        if self.front is not None and self.lifo:
+            self.waiting.append(entry)
+            if len(self.waiting) > self.node.options.memory_window:
+                self._spill_oldest()
+        elif self.front is not None and self.low == self.high and len(self.waiting) < self.node.options.memory_window:
+            self.waiting.append(entry)
+        else:
+            self._extend(entry)
+
+    def _extend(self, entry: Entry) -> None:
+        """The entry is on disk only: `[low, high)` grows by it."""
+        if self.low == self.high:
+            self.low = entry.seq
+            self.on_disk = 0
+        self.high = entry.seq + 1
+        if self.on_disk != _UNKNOWN:
+            self.on_disk += 1
+
+    def _spill_oldest(self) -> None:
+        entry = self.waiting.popleft()
+        if entry.qos == 0:
+            assert entry.message is not None
+            self.node.dropped(self.session, entry.message, "queue_full")
+            return
+        self._extend(entry)
+
+    def _room(self) -> bool:
+        limit = self.max_online if self.front is not None else self.max_offline
+        if limit == UNLIMITED:
+            return True
+        if self.size < limit:
+            return True
+        return self.lifo and self._drop_oldest()
+
+    def _drop_oldest(self) -> bool:
+        if self.low != self.high:
+            for limit in (1, self.node.options.memory_window):
+                for entry in self._decode_all(self._scan(limit, False)):
+                    if self._may_go(entry):
+                        self._drop_from_disk(entry)
+                        return True
+        for entry in self.waiting:
+            if self._may_go(entry):
+                self.waiting.remove(entry)
+                self._drop(entry, "queue_full")
+                return True
+        return False
+
+    def _may_go(self, entry: Entry) -> bool:
+        """With fifo nothing that was sent is dropped, with lifo no QoS 2 message: the client waits for its PUBREL."""
+        if entry.state == RELEASED or self._in_flight(entry.seq):
+            return False
+        return not (entry.dup and (entry.qos == 2 or not self.lifo))
+
+    def _drop_from_disk(self, entry: Entry) -> None:
+        self._drop(entry, "queue_full")
+        if self.on_disk != _UNKNOWN:
+            self.on_disk -= 1
+        if entry.seq == self.low:
+            self.low += 1
+
+    def _drop(self, entry: Entry, reason: str) -> None:
+        if entry.message is not None:
+            self.node.dropped(self.session, entry.message, reason)
+        self._forget(entry)
+
+    # -- out
+
+    def attach(self, front: Front, window: int) -> None:
+        """A connection is there. A backlog above `max_online_messages` is cut, visibly, unless overridden (INV 6.1)."""
+        super().attach(front, window)
+        if not self.node.options.override_max_online_messages:
+            self._trim(self.max_online)
+
+    def detach(self) -> None:
+        """The connection is gone: all live entries are on disk only, QoS 0 is dropped."""
+        self.front = None
+        live = [e.seq for e in self.inflight.values()]
+        for entry in self.waiting:
+            if entry.qos:
+                live.append(entry.seq)
+            else:
+                assert entry.message is not None
+                self.node.unhandled(self.session, entry.message)
+        if self.low == self.high:
+            self.on_disk = 0
+        if self.on_disk != _UNKNOWN:
+            self.on_disk += len(live)
+        if self.low != self.high:
+            live.append(self.low)
+        self.inflight.clear()
+        self.waiting.clear()
+        self.low = min(live, default=self.next_seq)
+        self.high = self.next_seq
+        self._trim(self.max_offline)
+
+    def _trim(self, limit: int) -> None:
+        """Cut the backlog on disk to a limit: the newest go with fifo, the oldest with lifo, if `_may_go` says so."""
+        if limit == UNLIMITED:
+            return
+        excess = self.size - limit
+        low, high = self.low, self.high
+        while excess > 0 and low < high:
+            step = min(excess, self.node.options.memory_window)
+            found = self._scan_range(low, high, step, not self.lifo)
+            if not found:
+                return
+            last = int.from_bytes(found[-1][0][-8:], "big")
+            low, high = (last + 1, high) if self.lifo else (low, last)
+            for entry in self._decode_all(found):
+                if self._may_go(entry):
+                    self._drop_from_disk(entry)
+                    excess -= 1
+                elif not self.lifo:
+                    return
+
+    def _leave(self, entry: Entry, front: Front) -> None:
+        if entry.qos and entry.seq >= self.sent_below:
+            self.sent_below = entry.seq + 1
+        super()._leave(entry, front)
+
+    def _refill(self) -> bool:
+        while self.low != self.high:
+            found = self._load(self.node.options.memory_window, self.lifo)
+            if self.lifo:
+                self.waiting.extendleft(found)
+            else:
+                self.waiting.extend(found)
+            if found:
+                return True
+        return False
+
+    def _scan(self, limit: int, reverse: bool) -> list[tuple[bytes, bytes]]:
+        return self._scan_range(self.low, self.high, limit, reverse)
+
+    def _scan_range(self, low: int, high: int, limit: int, reverse: bool) -> list[tuple[bytes, bytes]]:
+        start = self.prefix + low.to_bytes(8, "big")
+        stop = self.prefix + high.to_bytes(8, "big")
+        return self.node.store.scan(start, stop, limit, reverse)
+
+    def _load(self, limit: int, reverse: bool) -> list[Entry]:
+        """Take entries from the disk end of the queue into memory; they leave `[low, high)`."""
+        found = self._scan(limit, reverse)
+        # with lifo the range may hold what left before its neighbours were spilled
+        here = [row for row in found if not self._in_flight(int.from_bytes(row[0][-8:], "big"))]
+        if self.on_disk != _UNKNOWN:
+            self.on_disk -= len(here)
+        if len(found) < limit:
+            self.low = self.high
+        elif reverse:
+            self.high = int.from_bytes(found[-1][0][-8:], "big")
+        else:
+            self.low = int.from_bytes(found[-1][0][-8:], "big") + 1
+        return self._decode_all(here)
+
+    def _in_flight(self, seq: int) -> bool:
+        entry = self.inflight.get(seq % 65535 + 1)
+        return entry is not None and entry.seq == seq
+
+    def _decode_all(self, found: list[tuple[bytes, bytes]]) -> list[Entry]:
+        entries = []
+        for key, value in found:
+            try:
+                entries.append(self._decode(key, value))
+            except RecordError as error:
+                # the rest of the queue goes on; what is lost is said
+                self.node.log("error", str(error))
+                self.node.store.delete(key)
+        return entries
+
+    def _decode(self, key: bytes, value: bytes) -> Entry:
+        seq = int.from_bytes(key[-8:], "big")
+        record = decode_entry(key, value)
+        message: Message | None = None
+        mountpoint = self.session.mountpoint
+        if record.message is not None:
+            message = to_message(record.message, mountpoint, self.node.origins)
+        elif record.state != RELEASED:
+            message = bodies.load(self.node.store, record.mid, mountpoint, self.node.origins)
+        # one that was perhaps sent by an earlier connection is marked DUP [MQTT-3.3.1-1]; all of them with lifo
+        dup = seq < self.sent_below
+        # it may have been written a moment ago: it is safe when the last that was written is
+        return Entry(
+            seq, message, record.qos, record.retain, record.identifiers, record.group, record.state, self.written, dup
+        )
+
+    # -- answers of the subscriber
+
+    def _release(self, entry: Entry) -> None:
+        if entry.message is not None and entry.message.shared:
+            bodies.let_go(self.node.store, bodies.key_of(entry.message))
+        super()._release(entry)
+        store = self.node.store
+        store.put(self.prefix + entry.seq.to_bytes(8, "big"), _RELEASED_RECORD)
+        entry.batch = store.open_commit
+
+    def _pubrel_when_safe(self, entry: Entry) -> None:
+        """PUBREL leaves only after "PUBREC seen" is safe (review, hole 11)."""
+        store = self.node.store
+        front = self.front
+        if entry.batch <= store.committed:
+            super()._pubrel_when_safe(entry)
+            return
+
+        def safe() -> None:
+            if self.front is front and front is not None:
+                front.send_pubrel(entry.packet_id)
+
+        store.when_committed(entry.batch, safe)
+
+    def _forget(self, entry: Entry) -> None:
+        if not entry.qos:
+            return
+        store = self.node.store
+        store.delete(self.prefix + entry.seq.to_bytes(8, "big"))
+        if entry.message is not None and entry.message.shared:
+            bodies.let_go(store, bodies.key_of(entry.message))
+
+    # -- the end
+
+    @property
+    def size(self) -> int:
+        """Messages that wait, in memory or on disk, those in flight not counted."""
+        if self.low == self.high:
+            self.on_disk = 0
+        elif self.on_disk == _UNKNOWN:
+            left = sum(self.low <= each.seq < self.high for each in self.inflight.values())
+            self.on_disk = self._count() - left
+        return len(self.waiting) + self.on_disk
+
+    @property
+    def first_seq(self) -> int:
+        """No live entry has a lower seq than this."""
+        live = [e.seq for e in self.inflight.values()] + [e.seq for e in self.waiting if e.qos]
+        if self.low != self.high:
+            live.append(self.low)
+        return min(live, default=self.next_seq)
+
+    def _count(self) -> int:
+        start = self.prefix + self.low.to_bytes(8, "big")
+        stop = self.prefix + self.high.to_bytes(8, "big")
+        total = 0
+        while True:
+            keys = self.node.store.keys(start, stop, _COUNT_STEP)
+            total += len(keys)
+            if len(keys) < _COUNT_STEP:
+                return total
+            start = keys[-1] + b"\x00"
+
+    def hand_over(self, group: str, give: Callable[[Entry], bool]) -> None:
+        """Offer the messages of a shared subscription to its other members, those on disk as well."""
+        for entry in self.live_entries():
+            if entry.group == group and entry.state == QUEUED and not self._expired(entry) and give(entry):
+                self._forget(entry)
+                if self.on_disk != _UNKNOWN:
+                    self.on_disk -= 1
+
+    def live_entries(self) -> list[Entry]:
+        """Every entry on disk, oldest first; only while no connection is there."""
+        assert self.front is None
+        return self._decode_all(self._scan(0, False))
+
+    def discard(self) -> None:
+        """The session has ended: its key range is deleted at leisure, bodies that it held are let go."""
+        super().discard()
+        self.node.garbage.add(self.prefix)

@@ -1,0 +1,1 @@
+"""From a topic to queues: subscriptions, plans, groups, retained messages."""

@@ -1,0 +1,145 @@
+"""A tree of topic levels that holds texts: filters to be found by a topic, or topics to be found by a filter.
+
+A branch that leads to one text only is not unfolded: the text itself stands where the branch begins, and is compared
+whole when a search comes upon it. So a text costs one entry of a dict (about 100 bytes) however many levels it has; a
+dict for each level took five times that.
+"""
+
+from __future__ import annotations
+
+from typing import Union
+
+from ...mqtt.topics import matches
+
+Node = dict[str, Union["Node", str]]
+
+_END = "/"
+"""Key of the text that ends at a node which has branches as well. No level can have this name."""
+
+
+class LevelTree:
+    """A set of texts made of levels. Searches take time by what they find, not by how many texts there are."""
+
+    __slots__ = ("_root", "_size")
+
+    def __init__(self) -> None:
+        self._root: Node = {}
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def add(self, text: str) -> bool:
+        """Take in a text; False if it was there."""
+        levels = text.split("/")
+        node = self._root
+        moved: list[str] | None = None
+        for depth, level in enumerate(levels, 1):
+            child = node.get(level)
+            if child is None:
+                node[level] = text
+                break
+            if isinstance(child, str):
+                if child == text:
+                    return False
+                if moved is None:
+                    moved = child.split("/")
+                child = node[level] = {moved[depth] if depth < len(moved) else _END: child}
+            node = child
+        else:
+            if _END in node:
+                return False
+            node[_END] = text
+        self._size += 1
+        return True
+
+    def remove(self, text: str) -> bool:
+        """Drop a text; False if it was not there."""
+        node = self._root
+        trail: list[tuple[Node, str]] = []
+        for level in [*text.split("/"), _END]:
+            child = node.get(level)
+            if child is None:
+                return False
+            trail.append((node, level))
+            if isinstance(child, str):
+                if child != text:
+                    return False
+                break
+            node = child
+        node, level = trail.pop()
+        del node[level]
+        self._size -= 1
+        while trail and len(node) == 1:
+            # a branch with one text left is folded up again, so that what goes leaves nothing behind
+            (only,) = node.values()
+            if not isinstance(only, str):
+                break
+            node, level = trail.pop()
+            node[level] = only
+        return True
+
+    def filters_for(self, topic: str) -> list[str]:
+        """Where the texts are filters: those that match the topic, in an order that depends on the calls alone."""
+        found: list[str] = []
+        nodes = [self._root]
+        # a first-level wildcard does not match topics that begin with `$` [MQTT-4.7.2-1]
+        plain = not topic.startswith("$")
+        for depth, level in enumerate(topic.split("/")):
+            following: list[Node] = []
+            keys = (level, "+", "#") if depth or plain else (level,)
+            for node in nodes:
+                for key in keys:
+                    child = node.get(key)
+                    if child is None:
+                        continue
+                    if not isinstance(child, str):
+                        following.append(child)
+                    elif matches(child, topic):
+                        found.append(child)
+            nodes = following
+            if not nodes:
+                return found
+        for node in nodes:
+            # `#` also stands for the level above it (MQTT 5.0 section 4.7.1.2)
+            found += [child for key in (_END, "#") if isinstance(child := node.get(key), str)]
+        return found
+
+    def topics_for(self, text: str) -> list[str]:
+        """Where the texts are topics: those that the filter matches, unsorted."""
+        found: list[str] = []
+        nodes = [self._root]
+        for depth, level in enumerate(text.split("/")):
+            following: list[Node] = []
+            for node in nodes:
+                if level == "#":
+                    children = list(node.values()) if depth else _visible(node)
+                    _gather(children, found)
+                    continue
+                if level == "+":
+                    children = [child for key, child in node.items() if key != _END] if depth else _visible(node)
+                else:
+                    children = [node[level]] if level in node else []
+                for child in children:
+                    if not isinstance(child, str):
+                        following.append(child)
+                    elif matches(text, child):
+                        found.append(child)
+            nodes = following
+        found += [end for node in nodes if isinstance(end := node.get(_END), str)]
+        return found
+
+
+def _visible(root: Node) -> list[Node | str]:
+    """What a first-level wildcard matches: all but the names that begin with `$` [MQTT-4.7.2-1]."""
+    return [child for key, child in root.items() if not key.startswith("$")]
+
+
+def _gather(children: list[Node | str], found: list[str]) -> None:
+    """Add every text at or below these children; takes the list over."""
+    while children:
+        child = children.pop()
+        if isinstance(child, str):
+            found.append(child)
+        else:
+            children.extend(child.values())

@@ -1,0 +1,301 @@
+"""From a message to the queues: the plan of its topic, one copy per session, one member per shared group.
+
+A plan names remote nodes too (`plan.remote`); a node alone has none. The answer says what the publisher's
+acknowledgement has to wait for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ...mqtt.topics import parse_shared
+from ..queues import bodies
+from ..queues.message import Message
+from ..queues.queue import Entry
+from .plans import Plan, PlanCache, Target
+from .remote import RemoteMembers
+from .remote_table import NOWHERE, RemoteMatch
+from .shared import Progress, SharedGroup, choose, redistribute
+from .subscriptions import Subscription, SubscriptionTable
+
+if TYPE_CHECKING:
+    from ..node import Node
+    from ..session import Session
+
+NOBODY = 0
+"""No subscription matches."""
+DONE = 1
+"""Somebody has it; nothing has to be written first."""
+WAIT = 2
+"""The open batch holds a copy: acknowledge after its commit."""
+
+
+Drawn = tuple[str, str, str]
+"""Group, filter and node, as in `InboundRecord.elsewhere`: that node's members are to get the message."""
+
+
+def _nowhere(mountpoint: str, topic: str) -> RemoteMatch:
+    return NOWHERE
+
+
+class Router:
+    """Subscriptions and plans of all mountpoints of a node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._plans: dict[str, PlanCache] = {}
+        self._tables: dict[str, SubscriptionTable] = {}
+        self.chosen: list[RemoteMembers] = []
+        """The members on other nodes that the message routed last was given to."""
+        self.elsewhere: Callable[[str, str], RemoteMatch] = _nowhere
+        """The port for what other nodes have for a topic of a mountpoint."""
+
+    def table(self, mountpoint: str) -> SubscriptionTable:
+        """The subscriptions of a mountpoint."""
+        table = self._tables.get(mountpoint)
+        if table is None:
+            table = self._tables[mountpoint] = SubscriptionTable()
+            self._plans[mountpoint] = PlanCache(table, remote=lambda topic: self.elsewhere(mountpoint, topic))
+        return table
+
+    def plans(self, mountpoint: str) -> PlanCache:
+        """The plans of a mountpoint."""
+        found = self._plans.get(mountpoint)
+        if found is None:
+            self.table(mountpoint)
+            found = self._plans[mountpoint]
+        return found
+
+    @property
+    def subscriptions(self) -> int:
+        """Subscriptions on this node, all mountpoints."""
+        return sum(len(table) for table in self._tables.values())
+
+    def route(self, message: Message, plans: PlanCache, plan: Plan | None = None) -> int:
+        """Give the message to every queue that it is for, here and on other nodes; `NOBODY`, `DONE` or `WAIT`.
+
+        What is to wait for other nodes is in `Node.owed`.
+        """
+        if plan is None:
+            plan = plans.plans.get(message.topic) or plans.build(message.topic)
+        targets = plan.targets
+        qos = message.qos
+        if qos and len(targets) > 1 and len(message.payload) >= bodies.WORTH_SHARING:
+            message.shared = sum(target.queue.durable for target in targets) > 1
+        messages = self._node.events.messages
+        if messages:
+            self._node.message_routed(message, plan)
+        wait = False
+        for target in targets:
+            if target.local_alternatives is not None:
+                wait = self._push_alternatives(message, target) or wait
+                continue
+            queue = target.queue
+            granted = target.qos if target.qos < qos or queue.upgrade else qos
+            if queue.push(message, granted, message.retain and target.retain_as_published, target.identifiers):
+                wait = True
+            if messages:
+                self._node.message_queued(message, target.session)
+        node = self._node
+        node.counters.router_matches_local += len(targets)
+        chosen: list[RemoteMembers] = []
+        self.chosen = chosen
+        if plan.groups or plan.remote:
+            if plan.groups:
+                wait = self._push_groups(message, plan.groups, chosen) or wait
+            if plan.remote or chosen:
+                node.forward(message, plan.remote, chosen)
+        elif not targets:
+            return NOBODY
+        return WAIT if wait else DONE
+
+    def draw(self, message: Message, plans: PlanCache, former: list[Drawn] | None = None) -> tuple[Plan, list[Drawn]]:
+        """Which nodes' members get a QoS 2 message: to be safe before the first copy leaves (review, hole 12).
+
+        The plan has each group as it was drawn: with members on one other node, which the list names, or here alone.
+        With `former`, such a list, a group is drawn again only if nobody is left where it was to go.
+        """
+        plan = plans.plans.get(message.topic) or plans.build(message.topic)
+        if not plan.groups:
+            return plan, []
+        groups: list[SharedGroup] = []
+        drawn: list[Drawn] = []
+        for group in plan.groups:
+            narrow = group if former is None else group.at(_node_of(group, former))
+            member = choose(narrow if narrow.size else group, message, self._policy(message), self._node.rng)
+            if isinstance(member, RemoteMembers):
+                drawn.append((member.group, member.filter, member.node))
+            groups.append(group.at(_node_of(group, drawn)))
+        return Plan(plan.targets, tuple(groups), plan.remote), drawn
+
+    def forward_again(self, message: Message, plans: PlanCache, former: list[Drawn]) -> int:
+        """A QoS 2 message whose copies on this node are safe goes to the other nodes again, under the same mid.
+
+        `former` are the members chosen before, as in `InboundRecord.elsewhere`: a group's message goes to the same
+        node again, which may have it, and to another one only if there is nobody any more.
+        """
+        plan = plans.plans.get(message.topic) or plans.build(message.topic)
+        chosen: list[RemoteMembers] = []
+        self.chosen = chosen
+        wait = False
+        for name, text, node in former:
+            for group in [each for each in plan.groups if (each.group, each.filter) == (name, text)]:
+                same = [each for each in group.remote if each.node == node]
+                if same:
+                    chosen += same
+                else:
+                    wait = self._push_groups(message, [group], chosen) or wait
+        if plan.remote or chosen:
+            self._node.forward(message, plan.remote, chosen)
+        return WAIT if wait else DONE
+
+    def route_group(self, message: Message, group: str, text: str) -> int:
+        """Another member of one shared subscription gets the message, the node that was to have it being gone."""
+        plans = self.plans(message.mountpoint)
+        plan = plans.plans.get(message.topic) or plans.build(message.topic)
+        chosen: list[RemoteMembers] = []
+        groups = [each for each in plan.groups if each.group == group and each.filter == text]
+        wait = self._push_groups(message, groups, chosen)
+        if chosen:
+            self._node.forward(message, (), chosen)
+        return WAIT if wait else DONE
+
+    def lasts(self, message: Message, member: RemoteMembers) -> bool:
+        """Whether some of these members, of a node that has left the view, have sessions that last."""
+        plans = self.plans(message.mountpoint)
+        plan = plans.plans.get(message.topic) or plans.build(message.topic)
+        away = [each for group in plan.groups for each in group.away]
+        return any((each.text, each.node) == (member.text, member.node) for each in away)
+
+    def has_members(self, message: Message, plans: PlanCache, groups: tuple[str, ...]) -> bool:
+        """Whether somebody on this node is in each of these groups, which are `$share` filters."""
+        plan = plans.plans.get(message.topic) or plans.build(message.topic)
+        return {each.text for each in plan.groups if each.members}.issuperset(groups)
+
+    def deliver(self, message: Message, plans: PlanCache, plain: bool, groups: tuple[str, ...]) -> int:
+        """A message that another node accepted: give it to the queues on this node.
+
+        `plain` asks for everybody's ordinary subscriptions; `groups` are the `$share` filters of which the origin chose
+        this node for one of its members.
+        """
+        plan = plans.plans.get(message.topic) or plans.build(message.topic)
+        if 0 < message.expires_at <= self._node.now:
+            # it waited for this node for too long: nobody gets it for the first time any more [MQTT5-3.3.2-5]
+            sessions = [target.session for target in plan.targets] if plain else []
+            sessions += [each.members[0].session for each in plan.groups if each.text in groups and each.members]
+            for session in sessions:
+                self._node.expired(session, message)
+            return DONE
+        wait = False
+        if plain:
+            wait = self.route(message, plans, plan.local) == WAIT
+        if groups:
+            chosen: list[RemoteMembers] = []
+            local = [SharedGroup(each.group, each.filter, each.members) for each in plan.groups if each.text in groups]
+            wait = self._push_groups(message, local, chosen) or wait
+            missing = [each for each in plan.groups if each.text in groups and not each.members]
+            for text in [text for text in groups if all(each.text != text for each in plan.groups)]:
+                group, pattern = parse_shared(text)
+                assert group is not None
+                self._node.dropped_for_group(SharedGroup(group, pattern, ()), message)
+            if missing:  # the last member here has gone meanwhile
+                self._push_groups(message, missing, chosen)
+                self._node.forward(message, (), chosen)
+        return WAIT if wait else DONE
+
+    def _push_alternatives(self, message: Message, target: Target) -> bool:
+        wait = False
+        for chosen in target.for_publisher(message.publisher):
+            queue = chosen.queue
+            granted = chosen.qos if chosen.qos < message.qos or queue.upgrade else message.qos
+            retain = message.retain and chosen.retain_as_published
+            wait = queue.push(message, granted, retain, chosen.identifiers) or wait
+            if self._node.events.messages:
+                self._node.message_queued(message, chosen.session)
+        return wait
+
+    def _push_groups(self, message: Message, groups: Iterable[SharedGroup], chosen: list[RemoteMembers]) -> bool:
+        """One member of each group gets the message; those on other nodes are added to `chosen`."""
+        wait = False
+        for group in groups:
+            member = choose(group, message, self._policy(message), self._node.rng)
+            if member is None:
+                self._node.dropped_for_group(group, message)
+            elif isinstance(member, RemoteMembers):
+                chosen.append(member)
+            else:
+                self._node.counters.router_matches_local += 1
+                wait = self._push_member(message, group, member, message.qos) or wait
+        return wait
+
+    def _push_member(self, message: Message, group: SharedGroup, member: Subscription, qos: int) -> bool:
+        queue = member.session.queue
+        granted = member.qos if member.qos < qos or queue.upgrade else qos
+        identifiers = (member.identifier,) if member.identifier else ()
+        pushed: bool = queue.push(
+            message, granted, message.retain and member.retain_as_published, identifiers, group.text
+        )
+        if self._node.events.messages:
+            self._node.message_queued(message, member.session)
+        return pushed
+
+    def _policy(self, message: Message) -> str:
+        """The publisher's own policy where a hook set one, else the node's (INV 5.1)."""
+        publisher = self._node.slots.get(message.mountpoint, message.publisher)
+        policy = self._node.options.shared_subscription_policy
+        if publisher is not None and publisher.overrides:
+            policy = publisher.overrides.get("shared_subscription_policy", policy)
+        return policy
+
+    def redistribute(self, session: Session) -> None:
+        """Hand the shared-group messages of a member that goes to others, under a new mid (review, ambiguity 5)."""
+        table = self._tables.get(session.mountpoint)
+        if table is None:
+            return
+        groups = {text for text, sub in session.subscriptions.items() if sub.group is not None}
+        for text in sorted(groups):
+            subscription = session.subscriptions[text]
+            members = [held for held in table.holders(subscription.filter) if held.group == subscription.group]
+            assert subscription.group is not None
+            group = SharedGroup(subscription.group, subscription.filter, tuple(members))
+            session.queue.hand_over(text, partial(self._give, session, group))
+
+    def _give(self, session: Session, group: SharedGroup, entry: Entry) -> bool:
+        """Give one entry of a leaving member to another; False if it stays."""
+        message = entry.message
+        assert message is not None
+        node = self._node
+        ended = session.ending
+        sent = Progress.SENT if entry.dup or entry.sent_at else Progress.QUEUED
+        policy = node.options.shared_subscription_policy
+        if ended or not session.durable:  # what is safe on this disk does not leave it for another node's
+            found = self.elsewhere(session.mountpoint, message.topic).groups
+            group.remote = tuple([each for each in found if (each.group, each.filter) == (group.group, group.filter)])
+        member = redistribute(group, message, sent, entry.qos, session, ended, policy, node.rng)
+        if member is None:
+            return False
+        copy = Message(
+            message.mountpoint,
+            message.topic,
+            message.payload,
+            message.qos,
+            message.retain,
+            message.properties,
+            message.expires_at,
+            message.publisher,
+            node.origin,
+            node.numbers.next(),
+        )
+        if isinstance(member, RemoteMembers):
+            answering, node.answering = node.answering, False
+            node.forward(copy, (), [member])
+            node.answering = answering
+        else:
+            self._push_member(copy, group, member, entry.qos)
+        return True
+
+
+def _node_of(group: SharedGroup, drawn: list[Drawn]) -> str | None:
+    return next((node for name, text, node in drawn if (name, text) == (group.group, group.filter)), None)

@@ -1,0 +1,87 @@
+"""The links of a node in the hands of a test: what is sent waits until the test acknowledges it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from strogoff.broker.clustering.forwarded import Forwarded, decode_forward
+from strogoff.broker.clustering.forwarding import Forwarding
+from strogoff.broker.routing.remote import RemoteMembers, RemoteTarget
+from strogoff.broker.routing.remote_table import NOWHERE, RemoteMatch
+from tests.broker.stage import Stage
+
+
+class Lanes:
+    """A lane to each node: (number, stamp, message) in the order of sending, and what became void."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.sent: dict[str, list[tuple[int, int, Forwarded]]] = {}
+        self.voided: dict[str, list[int]] = {}
+        self.full: list[str] = []
+
+    def send(self, node: str, payload: bytes) -> int:
+        lane = self.sent.setdefault(node, [])
+        forwarded = decode_forward(payload[4:], self.stage.node.origins)
+        lane.append((len(lane) + 1, int.from_bytes(payload[:4], "big"), forwarded))
+        return len(lane)
+
+    def void(self, node: str, seqs: list[int] | None = None) -> None:
+        self.voided.setdefault(node, []).extend(
+            [seq for seq, _, _ in self.sent.get(node, [])] if seqs is None else seqs
+        )
+
+    def congested(self, node: str) -> bool:
+        return node in self.full
+
+    def payloads(self, node: str) -> list[bytes]:
+        """What a node would get: no voids."""
+        return [
+            each.message.payload for seq, _, each in self.sent.get(node, []) if seq not in self.voided.get(node, [])
+        ]
+
+    def stamps(self, node: str) -> list[int]:
+        """In front of what was sent."""
+        return [stamp for _, stamp, _ in self.sent.get(node, [])]
+
+
+class Post(Stage):
+    """A stage whose node sends to others: `elsewhere` says what these have subscribed to."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.matches: dict[str, RemoteMatch] = {}
+        self.wire()
+
+    def wire(self) -> None:
+        """Join the node, which was started just now, to lanes of its own."""
+        self.lanes = Lanes(self)
+        self.forwarding = Forwarding(self.node, self.lanes)
+        self.forwarding.since = 7
+        node = self.node
+        node.router.elsewhere = lambda mountpoint, topic: self.matches.get(topic, NOWHERE)
+        node.forward = self.forwarding.forward
+        node.congested = self.forwarding.congested
+        node.when_relieved = self.forwarding.relief.append
+        node.mid_opened = self.forwarding.opened
+        node.mid_closed = self.forwarding.closed
+
+    def route(self, topic: str, *targets: RemoteTarget, groups: tuple[RemoteMembers, ...] = ()) -> None:
+        """Others have subscribed to a topic."""
+        self.matches[topic] = RemoteMatch(targets, groups)
+        self.node.router.plans("").invalidate(topic)
+
+    def acked(self, node: str, upto: int) -> None:
+        """A node has everything up to this number."""
+        self.forwarding.acked(node, upto)
+        self.settle()
+
+
+def live(node: str) -> RemoteTarget:
+    """A node with a clean session."""
+    return RemoteTarget(node, live=True, durable=False)
+
+
+def durable(node: str, absent: bool = False) -> RemoteTarget:
+    """A node with a session that lasts."""
+    return RemoteTarget(node, live=False, durable=True, absent=absent)

@@ -1,0 +1,138 @@
+"""Nodes as far as routes concern them: sessions and tables, without connections, joined by maps that lose nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from strogoff.broker.clustering.announcer import Announcer
+from strogoff.broker.clustering.routes import Routes
+from strogoff.broker.routing.plans import Plan, PlanCache
+from strogoff.broker.routing.subscriptions import Subscription, SubscriptionTable
+from strogoff.mqtt.topics import parse_shared
+
+
+class Queue(msgspec.Struct):
+    """What is asked of a queue."""
+
+    upgrade: bool = False
+
+
+class Client:
+    """A session: what announcer, plans and choices ask of one."""
+
+    def __init__(self, mountpoint: str, client_id: str, durable: bool) -> None:
+        self.mountpoint = mountpoint
+        self.client_id = client_id
+        self.durable = durable
+        self.online = True
+        self.subscriptions: dict[str, Subscription] = {}
+        self.queue = Queue()
+
+
+class RouteMap:
+    """A map that one node writes; writes are counted, and told to whoever wants to know."""
+
+    def __init__(self) -> None:
+        self.values: dict[bytes, bytes] = {}
+        self.writes: list[tuple[bytes, bytes | None]] = []
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key."""
+        return self.values.get(key)
+
+    def put(self, key: bytes, value: bytes) -> int:
+        """Set it."""
+        assert self.values.get(key) != value
+        self.values[key] = value
+        self.writes.append((key, value))
+        return len(self.writes)
+
+    def delete(self, key: bytes) -> int:
+        """Take it away."""
+        del self.values[key]
+        self.writes.append((key, None))
+        return len(self.writes)
+
+
+class Neighbour:
+    """One node: its clients, what it announces, and what it knows of the others."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.later: list[Callable[[], None]] = []
+        self.map = RouteMap()
+        self.clients: dict[tuple[str, str], Client] = {}
+        self.tables: dict[str, SubscriptionTable] = {}
+        self.caches: dict[str, PlanCache] = {}
+        self.routes = Routes(name, self.later.append)
+        self.routes.changed.append(lambda mountpoint, text: self.cache(mountpoint).invalidate(text))
+        self.announcer = Announcer(name, self.table, self.clients.values, self.map, self.later.append)
+        self.announced: list[int | None] = []
+
+    def table(self, mountpoint: str) -> SubscriptionTable:
+        """The subscriptions of a mountpoint."""
+        if mountpoint not in self.tables:
+            self.tables[mountpoint] = SubscriptionTable()
+        return self.tables[mountpoint]
+
+    def cache(self, mountpoint: str) -> PlanCache:
+        """The plans of a mountpoint."""
+        if mountpoint not in self.caches:
+            self.caches[mountpoint] = PlanCache(
+                self.table(mountpoint), remote=lambda topic: self.routes.match(mountpoint, topic)
+            )
+        return self.caches[mountpoint]
+
+    def plan(self, mountpoint: str, topic: str) -> Plan:
+        """The plan for a topic, remembered or made."""
+        cache = self.cache(mountpoint)
+        return cache.plans.get(topic) or cache.build(topic)
+
+    def run(self) -> int:
+        """Let all turns pass; returns how many there were."""
+        turns = 0
+        while self.later:
+            self.later.pop(0)()
+            turns += 1
+        return turns
+
+    def enter(self, since: int) -> None:
+        """Enter a view."""
+        self.announcer.start(since, self.announced.append)
+
+    def client(self, client_id: str, durable: bool = False, mountpoint: str = "") -> Client:
+        """A session that is connected, made if there is none."""
+        client = self.clients.get((mountpoint, client_id))
+        if client is None:
+            client = self.clients[mountpoint, client_id] = Client(mountpoint, client_id, durable)
+        return client
+
+    def subscribe(self, client: Client, text: str, qos: int = 1) -> int | None:
+        """Subscribe; what the announcer answers comes back."""
+        group, pattern = parse_shared(text)
+        subscription = Subscription(client, pattern, group, qos, False, False, 0, 0)
+        client.subscriptions[text] = subscription
+        return self.announcer.added(subscription, self.table(client.mountpoint).add(subscription))
+
+    def unsubscribe(self, client: Client, text: str) -> None:
+        """Unsubscribe."""
+        subscription = client.subscriptions.pop(text)
+        self.table(client.mountpoint).remove(client, subscription.filter, subscription.group)
+        self.announcer.removed(subscription)
+
+    def connect(self, client: Client, online: bool) -> None:
+        """Come, or go: a clean session ends, and so does one that is told to."""
+        client.online = online
+        if not online and not client.durable:
+            self.end(client)
+            return
+        self.announcer.presence(client)
+
+    def end(self, client: Client) -> None:
+        """The session is over."""
+        client.online = False
+        for text in list(client.subscriptions):
+            self.unsubscribe(client, text)
+        del self.clients[client.mountpoint, client.client_id]

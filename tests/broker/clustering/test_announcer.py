@@ -1,0 +1,272 @@
+"""What a node tells of its subscriptions, and how seldom."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from strogoff.broker.clustering.announcer import CROWD, STEP
+from strogoff.broker.clustering.routes import parse_route_key
+
+from .neighbours import Neighbour
+
+
+def started(since: int = 1) -> Neighbour:
+    node = Neighbour("n1")
+    node.enter(since)
+    node.run()
+    return node
+
+
+def said(node: Neighbour) -> dict[str, tuple[object, ...]]:
+    """Space and filter -> value, as the map has them."""
+    return {
+        f"{key[:1].decode()} {parse_route_key(key)[2]}": tuple(msgspec.msgpack.decode(value))
+        for key, value in node.map.values.items()
+    }
+
+
+def written(node: Neighbour) -> int:
+    """Writes since the last question."""
+    count = len(node.map.writes)
+    node.map.writes.clear()
+    return count
+
+
+def test_only_the_first_and_the_last_of_a_kind_are_written() -> None:
+    node = started(7)
+    clean, other, durable = node.client("clean"), node.client("other"), node.client("durable", True)
+    counts = []
+    for client in (clean, other, durable):
+        node.subscribe(client, "a/+")
+        counts.append(written(node))
+    assert said(node) == {"f a/+": (7, True, False), "l a/+": (7, False, True)}
+    for client in (clean, other, durable):
+        node.unsubscribe(client, "a/+")
+        counts.append(written(node))
+    assert counts == [1, 0, 1, 0, 1, 1]
+    assert said(node) == {}
+
+
+def test_subscribing_again_writes_nothing() -> None:
+    node = started()
+    client = node.client("one")
+    node.subscribe(client, "a", 0)
+    node.subscribe(client, "a", 2)
+    assert written(node) == 1
+
+
+def test_a_suback_waits_for_the_write_that_makes_it_visible() -> None:
+    """Also when somebody else's subscription to the filter was announced a moment ago."""
+    node = started()
+    assert node.announcer.counter is None
+    first = node.subscribe(node.client("one"), "a")
+    again = node.subscribe(node.client("two"), "a")
+    other = node.subscribe(node.client("two"), "b")
+    assert (first, again, other) == (1, 1, 2)
+    assert node.subscribe(node.client("three"), "a") == 2
+    assert node.announcer.counter == 2
+
+
+def test_a_node_alone_writes_nothing() -> None:
+    node = Neighbour("n1")
+    one = node.client("one")
+    assert node.subscribe(one, "a") is None
+    assert node.announcer.changed("", "a") is None
+    node.connect(one, False)
+    node.subscribe(node.client("two", True), "$share/g/b")
+    node.connect(node.clients["", "two"], False)
+    assert node.announcer.counter is None
+    assert written(node) == 0
+    node.enter(4)
+    assert written(node) == 0
+    assert node.run() == 1
+    assert said(node) == {"l $share/g/b": (4, 0, 1, 0)}
+    assert node.announced == [1]
+
+
+def test_all_is_announced_in_steps() -> None:
+    node = Neighbour("n1")
+    for number in range(30):
+        client = node.client(str(number), number % 2 > 0)
+        for text in range(100):
+            node.subscribe(client, f"{number}/{text}")
+    node.enter(2)
+    turns = 0
+    while node.later:
+        node.later.pop(0)()
+        turns += 1
+        assert written(node) <= STEP
+    assert turns == 4
+    assert len(said(node)) == 3000
+    assert set(said(node).values()) == {(2, True, False), (2, False, True)}
+
+
+def test_changes_while_it_is_announced() -> None:
+    """They are written at once; what is gone by then is not announced."""
+    node = Neighbour("n1")
+    clients = [node.client(str(number)) for number in range(2 * STEP)]
+    for client in clients:
+        node.subscribe(client, client.client_id)
+    node.enter(2)
+    node.later.pop(0)()
+    counter = node.subscribe(node.client("new"), "new")
+    assert counter == STEP + 1
+    for client in (clients[0], clients[-1]):
+        node.connect(client, False)
+    node.run()
+    wanted = [f"f {client.client_id}" for client in clients[1:-1]]
+    assert sorted(said(node)) == sorted([*wanted, "f new"])
+    assert node.announced == [len(node.map.writes)]
+
+
+def test_what_went_while_the_node_was_out_of_the_view_is_taken_back() -> None:
+    node = started(1)
+    one, two = node.client("one", True), node.client("two", True)
+    for text in ("kept", "gone", "$share/g/gone", "half"):
+        node.subscribe(one, text)
+    node.subscribe(two, "half")
+    node.announcer.stop()
+    assert written(node) == 5 - 1
+    for text in ("gone", "$share/g/gone", "half"):
+        node.unsubscribe(one, text)
+    node.subscribe(one, "new")
+    node.subscribe(one, "short")
+    node.unsubscribe(one, "short")
+    assert written(node) == 0
+    node.enter(5)
+    node.run()
+    assert said(node) == {f"l {text}": (5, False, True) for text in ("kept", "new", "half")}
+    assert written(node) == 5
+
+
+def test_stopped_or_started_again_in_the_middle() -> None:
+    node = Neighbour("n1")
+    for number in range(2 * STEP):
+        node.subscribe(node.client(str(number)), str(number))
+    node.enter(2)
+    node.later.pop(0)()
+    node.announcer.stop()
+    node.run()
+    assert written(node) == STEP
+    assert node.announced == []
+    node.enter(5)
+    node.enter(6)
+    node.run()
+    assert {value[0] for value in said(node).values()} == {6}
+    assert len(node.announced) == 1
+
+
+def test_members_of_a_group_are_counted() -> None:
+    """Online, holding, and those online who would hold; in one route those who never hold, in one the others."""
+    node = started(3)
+    clean, lasting, zero = node.client("clean"), node.client("lasting", True), node.client("zero", True)
+    for client, qos in ((clean, 1), (lasting, 1), (zero, 0)):
+        node.subscribe(client, "$share/g/a/+", qos)
+    live, durable = "f $share/g/a/+", "l $share/g/a/+"
+    assert said(node) == {live: (3, 2, 0, 0), durable: (3, 1, 0, 1)}
+    node.connect(lasting, False)
+    assert said(node) == {live: (3, 2, 0, 0), durable: (3, 0, 1, 0)}
+    node.connect(zero, False)
+    assert said(node) == {live: (3, 1, 0, 0), durable: (3, 0, 1, 0)}
+    node.connect(clean, False)
+    assert said(node) == {durable: (3, 0, 1, 0)}
+    node.end(lasting)
+    assert said(node) == {}
+    node.connect(zero, True)
+    assert said(node) == {live: (3, 1, 0, 0)}
+
+
+def test_a_client_id_that_changes_its_kind_changes_the_space() -> None:
+    """A clean start ends the session that lasts; the new one is announced beside nothing."""
+    node = started(2)
+    for durable in (True, False, True):
+        one = node.client("one", durable)
+        node.subscribe(one, "a")
+        node.subscribe(one, "$share/g/a")
+        space = "l" if durable else "f"
+        members = (2, 1, 0, 1) if durable else (2, 1, 0, 0)
+        assert said(node) == {f"{space} a": (2, not durable, durable), f"{space} $share/g/a": members}
+        node.end(one)
+    assert said(node) == {}
+
+
+def test_what_a_former_process_announced_is_announced_anew_or_taken_back_if_that_is_told() -> None:
+    """The map has it from the disk, with the entrance of that process."""
+    former = started(2)
+    one = former.client("one", True)
+    for text in ("kept", "gone", "$share/g/gone"):
+        former.subscribe(one, text)
+    node = Neighbour("n1")
+    node.map.values.update(former.map.values)
+    two = node.client("one", True)
+    for text in ("kept", "gone", "$share/g/gone"):
+        node.subscribe(two, text)
+    for text in ("gone", "$share/g/gone"):
+        node.unsubscribe(two, text)
+    node.enter(9)
+    node.run()
+    assert said(node) == {"l kept": (9, False, True)}
+
+
+def test_presence_concerns_shared_subscriptions_alone() -> None:
+    node = started()
+    one = node.client("one", True)
+    node.subscribe(one, "a")
+    node.subscribe(one, "$share/g/b")
+    written(node)
+    node.connect(one, False)
+    assert written(node) == 1
+    node.connect(one, False)
+    assert written(node) == 0
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_crowd_is_announced_as_its_members_are(told: bool) -> None:
+    """The counts of a filter with many subscribers, against the flags of the same filter counted anew."""
+    node = started(1)
+    clients = [node.client(str(number), number % 3 == 0) for number in range(3 * CROWD)]
+    for client in clients:
+        for text in ("all", "$share/g/all", "$share/h/all"):
+            node.subscribe(client, text)
+        if not told:
+            node.announcer.changed("", "all")
+    crowd = len(clients)
+    durable = crowd // 3
+    assert said(node) == {
+        "f all": (1, True, False),
+        "l all": (1, False, True),
+        **{f"f $share/{group}/all": (1, crowd - durable, 0, 0) for group in "gh"},
+        **{f"l $share/{group}/all": (1, durable, 0, durable) for group in "gh"},
+    }
+    assert len(node.announcer._crowds) == 1
+    for client in clients:
+        node.connect(client, False)
+    assert said(node) == {
+        "l all": (1, False, True),
+        **{f"l $share/{group}/all": (1, 0, durable, 0) for group in "gh"},
+    }
+    for client in [client for client in clients if client.durable][1:]:
+        node.unsubscribe(client, "$share/g/all")
+        node.unsubscribe(client, "all")
+    assert said(node)["l $share/g/all"] == (1, 0, 1, 0)
+    for client in list(node.clients.values()):
+        node.end(client)
+    assert said(node) == {}
+    assert node.announcer._crowds == {}
+
+
+def test_one_more_in_a_crowd_does_not_ask_the_others() -> None:
+    node = started()
+    for number in range(2 * CROWD):
+        node.subscribe(node.client(str(number)), "all")
+    table = node.table("")
+    asked: list[str] = []
+    holders = table.holders
+    table.holders = lambda text: asked.append(text) or holders(text)  # type: ignore[method-assign, func-returns-value]
+    for number in range(CROWD):
+        node.subscribe(node.client(f"x{number}", True), "all")
+    for number in range(CROWD):
+        node.unsubscribe(node.client(f"x{number}"), "all")
+    assert asked == []
+    assert written(node) == 3, "the first, and the durable ones come and go"

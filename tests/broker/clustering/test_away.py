@@ -1,0 +1,139 @@
+"""What sessions that last are owed while their node is away, whoever restarts meanwhile (P1)."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.broker.clustering.routes import LASTING, LIVE, parse_route_key
+from strogoff.mqtt import packets
+from strogoff.netsplit.policy import ViewState
+from tests.broker.clustering.theatre import Theatre
+from tests.broker.stage import Client
+
+LASTS = {"clean": False, "expiry_s": 10_000}
+MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")}
+
+
+@pytest.fixture
+def theatre() -> Theatre:
+    return Theatre(3, **MAJORITY)
+
+
+def stored(theatre: Theatre, number: int) -> list[tuple[str, str, str]]:
+    """The routes on the disk of a node: space, writer, filter."""
+    keys = [key[1:] for key in theatre[number].disks[0].content() if key[:2] in (b"d" + LIVE, b"d" + LASTING)]
+    return sorted([(key[:1].decode(), *parse_route_key(key)[1:]) for key in keys])
+
+
+def subscriber(theatre: Theatre, number: int, text: str, name: str = "reader") -> Client:
+    reader = theatre[number].client(name, **LASTS)  # type: ignore[arg-type]
+    reader.subscribe((text, 1))
+    return reader
+
+
+def restart_both(theatre: Theatre, power: bool) -> None:
+    """n1 and n2 start again at the same time, while n3 is not there, and serve."""
+    for number in (1, 2):
+        theatre[number].kill(power)
+    for number in (1, 2):
+        theatre[number].start()
+    for number in (1, 2):
+        theatre.state_of(number, ViewState.MAJORITY)
+
+
+def acks(client: Client) -> list[type]:
+    return [type(each) for each in client.take() if isinstance(each, packets.Puback | packets.Disconnect)]
+
+
+@pytest.mark.parametrize("power", (False, True))
+@pytest.mark.parametrize("text", ("t", "$share/g/t"))
+def test_nodes_that_restart_while_another_is_away_know_its_sessions(theatre: Theatre, text: str, power: bool) -> None:
+    """Nobody has in memory what it had said: a publish was acknowledged and did not reach the session."""
+    subscriber(theatre, 3, text)
+    theatre.isolate(3)
+    theatre.state_of(1, ViewState.MAJORITY)
+    restart_both(theatre, power)
+    writer = theatre[1].client("writer")
+    writer.publish("t", b"m", 1)
+    theatre.pass_s(5.0)
+    assert acks(writer) == [], "it is owed, until n3 is back"
+    theatre.network.heal()
+    theatre.whole()
+    theatre.pass_s(1.0)
+    assert acks(writer) == [packets.Puback]
+    reader = theatre[3].client("reader", **LASTS)  # type: ignore[arg-type]
+    assert [each.payload for each in reader.drain()] == [b"m"]
+
+
+def test_all_lose_power_and_one_comes_late(theatre: Theatre) -> None:
+    subscriber(theatre, 3, "t").leave()
+    for spot in theatre.spots:
+        spot.kill(power=True)
+    for number in (1, 2):
+        theatre[number].start()
+    theatre.state_of(1, ViewState.MAJORITY)
+    writer = theatre[1].client("writer")
+    writer.publish("t", b"m", 1)
+    theatre.pass_s(2.0)
+    assert acks(writer) == []
+    theatre[3].start()
+    theatre.whole()
+    theatre.pass_s(1.0)
+    assert acks(writer) == [packets.Puback]
+    reader = theatre[3].client("reader", **LASTS)  # type: ignore[arg-type]
+    assert [each.payload for each in reader.drain()] == [b"m"]
+
+
+def test_routes_to_clean_sessions_cost_no_disk(theatre: Theatre) -> None:
+    subscriber(theatre, 3, "t")
+    theatre[3].client("clean").subscribe(("t", 1))
+    theatre[3].client("clean").subscribe(("u", 1))
+    theatre.pass_s(1.0)
+    for number in (1, 2, 3):
+        assert stored(theatre, number) == [("l", "n3", "t")]
+
+
+@pytest.mark.parametrize("away", (1, None))
+def test_what_a_restarted_node_does_not_say_again_is_forgotten_everywhere(theatre: Theatre, away: int | None) -> None:
+    """A session ended while its node was out of the view, and the node restarted: nobody deletes the route."""
+    reader = subscriber(theatre, 3, "gone")
+    subscriber(theatre, 3, "kept", "other")
+    theatre.isolate(3)
+    theatre.state_of(1, ViewState.MAJORITY)
+    theatre[3].node.end_sessions("test")
+    theatre.pass_s(1.0)
+    assert reader.closed
+    theatre[3].kill()
+    if away is not None:
+        theatre.network.heal()
+        theatre.isolate(away)
+        theatre.until(lambda: theatre[2].node.view_state is ViewState.MINORITY)
+    else:
+        theatre.network.heal()
+    theatre[3].start()
+    theatre.until(lambda: theatre[3].node.view_state is not ViewState.MINORITY)
+    if away is not None:
+        theatre.network.heal()
+    theatre.whole()
+    subscriber(theatre, 3, "new")
+    theatre.pass_s(1.0)
+    for number in (1, 2, 3):
+        assert stored(theatre, number) == [("l", "n3", "new")]
+        assert len(theatre[number].host.clustering.routes) == (number != 3)  # type: ignore[union-attr]
+
+
+def test_a_node_that_has_left_for_good_is_owed_nothing_after_a_restart(theatre: Theatre) -> None:
+    subscriber(theatre, 3, "t")
+    theatre[3].kill()
+    theatre.state_of(1, ViewState.MAJORITY)
+    problems: list[str] = []
+    theatre[1].host.leave("n3", problems.append)
+    theatre.until(lambda: bool(problems))
+    assert problems == [""]
+    theatre.pass_s(1.0)
+    assert stored(theatre, 1) == stored(theatre, 2) == []
+    for number in (1, 2):
+        theatre[number].kill()
+        theatre[number].start()
+    theatre.until(lambda: all(theatre[number].node.view_state is ViewState.WHOLE for number in (1, 2)))
+    assert [type(each) for each in theatre[1].client("writer").publish("t", b"m", 1)] == [packets.Puback]

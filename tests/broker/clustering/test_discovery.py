@@ -1,0 +1,160 @@
+"""A node that is alone looks for others, where they are, whether they answer or not, and whether they let it in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from strogoff.broker.clustering import discovery as cluster_discovery
+from strogoff.broker.clustering.discovery import Discovery
+from strogoff.broker.clustering.office import ClusterError
+from strogoff.cluster.discovery import WHO, WhoAnswer, encode_who
+from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
+from strogoff.cluster.transport.wire import Accepted, CallFailed, Refused, Wire
+
+
+class Place:
+    """One address: who lives there, and how often somebody asked."""
+
+    def __init__(self, answer: WhoAnswer | None) -> None:
+        self.answer = answer
+        self.asked = 0
+
+    async def calls(self, method: str, request: bytes) -> bytes:
+        assert (method, request) == (WHO, b"")
+        self.asked += 1
+        if self.answer is None:
+            raise CallFailed("just starting")
+        return encode_who(self.answer)
+
+
+def _nobody(hello: bytes, wire: Wire) -> Accepted | Refused:
+    return Refused("no streams here")
+
+
+class Search:
+    """A search of node `b` on a network of its own; `joined` are the addresses that it went to."""
+
+    def __init__(self) -> None:
+        self.network = memory_network()
+        self.joined: list[str] = []
+        self.log: list[str] = []
+        self.hints: list[tuple[str, str]] = []
+        self.found = asyncio.Event()
+        self.missing = False
+        self.refusals: list[str] = []
+
+    async def place(self, port: int, answer: WhoAnswer | None) -> Place:
+        made = Place(answer)
+        transport = AsyncioMemoryTransport(self.network, f"h{port}")
+        await transport.serve(f"127.0.0.1:{port}", _nobody, made.calls)
+        return made
+
+    def discovery(self, *places: str) -> Discovery:
+        return Discovery(
+            "b",
+            places,
+            AsyncioMemoryTransport(self.network, "b"),
+            self.found.is_set,
+            self._join,
+            lambda: self.missing,
+            lambda answer, address: self.hints.append((answer.node, address)),
+            lambda level, text: self.log.append(f"{level}: {text}"),
+        )
+
+    async def _join(self, address: str) -> None:
+        self.joined.append(address)
+        if self.refusals:
+            raise ClusterError(self.refusals.pop(0))
+        self.found.set()
+
+    async def run(self, discovery: Discovery, until: Callable[[], bool]) -> None:
+        task = asyncio.create_task(discovery.run())
+        async with asyncio.timeout(5):
+            while not until():  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        task.cancel()
+
+
+def run(scenario: Callable[[Search], Awaitable[None]]) -> Search:
+    async def main() -> Search:
+        search = Search()
+        await scenario(search)
+        return search
+
+    return asyncio.run(main())
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_discovery, "LOOK_S", 0.005)
+    monkeypatch.setattr(cluster_discovery, "AGAIN_S", 0.005)
+
+
+def test_it_joins_whoever_is_in_a_cluster() -> None:
+    async def scenario(search: Search) -> None:
+        await search.place(1, WhoAnswer("a", "", False))
+        await search.place(2, WhoAnswer("z", "cluster", True))
+        await search.run(search.discovery("127.0.0.1:1", "z@127.0.0.1:2"), search.found.is_set)
+
+    assert run(scenario).joined == ["127.0.0.1:2"]
+
+
+def test_it_waits_for_those_who_are_just_starting_and_for_its_own_turn() -> None:
+    async def scenario(search: Search) -> None:
+        first = await search.place(1, None)
+        await search.place(2, WhoAnswer("c", "", False))
+        discovery = search.discovery("127.0.0.1:1", "127.0.0.1:2")
+        await search.run(discovery, lambda: first.asked >= 3)
+        assert search.joined == []
+        first.answer = WhoAnswer("a", "", False)
+        await search.run(discovery, search.found.is_set)
+
+    assert run(scenario).joined == ["127.0.0.1:1"]
+
+
+def test_a_refusal_is_logged_once_and_tried_again() -> None:
+    async def scenario(search: Search) -> None:
+        search.refusals = ["not now", "not now", "not now"]
+        await search.place(1, WhoAnswer("a", "cluster", True))
+        await search.run(search.discovery("127.0.0.1:1"), search.found.is_set)
+
+    search = run(scenario)
+    assert search.joined == ["127.0.0.1:1"] * 4
+    assert search.log == ["warning: discovery: not now"]
+
+
+def test_what_is_no_address_is_said_and_the_others_are_asked() -> None:
+    async def scenario(search: Search) -> None:
+        await search.place(1, WhoAnswer("a", "cluster", True))
+        await search.run(search.discovery("[::1", "127.0.0.1:1"), search.found.is_set)
+
+    search = run(scenario)
+    assert search.joined == ["127.0.0.1:1"]
+    assert len(search.log) == 1
+    assert "[::1" in search.log[0]
+
+
+def test_the_same_place_under_two_names_is_asked_once() -> None:
+    async def scenario(search: Search) -> None:
+        place = await search.place(1, WhoAnswer("a", "", False))
+        await search.run(search.discovery("127.0.0.1:1", "a@127.0.0.1:1"), search.found.is_set)
+        assert place.asked == 1
+
+    run(scenario)
+
+
+def test_a_member_that_misses_others_is_told_where_they_are_now() -> None:
+    async def scenario(search: Search) -> None:
+        search.found.set()
+        place = await search.place(1, WhoAnswer("a", "cluster", True))
+        discovery = search.discovery("127.0.0.1:1")
+        search.missing = True
+        await search.run(discovery, lambda: bool(search.hints))
+        assert place.asked >= 1
+
+    search = run(scenario)
+    assert search.hints[0] == ("a", "127.0.0.1:1")
+    assert search.joined == []

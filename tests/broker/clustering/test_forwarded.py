@@ -1,0 +1,124 @@
+"""Messages between nodes: what arrives is what was sent, or an error that says what is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strogoff.broker.clustering.forwarded import Forwarded, MalformedForward, decode_forward, encode_forward
+from strogoff.broker.queues.message import Message, Origin
+from strogoff.broker.queues.records import Origins
+
+ORIGIN = Origin("n1", 3)
+COUNTS = st.integers(0, 2**62)
+TEXTS = st.text(st.characters(exclude_characters="+#\0", exclude_categories=("Cs",)), min_size=1, max_size=20)
+PROPERTIES = st.none() | st.fixed_dictionaries(
+    {},
+    optional={
+        "content_type": st.text(max_size=5),
+        "payload_format_indicator": st.integers(0, 1),
+        "correlation_data": st.binary(max_size=5),
+        "user_property": st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3)), max_size=3),
+    },
+)
+MESSAGES = st.builds(
+    Message,
+    st.text(max_size=5),
+    TEXTS,
+    st.binary(max_size=40),
+    st.integers(0, 2),
+    st.booleans(),
+    PROPERTIES,
+    COUNTS,
+    st.text(max_size=10),
+    st.just(ORIGIN),
+    COUNTS,
+)
+
+
+def a_message(**changes: Any) -> Message:
+    fields = {
+        "mountpoint": "",
+        "topic": "a/b",
+        "payload": b"x",
+        "qos": 1,
+        "retain": False,
+        "properties": None,
+        "expires_at": 0,
+        "publisher": "p",
+        "origin": ORIGIN,
+        "counter": 9,
+    }
+    return Message(**{**fields, **changes})
+
+
+@given(MESSAGES, st.booleans(), st.lists(TEXTS, max_size=3), st.tuples(COUNTS, COUNTS), COUNTS)
+def test_what_arrives_is_what_was_sent(
+    message: Message, plain: bool, filters: list[str], stable: tuple[int, int], hlc: int
+) -> None:
+    groups = tuple([f"$share/g/{text}" for text in filters])
+    data = encode_forward(message, plain or not groups, groups, stable, hlc)
+    assert decode_forward(data, Origins()) == Forwarded(message, plain or not groups, groups, stable, hlc)
+
+
+def test_the_encoding_that_a_message_carries_for_its_subscribers_stays_at_home() -> None:
+    message = a_message()
+    fresh = encode_forward(message, True, (), (3, 9))
+    message.shared, message.frame_key, message.head, message.tail = True, 4, b"head", b"tail"
+    assert encode_forward(message, True, (), (3, 9)) == fresh
+    assert decode_forward(fresh, Origins()).message == a_message()
+
+
+def test_messages_of_one_boot_share_their_origin() -> None:
+    origins = Origins()
+    data = encode_forward(a_message(), True, (), (0, 0))
+    assert decode_forward(data, origins).message.origin is decode_forward(data, origins).message.origin
+
+
+def fields_of(data: bytes) -> list[Any]:
+    fields: list[Any] = msgspec.msgpack.decode(data)
+    return fields
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "complaint"),
+    [
+        (0, 1, "`bool`, got `int`"),
+        (1, ["a/b"], "groups: 'a/b' is no shared subscription"),
+        (1, ["$share//b"], "groups: shared subscription without a group"),
+        (2, [-1, 0], "`int` >= 0"),
+        (4, b"", "`str`, got `bytes`"),
+        (5, "a/+", "topic 'a/+' is no topic name"),
+        (5, "", "topic '' is no topic name"),
+        (7, 3, "`int` <= 2"),
+        (9, {"user_property": 7}, "property user_property"),
+        (9, {"user_property": [["only"]]}, "property user_property"),
+        (13, "x", "`int`, got `str`"),
+    ],
+)
+def test_malformed_fields(place: int, value: Any, complaint: str) -> None:
+    fields = fields_of(encode_forward(a_message(), True, (), (3, 1)))
+    fields[place] = value
+    with pytest.raises(MalformedForward, match="forwarded message") as caught:
+        decode_forward(msgspec.msgpack.encode(fields), Origins())
+    assert complaint in str(caught.value)
+
+
+def test_malformed_frames() -> None:
+    data = encode_forward(a_message(), True, (), (3, 1))
+    fields = fields_of(data)
+    for wrong in (b"", data[:-1], data + b"\0", msgspec.msgpack.encode([*fields, 0]), msgspec.msgpack.encode({})):
+        with pytest.raises(MalformedForward):
+            decode_forward(wrong, Origins())
+    with pytest.raises(MalformedForward, match="for nobody"):
+        decode_forward(encode_forward(a_message(), False, (), (3, 1)), Origins())
+
+
+@given(st.binary(max_size=60))
+def test_noise_has_one_kind_of_error(noise: bytes) -> None:
+    with pytest.raises(MalformedForward):
+        decode_forward(noise, Origins())

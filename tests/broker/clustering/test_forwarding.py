@@ -1,0 +1,289 @@
+"""The origin's side: one copy per node, and an answer that waits for all of them, until each is done for or void."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.broker.queues.message import Message
+from strogoff.broker.routing.remote import RemoteMembers
+from strogoff.mqtt import packets
+from strogoff.netsplit.policy import ViewState
+from tests.broker.clustering.lanes import Post, durable, live
+from tests.broker.stage import connect
+
+
+@pytest.fixture
+def post() -> Post:
+    return Post()
+
+
+def kinds(answers: list[object]) -> list[str]:
+    return [type(each).__name__ for each in answers]
+
+
+def test_each_target_gets_one_copy_and_the_answer_waits_for_all(post: Post) -> None:
+    post.route("t", live("n2"), durable("n3"))
+    writer = post.client("writer", 5)
+    assert writer.publish("t", b"1", 1) == []
+    assert (post.lanes.payloads("n2"), post.lanes.payloads("n3")) == ([b"1"], [b"1"])
+    assert post.lanes.stamps("n2") == [7]
+    post.acked("n2", 1)
+    assert writer.take() == []
+    post.acked("n3", 1)
+    assert kinds(writer.take()) == ["Puback"]
+    assert post.forwarding.copies == 0
+
+
+def test_answers_leave_in_the_order_of_the_packets(post: Post) -> None:
+    post.route("slow", live("n2"))
+    post.route("quick", live("n3"))
+    writer = post.client("writer", 5)
+    assert writer.publish("slow", b"1", 1, 1) == []
+    assert writer.publish("quick", b"2", 1, 2) == []
+    assert writer.publish("nowhere", b"3", 1, 3) == []
+    post.acked("n3", 1)
+    assert writer.take() == []
+    post.acked("n2", 1)
+    assert [each.packet_id for each in writer.take()] == [1, 2, 3]
+
+
+def test_acknowledgements_are_cumulative_and_an_old_one_changes_nothing(post: Post) -> None:
+    post.route("t", live("n2"))
+    writer = post.client("writer", 5)
+    for number in (1, 2, 3):
+        writer.publish("t", b"%d" % number, 1, number)
+    post.acked("n2", 2)
+    assert [each.packet_id for each in writer.take()] == [1, 2]
+    post.acked("n2", 2)
+    post.acked("n2", 1)
+    assert writer.take() == []
+    post.acked("n2", 3)
+    assert [each.packet_id for each in writer.take()] == [3]
+
+
+def test_qos_0_waits_for_nobody_and_goes_nowhere_where_it_is_crowded(post: Post) -> None:
+    post.route("t", live("n2"), durable("n3", absent=True))
+    writer = post.client("writer", 5)
+    post.lanes.full = ["n2"]
+    writer.publish("t", b"1", 0)
+    assert (post.lanes.payloads("n2"), post.lanes.payloads("n3")) == ([], [])
+    post.lanes.full = []
+    writer.publish("t", b"2", 0)
+    assert (post.lanes.payloads("n2"), post.lanes.payloads("n3")) == ([b"2"], [])
+    assert kinds(writer.publish("nowhere", b"3", 1)) == ["Puback"]
+
+
+def test_a_view_without_the_node_ends_what_is_for_its_clean_sessions_alone(post: Post) -> None:
+    post.route("live", live("n2"))
+    post.route("durable", durable("n2"))
+    writer = post.client("writer", 5)
+    writer.publish("durable", b"1", 1, 1)
+    writer.publish("live", b"2", 1, 2)
+    post.forwarding.away("n2")
+    post.settle()
+    assert writer.take() == []  # the durable session's message is owed, and it was first
+    assert post.lanes.payloads("n2") == [b"1"]
+    post.acked("n2", 1)
+    assert [each.packet_id for each in writer.take()] == [1, 2]
+
+
+def test_who_left_for_good_is_owed_nothing(post: Post) -> None:
+    post.route("t", durable("n2"), durable("n3"))
+    writer = post.client("writer", 5)
+    writer.publish("t", b"1", 1)
+    post.forwarding.gone("n2")
+    post.settle()
+    assert writer.take() == []
+    post.acked("n3", 1)
+    assert kinds(writer.take()) == ["Puback"]
+    post.forwarding.gone("n2")
+    post.forwarding.away("n2")
+
+
+def member(node: str) -> RemoteMembers:
+    return RemoteMembers("g", "t", node, 1, 0)
+
+
+def test_a_group_on_a_node_that_is_gone_chooses_again_and_the_answer_waits_for_that(post: Post) -> None:
+    post.route("t", groups=(member("n2"),))
+    writer = post.client("writer", 5)
+    assert writer.publish("t", b"1", 1) == []
+    assert post.lanes.sent["n2"][0][2].groups == ("$share/g/t",)
+    assert not post.lanes.sent["n2"][0][2].plain
+    post.route("t", groups=(member("n3"),))
+    post.forwarding.away("n2")
+    post.settle()
+    assert writer.take() == []
+    assert (post.lanes.payloads("n2"), post.lanes.payloads("n3")) == ([], [b"1"])
+    post.acked("n2", 1)  # it was on its way, and its node is not gone after all
+    assert writer.take() == []
+    post.acked("n3", 1)
+    assert kinds(writer.take()) == ["Puback"]
+
+
+def test_a_group_chooses_again_on_this_node_and_the_disk_has_it_before_the_answer(post: Post) -> None:
+    post.route("t", groups=(member("n2"),))
+    writer = post.client("writer", 5)
+    assert writer.publish("t", b"1", 1) == []
+    mine = post.persistent("mine", 5)
+    mine.subscribe(("$share/g/t", 1))
+    post.route("t")
+    post.hold_disk()
+    post.forwarding.away("n2")
+    post.settle()
+    assert writer.take() == []
+    post.free_disk()
+    assert kinds(writer.take()) == ["Puback"]
+    assert mine.payloads() == [b"1"]
+
+
+def test_one_copy_carries_groups_and_ordinary_subscriptions(post: Post) -> None:
+    post.route("t", live("n2"), groups=(member("n2"),))
+    writer = post.client("writer", 5)
+    writer.publish("t", b"1", 1)
+    ((_, _, forwarded),) = post.lanes.sent["n2"]
+    assert (forwarded.plain, forwarded.groups) == (True, ("$share/g/t",))
+
+
+def test_what_nobody_acknowledged_is_void_after_a_cut(post: Post) -> None:
+    post.route("t", live("n2"))
+    writer = post.client("writer", 5)
+    writer.publish("t", b"1", 1, 1)
+    post.acked("n2", 1)
+    writer.take()
+    writer.publish("t", b"2", 1, 2)
+    post.forwarding.void_all()
+    assert post.lanes.payloads("n2") == [b"1"]
+    post.acked("n2", 2)
+    assert writer.take() == []
+    assert any(front.awaits_others() for front in post.node.fronts.values())
+
+
+def test_what_was_accepted_without_a_lease_is_never_void(post: Post) -> None:
+    post = Post(allow_publish_during_netsplit="on")
+    post.route("t", live("n2"))
+    writer = post.client("writer", 5)
+    post.node.view_state = ViewState.MINORITY
+    assert kinds(writer.publish("t", b"1", 1)) == ["Puback"]
+    assert post.lanes.stamps("n2") == [0]
+    post.forwarding.void_all()
+    assert post.lanes.payloads("n2") == [b"1"]
+
+
+def test_a_will_that_a_cut_kept_from_leaving_is_not_void(post: Post) -> None:
+    """Nobody sends it again: its client is gone (P5; review, hole 19)."""
+    post.route("w", live("n2"))
+    client = post.client("with-will", 5, will=packets.Will("w", b"gone", 1, False, None))
+    client.vanish()
+    assert post.node.owed is None
+    assert post.lanes.stamps("n2") == [0]
+    post.forwarding.void_all()
+    assert post.lanes.payloads("n2") == [b"gone"]
+
+
+def test_a_will_for_a_node_that_is_away_holds_up_nobody_else(post: Post) -> None:
+    post.route("w", durable("n2", absent=True))
+    client = post.client("with-will", 5, will=packets.Will("w", b"gone", 1, False, None))
+    writer = post.client("writer", 5)
+    client.vanish()
+    assert kinds(writer.publish("nowhere", b"1", 1)) == ["Puback"]
+
+
+def test_what_another_origin_waits_for_is_not_void(post: Post) -> None:
+    node = post.node
+    post.route("t", groups=(member("n3"),))
+    message = post_message(post, "n9")
+    node.router.route_group(message, "g", "t")
+    owed, node.owed = node.owed, None
+    assert owed is not None
+    assert owed.open == 1
+    post.forwarding.void_all()
+    assert post.lanes.payloads("n3") == [b"relayed"]
+    assert post.lanes.stamps("n3") == [0]
+    post.acked("n3", 1)
+    assert owed.open == 0
+
+
+def test_a_relay_without_a_lease_is_still_owed(post: Post) -> None:
+    post.node.view_state = ViewState.MINORITY
+    post.route("t", groups=(member("n3"),))
+    post.node.router.route_group(post_message(post, "n9"), "g", "t")
+    assert post.node.owed is not None
+    assert post.node.owed.open == 1
+
+
+def post_message(post: Post, origin: str) -> Message:
+
+    node = post.node
+    return Message("", "t", b"relayed", 1, False, None, 0, "p", node.origins.get(origin, 1), 1)
+
+
+def test_crowded_lanes_and_those_who_wait_for_them(post: Post) -> None:
+    post.route("t", live("n2"))
+    post.client("writer", 5).publish("t", b"1", 1)
+    assert not post.forwarding.congested()
+    post.lanes.full = ["n2"]
+    assert post.forwarding.congested()
+    told: list[str] = []
+
+    def again() -> None:
+        told.append("again")
+        post.node.when_relieved(lambda: told.append("later"))
+
+    post.node.when_relieved(again)
+    post.forwarding.relieved()
+    assert told == ["again"]
+    post.forwarding.relieved()
+    assert told == ["again", "later"]
+
+
+def test_a_node_that_is_away_holds_up_only_those_who_write_for_it(post: Post) -> None:
+    post.route("t", live("n2"))
+    post.client("writer", 5).publish("t", b"1", 1)
+    post.lanes.full = ["n2"]
+    told: list[str] = []
+    post.node.when_relieved(lambda: told.append("go on"))
+    post.forwarding.away("n2")
+    assert told == ["go on"] and not post.forwarding.congested()
+    post.forwarding.back("n2")
+    assert post.forwarding.congested()
+
+
+def test_receivers_keep_qos_2_mids_until_the_handshake_is_over(post: Post) -> None:
+    """`qos2_stable` never goes beyond an open handshake (review, hole 12)."""
+    post.route("t", live("n2"))
+    writer = post.client("writer", 5)
+    writer.publish("t", b"1", 2, 1)
+    first = post.lanes.sent["n2"][0][2]
+    mid = (first.message.origin.boot, first.message.counter)
+    other = post.client("other", 5)
+    other.publish("t", b"2", 1, 1)
+    assert post.lanes.sent["n2"][1][2].qos2_stable == mid
+    post.acked("n2", 2)
+    assert kinds(writer.take()) == ["Pubrec"]
+    assert kinds(writer.ask(packets.Pubrel(1))) == ["Pubcomp"]
+    other.publish("t", b"3", 1, 2)
+    assert post.lanes.sent["n2"][2][2].qos2_stable > mid
+
+
+def test_a_qos_2_handshake_that_a_cut_voided_sends_the_same_mid_again(post: Post) -> None:
+    post.route("t", live("n2"))
+    writer = post.client("writer", 5, clean=False, expiry_s=100)
+    assert writer.publish("t", b"1", 2, 1) == []
+    post.forwarding.void_all()
+    (session,) = list(post.node.slots)
+    session.void_owed()
+    writer.vanish()
+    again, connack = post.connect("writer", 5, clean=False, expiry_s=100)
+    assert connack.session_present
+    assert again.publish("t", b"1", 2, 1, dup=True) == []
+    first, second = [each[2].message.mid for each in post.lanes.sent["n2"]]
+    assert first == second
+    post.acked("n2", 2)
+    assert kinds(again.take()) == ["Pubrec"]
+
+
+def test_connections_without_a_will_send_nothing(post: Post) -> None:
+    assert connect("x").will is None
+    post.client("x").vanish()
+    assert post.lanes.sent == {}

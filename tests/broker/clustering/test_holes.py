@@ -1,0 +1,222 @@
+"""The transcripts of the design review on three real nodes: views, leases and metadata (architecture 5)."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.cluster import consensus
+from strogoff.cluster.raft.interface import Settings as RaftSettings
+from strogoff.cluster.surroundings import Settings
+from strogoff.mqtt import packets
+from strogoff.netsplit.policy import ViewState
+from strogoff.sim import cluster_host
+from tests.broker.clustering.theatre import Theatre
+
+MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")}
+
+
+def _snapshots_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consensus, "SNAPSHOT_EVERY", 1)
+    monkeypatch.setattr(cluster_host, "Settings", lambda: Settings(raft=RaftSettings(tail=0)))
+
+
+def test_a_founder_that_restarts_without_the_others_is_not_alone() -> None:
+    """Review, hole 1: its log says that there are others, applied or not."""
+    theatre = Theatre(3, allow_publish_during_netsplit="majority", allow_register_during_netsplit="on")
+    theatre.isolate(1)
+    theatre[1].kill(power=True)
+    theatre[1].start()
+    for _ in range(100):
+        theatre.pass_s(0.05)
+        assert theatre[1].node.view_state is ViewState.MINORITY
+    writer = theatre[1].client("writer")
+    assert writer.publish("t", b"x", 1)[0].reason == 0x83
+    theatre.network.heal()
+    theatre.whole()
+
+
+def test_routes_of_whom_this_node_has_not_heard_yet_are_not_purged() -> None:
+    """Review, hole 4: metadata comes by another way than the log, and may be early."""
+    theatre = Theatre(3, **MAJORITY)
+    theatre.isolate(1)
+    theatre.state_of(2, ViewState.MAJORITY)
+    theatre[3].kill()
+    theatre[3].start()
+    theatre.state_of(3, ViewState.MAJORITY)
+    reader = theatre[3].client("reader")
+    assert reader.subscribe(("t", 1))[0].reasons == [1]
+    theatre[1].disks[1].stall_until = theatre.loop.now_s + 10.0
+    theatre.network.heal()
+    theatre.pass_s(9.5)
+    theatre.whole()
+    writer = theatre[1].client("writer")
+    assert writer.publish("t", b"x", 1)[0].reason == 0
+    assert reader.payloads() == [b"x"]
+
+
+def test_clean_sessions_of_a_node_that_gets_a_snapshot_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Review, hole 18: the views without this node are in no entry that it ever sees."""
+    _snapshots_only(monkeypatch)
+    theatre = Theatre(3, **MAJORITY)
+    clean = theatre[3].client("clean")
+    clean.subscribe(("t", 1))
+    writer = theatre[1].client("writer")
+    theatre.isolate(3)
+    theatre.state_of(1, ViewState.MAJORITY)
+    assert writer.publish("t", b"missed", 1)[0].reason == 0x10
+    theatre.network.heal()
+    theatre.whole()
+    theatre.pass_s(1.0)
+    assert [(type(each), each.reason) for each in clean.take()] == [(packets.Disconnect, 0x83)]
+
+
+def test_a_clean_session_that_missed_a_will_is_told_so() -> None:
+    """Review, hole 18; P5."""
+    theatre = Theatre(3, **MAJORITY)
+    clean = theatre[3].client("clean")
+    clean.subscribe(("t", 1))
+    dying = theatre[1].client("dying", will=packets.Will("t", b"gone", 1))
+    theatre.isolate(3)
+    theatre.state_of(1, ViewState.MAJORITY)
+    dying.vanish()
+    theatre.network.heal()
+    theatre.whole()
+    theatre.pass_s(1.0)
+    assert [(type(each), each.reason) for each in clean.take()] == [(packets.Disconnect, 0x83)]
+
+
+def test_a_clean_session_is_told_so_if_who_knew_that_it_missed_something_is_gone() -> None:
+    """Review, hole 18: two nodes go one after the other, and the second one accepts what it can tell nobody."""
+    theatre = Theatre(3, **MAJORITY)
+    clean = theatre[3].client("clean")
+    clean.subscribe(("t", 1))
+    writer = theatre[1].client("writer")
+    theatre.isolate(3)
+    theatre.state_of(1, ViewState.MAJORITY)
+    theatre.network.cut("n1", "n2")
+    theatre.pass_s(1.2)
+    assert [type(each) for each in writer.publish("t", b"missed", 1)] == [packets.Puback]
+    theatre[1].kill()
+    theatre.network.heal()
+    theatre.state_of(3, ViewState.MAJORITY)
+    theatre.pass_s(1.0)
+    assert [(type(each), each.reason) for each in clean.take()] == [(packets.Disconnect, 0x83)]
+
+
+def test_a_publish_of_an_earlier_entrance_is_void_for_a_node_that_was_restarted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Review, hole 14: what is stale follows from the view, not from what a process remembers."""
+    _snapshots_only(monkeypatch)
+    theatre = Theatre(3, **MAJORITY)
+    reader = theatre[2].client("reader", clean=False, expiry_s=1000)
+    reader.subscribe(("t", 1))
+    writer = theatre[1].client("writer")
+    theatre.isolate(1)
+    assert writer.publish("t", b"stale", 1) == []
+    theatre.state_of(2, ViewState.MAJORITY)
+    assert theatre[3].client("other").publish("t", b"newer", 1)[0].reason == 0
+    theatre[2].kill()
+    theatre[2].start()
+    theatre.state_of(2, ViewState.MAJORITY)
+    theatre.network.heal()
+    origin, target = theatre[1].host.member, theatre[2].host.member
+    assert origin is not None and target is not None
+    theatre.until(lambda: origin.view.row("n1") is None)
+    theatre[1].disks[1].stall_until = theatre.loop.now_s + 2.0  # it learns late that it is in again
+    theatre.until(lambda: target.view.row("n1") is not None)
+    theatre.pass_s(1.0)
+    assert origin.view.row("n1") is None
+    theatre.whole()
+    reader = theatre[2].client("reader", clean=False, expiry_s=1000)
+    assert [each.payload for each in reader.drain()] == [b"newer"]
+
+
+def test_a_suback_that_cannot_be_everywhere_in_time_says_so() -> None:
+    """Review, ambiguity 4; P4."""
+    theatre = Theatre(3)
+    reader = theatre[1].client("reader")
+    member = theatre[3].host.member
+    assert member is not None
+    member.metadata.flush = lambda: None  # type: ignore[method-assign]
+    assert reader.subscribe(("t", 1)) == []
+    theatre.pass_s(10.0)
+    assert [(type(each), each.reason) for each in reader.take()] == [(packets.Disconnect, 0x83)]
+
+
+def test_the_leader_leaves() -> None:
+    theatre = Theatre(3)
+    leader = next(n for n in (1, 2, 3) if theatre[n].host.member.consensus.leads)
+    other = leader % 3 + 1
+    problems: list[str] = []
+    theatre[other].host.leave(f"n{leader}", problems.append)
+    theatre.until(lambda: bool(problems))
+    assert problems == [""]
+    theatre.pass_s(5)
+    rest = [n for n in (1, 2, 3) if n != leader]
+    assert [theatre[n].node.view_state for n in rest] == [ViewState.WHOLE] * 2
+    reader = theatre[rest[0]].client("r")
+    reader.subscribe(("t", 1))
+    assert theatre[rest[1]].client("w").publish("t", b"x", 1)[0].reason == 0
+
+
+def test_all_nodes_lose_power() -> None:
+    """P1, P4, P7: sync durability."""
+    theatre = Theatre(3)
+    reader = theatre[2].client("reader", clean=False, expiry_s=1000)
+    reader.subscribe(("t", 1))
+    reader.vanish()
+    writer = theatre[1].client("writer")
+    assert writer.publish("t", b"1", 1)[0].reason == 0
+    assert writer.publish("r", b"kept", 1, retain=True)
+    for spot in theatre.spots:
+        spot.kill(power=True)
+    theatre.pass_s(1)
+    for spot in theatre.spots:
+        spot.start()
+    theatre.whole()
+    assert theatre[1].client("writer").publish("t", b"2", 1)[0].reason == 0
+    reader = theatre[2].client("reader", clean=False, expiry_s=1000)
+    assert [each.payload for each in reader.drain()] == [b"1", b"2"]
+    _, kept = theatre[3].client("k").subscribe(("r", 1))
+    assert kept.payload == b"kept"
+
+
+@pytest.mark.parametrize("leap_s", (365 * 86400.0, -365 * 86400.0))
+@pytest.mark.parametrize("who", (1, 2))
+def test_a_clock_that_jumps_ends_no_session_and_no_message(leap_s: float, who: int) -> None:
+    """Review, hole 17: on the leader, which all follow, and on another node."""
+    theatre = Theatre(3)
+    reader = theatre[2].client("reader", clean=False, expiry_s=600)
+    reader.subscribe(("t", 1))
+    reader.vanish()
+    writer = theatre[1].client("writer")
+    assert writer.publish("t", b"m", 1, message_expiry_interval=300)[0].reason == 0
+    theatre[who].host.wall_off_ms += leap_s * 1000
+    theatre.pass_s(60.0)
+    theatre.whole()
+    assert theatre[3].client("other").publish("t", b"n", 1, message_expiry_interval=300)[0].reason == 0
+    theatre.pass_s(100.0)
+    reader = theatre[2].client("reader", clean=False, expiry_s=600)
+    came = reader.drain()
+    assert [each.payload for each in came] == [b"m", b"n"]
+    for each, left in zip(came, (140, 200), strict=True):
+        assert each.properties is not None and abs(each.properties["message_expiry_interval"] - left) < 5
+
+
+def test_a_full_disk_at_one_of_two_targets_refuses_nothing_that_the_other_has() -> None:
+    """Review, hole 20."""
+    theatre = Theatre(3)
+    readers = [theatre[number].client(f"reader{number}", clean=False, expiry_s=600) for number in (2, 3)]
+    for reader in readers:
+        reader.subscribe(("t", 2))
+    theatre[3].disks[0].full = True
+    writer = theatre[1].client("writer")
+    assert writer.publish("t", b"m", 2, 1) == []
+    theatre.pass_s(8.0)
+    assert theatre.states() == [ViewState.WHOLE] * 3
+    assert writer.take() == []
+    theatre[3].disks[0].full = False
+    theatre.pass_s(5.0)
+    assert [type(each) for each in writer.take()] == [packets.Pubrec]
+    assert [[each.payload for each in reader.drain()] for reader in readers] == [[b"m"], [b"m"]]

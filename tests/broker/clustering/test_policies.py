@@ -1,0 +1,138 @@
+"""What the split policies gate and what they never do, on three nodes (review, holes 4, 13, 14, 18)."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.mqtt import packets
+from strogoff.netsplit.policy import ViewState
+from tests.broker.clustering.theatre import Theatre
+from tests.broker.stage import publish
+
+MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")}
+
+
+def test_parked_publishes_go_before_newer_ones_when_the_cluster_is_whole_again() -> None:
+    """Review, hole 13 (a): default `off`, 3.1.1, no reconnect."""
+    theatre = Theatre(3)
+    reader = theatre[2].client("reader", 4)
+    reader.subscribe(("t", 1))
+    writer = theatre[1].client("writer", 4)
+    theatre[3].kill()
+    theatre.state_of(1, ViewState.MAJORITY)
+    writer.send(*[publish("t", b"%d" % number, 1, number) for number in (1, 2, 3)])
+    writer.send(publish("t", b"4", 2, 4))
+    theatre.settle()
+    assert writer.take() == []
+    theatre[3].start()
+    theatre.whole()
+    writer.send(publish("t", b"5", 1, 5))
+    theatre.pass_s(0.5)
+    assert [each.payload for each in reader.drain()] == [b"1", b"2", b"3", b"4", b"5"]
+    assert [each.packet_id for each in writer.take()] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("qos", (1, 2))
+def test_a_repeated_publish_is_no_first_acceptance(qos: int) -> None:
+    """Review, hole 13 (b): accepted, a node dies, the client repeats it under policy off."""
+    theatre = Theatre(3, allow_register_during_netsplit="majority")
+    reader = theatre[2].client("reader", clean=False, expiry_s=600)
+    reader.subscribe(("t", 2))
+    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    theatre.network.one_way("n2", "n1")
+    assert writer.publish("t", b"m", qos, 1) == []
+    theatre[3].kill()
+    theatre.pass_s(0.3)
+    theatre.network.heal("n2", "n1")
+    theatre.state_of(1, ViewState.MAJORITY)
+    writer.vanish()
+    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    kind = packets.Puback if qos == 1 else packets.Pubrec
+    answers = writer.publish("t", b"m", qos, 1, dup=True)
+    assert [(type(each), each.reason) for each in answers] == [(kind, 0)]
+    got = [each.payload for each in reader.drain()]
+    assert got == [b"m"] if qos == 2 else set(got) == {b"m"}
+
+
+def test_a_session_that_is_ended_by_clean_start_while_its_deliveries_come() -> None:
+    """P1 speaks of sessions that have not ended; the publisher waits for nobody who is gone."""
+    theatre = Theatre(3)
+    reader = theatre[2].client("reader", clean=False, expiry_s=600)
+    reader.subscribe(("t", 1))
+    writer = theatre[1].client("writer")
+    theatre[2].disks[0].stall_until = theatre.loop.now_s + 0.5
+    assert writer.publish("t", b"m", 1) == []
+    fresh = theatre[2].connect_soon("reader", clean=True)
+    theatre.pass_s(1.0)
+    assert [type(each) for each in writer.take()] == [packets.Puback]
+    assert [type(each) for each in fresh.take()] == [packets.Connack]
+    fresh.subscribe(("t", 1))
+    assert writer.publish("t", b"n", 1, 2)[0].reason == 0
+    assert fresh.payloads() == [b"n"]
+
+
+def test_a_lease_that_ends_between_match_and_flush() -> None:
+    """Review, hole 4 (c): the process stands still after it routed, with the acknowledgement in its hands."""
+    theatre = Theatre(3, **MAJORITY)
+    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    own = theatre[1].client("own", clean=False, expiry_s=600)
+    own.subscribe(("t", 1))
+    writer.publish("u", b"", 0)
+    theatre[1].disks[0].stall_until = theatre.loop.now_s + 0.01
+    assert writer.publish("t", b"m", 1) == []
+    theatre[1].stand_still()
+    theatre.state_of(2, ViewState.MAJORITY)
+    reader = theatre[2].client("reader", clean=False, expiry_s=600)
+    assert reader.subscribe(("t", 1))[0].reasons == [1]
+    theatre[1].go_on()
+    theatre.settle()
+    assert not [each for each in writer.take() if isinstance(each, packets.Puback)]
+    theatre.whole()
+    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    assert writer.publish("t", b"m", 1, dup=True)[0].reason == 0
+    assert reader.payloads() == [b"m"]
+
+
+def test_register_on_and_publish_majority_in_a_minority() -> None:
+    """Review, ambiguity 10: sessions exist, publishes are parked, nothing is promised twice."""
+    theatre = Theatre(3, **{**MAJORITY, "allow_register_during_netsplit": "on"})
+    reader = theatre[2].client("reader", clean=False, expiry_s=600)
+    reader.subscribe(("t", 1))
+    theatre.isolate(1)
+    theatre.state_of(1, ViewState.MINORITY)
+    writer = theatre[1].client("writer", 4, clean=False)
+    writer.send(publish("t", b"1", 1, 1), publish("t", b"2", 2, 2), publish("t", b"3", 1, 3, dup=True))
+    theatre.pass_s(1.0)
+    assert writer.take() == []
+    theatre.network.heal()
+    theatre.whole()
+    theatre.pass_s(1.0)
+    assert sorted(each.packet_id for each in writer.take()) == [1, 2, 3]  # in order for each QoS
+    got = [each.payload for each in reader.drain()]
+    assert sorted(got) == [b"1", b"2", b"3"]
+    assert got.index(b"1") < got.index(b"3")
+
+
+@pytest.mark.parametrize("order", ((1, 2), (2, 1)))
+def test_retained_writes_on_two_nodes_at_once_end_the_same_everywhere(order: tuple[int, int]) -> None:
+    """P4: whoever subscribes anywhere after both acknowledgements gets the same one."""
+    theatre = Theatre(3)
+    theatre.network.delay("n1", "n2", 0.1)
+    theatre.network.delay("n2", "n1", 0.15)
+    theatre.network.delay("n1", "n3", 0.02)
+    theatre.network.delay("n2", "n3", 0.2)
+    writers = {n: theatre[n].client(f"writer{n}") for n in (1, 2)}
+    theatre.pass_s(1.0)
+    for n in order:
+        writers[n].send(publish("r", b"%d" % n, 1, 1, retain=True))
+        theatre.pass_s(0.01)
+    for n in order:
+        theatre.until(lambda n=n: bool(writers[n].received))
+    seen = []
+    for n in (1, 2, 3):
+        reader = theatre[n].client(f"reader{n}")
+        reader.send(packets.Subscribe(1, [packets.SubscribeOptions("r", 1)], None))
+        theatre.pass_s(1.0)
+        seen.append([each.payload for each in reader.messages()])
+    assert seen[0] == seen[1] == seen[2]
+    assert len(seen[0]) == 1

@@ -1,0 +1,170 @@
+"""QoS 2 between nodes: a handshake at one of them, copies at the others, and every way to interrupt it (review, 12)."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.mqtt import packets
+from strogoff.netsplit.policy import ViewState
+from tests.broker.clustering.theatre import Spot, Theatre
+from tests.broker.stage import Client, publish
+
+MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")}
+
+
+def _durable(spot: Spot, name: str) -> Client:
+    return spot.client(name, clean=False, expiry_s=1000)
+
+
+def _resume(spot: Spot, name: str, topic: str, packet_id: int = 7) -> list[object]:
+    """Reconnect and repeat the PUBLISH; what comes."""
+    return _durable(spot, name).publish(topic, b"m", 2, packet_id, dup=True)
+
+
+def _got(reader: Client) -> list[bytes]:
+    """What an exactly-once receiver hands on."""
+    return [each.payload for each in reader.drain()]
+
+
+def test_what_was_routed_by_an_old_table_goes_to_the_others_again() -> None:
+    """Review, holes 4 (c) and 12: the PUBREC that the lease forbade must not leave for the repeated PUBLISH unless who
+    subscribed meanwhile has the message."""
+    theatre = Theatre(3, **MAJORITY)
+    writer = _durable(theatre[1], "writer")
+    writer.publish("u", b"", 0)
+    theatre[1].disks[0].stall_until = theatre.loop.now_s + 0.01
+    assert writer.publish("t", b"m", 2, 7) == []
+    theatre[1].stand_still()
+    theatre.state_of(2, ViewState.MAJORITY)
+    reader = _durable(theatre[2], "reader")
+    assert reader.subscribe(("t", 2))[0].reasons == [2]
+    theatre[1].go_on()
+    theatre.settle()
+    assert [type(each) for each in writer.take() if not isinstance(each, packets.Disconnect)] == []
+    theatre.whole()
+    assert [type(each) for each in _resume(theatre[1], "writer", "t")] == [packets.Pubrec]
+    assert _got(reader) == [b"m"]
+
+
+def test_a_handshake_that_goes_on_without_a_lease_promises_nothing() -> None:
+    """Review, holes 6 and 12: the disk of the origin hangs until its lease is over, with the PUBLISH in it."""
+    theatre = Theatre(3, **MAJORITY)
+    reader = _durable(theatre[2], "reader")
+    reader.subscribe(("t", 2))
+    writer = _durable(theatre[1], "writer")
+    theatre[1].disks[0].stall_until = theatre.loop.now_s + 5.0
+    assert writer.publish("t", b"m", 2, 7) == []
+    theatre.pass_s(5.0)
+    theatre.whole()
+    theatre[2].disks[0].stall_until = theatre.loop.now_s + 0.5
+    answers = writer.take()
+    if writer.closed:
+        answers = _resume(theatre[1], "writer", "t")
+    assert answers == [] or not theatre[1].host.clustering.forwarding.copies  # type: ignore[union-attr]
+    theatre.pass_s(1.0)
+    assert _got(reader) == [b"m"]
+
+
+def test_an_abandoned_handshake_without_a_lease_reaches_nobody_later() -> None:
+    """Review, hole 14: unacknowledged, its publisher gone, and something newer acknowledged."""
+    theatre = Theatre(3, **MAJORITY)
+    reader = _durable(theatre[2], "reader")
+    reader.subscribe(("t", 2))
+    writer = _durable(theatre[1], "writer")
+    theatre[1].disks[0].stall_until = theatre.loop.now_s + 5.0
+    assert writer.publish("t", b"old", 2, 7) == []
+    theatre.state_of(2, ViewState.MAJORITY)
+    writer.vanish()
+    assert theatre[3].client("writer").publish("t", b"new", 1)[0].reason == 0
+    theatre.pass_s(5.0)
+    theatre.whole()
+    theatre.pass_s(1.0)
+    assert _got(reader) == [b"new"]
+
+
+@pytest.mark.parametrize("restart", (False, True))
+@pytest.mark.parametrize("shared", ("", "$share/g/"))
+def test_a_handshake_over_a_cut_or_over_two_boots_reaches_everybody_once(restart: bool, shared: str) -> None:
+    """Review, hole 12: the copy for the other node was never sent, or is void."""
+    theatre = Theatre(3, **MAJORITY)
+    reader = _durable(theatre[2], "reader")
+    reader.subscribe((f"{shared}t", 2))
+    writer = _durable(theatre[1], "writer")
+    theatre.isolate(1)
+    assert writer.publish("t", b"m", 2, 7) == []
+    if restart:
+        theatre.pass_s(0.5)
+        theatre[1].kill(power=True)
+        theatre[1].start()
+    theatre.pass_s(5.0)
+    theatre.network.heal()
+    theatre.whole()
+    assert [type(each) for each in _resume(theatre[1], "writer", "t")] == [packets.Pubrec]
+    assert _got(reader) == [b"m"]
+
+
+@pytest.mark.parametrize("shared", ("", "$share/g/"))
+@pytest.mark.parametrize("who", (1, 2))
+def test_an_acknowledgement_between_nodes_that_got_lost(who: int, shared: str) -> None:
+    """Review, holes 7 and 12: the target has the message, and the origin or the target dies before the origin knows."""
+    theatre = Theatre(3, **MAJORITY)
+    reader = _durable(theatre[2], "reader")
+    reader.subscribe((f"{shared}t", 2))
+    writer = _durable(theatre[1], "writer")
+    theatre.network.one_way("n2", "n1")
+    assert writer.publish("t", b"m", 2, 7) == []
+    assert [each.payload for each in reader.messages()] == [b"m"]
+    theatre[who].kill()
+    theatre[who].start()
+    theatre.network.heal()
+    theatre.pass_s(1.0)
+    theatre.whole()
+    if who == 1:
+        assert [type(each) for each in _resume(theatre[1], "writer", "t")] == [packets.Pubrec]
+    else:
+        theatre.pass_s(1.0)
+        assert [type(each) for each in writer.take()] == [packets.Pubrec]
+        reader = _durable(theatre[2], "reader")
+    theatre.pass_s(1.0)
+    came = [each for each in reader.drain() if not each.dup]
+    assert [each.payload for each in came] == []
+
+
+def test_a_repeated_publish_is_not_acknowledged_before_the_first_is_safe() -> None:
+    """Review, holes 7 and 12: the publisher takes its own client id over while copies are under way."""
+    theatre = Theatre(3, **MAJORITY)
+    reader = _durable(theatre[2], "reader")
+    reader.subscribe(("t", 2))
+    writer = _durable(theatre[1], "writer")
+    theatre[2].disks[0].stall_until = theatre.loop.now_s + 0.5
+    assert writer.publish("t", b"m", 2, 7) == []
+    writer = _durable(theatre[1], "writer")
+    assert writer.publish("t", b"m", 2, 7, dup=True) == []
+    theatre.pass_s(0.6)
+    assert [type(each) for each in writer.take()] == [packets.Pubrec]
+    assert _got(reader) == [b"m"]
+    writer.send(publish("t", b"m", 2, 7, dup=True))
+    assert [type(each) for each in writer.ask(packets.Pubrel(7))] == [packets.Pubrec, packets.Pubcomp]
+    assert _got(reader) == []
+
+
+def test_whom_of_a_group_a_message_is_for_is_safe_before_it_leaves() -> None:
+    """Review, hole 12: its node dies when a member elsewhere has the message, and draws again (3 nodes, seed 200)."""
+    theatre = Theatre(3, **MAJORITY)
+    readers = [_durable(theatre[number], f"reader{number}") for number in (2, 3)]
+    for reader in readers:
+        reader.subscribe(("$share/g/t", 2))
+    for _ in range(6):
+        writer = _durable(theatre[1], "writer")
+        theatre[1].disks[0]._latency_s = (0.1, 0.1)
+        writer.send(publish("t", b"m", 2, 7))
+        theatre.until(lambda: any(reader.received for reader in readers))
+        theatre[1].kill()
+        theatre[1].start()
+        theatre[1].disks[0]._latency_s = (0.0, 0.0)
+        theatre.pass_s(1.0)
+        theatre.whole()
+        writer = _durable(theatre[1], "writer")
+        assert [type(each) for each in writer.publish("t", b"m", 2, 7, dup=True)] == [packets.Pubrec]
+        assert [type(each) for each in writer.ask(packets.Pubrel(7))] == [packets.Pubcomp]
+        assert [each for reader in readers for each in _got(reader)] == [b"m"]

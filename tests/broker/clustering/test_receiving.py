@@ -1,0 +1,306 @@
+"""The target's side: each message into the queues once, acknowledged in order when all of it is safe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from strogoff.broker.clustering.forwarded import MalformedForward, encode_forward
+from strogoff.broker.clustering.receiving import Receiving
+from strogoff.broker.obligations import Obligation
+from strogoff.broker.queues.message import Message
+from strogoff.broker.routing.remote import RemoteMembers
+from strogoff.broker.routing.remote_table import RemoteMatch
+from strogoff.cluster.links.ports import Refuse
+from strogoff.storage import keys
+from tests.broker.clustering.lanes import Post
+
+
+class Target(Post):
+    """A node that others send to; `told` is how far each was acknowledged, with the boot that it was told to."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.begin()
+
+    def begin(self) -> None:
+        self.told: list[tuple[str, int, int]] = []
+        self.serving = True
+        self.receiving = Receiving(
+            self.node, lambda origin, seq, boot: self.told.append((origin, seq, boot)), lambda: self.serving
+        )
+        self.receiving.load()
+
+    def again(self, power: bool = False) -> None:
+        """The process is killed, and started anew."""
+        self.restart(power)
+        self.wire()
+        self.begin()
+
+    def message(self, payload: bytes, qos: int, counter: int, boot: int, topic: str = "t") -> Message:
+        return Message("", topic, payload, qos, False, None, 0, "p", self.node.origins.get("n9", boot), counter)
+
+    def take(
+        self,
+        seq: int,
+        payload: bytes = b"m",
+        qos: int = 1,
+        counter: int = 0,
+        boot: int = 1,
+        plain: bool = True,
+        groups: tuple[str, ...] = (),
+        stable: tuple[int, int] = (0, 0),
+        topic: str = "t",
+    ) -> None:
+        message = self.message(payload, qos, counter or seq, boot, topic)
+        self.receiving.deliver("n9", seq, encode_forward(message, plain, groups, stable))
+
+    def acknowledged(self) -> list[int]:
+        self.settle()
+        told, self.told = self.told, []
+        return [seq for _, seq, _ in told]
+
+
+@pytest.fixture
+def target() -> Target:
+    made = Target()
+    made.receiving.watermark("n9", 1)
+    return made
+
+
+def test_without_a_durable_session_it_is_acknowledged_at_the_end_of_the_turn(target: Target) -> None:
+    reader = target.client("reader", 5)
+    reader.subscribe(("t", 1))
+    target.take(1, b"1")
+    target.take(2, b"2")
+    assert target.told == []
+    assert target.acknowledged() == [2]
+    assert reader.payloads() == [b"1", b"2"]
+
+
+def test_with_a_durable_session_the_disk_has_it_first(target: Target) -> None:
+    reader = target.persistent("reader", 5)
+    reader.subscribe(("t", 1))
+    target.hold_disk()
+    target.take(1, b"1")
+    target.take(2, b"2", topic="nobody")
+    assert target.acknowledged() == []
+    target.free_disk()
+    assert target.acknowledged()[-1] == 2
+    assert reader.payloads() == [b"1", b"2"][:1]
+
+
+def test_acknowledgements_never_overtake(target: Target) -> None:
+    """Disk, another node, nothing: in the order of the lane whatever is done first."""
+    target.persistent("reader", 5).subscribe(("t", 1))
+    target.matches["g"] = _group("n3")
+    target.hold_disk()
+    target.take(1, b"disk")
+    target.take(2, b"relay", topic="g", plain=False, groups=("$share/x/g",))
+    target.take(3, b"nothing", topic="nobody")
+    assert target.acknowledged() == []
+    target.free_disk()
+    assert target.acknowledged() == [1]
+    target.acked("n3", 1)
+    assert target.acknowledged() == [3]
+
+
+def test_what_was_not_yet_relayed_comes_again_after_a_restart_and_nothing_behind_it(target: Target) -> None:
+    reader = target.persistent("reader", 5)
+    reader.subscribe(("t", 1))
+    target.matches["g"] = _group("n3")
+    target.take(1, b"before")
+    target.take(2, b"relay", topic="g", plain=False, groups=("$share/x/g",))
+    target.take(3, b"behind")
+    assert target.acknowledged() == [1]
+    assert [each.payload for each in reader.drain()] == [b"before", b"behind"]
+    target.again()
+    assert target.receiving.watermark("n9", 1) == 1
+    target.take(2, b"relay", topic="g", plain=False, groups=("$share/x/g",))
+    target.take(3, b"behind")
+    assert target.acknowledged() == []
+    target.acked("n3", 1)
+    assert target.acknowledged() == [3]
+    assert target.persistent("reader", 5).payloads() == []
+    target.again()
+    assert target.receiving.watermark("n9", 1) == 3
+
+
+def _group(node: str) -> RemoteMatch:
+    return RemoteMatch((), (RemoteMembers("x", "g", node, 1, 0),))
+
+
+def test_a_watermark_survives_a_restart_and_counts_for_its_boot_alone(target: Target) -> None:
+    target.persistent("reader", 5).subscribe(("t", 1))
+    for seq in (1, 2, 3):
+        target.take(seq)
+    target.settle()
+    target.again(power=True)
+    assert target.receiving.watermark("n9", 1) == 3
+    assert target.receiving.watermark("n9", 2) == 0
+    target.settle()
+    assert target.keys(b"w") == []  # of the boot that is over
+    target.take(1, boot=2)
+    target.settle()
+    target.again()
+    assert target.receiving.watermark("n9", 2) == 1
+
+
+def test_what_was_not_safe_is_not_in_the_watermark(target: Target) -> None:
+    reader = target.persistent("reader", 5)
+    reader.subscribe(("t", 1))
+    target.take(1, b"1")
+    target.settle()
+    target.hold_disk()
+    target.take(2, b"2")
+    target.settle()
+    target.again()
+    watermark = target.receiving.watermark("n9", 1)
+    if watermark == 1:  # the write under way did not land
+        target.take(2, b"2")
+    assert target.persistent("reader", 5).payloads() == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("durable", (False, True))
+def test_a_qos_2_message_that_comes_on_two_lanes_is_taken_once(target: Target, durable: bool) -> None:
+    """Its origin was restarted in the middle of the handshake (review, hole 12 a)."""
+    reader = target.persistent("reader", 5) if durable else target.client("reader", 5)
+    reader.subscribe(("t", 2))
+    target.take(1, b"1", qos=2, counter=5)
+    assert target.acknowledged() == [1]
+    target.receiving.watermark("n9", 2)
+    target.take(1, b"1", qos=2, counter=5)
+    assert target.acknowledged() == [1]
+    assert [each.payload for each in reader.drain()] == [b"1"]
+
+
+def test_the_second_copy_waits_for_the_disk_as_the_first(target: Target) -> None:
+    target.persistent("reader", 5).subscribe(("t", 2))
+    target.hold_disk()
+    target.take(1, b"1", qos=2, counter=5)
+    target.receiving.watermark("n9", 2)
+    target.take(1, b"1", qos=2, counter=5)
+    assert target.acknowledged() == []
+    target.free_disk()
+    assert target.acknowledged() == [1]
+
+
+def test_the_mid_is_known_after_a_restart_of_the_target(target: Target) -> None:
+    reader = target.persistent("reader", 5)
+    reader.subscribe(("t", 2))
+    target.take(1, b"1", qos=2, counter=5)
+    target.settle()
+    target.again(power=True)
+    target.receiving.watermark("n9", 2)
+    target.take(1, b"1", qos=2, counter=5)
+    target.settle()
+    assert [each.payload for each in target.persistent("reader", 5).drain()] == [b"1"]
+
+
+def test_a_mid_is_forgotten_when_its_origin_says_that_it_is_over(target: Target) -> None:
+    target.persistent("reader", 5).subscribe(("t", 2))
+    for seq in (1, 2, 3):
+        target.take(seq, qos=2, counter=seq)
+    target.settle()
+    assert len(target.keys(b"x")) == 3
+    target.take(4, qos=1, counter=9, stable=(1, 3))
+    assert len(target.keys(b"x")) == 1
+    target.take(5, qos=1, counter=10, stable=(2, 1))
+    assert target.keys(b"x") == []
+
+
+def test_a_group_that_chooses_this_node_later_gets_a_message_that_others_here_had(target: Target) -> None:
+    """The member that it had chosen was on a node that is gone; the mid alone says nothing of groups."""
+    plain, member = target.client("plain", 5), target.client("member", 5)
+    plain.subscribe(("t", 2))
+    member.subscribe(("$share/g/t", 2))
+    target.take(1, b"1", qos=2, counter=5)
+    target.take(2, b"1", qos=2, counter=5, plain=False, groups=("$share/g/t",))
+    target.take(3, b"1", qos=2, counter=5, groups=("$share/g/t",))
+    assert target.acknowledged() == [3]
+    assert [each.payload for each in plain.drain()] == [b"1"]
+    assert [each.payload for each in member.drain()] == [b"1"]
+
+
+def test_which_parts_were_taken_is_known_after_a_restart(target: Target) -> None:
+    target.persistent("plain", 5).subscribe(("t", 2))
+    target.persistent("member", 5).subscribe(("$share/g/t", 2))
+    target.take(1, b"1", qos=2, counter=5)
+    target.settle()
+    target.again()
+    target.receiving.watermark("n9", 2)
+    target.take(1, b"1", qos=2, counter=5, groups=("$share/g/t",))
+    target.settle()
+    assert [each.payload for each in target.persistent("plain", 5).drain()] == [b"1"]
+    assert [each.payload for each in target.persistent("member", 5).drain()] == [b"1"]
+
+
+def test_void_items_move_the_lane_on(target: Target) -> None:
+    reader = target.client("reader", 5)
+    reader.subscribe(("t", 1))
+    target.receiving.skip("n9", 1)
+    target.take(2, b"2")
+    assert target.acknowledged() == [2]
+    assert target.receiving.watermark("n9", 1) == 2
+    assert reader.payloads() == [b"2"]
+
+
+def test_who_left_is_forgotten_and_who_came_after_it_is_not(target: Target) -> None:
+    """The log is read again after a restart: that the node left once does not concern its present boot."""
+    target.receiving.watermark("n9", 4)
+    target.persistent("reader", 5).subscribe(("t", 2))
+    target.take(1, qos=2, boot=4)
+    target.settle()
+    target.again()
+    target.receiving.forget("n9", before=4)
+    target.settle()
+    assert target.receiving.watermark("n9", 4) == 1
+    target.take(2, qos=2, boot=4, counter=1)
+    assert target.acknowledged() == [2]
+    target.receiving.forget("n9", before=5)
+    target.settle()
+    assert target.keys(b"w") + target.keys(b"x") == []
+    assert target.receiving.watermark("n9", 5) == 0
+
+
+def test_what_an_earlier_boot_waits_for_is_not_told_to_the_next(target: Target) -> None:
+    target.persistent("reader", 5).subscribe(("t", 1))
+    target.hold_disk()
+    target.take(1)
+    target.settle()
+    target.receiving.watermark("n9", 2)
+    target.free_disk()
+    assert target.told == []
+
+
+def test_an_obligation_that_is_over_already_holds_up_nothing(target: Target) -> None:
+    target.node.owed = Obligation()
+    target.take(1)
+    assert target.acknowledged() == [1]
+    assert target.node.owed is None
+
+
+@pytest.mark.parametrize("payload", [b"", b"\xc1", b"\x90", b"text"])
+def test_noise_is_refused_before_anything_is_taken(target: Target, payload: bytes) -> None:
+    with pytest.raises(MalformedForward):
+        target.receiving.deliver("n9", 1, payload)
+    assert target.receiving.watermark("n9", 1) == 0
+    assert target.acknowledged() == []
+
+
+def test_keys_on_disk_are_those_of_the_layout(target: Target) -> None:
+    target.persistent("reader", 5).subscribe(("t", 2))
+    target.take(1, qos=2, counter=5)
+    assert target.keys(b"w") == [keys.watermark_key("n9", 1)]
+    assert target.keys(b"x") == [keys.seen_key("n9", 1, 5)]
+
+
+def test_a_group_without_members_here_is_refused_before_this_node_knows_those_elsewhere(target: Target) -> None:
+    target.serving = False
+    with pytest.raises(Refuse, match="no member of \\$share/g/t"):
+        target.take(1, groups=("$share/g/t",))
+    reader = target.client("reader", 5)
+    reader.subscribe(("$share/g/t", 1))
+    target.take(1, plain=False, groups=("$share/g/t",))
+    assert target.acknowledged() == [1] and reader.payloads() == [b"m"]

@@ -1,0 +1,227 @@
+"""Live traffic between nodes, and what the broker does when views and leases change."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.analytics.schema import MESSAGE
+from strogoff.mqtt import packets
+from strogoff.netsplit.policy import ViewState
+from tests.broker.clustering.theatre import Theatre
+
+
+@pytest.fixture(scope="module")
+def calm() -> Theatre:
+    """Three nodes that nothing happens to."""
+    return Theatre(3)
+
+
+@pytest.mark.parametrize("qos", (0, 1, 2))
+def test_a_message_crosses_nodes(calm: Theatre, qos: int) -> None:
+    reader = calm[2].client(f"reader{qos}")
+    assert reader.subscribe((f"q{qos}/+", qos))[0].reasons == [qos]
+    writer = calm[1].client(f"writer{qos}")
+    answers = writer.publish(f"q{qos}/x", b"hello", qos)
+    assert [type(each) for each in answers] == {0: [], 1: [packets.Puback], 2: [packets.Pubrec]}[qos]
+    assert reader.payloads() == [b"hello"]
+
+
+def test_puback_waits_for_the_other_node(calm: Theatre) -> None:
+    reader = calm[2].client("slow-reader", clean=False, expiry_s=100)
+    reader.subscribe(("slow/#", 1))
+    writer = calm[1].client("quick-writer")
+    calm[2].disks[0].stall_until = calm.loop.now_s + 0.3
+    assert writer.publish("slow/x", b"1", 1) == []
+    calm.pass_s(0.4)
+    assert [type(each) for each in writer.take()] == [packets.Puback]
+    assert reader.payloads() == [b"1"]
+
+
+def test_nobody_anywhere(calm: Theatre) -> None:
+    writer = calm[1].client("lonely")
+    (puback,) = writer.publish("nobody/here", b"1", 1)
+    assert puback.reason == 0x10
+
+
+def test_the_retained_message_is_everywhere_when_it_is_acknowledged(calm: Theatre) -> None:
+    writer = calm[1].client("retainer")
+    writer.publish("kept/a", b"v1", 1, retain=True)
+    reader = calm[3].client("late")
+    _, message = reader.subscribe(("kept/+", 1))
+    assert (message.payload, message.retain) == (b"v1", True)
+    writer.publish("kept/a", b"", 1, retain=True)
+    assert [type(each) for each in calm[2].client("later").subscribe(("kept/+", 1))] == [packets.Suback]
+
+
+def test_one_member_of_a_shared_subscription_gets_it(calm: Theatre) -> None:
+    readers = [calm[number].client(f"share{number}") for number in (1, 2, 3)]
+    for reader in readers:
+        reader.subscribe(("$share/g/sh/#", 1))
+    writer = calm[1].client("share-writer")
+    for number in range(30):
+        writer.publish("sh/x", str(number).encode(), 1, packet_id=number + 1)
+    got = [each.payload for reader in readers for each in reader.drain()]
+    assert sorted(int(each) for each in got) == list(range(30))
+
+
+def test_a_killed_node_is_out_within_the_detection_time_and_its_clean_sessions_hold_nobody_up() -> None:
+    theatre = Theatre(3, allow_publish_during_netsplit="majority")
+    theatre[2].client("reader").subscribe(("t", 1))
+    theatre[3].client("other").subscribe(("t", 1))
+    writer = theatre[1].client("writer")
+    theatre[2].kill()
+    assert writer.publish("t", b"1", 1) == []  # reader at n2 may be alive for all that n1 knows
+    took = theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
+    assert 1.5 < took < 4.5
+    theatre.settle()
+    assert [type(each) for each in writer.take()] == [packets.Puback]
+    theatre[2].start()
+    assert theatre.whole() < 2.0
+    (puback,) = writer.publish("t", b"2", 1)
+    assert puback.reason == 0
+
+
+def test_a_durable_session_of_a_node_that_is_away_keeps_its_messages_waiting() -> None:
+    theatre = Theatre(3, allow_publish_during_netsplit="majority")
+    reader = theatre[2].client("reader", clean=False, expiry_s=1000)
+    reader.subscribe(("t", 1))
+    writer = theatre[1].client("writer")
+    theatre[2].kill()
+    theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
+    for number in (1, 2):
+        assert writer.publish("t", str(number).encode(), 1, packet_id=number) == []
+    theatre[2].start()
+    theatre.whole()
+    theatre.pass_s(1.0)
+    assert [(type(each), each.packet_id) for each in writer.take()] == [(packets.Puback, 1), (packets.Puback, 2)]
+    reader = theatre[2].client("reader", clean=False, expiry_s=1000)
+    assert reader.payloads() == [b"1", b"2"]
+
+
+def test_a_node_that_is_cut_off_promises_nothing_and_closes_what_missed_something() -> None:
+    theatre = Theatre(3, allow_publish_during_netsplit="majority")
+    clean = theatre[3].client("clean")
+    clean.subscribe(("t", 1))
+    stuck = theatre[3].client("stuck")
+    writer = theatre[1].client("writer")
+    reader = theatre[1].client("reader")
+    reader.subscribe(("u", 1))
+    theatre.network.cut("n1", "n3")
+    theatre.network.cut("n2", "n3")
+    assert stuck.publish("u", b"x", 1) == []
+    theatre.until(lambda: theatre[3].node.view_state is ViewState.MINORITY)
+    theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
+    assert writer.publish("t", b"missed", 1)[0].reason == 0x10
+    theatre.network.heal()
+    assert theatre.whole() < 3.0
+    (goodbye,) = clean.take()
+    assert isinstance(goodbye, packets.Disconnect)
+    assert goodbye.reason == 0x83
+    assert [type(each) for each in stuck.take()] == [packets.Disconnect]
+    assert reader.payloads() == []  # its publisher may have said something newer since
+
+
+def test_suback_waits_for_all_nodes_of_the_view() -> None:
+    theatre = Theatre(3, allow_subscribe_during_netsplit="majority")
+    theatre.network.cut("n1", "n3")
+    reader = theatre[1].client("reader")
+    assert reader.subscribe(("t", 1)) == []
+    theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
+    theatre.settle()
+    assert [type(each) for each in reader.take()] == [packets.Suback]
+
+
+def test_a_node_that_founds_a_cluster_goes_on_serving() -> None:
+    theatre = Theatre(2, joined=False, level=1)
+    theatre.settle()
+    seen = {spot.node.view_state for spot in theatre.spots}
+    problems: list[str] = []
+    theatre[2].host.join("n1:1", problems.append)
+    while not problems:
+        theatre.pass_s(0.001)
+        seen.add(theatre[1].node.view_state)
+    assert problems == [""]
+    theatre.whole()
+    assert seen == {ViewState.WHOLE}
+
+
+def test_sessions_of_a_founder_are_known_to_the_newcomer() -> None:
+    theatre = Theatre(2, joined=False)
+    theatre[1].client("old").subscribe(("t/#", 1))
+    theatre[1].client("old-writer").publish("r/1", b"kept", 1, retain=True)
+    problems: list[str] = []
+    theatre[2].host.join("n1:1", problems.append)
+    theatre.until(lambda: bool(problems))
+    theatre.whole()
+    writer = theatre[2].client("writer")
+    (puback,) = writer.publish("t/1", b"x", 1)
+    assert puback.reason == 0
+    _, retained = theatre[2].client("reader").subscribe(("r/#", 1))
+    assert retained.payload == b"kept"
+
+
+def test_an_acknowledgement_that_the_guard_holds_back_is_not_in_the_log() -> None:
+    """It never left: whoever judges the log must not take it for a promise."""
+    theatre = Theatre(3, allow_publish_during_netsplit="majority")
+    theatre[1].client("reader", clean=False, expiry_s=1000).subscribe(("u", 1))
+    writer = theatre[3].client("writer")
+    said: list[tuple[str, str]] = []
+    events = theatre[3].node.events
+    events.set_level(MESSAGE)
+    events.add(lambda row: said.append((row["type"], row.get("client", ""))))
+    assert [type(each) for each in writer.publish("u", b"1", 1)] == [packets.Puback]
+    assert ("pub.ack", "writer") in said
+    theatre.network.cut("n1", "n3")
+    theatre.network.cut("n2", "n3")
+    said.clear()
+    assert writer.publish("u", b"2", 1, packet_id=2) == []
+    theatre.until(lambda: theatre[3].node.view_state is ViewState.MINORITY)
+    theatre.network.heal()
+    theatre.whole()
+    assert [type(each) for each in writer.take()] == [packets.Disconnect]
+    assert ("pub.recv", "writer") in said and ("pub.ack", "writer") not in said
+
+
+def test_what_the_others_skip_is_not_acknowledged_where_no_lease_is_asked_for() -> None:
+    """A publish of the last moment before a cut: the others void that entrance, so its publisher has to send again."""
+    theatre = Theatre(3, allow_publish_during_netsplit="on")
+    reader = theatre[1].client("reader", clean=False, expiry_s=1000)
+    reader.subscribe(("u", 1))
+    writer = theatre[3].client("writer", clean=False, expiry_s=1000)
+    theatre.network.cut("n1", "n3")
+    theatre.network.cut("n2", "n3")
+    assert writer.publish("u", b"last", 1) == []
+    theatre.until(lambda: theatre[3].node.view_state is ViewState.MINORITY)
+    theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
+    theatre.network.heal()
+    theatre.whole()
+    answers = writer.take()
+    assert [type(each) for each in answers] == [packets.Disconnect] or b"last" in reader.payloads()
+
+
+def test_the_event_log_follows_a_message_from_node_to_node() -> None:
+    theatre = Theatre(2, level=2)
+    theatre[2].client("reader", clean=False, expiry_s=100).subscribe(("t", 1))
+    theatre[1].client("writer").publish("t", b"x", 1)
+    rows = [[row for row in spot.host.events if "mid" in row] for spot in theatre.spots]
+    seen = [[row["type"] for row in each if row["type"] not in ("pub.route", "dlv.send", "q.durable")] for each in rows]
+    assert seen == [["pub.recv", "fwd.send", "fwd.ack", "pub.ack"], ["fwd.recv", "q.enq"]]
+    assert len({tuple(row["mid"]) for each in rows for row in each}) == 1
+    assert rows[1][0]["hlc"] > rows[0][0]["hlc"]
+
+
+@pytest.mark.parametrize("text", ("t", "$share/g/t"))
+def test_a_message_that_expires_on_its_way_reaches_nobody(text: str) -> None:
+    """[MQTT5-3.3.2-5] also where it waited for the network and not in a queue."""
+    theatre = Theatre(2)
+    reader = theatre[2].client("reader")
+    reader.subscribe((text, 1))
+    writer = theatre[1].client("writer")
+    theatre.network.one_way("n1", "n2")
+    assert writer.publish("t", b"stale", 1, message_expiry_interval=1) == []
+    theatre.pass_s(1.2)
+    theatre.network.heal()
+    theatre.settle()
+    assert [type(each) for each in writer.take()] == [packets.Puback]
+    assert reader.payloads() == []
+    assert [row["client"] for row in theatre[2].host.events if row["type"] == "q.expire"] == ["reader"]

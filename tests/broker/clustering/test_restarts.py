@@ -1,0 +1,56 @@
+"""The whole cluster starts again, one node after the other (P1, P4; review, holes 1 and 4)."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.mqtt import packets
+from strogoff.netsplit.policy import ViewState
+from tests.broker.clustering.theatre import Theatre
+from tests.broker.stage import option
+
+MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")}
+
+
+@pytest.mark.parametrize("last", (1, 2, 3))
+def test_who_starts_first_does_not_serve_before_it_knows_the_sessions_of_the_others(last: int) -> None:
+    """Only the node of a session tells of it: a publish accepted before it has come would not be matched with it."""
+    theatre = Theatre(3, **MAJORITY)
+    reader = theatre[last].client("reader", clean=False, expiry_s=600)
+    reader.subscribe(("t", 1))
+    for spot in theatre.spots:
+        spot.kill(power=True)
+    first = last % 3 + 1
+    for number in (1, 2, 3):
+        if number != last:
+            theatre[number].start()
+    theatre.pass_s(1.5)
+    theatre[last].start()
+    theatre.until(lambda: theatre[first].node.view_state is not ViewState.MINORITY)
+    assert theatre[first].client("writer").publish("t", b"m", 1)[0].reason == 0
+    reader = theatre[last].client("reader", clean=False, expiry_s=600)
+    assert [each.payload for each in reader.drain()] == [b"m"]
+
+
+def test_an_acknowledgement_of_metadata_that_was_void_with_an_earlier_process_is_said_again() -> None:
+    """P4: a node out of the view hears by a third one what a restarted node wrote, before it has a stream to it.
+
+    To subscribe anew to a filter that is known writes nothing: no later acknowledgement says the same.
+    """
+    theatre = Theatre(3, **MAJORITY)
+    theatre.isolate(3)
+    theatre.state_of(2, ViewState.MAJORITY)
+    theatre[2].kill()
+    theatre[2].start()
+    theatre.until(lambda: theatre[2].node.view_state is ViewState.MAJORITY)
+    reader = theatre[2].client("reader")
+    assert reader.subscribe(("t", 1))[0].reasons == [1]
+    theatre.network.heal()
+    theatre.network.cut("n2", "n3")
+    theatre.until(lambda: theatre[3].node.router.elsewhere("", "t").plain != ())
+    theatre.network.heal()
+    theatre.whole()
+    again = theatre[2].client("again")
+    again.send(packets.Subscribe(1, [option("t", 1)], None))
+    theatre.until(lambda: bool(again.received), 5.0)
+    assert again.take()[0].reasons == [1]

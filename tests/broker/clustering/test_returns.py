@@ -1,0 +1,239 @@
+"""Nodes that are killed, cut off or replaced in the middle of something, and what becomes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.mqtt import packets
+from strogoff.netsplit.policy import ViewState
+from tests.broker.clustering.theatre import Spot, Theatre
+from tests.broker.stage import Client
+
+LASTING = {"clean": False, "expiry_s": 10_000}
+MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")}
+
+
+@pytest.fixture
+def theatre() -> Theatre:
+    return Theatre(3, **MAJORITY)
+
+
+def cut_off(theatre: Theatre, number: int) -> None:
+    """One node is cut off until it has no lease and the others are without it."""
+    others = [each for each in (1, 2, 3) if each != number]
+    for other in others:
+        theatre.network.cut(f"n{other}", f"n{number}")
+    theatre.until(lambda: theatre[number].node.view_state is ViewState.MINORITY)
+    theatre.until(lambda: all(theatre[other].node.view_state is ViewState.MAJORITY for other in others))
+
+
+def reader_at(spot: Spot, qos: int = 2, name: str = "reader") -> Client:
+    reader = spot.client(name, **LASTING)  # type: ignore[arg-type]
+    reader.subscribe(("t", qos))
+    return reader
+
+
+def got(reader: Client) -> list[bytes]:
+    return [each.payload for each in reader.drain()]
+
+
+def back(spot: Spot, name: str) -> Client:
+    return spot.client(name, **LASTING)  # type: ignore[arg-type]
+
+
+def test_a_qos_2_handshake_that_a_cut_interrupted_goes_on_and_its_message_is_there_once(theatre: Theatre) -> None:
+    reader = reader_at(theatre[1])
+    writer = theatre[3].client("writer", **LASTING)  # type: ignore[arg-type]
+    for other in ("n1", "n2"):
+        theatre.network.cut(other, "n3")
+    assert writer.publish("t", b"1", 2, 7) == []
+    cut_off(theatre, 3)
+    theatre.network.heal()
+    theatre.whole()
+    assert [type(each) for each in writer.take()] == [packets.Disconnect]
+    writer = back(theatre[3], "writer")
+    assert [type(each) for each in writer.publish("t", b"1", 2, 7, dup=True)] == [packets.Pubrec]
+    assert [type(each) for each in writer.ask(packets.Pubrel(7))] == [packets.Pubcomp]
+    assert got(reader) == [b"1"]
+
+
+@pytest.mark.parametrize("power", (False, True))
+@pytest.mark.parametrize("qos", (1, 2))
+def test_a_target_that_dies_between_disk_and_acknowledgement_takes_nothing_twice(
+    theatre: Theatre, qos: int, power: bool
+) -> None:
+    """Review, hole 7: what it had on disk is in its watermark."""
+    reader_at(theatre[2]).leave()
+    writer = theatre[1].client("writer")
+    theatre.network.one_way("n2", "n1")
+    assert writer.publish("t", b"1", qos, 1) == []
+    theatre.pass_s(0.2)
+    theatre[2].kill(power)
+    theatre.network.heal()
+    theatre[2].start()
+    theatre.whole()
+    theatre.pass_s(1.0)
+    assert [type(each) for each in writer.take()] == [packets.Puback if qos == 1 else packets.Pubrec]
+    assert got(back(theatre[2], "reader")) == [b"1"]
+
+
+def test_an_origin_that_is_restarted_in_a_qos_2_handshake_delivers_once(theatre: Theatre) -> None:
+    """Review, hole 12 a: the same mid on another lane."""
+    reader = reader_at(theatre[2])
+    writer = theatre[1].client("writer", **LASTING)  # type: ignore[arg-type]
+    theatre.network.one_way("n2", "n1")
+    assert writer.publish("t", b"1", 2, 7) == []
+    theatre.pass_s(0.1)
+    theatre[1].kill(power=True)
+    theatre.network.heal()
+    theatre[1].start()
+    theatre.whole()
+    writer = back(theatre[1], "writer")
+    theatre.until(lambda: theatre[1].node.view_state is ViewState.WHOLE)
+    answers = writer.publish("t", b"1", 2, 7, dup=True)
+    assert [type(each) for each in answers] == [packets.Pubrec]
+    writer.ask(packets.Pubrel(7))
+    writer.publish("t", b"2", 2, 8)
+    assert got(reader) == [b"1", b"2"]
+
+
+def test_a_will_in_the_last_moments_before_a_node_is_cut_off_arrives_once(theatre: Theatre) -> None:
+    """Nobody sends it again, so a cut does not void it (P5)."""
+    reader = reader_at(theatre[1], qos=1)
+    mortal = theatre[3].client("mortal", will=packets.Will("t", b"gone", 1, False, None))
+    for other in ("n1", "n2"):
+        theatre.network.cut(other, "n3")
+    theatre.pass_s(0.2)
+    mortal.vanish()
+    cut_off(theatre, 3)
+    theatre.network.heal()
+    theatre.whole()
+    theatre.pass_s(1.0)
+    assert got(reader) == [b"gone"]
+
+
+def test_a_message_that_its_publisher_gave_up_does_not_come_behind_a_newer_one(theatre: Theatre) -> None:
+    """Review, hole 14."""
+    reader = reader_at(theatre[1], qos=1)
+    writer = theatre[3].client("writer")
+    for other in ("n1", "n2"):
+        theatre.network.cut(other, "n3")
+    writer.publish("t", b"old", 1)
+    cut_off(theatre, 3)
+    assert [type(each) for each in theatre[2].client("elsewhere").publish("t", b"new", 1)] == [packets.Puback]
+    theatre.network.heal()
+    theatre.whole()
+    theatre.pass_s(1.0)
+    assert got(reader) == [b"new"]
+
+
+def replace(theatre: Theatre, number: int) -> None:
+    """The machine is lost; another one joins under its name."""
+    spot = theatre[number]
+    if spot.host.up:
+        spot.kill()
+    spot.disks[:] = [theatre._disk(f"new/{number}/{kind}") for kind in "ab"]
+    spot.host.disk_id = f"n{number}-another-disk"
+    spot.host.cluster_id = "none"
+    spot.host.start()
+    problems: list[str] = []
+    spot.host.join("n1:1", problems.append)
+    theatre.until(lambda: bool(problems))
+    assert problems == [""]
+    theatre.whole()
+
+
+def test_after_a_node_was_replaced_others_can_restart_and_still_hear_it_once(theatre: Theatre) -> None:
+    """The log that is read again says that it was replaced: that is not about the one that is there."""
+    reader_at(theatre[2], qos=1).leave()
+    replace(theatre, 3)
+    writer = theatre[3].client("writer")
+    for number in (1, 2, 3):
+        assert [type(each) for each in writer.publish("t", b"%d" % number, 1, number)] == [packets.Puback]
+    theatre.network.one_way("n2", "n3")
+    assert writer.publish("t", b"4", 1, 4) == []
+    theatre.pass_s(0.1)
+    theatre[2].kill()
+    theatre.network.heal()
+    theatre[2].start()
+    theatre.whole()
+    theatre.pass_s(1.0)
+    assert [type(each) for each in writer.take()] == [packets.Puback]
+    assert [type(each) for each in writer.publish("t", b"5", 1, 5)] == [packets.Puback]
+    assert got(back(theatre[2], "reader")) == [b"1", b"2", b"3", b"4", b"5"]
+
+
+def test_what_was_owed_to_a_disk_that_is_lost_is_owed_no_more(theatre: Theatre) -> None:
+    reader_at(theatre[3], qos=1)
+    writer = theatre[1].client("writer")
+    theatre[3].kill()
+    theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
+    assert writer.publish("t", b"1", 1) == []
+    replace(theatre, 3)
+    theatre.pass_s(0.5)
+    assert [type(each) for each in writer.take()] == [packets.Puback]
+
+
+@pytest.mark.parametrize("qos", (1, 2))
+def test_a_group_whose_node_dies_gives_the_message_to_a_node_that_had_it_for_others(theatre: Theatre, qos: int) -> None:
+    plain = reader_at(theatre[2], qos=2)
+    member = theatre[3].client("member")
+    member.subscribe(("$share/g/t", 2))
+    heir = theatre[2].client("heir")
+    writer = theatre[1].client("writer")
+    for other in ("n1", "n2"):
+        theatre.network.cut(other, "n3")
+    assert writer.publish("t", b"1", qos) == []
+    heir.subscribe(("$share/g/t", 2))
+    theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
+    theatre.pass_s(0.5)
+    assert [type(each) for each in writer.take()] == [packets.Puback if qos == 1 else packets.Pubrec]
+    assert got(plain) == [b"1"]
+    assert [each.payload for each in heir.drain()] == [b"1"]
+
+
+@pytest.mark.parametrize("back_first", (1, 2))
+def test_the_first_publish_that_a_returning_node_accepts_sees_all_subscriptions(
+    theatre: Theatre, back_first: int
+) -> None:
+    """Review, hole 4 a and b: one link comes back before the other, and a publisher tries all the time."""
+    writer = theatre[3].client("writer")
+    cut_off(theatre, 3)
+    assert [type(each) for each in theatre[1].client("r1").subscribe(("t", 1))] == [packets.Suback]
+    theatre.network.heal()
+    theatre.network.cut(f"n{3 - back_first}", "n3")
+    theatre.pass_s(0.7)
+    late = theatre[2].client("r2")
+    assert [type(each) for each in late.subscribe(("t", 1))] == [packets.Suback]
+    theatre.network.heal()
+    number, accepted = 0, b""
+    while not accepted:
+        number += 1
+        assert number < 10_000
+        sent = b"%d" % number
+        if any(isinstance(each, packets.Puback) and each.reason == 0 for each in writer.publish("t", sent, 1, number)):
+            accepted = sent
+        elif writer.closed:
+            writer, connack = theatre[3].connect("writer")
+            if connack.reason:
+                theatre.pass_s(0.001)
+                if not writer.closed:
+                    writer.vanish()
+        theatre.pass_s(0.001)
+    theatre.settle()
+    assert accepted in [each.payload for each in late.drain()]
+
+
+def test_a_retained_message_and_a_subscription_that_race_meet(theatre: Theatre) -> None:
+    """Review, hole 4 d: whichever is first, the subscriber has the last value in the end."""
+    for number in range(20):
+        reader, writer = theatre[3].client(f"r{number}"), theatre[1].client(f"w{number}")
+        topic = f"kept/{number}"
+        writer.publish(topic, b"old", 1, 1, retain=True)
+        delay = [0.0, 0.0001, 0.001, 0.01][number % 4]
+        theatre.network.delay("n1", "n3", delay)
+        reader.send(packets.Subscribe(1, [packets.SubscribeOptions(topic, 1)], None))
+        theatre.pass_s(number * 0.0002)
+        writer.send(packets.Publish(topic, b"new", 1, True, False, 2, None))
+        theatre.pass_s(0.2)
+        assert [each.payload for each in reader.drain()][-1] == b"new", number

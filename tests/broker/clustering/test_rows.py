@@ -1,0 +1,46 @@
+"""What operators see of a cluster: alone, whole, with a node that has gone, and from the other side."""
+
+from __future__ import annotations
+
+from strogoff.broker.clustering.rows import node_rows, status_row
+from strogoff.cluster.member import Member
+from strogoff.netsplit.policy import ViewState
+
+from .theatre import Theatre
+
+
+def member(theatre: Theatre, number: int) -> Member:
+    found = theatre[number].host.member
+    assert found is not None
+    return found
+
+
+def test_a_node_alone_is_a_cluster_of_one() -> None:
+    theatre = Theatre(1, joined=False)
+    (row,) = node_rows(member(theatre, 1))
+    assert (row.node, row.running, row.state, row.incarnation, row.voter) == ("n1", True, "serving", "", True)
+    status = status_row(member(theatre, 1), "whole", 0)
+    assert (status.members, status.serving, status.view_id, status.leader, status.lease_ms_left) == (1, 1, 0, "n1", 0)
+
+
+def test_nodes_come_and_go() -> None:
+    theatre = Theatre(3)
+    theatre.pass_s(1.0)
+    rows = node_rows(member(theatre, 2))
+    assert [(row.node, row.running, row.state) for row in rows] == [(f"n{n}", True, "serving") for n in (1, 2, 3)]
+    assert [row.incarnation.startswith("boot 1 since view ") for row in rows] == [True] * 3
+    assert rows[1].heard_ms is None and rows[0].heard_ms is not None
+    assert [row.voter for row in rows] == [True] * 3
+    theatre[3].kill()
+    theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
+    gone = node_rows(member(theatre, 1))[2]
+    assert (gone.running, gone.state, gone.incarnation, gone.stale) == (False, "absent", "", False)
+    status = status_row(member(theatre, 1), "majority", 4)
+    assert (status.sees, status.members, status.serving, status.incidents) == ("majority", 3, 2, 4)
+    assert 0 < status.lease_ms_left <= 2000 and status.leader in ("n1", "n2")
+
+
+def test_an_even_cluster_has_a_member_without_a_vote() -> None:
+    theatre = Theatre(2)
+    theatre.pass_s(1.0)
+    assert [row.voter for row in node_rows(member(theatre, 1))] == [True, False]

@@ -1,0 +1,113 @@
+"""What a vernemq.conf says of the way to other nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from strogoff.broker.clustering.settings import ClusterLinks, cluster_links
+from strogoff.cluster.transport.wire import TransportError
+from strogoff.configs import ConfigError, load
+
+
+def links_of(tmp_path: Path, *lines: str) -> tuple[ClusterLinks | None, list[str]]:
+    conf = tmp_path / "vernemq.conf"
+    conf.write_text("\n".join(lines))
+    said: list[str] = []
+    return cluster_links(load(conf), lambda level, text: said.append(f"{level}: {text}")), said
+
+
+def certain(found: tuple[ClusterLinks | None, list[str]]) -> ClusterLinks:
+    links, said = found
+    assert links is not None
+    assert said == []
+    return links
+
+
+def test_without_a_listener_for_nodes_it_stays_alone(tmp_path: Path) -> None:
+    assert links_of(tmp_path, "listener.tcp.default = 127.0.0.1:1883") == (None, [])
+
+
+def test_an_address_of_its_own_is_what_others_are_told(tmp_path: Path) -> None:
+    links = certain(links_of(tmp_path, "nodename = n1@broker.example", "listener.vmq.clustering = 10.0.0.1:44053"))
+    assert (links.listen, links.host, links.tls, links.discover) == ("10.0.0.1:44053", "10.0.0.1", None, ())
+
+
+def test_who_listens_everywhere_is_reached_under_the_host_of_its_name(tmp_path: Path) -> None:
+    links = certain(links_of(tmp_path, "nodename = n1@broker.example", "listener.vmq.clustering = 0.0.0.0:44053"))
+    assert (links.listen, links.host) == ("0.0.0.0:44053", "broker.example")
+
+
+def test_the_address_can_be_said(tmp_path: Path) -> None:
+    lines = ("nodename = n1@here", "cluster.address = there.example", "listener.vmq.clustering = 0.0.0.0:44053")
+    assert certain(links_of(tmp_path, *lines)).host == "there.example"
+
+
+@pytest.mark.parametrize(("given", "host"), [("[::1]:44053", "::1"), ("[::]:44053", "broker.example")])
+def test_ipv6(tmp_path: Path, given: str, host: str) -> None:
+    links = certain(links_of(tmp_path, "nodename = n1@broker.example", f"listener.vmq.clustering = {given}"))
+    assert (links.listen, links.host) == (given, host)
+
+
+def _certificates(tmp_path: Path) -> list[str]:
+    lines = []
+    for option, mark in (("cafile", "CERTIFICATE"), ("certfile", "CERTIFICATE"), ("keyfile", "PRIVATE KEY")):
+        path = tmp_path / option
+        path.write_text(f"-----BEGIN {mark}-----\n-----END {mark}-----\n")
+        lines.append(f"listener.vmqs.clustering.{option} = {path}")
+    return lines
+
+
+def test_certificates_count_more_than_none(tmp_path: Path) -> None:
+    links = certain(
+        links_of(
+            tmp_path,
+            "listener.vmq.clustering = 127.0.0.1:44053",
+            "listener.vmqs.clustering = 127.0.0.1:44054",
+            *_certificates(tmp_path),
+        )
+    )
+    assert links.listen == "127.0.0.1:44054"
+    assert links.tls is not None
+    assert [path.name for path in (links.tls.cafile, links.tls.certfile, links.tls.keyfile)] == [
+        "cafile",
+        "certfile",
+        "keyfile",
+    ]
+
+
+def test_the_sizes_of_the_links_and_the_places_to_look(tmp_path: Path) -> None:
+    links = certain(
+        links_of(
+            tmp_path,
+            "listener.vmq.clustering = 127.0.0.1:44053",
+            "outgoing_clustering_buffer_size = 10000000",
+            "incoming_clustering_buffer_size = 2000000",
+            "discovery.nodes = n1@10.0.0.1, 10.0.0.2:7000  [::1]:7001",
+        )
+    )
+    assert (links.settings.links.buffer_bytes, links.settings.links.max_frame_bytes) == (10_000_000, 2_000_000)
+    assert links.discover == ("n1@10.0.0.1", "10.0.0.2:7000", "[::1]:7001")
+
+
+def test_a_vmqs_without_certificates_is_not_even_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="a TLS listener needs a certificate"):
+        links_of(tmp_path, "listener.vmqs.clustering = 127.0.0.1:44054")
+
+
+def test_nodes_show_each_other_certificates_so_who_signs_them_must_be_known(tmp_path: Path) -> None:
+    lines = [line for line in _certificates(tmp_path) if "cafile" not in line]
+    with pytest.raises(TransportError, match=r"listener\.vmqs\.clustering has no cafile: nodes show"):
+        links_of(tmp_path, "listener.vmqs.clustering = 127.0.0.1:44054", *lines)
+
+
+def test_a_vmqs_that_cannot_be_used_beside_a_vmq_is_left_out_aloud(tmp_path: Path) -> None:
+    lines = [line for line in _certificates(tmp_path) if "cafile" not in line]
+    links, said = links_of(
+        tmp_path, "listener.vmq.clustering = 127.0.0.1:44053", "listener.vmqs.clustering = 127.0.0.1:44054", *lines
+    )
+    assert links is not None
+    assert (links.listen, links.tls) == ("127.0.0.1:44053", None)
+    assert len(said) == 1
+    assert "listener.vmq.clustering is used" in said[0]

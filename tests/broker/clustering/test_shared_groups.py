@@ -1,0 +1,177 @@
+"""Shared subscriptions over nodes: members that go while messages are on their way (review, holes 7 and 12)."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.mqtt import packets
+from strogoff.netsplit.policy import ViewState
+from tests.broker.clustering.theatre import Theatre
+from tests.broker.stage import publish
+
+MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")}
+
+
+def test_a_relayed_message_is_not_taken_for_one_of_the_relay() -> None:
+    """Review, hole 12: mids of two origins with the same boot and counter."""
+    theatre = Theatre(3)
+    reader = theatre[3].client("reader", clean=False, expiry_s=1000)
+    reader.subscribe(("$share/g/#", 2))
+    before = theatre[2].client("before")
+    writers = [theatre[number].client(f"writer{number}", clean=False, expiry_s=1000) for number in (1, 2)]
+    # both origins are to use the same counter next: in the mid, boot and counter alone do not tell them apart
+    numbers = [theatre[number].node.numbers for number in (1, 2)]
+    numbers[0].counter = numbers[1].counter = max(each.counter for each in numbers) + 10
+    # the member at n2 goes after n1 has chosen it
+    reader.unsubscribe("$share/g/#")
+    before.subscribe(("$share/g/#", 2))
+    theatre.network.delay("n1", "n2", 0.2)
+    writers[0].send(publish("a", b"relayed", 2))
+    theatre.settle()
+    reader.subscribe(("$share/g/#", 2))
+    before.unsubscribe("$share/g/#")
+    theatre.settle()
+    writers[1].send(publish("b", b"own", 2))
+    theatre.pass_s(1.0)
+    got = [each.payload for each in reader.drain()]
+    assert sorted(got) == [b"own", b"relayed"]
+    assert [type(each) for writer in writers for each in writer.take()] == [packets.Pubrec, packets.Pubrec]
+
+
+def test_two_nodes_that_relay_to_each_other_do_not_wait_for_ever() -> None:
+    """Review, hole 15: the last members of two groups change places while messages are on their way to both."""
+    theatre = Theatre(2, shared_subscription_policy="random", **MAJORITY)
+    one, two = theatre[1].client("one"), theatre[2].client("two")
+    for each in (one, two):
+        each.subscribe(("$share/g/g", 1), ("$share/h/h", 1))
+    to_two, to_one = theatre[1].client("to-two"), theatre[2].client("to-one")
+    theatre.network.delay("n1", "n2", 0.2)
+    theatre.network.delay("n2", "n1", 0.2)
+    theatre.pass_s(1.0)
+    for number in range(1, 11):
+        to_two.send(publish("h", b"h", 1, number))
+        to_one.send(publish("g", b"g", 1, number))
+    theatre.settle()
+    one.send(packets.Unsubscribe(3, ["$share/g/g"], None))
+    two.send(packets.Unsubscribe(3, ["$share/h/h"], None))
+    theatre.pass_s(5.0)
+    assert [len(each.messages()) for each in (one, two)] == [10, 10]
+    assert [len(writer.take()) for writer in (to_one, to_two)] == [10, 10]
+
+
+def test_messages_of_a_group_whose_member_dies_with_its_node_go_to_another() -> None:
+    """P1, review, hole 7: taken by the node of the chosen member, and never acknowledged."""
+    theatre = Theatre(3, **MAJORITY)
+    gone = theatre[2].client("gone")
+    gone.subscribe(("$share/g/t", 1))
+    writer = theatre[1].client("writer")
+    theatre.network.one_way("n2", "n1")
+    assert writer.publish("t", b"m", 1) == []
+    theatre[2].kill()
+    other = theatre[3].client("other")
+    other.send(packets.Subscribe(1, [packets.SubscribeOptions("$share/g/t", 1)], None))
+    theatre.state_of(1, ViewState.MAJORITY)
+    theatre.settle()
+    assert [type(each) for each in writer.take()] == [packets.Puback]
+    assert other.payloads() == [b"m"]
+
+
+@pytest.mark.parametrize("lost", ("message", "acknowledgement"))
+@pytest.mark.parametrize("dies", (False, True))
+def test_a_qos_2_message_of_a_group_waits_for_the_node_of_a_member_that_lasts(lost: str, dies: bool) -> None:
+    """It is for nobody else [MQTT5-4.8.2-5]: the node that left the view may have taken it (5 nodes, seed 1303)."""
+    theatre = Theatre(3, **MAJORITY)
+    chosen = theatre[2].client("chosen", clean=False, expiry_s=1000)
+    chosen.subscribe(("$share/g/t", 2))
+    writer = theatre[1].client("writer")
+    theatre.network.one_way(*(("n1", "n2") if lost == "message" else ("n2", "n1")))
+    assert writer.publish("t", b"m", 2) == []
+    if dies:
+        theatre[2].kill()
+    other = theatre[3].client("other", clean=False, expiry_s=1000)
+    other.send(packets.Subscribe(1, [packets.SubscribeOptions("$share/g/t", 2)], None))
+    theatre.state_of(1, ViewState.MAJORITY)
+    theatre.pass_s(1.0)
+    assert writer.take() == []
+    theatre.network.heal()
+    if dies:
+        theatre[2].start()
+    theatre.whole()
+    theatre.pass_s(1.0)
+    assert [type(each) for each in writer.take()] == [packets.Pubrec]
+    if dies:
+        chosen = theatre[2].client("chosen", clean=False, expiry_s=1000)
+    assert [(each.payload, each.dup) for each in chosen.drain()] == [(b"m", dies and lost == "acknowledgement")]
+    assert other.payloads() == []
+
+
+def test_an_abandoned_message_of_a_group_is_taken_once_by_a_node_that_comes_back() -> None:
+    """Review, hole 12: taken, not acknowledged, and chosen again for the same node (3 nodes, seed 370)."""
+    theatre = Theatre(3, **MAJORITY)
+    reader = theatre[2].client("reader", clean=False, expiry_s=1000)
+    reader.subscribe(("$share/g/t", 2))
+    writer = theatre[1].client("writer")
+    theatre.network.one_way("n2", "n1")
+    assert writer.publish("t", b"m", 2) == []
+    assert [each.payload for each in reader.messages()] == [b"m"]
+    theatre[2].kill()
+    writer.vanish()
+    theatre[1].client("other").publish("u", b"", 1)
+    theatre.state_of(1, ViewState.MAJORITY)
+    theatre[2].start()
+    theatre.network.heal()
+    theatre.pass_s(1.0)
+    theatre.whole()
+    reader = theatre[2].client("reader", clean=False, expiry_s=1000)
+    assert [(each.payload, each.dup) for each in reader.drain()] == [(b"m", True)]
+
+
+def test_a_node_that_was_killed_does_not_take_what_was_for_a_member_that_died_with_it() -> None:
+    """P1: the new process has no member of the group, and does not know yet who has."""
+    theatre = Theatre(3, **MAJORITY)
+    theatre[2].client("first").subscribe(("$share/g/a", 1))
+    theatre.network.delay("n3", "n2", 0.2)
+    writer = theatre[3].client("writer")
+    writer.send(publish("a", b"m", 1))
+    theatre.settle()
+    second = theatre[1].client("second")
+    second.subscribe(("$share/g/a", 1))
+    theatre.network.cut("n1", "n2")  # the leader does not hear of the start for a while
+    theatre[2].kill()
+    theatre[2].start()
+    theatre.pass_s(1.0)
+    theatre.network.heal()
+    theatre.whole()
+    theatre.pass_s(1.0)
+    assert [type(each) for each in writer.take()] == [packets.Puback]
+    assert [each.payload for each in second.drain()] == [b"m"]
+
+
+@pytest.mark.parametrize("qos", (1, 2))
+def test_what_a_killed_node_had_not_relayed_yet_comes_again(qos: int) -> None:
+    """P1: a message behind it that was safe on the disk of the node says nothing of it."""
+    theatre = Theatre(3, **MAJORITY)
+    first, second = theatre[2].client("first"), theatre[1].client("second")
+    for member in (first, second):
+        member.subscribe(("$share/g/a", 2))
+    theatre[2].client("reader", clean=False, expiry_s=600).subscribe(("b", 1))
+    theatre.network.cut("n1", "n2")
+    theatre.pass_s(1.2)
+    theatre.network.delay("n3", "n2", 0.1)
+    writer = theatre[3].client("writer")
+    for number in range(1, 11):
+        writer.send(publish("a", str(number).encode(), qos, number))
+    writer.send(publish("b", b"kept", 1, 11))
+    theatre.settle()
+    first.close()
+    theatre.pass_s(0.15)
+    theatre[2].kill()
+    theatre[2].start()
+    theatre.pass_s(0.35)
+    theatre.network.heal()
+    theatre.whole()
+    theatre.pass_s(1.0)
+    assert len(writer.take()) == 11
+    assert {each.payload for each in second.drain()} == {str(number).encode() for number in range(1, 11)}
+    reader = theatre[2].client("reader", clean=False, expiry_s=600)
+    assert [each.payload for each in reader.drain()] == [b"kept"]

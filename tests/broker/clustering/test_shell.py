@@ -1,0 +1,297 @@
+"""Real servers in one process, on a network in memory: join, leave, what operators are told, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.steady import SteadyClient
+from strogoff.broker.clustering.office import ClusterError
+from strogoff.broker.clustering.shell import DEPART, ClusterShell
+from strogoff.broker.process.server import Server
+from strogoff.cluster.surroundings import Settings as ClusterSettings
+from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
+from strogoff.cluster.transport.memory_network import MemoryNetwork
+from strogoff.cluster.transport.wire import CallFailed
+from strogoff.configs import load
+from strogoff.testing.pace import paced
+
+
+def quick(settings: ClusterSettings) -> ClusterSettings:
+    """A lease of 400 ms."""
+    return paced(settings, 5, 3)
+
+
+class Trio:
+    """Servers n1, n2, n3; each is started when it is asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.network: MemoryNetwork = memory_network(0.4, 0.4)
+        self.servers: dict[str, Server] = {}
+        self.log: dict[str, list[str]] = {}
+
+    async def start(self, name: str, **settings: str) -> ClusterShell:
+        lines = self.log.setdefault(name, [])
+        wanted = {
+            "nodename": f"{name}@127.0.0.1",
+            "listener.tcp.default": "127.0.0.1:0",
+            "listener.vmq.default": f"127.0.0.1:{44000 + int(name[1:])}",
+            "allow_anonymous": "on",
+            "systree_enabled": "off",
+            "platform_data_dir": str(self.folder / name),
+            **{key.replace("__", "."): value for key, value in settings.items()},
+        }
+        server = self.servers[name] = Server(
+            load(None, {}, wanted),
+            lambda level, text: lines.append(f"{level}: {text}"),
+            AsyncioMemoryTransport(self.network, name),
+            quick,
+        )
+        await server.start()
+        assert server.cluster is not None
+        return server.cluster
+
+    async def stop(self, name: str) -> None:
+        await self.servers.pop(name).stop()
+
+    async def client(self, name: str, client_id: str, clean: bool = True) -> SteadyClient:
+        made = SteadyClient(client_id, self.servers[name].listeners.show()[0].port, 4)
+        await made.connect(clean)
+        return made
+
+
+def run(folder: Path, scenario: Callable[[Trio], Awaitable[None]]) -> Trio:
+    """Run a scenario, bounded; the loop must have nothing to complain of."""
+    complaints: list[Any] = []
+
+    async def main() -> Trio:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        trio = Trio(folder)
+        try:
+            async with asyncio.timeout(40):
+                await scenario(trio)
+        finally:
+            for name in list(trio.servers):
+                await trio.stop(name)
+        return trio
+
+    trio = asyncio.run(main())
+    assert complaints == []
+    return trio
+
+
+async def until(true: Callable[[], object]) -> None:
+    async with asyncio.timeout(15):
+        while not true():  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
+async def said(shell: ClusterShell, node: str, kill: bool = True, accept_loss: bool = False) -> list[str]:
+    return [line async for line in shell.leave(node, kill, 1.0, 10.0, accept_loss)]
+
+
+def test_a_node_alone_is_a_cluster_of_its_own(tmp_path: Path) -> None:
+    async def scenario(trio: Trio) -> None:
+        shell = await trio.start("n1")
+        (row,) = shell.rows()
+        assert (row.node, row.state, row.running, row.voter) == ("n1@127.0.0.1", "serving", True, True)
+        status = shell.status()
+        assert (status.sees, status.members, status.serving, status.view_id) == ("whole", 1, 1, 0)
+        assert shell.counters["cluster_bytes_sent"] == 0
+        assert shell.address == "127.0.0.1:44001"
+
+    run(tmp_path, scenario)
+
+
+def test_join_leave_and_what_is_shown_meanwhile(tmp_path: Path) -> None:
+    async def scenario(trio: Trio) -> None:
+        one, two, three = [await trio.start(name) for name in ("n1", "n2", "n3")]
+        await two.join("127.0.0.1:44001", False)
+        await three.join("n2@127.0.0.1:44002", False)  # anybody can be asked
+        await until(lambda: one.status().serving == 3)
+        for shell in (one, two, three):
+            status = shell.status()
+            assert (status.sees, status.members, status.serving) == ("whole", 3, 3)
+            assert status.cluster_id == one.status().cluster_id
+            assert status.leader is not None
+            assert 0 < status.lease_ms_left <= 400
+            assert [row.state for row in shell.rows()] == ["serving"] * 3
+            assert [row.incarnation[:5] for row in shell.rows()] == ["boot "] * 3
+        await until(lambda: all(row.running for row in one.rows()))
+        assert [row.heard_ms is None for row in one.rows()] == [True, False, False]
+        assert one.counters["cluster_bytes_sent"] > 0
+        lines = await said(one, "n3@127.0.0.1")
+        assert lines == ["n3@127.0.0.1 runs: it closes its listeners", "Done"]
+        assert [row.node for row in one.rows()] == ["n1@127.0.0.1", "n2@127.0.0.1"]
+        await until(lambda: one.status().sees == "whole")
+
+    trio = run(tmp_path, scenario)
+    assert "warning: n3@127.0.0.1 has left the cluster" in trio.log["n3"]
+
+
+def test_a_member_that_was_away_is_shown_as_absent_and_comes_back_by_itself(tmp_path: Path) -> None:
+    async def scenario(trio: Trio) -> None:
+        one, two, three = [await trio.start(name) for name in ("n1", "n2", "n3")]
+        await two.join("127.0.0.1:44001", False)
+        await three.join("127.0.0.1:44001", False)
+        await trio.stop("n3")
+        await until(lambda: one.rows()[2].state == "absent")
+        assert (one.rows()[2].running, one.rows()[2].incarnation) == (False, "")
+        assert one.status().sees == "majority"
+        again = await trio.start("n3")
+        assert again.status().sees == "minority"
+        await until(lambda: again.status().sees == "whole" and one.status().sees == "whole")
+        assert one.rows()[2].incarnation.startswith("boot 2 ")
+
+    run(tmp_path, scenario)
+
+
+def test_when_this_node_has_left_its_owner_is_told(tmp_path: Path) -> None:
+    async def scenario(trio: Trio) -> None:
+        one, two = await trio.start("n1"), await trio.start("n2")
+        await two.join("127.0.0.1:44001", False)
+        told: list[str] = []
+        two.when_left = lambda: told.append("left")
+        assert await said(two, "n2@127.0.0.1") == ["Done"]
+        assert told == ["left"]
+        await until(lambda: len(one.rows()) == 1)
+
+    run(tmp_path, scenario)
+
+
+JOINS = [
+    ("nowhere:0", "is no address"),
+    ("127.0.0.1:44009", "127.0.0.1:44009: "),
+    ("127.0.0.1:44001", "cannot join itself"),
+]
+
+
+@pytest.mark.parametrize(("address", "problem"), JOINS)
+def test_a_join_that_cannot_be_says_why(tmp_path: Path, address: str, problem: str) -> None:
+    async def scenario(trio: Trio) -> None:
+        shell = await trio.start("n1")
+        with pytest.raises(ClusterError) as caught:
+            await shell.join(address, False)
+        assert problem in str(caught.value)
+        assert shell.status().members == 1
+        assert shell.member is not None
+        assert not shell.member.office.joining
+
+    run(tmp_path, scenario)
+
+
+def test_who_is_a_member_already_does_not_join_again(tmp_path: Path) -> None:
+    async def scenario(trio: Trio) -> None:
+        await trio.start("n1")
+        two = await trio.start("n2")
+        await two.join("127.0.0.1:44001", False)
+        with pytest.raises(ClusterError, match="is a member of a cluster already, with n1@127"):
+            await two.join("127.0.0.1:44001", False)
+
+    run(tmp_path, scenario)
+
+
+def test_one_join_at_a_time_and_nobody_founds_what_it_is_about_to_give_up(tmp_path: Path) -> None:
+    async def scenario(trio: Trio) -> None:
+        _, two, three = [await trio.start(name) for name in ("n1", "n2", "n3")]
+        joining = asyncio.create_task(two.join("127.0.0.1:44001", False))
+        await until(lambda: two.member is not None and two.member.office.joining)
+        with pytest.raises(ClusterError, match="is joining already"):
+            await two.join("127.0.0.1:44001", False)
+        with pytest.raises(ClusterError, match="is about to join a cluster itself"):
+            await three.join("127.0.0.1:44002", False)
+        await joining
+        await three.join("127.0.0.1:44002", False)
+        assert three.status().members == 3
+
+    run(tmp_path, scenario)
+
+
+def test_sessions_of_its_own_are_merged_only_if_that_is_wanted(tmp_path: Path) -> None:
+    async def scenario(trio: Trio) -> None:
+        await trio.start("n1")
+        two = await trio.start("n2")
+        client = await trio.client("n2", "c", clean=False)
+        with pytest.raises(ClusterError, match=r"has 1 sessions and 0 retained messages of its own: --merge"):
+            await two.join("127.0.0.1:44001", False)
+        await two.join("127.0.0.1:44001", True)
+        assert two.status().members == 2
+        await client.abort()
+
+    run(tmp_path, scenario)
+
+
+LEAVES = [
+    ("n9", "n9 is not a member of this cluster"),
+    ("n1@127.0.0.1", "n1@127.0.0.1 is the only member of its cluster"),
+]
+
+
+def test_a_leave_that_cannot_be_says_why(tmp_path: Path) -> None:
+    async def scenario(trio: Trio) -> None:
+        one, two = await trio.start("n1"), await trio.start("n2")
+        await two.join("127.0.0.1:44001", False)
+        with pytest.raises(ClusterError, match=LEAVES[0][1]):
+            await said(one, LEAVES[0][0])
+        await said(one, "n2@127.0.0.1")
+        with pytest.raises(ClusterError, match=LEAVES[1][1]):
+            await said(one, LEAVES[1][0])
+
+    run(tmp_path, scenario)
+
+
+def test_without_a_lease_nobody_is_taken_out(tmp_path: Path) -> None:
+    async def scenario(trio: Trio) -> None:
+        _, two = await trio.start("n1"), await trio.start("n2")
+        await two.join("127.0.0.1:44001", False)
+        await trio.stop("n1")
+        await until(lambda: two.status().sees == "minority")
+        with pytest.raises(ClusterError, match="has no lease: a majority"):
+            await said(two, "n1@127.0.0.1")
+
+    run(tmp_path, scenario)
+
+
+def test_sessions_that_last_are_given_up_only_if_that_is_said(tmp_path: Path) -> None:
+    async def scenario(trio: Trio) -> None:
+        one, two = await trio.start("n1"), await trio.start("n2")
+        await two.join("127.0.0.1:44001", False)
+        client = await trio.client("n2", "c", clean=False)
+        with pytest.raises(ClusterError, match="has 1 sessions that last"):
+            await said(one, "n2@127.0.0.1")
+        other = await trio.client("n2", "other")  # refused is refused: clients still find it open
+        assert (await said(one, "n2@127.0.0.1", kill=False))[-1].startswith("Done! Use -k")
+        assert (await said(one, "n2@127.0.0.1", accept_loss=True))[-1] == "Done"
+        await client.abort()
+        await other.abort()
+
+    run(tmp_path, scenario)
+
+
+def test_calls_that_make_no_sense_are_refused(tmp_path: Path) -> None:
+    async def scenario(trio: Trio) -> None:
+        await trio.start("n1")
+        caller = AsyncioMemoryTransport(trio.network, "stranger")
+        for method, request, problem in (
+            (DEPART, b"\x01", "two bytes are expected, 1 came"),
+            ("join", b"\xc1", "JoinRequest of 1 bytes"),
+        ):
+            with pytest.raises(CallFailed, match=problem):
+                await caller.call("127.0.0.1:44001", method, request, 2.0)
+
+    run(tmp_path, scenario)
+
+
+def test_nodes_that_start_together_find_each_other(tmp_path: Path) -> None:
+    async def scenario(trio: Trio) -> None:
+        places = "127.0.0.1:44001 127.0.0.1:44002 127.0.0.1:44003"
+        shells = [await trio.start(name, discovery__nodes=places) for name in ("n3", "n2", "n1")]
+        await until(lambda: all(shell.status().serving == 3 for shell in shells))
+        assert len({shell.status().cluster_id for shell in shells}) == 1
+
+    run(tmp_path, scenario)

@@ -1,0 +1,193 @@
+"""Which plugins a configuration loads, from which files, and what happens when a file changes or is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from strogoff.broker.plugins.builtin import BuiltinPlugins, PluginFileError
+from strogoff.broker.plugins.hooks import Hooks, Refuse
+from strogoff.broker.plugins.loader import PluginError
+from strogoff.broker.plugins.passwords import SALT_BYTES, hashed
+from strogoff.broker.plugins.verdicts import NO, Subscriber
+from strogoff.configs import load
+
+ME = Subscriber("", "client")
+PEER = ("127.0.0.1", 5555)
+
+
+class Case:
+    """Hooks with the plugins of some settings, and the log."""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self.lines: list[str] = []
+        self.hooks = Hooks()
+        wanted = {name.replace("__", "."): value for name, value in settings.items()}
+        self.logged = asyncio.Event()
+        self.plugins = BuiltinPlugins(load(None, {}, wanted), self.hooks, self._log)
+
+    def _log(self, level: str, text: str) -> None:
+        self.lines.append(f"{level}: {text}")
+        self.logged.set()
+
+    def login(self, user: str, password: bytes) -> object:
+        """The chain's answer to a CONNECT."""
+        return self.hooks.ask("auth_on_register", PEER, ME, user, password, True)
+
+    def publish(self, topic: str) -> bool:
+        """Whether the chain allows it."""
+        answer = self.hooks.ask("auth_on_publish", "user", ME, 0, topic, b"", False)
+        return not isinstance(answer, Refuse)
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder without any files."""
+    monkeypatch.chdir(tmp_path)
+
+
+def line(user: str, password: bytes) -> str:
+    """A line of a password file."""
+    return f"{user}:{hashed(password, os.urandom(SALT_BYTES))}\n"
+
+
+def test_without_files_everybody_may_publish_and_nobody_log_in(tmp_path: Path) -> None:
+    """VerneMQ installs an ACL file that grants everything; of passwords there are none, which is said."""
+    case = Case(tmp_path)
+    assert case.publish("any/thing")
+    assert isinstance(case.login("alice", b"wonder"), Refuse)
+    assert case.lines == [
+        "warning: vmq_passwd.password_file: there is no etc/vmq.passwd: nobody can log in with a password"
+    ]
+
+
+def test_who_lets_everybody_in_needs_no_passwords(tmp_path: Path) -> None:
+    """No warning then."""
+    assert Case(tmp_path, allow_anonymous="on").lines == []
+
+
+def test_files_at_their_usual_place_are_found(tmp_path: Path) -> None:
+    """./etc, as in VerneMQ's installation."""
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "vmq.passwd").write_text(line("alice", b"wonder"))
+    (tmp_path / "etc" / "vmq.acl").write_text("topic open/#\n")
+    case = Case(tmp_path)
+    assert case.lines == []
+    assert not isinstance(case.login("alice", b"wonder"), Refuse)
+    assert case.login("alice", b"wrong") == Refuse("invalid_credentials")
+    assert case.publish("open/x") and not case.publish("closed/x")
+
+
+def test_a_file_that_somebody_named_must_be_there_and_right(tmp_path: Path) -> None:
+    """The error says the key, the file, the line."""
+    for key in ("vmq_passwd.password_file", "vmq_acl.acl_file"):
+        with pytest.raises(PluginFileError, match=f"^{key}: .*none: No such file or directory$"):
+            Case(tmp_path, **{key: str(tmp_path / "none")})
+    wrong = tmp_path / "wrong"
+    wrong.write_text("topic ok\nnonsense\n")
+    with pytest.raises(PluginFileError, match=f"^vmq_acl.acl_file: {wrong}:2: "):
+        Case(tmp_path, vmq_acl__acl_file=str(wrong))
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "vmq.acl").write_text("nonsense")
+    with pytest.raises(PluginFileError, match=r"^vmq_acl.acl_file: .*etc/vmq.acl:1: "):
+        Case(tmp_path)
+
+
+def test_plugins_can_be_switched_off(tmp_path: Path) -> None:
+    """Without any plugin there is nobody to allow anything."""
+    case = Case(tmp_path, plugins__vmq_passwd="off", plugins__vmq_acl="off")
+    assert case.hooks.names == () and case.lines == []
+
+
+PLUGIN = """\
+class {name}:
+    def auth_on_register(self, peer, subscriber, username, password, clean_session):
+        return username == "{user}"
+"""
+
+
+@pytest.fixture
+def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], None]:
+    """Writes a module with a plugin that lets one user in."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def write(module: str, name: str, user: str) -> None:
+        (tmp_path / f"{module}.py").write_text(PLUGIN.format(name=name, user=user))
+        sys.modules.pop(module, None)
+
+    return write
+
+
+def test_python_plugins_in_their_order(tmp_path: Path, modules: Callable[[str, str, str], None]) -> None:
+    """By priority; those without one come last, as they stand in the file. The first answer counts."""
+    modules("first_plugin_of_test", "One", "alice")
+    modules("second_plugin_of_test", "Two", "bob")
+    case = Case(
+        tmp_path,
+        plugins__vmq_passwd="off",
+        plugins__vmq_acl="off",
+        plugins__python__late="first_plugin_of_test:One",
+        plugins__python__early="second_plugin_of_test:Two",
+        plugins__python__early__priority="3",
+    )
+    assert case.hooks.names == ("early", "late")
+    assert not isinstance(case.login("bob", b""), Refuse)
+    assert case.login("alice", b"") == NO
+
+
+def test_a_plugin_that_does_not_exist(tmp_path: Path) -> None:
+    """Found at the start, not at the first client."""
+    with pytest.raises(PluginError, match="no_such_module"):
+        Case(tmp_path, plugins__python__mine="no_such_module:Plugin")
+
+
+def test_the_chains_of_listeners_are_known_to_the_hooks(tmp_path: Path) -> None:
+    """A listener with plugins of its own starts."""
+    chain = {"listener__tcp__default": "127.0.0.1:0", "listener__tcp__default__auth_plugins": "vmq_passwd"}
+    assert Case(tmp_path, **chain).hooks.names == ("vmq_passwd", "vmq_acl")
+
+
+def test_changed_files_count_broken_ones_do_not(tmp_path: Path) -> None:
+    """Looked at every interval; a broken one is an error in the log and the rules from before stay."""
+
+    async def test() -> None:
+        acl = tmp_path / "my.acl"
+        acl.write_text("topic a\n")
+        case = Case(tmp_path, plugins__vmq_passwd="off", vmq_acl__acl_file=str(acl), vmq_acl__acl_reload_interval="1")
+        case.plugins.start()
+
+        async def until(text: str) -> None:
+            while not any(text in line for line in case.lines):
+                case.logged.clear()
+                await case.logged.wait()
+
+        async with asyncio.timeout(20):
+            acl.write_text("nonsense\n")
+            await until("the old rules stay")
+            assert case.publish("a") and not case.publish("b")
+            acl.write_text("topic b\n")
+            await until("read again")
+            assert case.publish("b") and not case.publish("a")
+        await case.plugins.close()
+
+    asyncio.run(test())
+
+
+def test_close_ends_the_watching(tmp_path: Path) -> None:
+    """No task is left; closing twice, or without a start, is no error."""
+
+    async def test() -> None:
+        case = Case(tmp_path)
+        await case.plugins.close()
+        case.plugins.start()
+        assert len(asyncio.all_tasks()) == 3
+        await case.plugins.close()
+        await case.plugins.close()
+        assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(test())

@@ -1,0 +1,211 @@
+"""`strogoff start --container`: VerneMQ's image by its variables and files; the preparation, and real starts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from bench.broker_process import BrokerProcess, free_port
+from bench.steady import SteadyClient
+from strogoff.broker.plugins.passwords import SALT_BYTES, hashed
+from strogoff.broker.process.container import prepare
+from strogoff.broker.process.daemon import main
+from strogoff.configs import Settings, load
+from strogoff.storage.directory import DataDirectory
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The image's folder, with etc as it is shipped."""
+    (tmp_path / "etc").mkdir()
+    return tmp_path
+
+
+def settings(home: Path, **environ: str) -> Settings:
+    """What a container with these variables would run with."""
+    return load(*prepare(environ, home))
+
+
+def addresses(loaded: Settings) -> dict[str, str]:
+    """The listeners."""
+    return {each.key: each.address for each in loaded.listeners()}
+
+
+def test_nothing_said(home: Path) -> None:
+    """The image's listeners on all addresses, data below the home, the log on the console. Nobody may connect."""
+    loaded = settings(home)
+    assert addresses(loaded) == {
+        "listener.tcp.default": "0.0.0.0:1883",
+        "listener.ws.default": "0.0.0.0:8080",
+        "listener.http.metrics": "0.0.0.0:8888",
+        "listener.vmq.clustering": "0.0.0.0:44053",
+    }
+    assert loaded["cluster.address"] not in ("", "0.0.0.0")
+    assert loaded["platform_data_dir"] == str(home / "data")
+    assert (loaded["log.console"], loaded["log.error"], loaded["allow_anonymous"]) == ("console", False, False)
+    assert list((home / "etc").iterdir()) == []
+
+
+def test_variables_are_keys(home: Path) -> None:
+    """Any key, the address of the container, a place for the data, a log of one's own."""
+    loaded = settings(
+        home,
+        DOCKER_IP_ADDRESS="10.1.2.3",
+        DOCKER_VERNEMQ_ALLOW_ANONYMOUS="on",
+        DOCKER_VERNEMQ_LISTENER__TCP__MORE="true",
+        DOCKER_VERNEMQ_LOG__CONSOLE="file",
+        DOCKER_VERNEMQ_MAX_INFLIGHT_MESSAGES="33",
+        STROGOFF_DATA_DIR="/somewhere",
+    )
+    assert addresses(loaded)["listener.tcp.default"] == "10.1.2.3:1883"
+    assert addresses(loaded)["listener.tcp.more"] == "10.1.2.3:1884"
+    values = [loaded[key] for key in ("allow_anonymous", "max_inflight_messages", "log.console", "platform_data_dir")]
+    assert values == [True, 33, "file", "/somewhere"]
+
+
+def test_a_file_counts_and_variables_win(home: Path) -> None:
+    """etc/vernemq.conf may be mounted into the container."""
+    (home / "etc" / "vernemq.conf").write_text("retry_interval = 5\nmax_client_id_size = 50\n")
+    loaded = settings(home, DOCKER_VERNEMQ_RETRY_INTERVAL="6")
+    assert (loaded["retry_interval"], loaded["max_client_id_size"]) == (6, 50)
+
+
+def test_a_local_file_replaces_everything(home: Path) -> None:
+    """Variables and all; ###IPADDRESS### is the container's. Written to etc/vernemq.conf, as in VerneMQ's image."""
+    (home / "etc" / "vernemq.conf").write_text("retry_interval = 5\n")
+    (home / "etc" / "vernemq.conf.local").write_text("listener.tcp.mine = ###IPADDRESS###:1999\n")
+    loaded = settings(
+        home, DOCKER_VERNEMQ_RETRY_INTERVAL="6", DOCKER_VERNEMQ_USER_EVE="x", DOCKER_IP_ADDRESS="10.9.8.7"
+    )
+    assert loaded["retry_interval"] == 20
+    assert addresses(loaded) == {"listener.tcp.mine": "10.9.8.7:1999"}
+    assert (home / "etc" / "vernemq.conf").read_text() == "listener.tcp.mine = 10.9.8.7:1999\n"
+    assert not (home / "etc" / "vmq.passwd").exists()
+
+
+def test_users_become_lines_of_the_password_file(home: Path) -> None:
+    """Names in small letters; who was there stays; a new password replaces the old line; only the owner may read."""
+    file = home / "etc" / "vmq.passwd"
+    file.write_text(f"old:{hashed(b'1', os.urandom(SALT_BYTES))}\nalice:{hashed(b'2', os.urandom(SALT_BYTES))}\n")
+    before = file.read_text().splitlines()
+    loaded = settings(home, DOCKER_VERNEMQ_USER_ALICE="wonder", DOCKER_VERNEMQ_USER_BOB="a=b c")
+    assert loaded["vmq_passwd.password_file"] == str(file)
+    after = file.read_text().splitlines()
+    assert [line.split(":")[0] for line in after] == ["old", "alice", "bob"]
+    assert after[0] == before[0] and after[1] != before[1]
+    assert "wonder" not in file.read_text() and "a=b c" not in file.read_text()
+    file.unlink()
+    settings(home, DOCKER_VERNEMQ_USER_ALICE="wonder")
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_node_is_who_its_data_says(home: Path) -> None:
+    """Unless somebody names it: then the start decides whether that fits."""
+    DataDirectory(home / "data", "VerneMQ@172.17.0.2", lambda: "id").close()
+    assert settings(home)["nodename"] == "VerneMQ@172.17.0.2"
+    assert settings(home, DOCKER_VERNEMQ_NODENAME="172.17.0.3")["nodename"] == "VerneMQ@172.17.0.3"
+    (home / "etc" / "vernemq.conf").write_text("nodename = mine@here\n")
+    assert settings(home)["nodename"] == "mine@here"
+    (home / "etc" / "vernemq.conf").write_text("# nodename = mine@here\n")
+    assert settings(home)["nodename"] == "VerneMQ@172.17.0.2"
+    (home / "data" / "strogoff.json").write_text("[]")
+    assert settings(home)["nodename"] == f"VerneMQ@{socket.gethostname()}"  # no other container has that one
+
+
+def test_what_cannot_be_done_is_a_clear_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No etc to write to, a user that cannot be: status 1."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DOCKER_VERNEMQ_USER_ALICE", "wonder")
+    assert main(["--container"]) == 1
+    assert f"No such file or directory: '{tmp_path}/etc/vmq.passwd'" in capsys.readouterr().err
+    (tmp_path / "etc").mkdir()
+    monkeypatch.setenv("DOCKER_VERNEMQ_USER_A:B", "wonder")
+    assert main(["--container"]) == 1
+    assert "a:b" in capsys.readouterr().err
+
+
+class Container(BrokerProcess):
+    """A process with its home in `folder` and these variables, as the image starts it."""
+
+    def __init__(self, folder: Path, **environ: str) -> None:
+        super().__init__(folder / "data", free_port())
+        self.folder = folder
+        self.environ = environ
+
+    def command(self) -> list[str]:
+        """`strogoff start --container` on a port of this machine alone."""
+        words = {
+            "DOCKER_IP_ADDRESS": "127.0.0.1",
+            "DOCKER_VERNEMQ_LISTENER__TCP__DEFAULT": f"127.0.0.1:{self.port}",
+            "DOCKER_VERNEMQ_LISTENER__WS__DEFAULT": "127.0.0.1:0",
+            "DOCKER_VERNEMQ_LISTENER__HTTP__METRICS": "127.0.0.1:0",
+            **self.environ,
+        }
+        given = [f"{name}={value}" for name, value in words.items()]
+        return ["env", *given, sys.executable, "-m", "strogoff", "start", "--container"]
+
+
+def in_container(container: Container, work: Callable[[Container], Awaitable[None]]) -> None:
+    """Start it, work, stop it: exit 0 and nothing bad in the log."""
+
+    async def run() -> None:
+        async with asyncio.timeout(40):
+            await container.start()
+            try:
+                await work(container)
+            finally:
+                status = await container.stop()
+            assert status == 0
+
+    asyncio.run(run())
+    assert container.tracebacks() == []
+
+
+@pytest.mark.system
+def test_a_start_with_users_and_a_restart_with_another_address(home: Path) -> None:
+    """Users log in, others do not; sessions and the node's name are still there the next time."""
+
+    async def first(container: Container) -> None:
+        alice = SteadyClient("a", container.port, username="alice", password=b"wonder")
+        assert not (await alice.connect()).session_present
+        await alice.disconnect()
+        with pytest.raises(ConnectionRefusedError, match="Connack"):
+            await SteadyClient("b", container.port, username="alice", password=b"wrong").connect()
+
+    async def second(container: Container) -> None:
+        alice = SteadyClient("a", container.port, username="alice", password=b"wonder")
+        assert (await alice.connect()).session_present
+        await alice.disconnect()
+
+    users = {"DOCKER_VERNEMQ_USER_ALICE": "wonder"}
+    in_container(Container(home, **users, DOCKER_VERNEMQ_NODENAME="172.17.0.2"), first)
+    in_container(Container(home, **users), second)
+    log = (home / "data.log").read_text()
+    assert log.count("node VerneMQ@172.17.0.2, boot ") == 2
+    assert "wonder" not in log
+
+
+@pytest.mark.system
+def test_a_start_with_a_local_file(home: Path) -> None:
+    """Only what it says is opened."""
+    container = Container(home, DOCKER_VERNEMQ_ALLOW_ANONYMOUS="off")
+    (home / "etc" / "vernemq.conf.local").write_text(
+        f"allow_anonymous = on\nlistener.tcp.mine = ###IPADDRESS###:{container.port}\n"
+        "log.console = console\nlog.error = off\n"
+    )
+
+    async def work(container: Container) -> None:
+        client = SteadyClient("c", container.port)
+        await client.connect()
+        await client.disconnect()
+
+    in_container(container, work)
+    assert (home / "data.log").read_text().count(": listening on ") == 1

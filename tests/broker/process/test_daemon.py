@@ -1,0 +1,143 @@
+"""`strogoff start` in this process: the command line, the signals, the order of its parts. Processes: tests/system."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from strogoff.broker.doors.listeners import ListenError
+from strogoff.broker.process import daemon
+from strogoff.broker.process.server import Server
+from strogoff.configs import ConfigError, Settings, load
+
+pytestmark = pytest.mark.timeout(30)
+
+
+@pytest.fixture(autouse=True)
+def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A folder and an environment of its own; the logger as it was."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith(("DOCKER_", "STROGOFF_DATA"))]:
+        monkeypatch.delenv(name)
+    yield
+    logging.getLogger("strogoff").handlers.clear()
+
+
+def settings(folder: Path, **more: str) -> Settings:
+    """Those of a small node, its log on the terminal."""
+    wanted = {
+        "listener.tcp.default": "127.0.0.1:0",
+        "platform_data_dir": str(folder / "data"),
+        "allow_anonymous": "on",
+        "log.console": "console",
+        "log.error": "off",
+    }
+    return load(None, {}, wanted | {name.replace("__", "."): value for name, value in more.items()})
+
+
+def test_the_file_in_etc_is_the_default(tmp_path: Path) -> None:
+    """./etc/vernemq.conf if it is there, no file otherwise."""
+    assert daemon.read_settings([])["retry_interval"] == 20
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "vernemq.conf").write_text("retry_interval = 7\n")
+    assert daemon.read_settings([])["retry_interval"] == 7
+
+
+def test_the_command_line_wins(tmp_path: Path) -> None:
+    """--set and --data-dir over the environment over the file."""
+    conf = tmp_path / "my.conf"
+    conf.write_text("retry_interval = 7\nmax_client_id_size = 30\nplatform_data_dir = /nowhere\n")
+    read = daemon.read_settings(
+        ["-c", str(conf), "--set", "max_client_id_size = 40", "--data-dir", "here", "--set", "queue_type=lifo"]
+    )
+    values = [read[key] for key in ("retry_interval", "max_client_id_size", "platform_data_dir", "queue_type")]
+    assert values == [7, 40, "here", "lifo"]
+
+
+def test_the_environment_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DOCKER_VERNEMQ_*, also outside of a container."""
+    monkeypatch.setenv("DOCKER_VERNEMQ_RETRY_INTERVAL", "9")
+    assert daemon.read_settings([])["retry_interval"] == 9
+
+
+def test_a_wrong_setting_is_a_config_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """Status 1 and what is wrong; a wrong command line is 2."""
+    with pytest.raises(ConfigError, match="no_such_key"):
+        daemon.read_settings(["--set", "no_such_key=1"])
+    assert daemon.main(["--set", "no_such_key=1"]) == 1
+    assert "no_such_key: unknown key" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as wrong:
+        daemon.main(["--set", "retry_interval"])
+    assert wrong.value.code == 2
+    assert "KEY=VALUE is expected" in capsys.readouterr().err
+
+
+class Part:
+    """An extension that writes down what happens to it; `fails` is raised at its start."""
+
+    def __init__(self, name: str, diary: list[str], fails: Exception | None = None) -> None:
+        self.name = name
+        self.diary = diary
+        self.fails = fails
+
+    async def start(self, server: Server) -> None:
+        """The listeners are open by now."""
+        assert server.listeners.show()
+        if self.fails is not None:
+            raise self.fails
+        self.diary.append(f"{self.name} starts")
+
+    async def stop(self) -> None:
+        """Before the server."""
+        self.diary.append(f"{self.name} stops")
+
+
+class Interrupter(Part):
+    """Sends this process a signal as soon as the start is over."""
+
+    def __init__(self, diary: list[str], number: signal.Signals) -> None:
+        super().__init__("interrupter", diary)
+        self.number = number
+
+    async def start(self, server: Server) -> None:
+        """The signal comes in a later turn."""
+        await super().start(server)
+        asyncio.get_running_loop().call_later(0.05, os.kill, os.getpid(), self.number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_everything_in_reverse_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], number: signal.Signals
+) -> None:
+    """Status 0; the log says where the node was, and that it stopped."""
+    diary: list[str] = []
+    parts = [Part("one", diary), Interrupter(diary, number)]
+    assert asyncio.run(daemon.serve(settings(tmp_path), parts)) == 0
+    assert diary == ["one starts", "interrupter starts", "interrupter stops", "one stops"]
+    said = capsys.readouterr().out
+    for text in ("listener.tcp.default: listening on 127.0.0.1:", "is ready", "[NOTICE] stopping", "[NOTICE] stopped"):
+        assert text in said
+    assert f"data in {tmp_path}/data" in said
+
+
+def test_a_part_that_cannot_start_stops_those_before_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Status 1, one line, and nothing is left that keeps the next start away."""
+    diary: list[str] = []
+    parts = [Part("one", diary), Part("two", diary, ListenError("the port is taken")), Part("three", diary)]
+    assert asyncio.run(daemon.serve(settings(tmp_path, log__console="off"), parts)) == 1
+    assert diary == ["one starts", "one stops"]
+    assert capsys.readouterr().err == "strogoff: the node cannot start: the port is taken\n"
+    assert asyncio.run(daemon.serve(settings(tmp_path), [Interrupter(diary, signal.SIGTERM)])) == 0
+
+
+def test_notices_of_the_configuration_are_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Keys without effect are named once at start."""
+    wanted = settings(tmp_path, erlang__process_limit="32768")
+    assert asyncio.run(daemon.serve(wanted, [Interrupter([], signal.SIGTERM)])) == 0
+    assert "[WARNING] accepted, but without effect in this broker: erlang.process_limit" in capsys.readouterr().out

@@ -1,0 +1,258 @@
+"""The event log's writer: what reaches the files, what is given up, and that the log says so."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strogoff.analytics.schema import MESSAGE, hlc_encode, validate
+from strogoff.broker.events import Events
+from strogoff.broker.process.eventlog import EventLog
+
+Row = dict[str, Any]
+NOW_MS = 1_772_366_400_000
+
+
+def read(directory: Path) -> list[Row]:
+    """All rows, in the order of seq."""
+    paths = sorted(directory.rglob("boot=*.jsonl*"))
+    rows = [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+    return sorted(rows, key=lambda row: (row["boot"], row["seq"]))
+
+
+def covered(rows: list[Row]) -> list[int]:
+    """The numbers that the log accounts for, as events or as named gaps."""
+    numbers: list[int] = []
+    for row in rows:
+        numbers += range(row["first"], row["last"] + 1) if row["type"] == "log.gap" else [row["seq"]]
+    return numbers
+
+
+class Held:
+    """A value whose encoding waits until it is let go: it holds the writer's thread as a hanging disk would."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.go_on = threading.Event()
+
+    def __str__(self) -> str:
+        self.reached.set()
+        assert self.go_on.wait(10)
+        return "held"
+
+
+Make = Callable[..., tuple[Events, EventLog]]
+
+
+@pytest.fixture
+def said() -> list[tuple[str, str]]:
+    """What the operator's log got."""
+    return []
+
+
+@pytest.fixture
+def make(tmp_path: Path, said: list[tuple[str, str]]) -> Iterator[Make]:
+    """Events with a log below tmp_path/log; `make(**arguments of EventLog)`."""
+    logs: list[EventLog] = []
+
+    def make_one(**options: Any) -> tuple[Events, EventLog]:
+        log = EventLog(tmp_path / "log", "n1", 1, lambda level, text: said.append((level, text)), **options)
+        logs.append(log)
+        events = Events("n1", 1, "run", lambda: NOW_MS, lambda: 5, MESSAGE)
+        events.add(log)
+        return events, log
+
+    yield make_one
+    for log in logs:
+        log.close()
+
+
+def publish(events: Events, count: int = 1) -> None:
+    for _ in range(count):
+        events.emit("pub.recv", mid=("n1", 1, events.seq), client="c", topic="t", qos=0)
+
+
+def test_rows_are_in_the_file_after_flush(make: Make, tmp_path: Path) -> None:
+    events, log = make(flush_ms=60_000)
+    events.emit("conn.open", client="ключ", peer="127.0.0.1:1", version=5, username=None)
+    publish(events)
+    assert log.flush()
+    rows = read(tmp_path / "log")
+    assert [row["type"] for row in rows] == ["conn.open", "pub.recv"]
+    assert [validate(row) for row in rows] == [[], []]
+    assert rows[0]["client"] == "ключ"
+    assert (rows[1]["mid"], rows[1]["hlc"]) == (["n1", 1, 1], hlc_encode(NOW_MS, 1))
+    assert (log.written, log.lost) == (2, 0)
+
+
+def test_close_writes_the_rest_and_names_the_file(make: Make, tmp_path: Path) -> None:
+    events, log = make(flush_ms=60_000)
+    publish(events, 2500)
+    log.close()
+    assert covered(read(tmp_path / "log")) == list(range(1, 2501))
+    assert [path.name for path in tmp_path.rglob("boot=*")] == ["boot=1-000001.jsonl"]
+    log.close()
+
+
+def test_rows_reach_the_file_without_flush(tmp_path: Path) -> None:
+    written = threading.Event()
+    log = EventLog(tmp_path, "n1", 1, lambda level, text: written.set(), flush_ms=1)
+    events = Events("n1", 1, "run", lambda: NOW_MS, lambda: 5)
+    events.add(log)
+    events.emit("node.stop", reason="\ud800")  # the complaint about it tells that the round is being written
+    assert written.wait(10)
+    log.close()
+    assert [row["type"] for row in read(tmp_path)] == ["log.gap"]
+
+
+def test_overflow_gives_up_messages_first_and_says_so(make: Make, tmp_path: Path) -> None:
+    events, log = make(queue_limit=10, flush_ms=0)
+    held = Held()
+    events.emit("node.stop", reason=held)
+    assert held.reached.wait(10)
+    publish(events, 10)  # 2 to 11 fill the queue
+    publish(events, 5)  # 12 to 16 find it full
+    events.emit("sess.end", client="c", reason="expired")  # 17: session events have room of their own
+    publish(events, 3)  # 18 to 20
+    held.go_on.set()
+    assert log.flush()
+    publish(events)
+    assert log.flush()
+    rows = read(tmp_path / "log")
+    assert covered(rows) == list(range(1, 22))
+    gaps = [
+        (row["seq"], row["first"], row["last"], row["rows"], row["reason"]) for row in rows if row["type"] == "log.gap"
+    ]
+    assert gaps == [(16, 12, 16, 5, "overflow"), (20, 18, 20, 3, "overflow")]
+    assert [validate(row) for row in rows if row["type"] == "log.gap"] == [[], []]
+    assert "sess.end" in [row["type"] for row in rows]
+    assert (log.lost, log.written) == (8, 15)
+
+
+def test_session_events_are_bounded_too(make: Make, tmp_path: Path) -> None:
+    events, log = make(queue_limit=10, flush_ms=0)
+    held = Held()
+    events.emit("node.stop", reason=held)
+    assert held.reached.wait(10)
+    for _ in range(100):
+        events.emit("sess.end", client="c", reason="expired")
+    assert log.lost == 80
+    held.go_on.set()
+    log.close()
+    rows = read(tmp_path / "log")
+    assert covered(rows) == list(range(1, 102))
+    assert rows[-1]["first"] == 22
+
+
+def test_a_full_disk_disturbs_nobody_and_ends_by_itself(
+    make: Make, tmp_path: Path, said: list[tuple[str, str]]
+) -> None:
+    (tmp_path / "log").write_text("a file where the folder should be")
+    events, log = make(flush_ms=0)
+    publish(events, 3)
+    assert log.flush()
+    publish(events, 2)
+    assert log.flush()
+    assert (log.failing, log.lost, log.written) == (True, 5, 0)
+    assert [level for level, _ in said] == ["error"]
+    (tmp_path / "log").unlink()
+    publish(events, 2)
+    assert log.flush()
+    assert (log.failing, log.lost, log.written) == (False, 5, 3)
+    assert said[1:] == [("warning", "event log: written again; events 1 to 5 are missing")]
+    rows = read(tmp_path / "log")
+    assert [(row["type"], row["seq"]) for row in rows] == [("log.gap", 5), ("pub.recv", 6), ("pub.recv", 7)]
+    assert (rows[0]["first"], rows[0]["reason"]) == (1, "disk")
+
+
+def test_a_failure_in_the_midst_of_a_round_names_only_what_is_missing(make: Make, tmp_path: Path) -> None:
+    events, log = make(flush_ms=60_000)
+    publish(events, 3000)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
+    try:
+        assert log.flush()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert log.failing
+    publish(events)
+    assert log.flush()
+    rows = read(tmp_path / "log")
+    assert covered(rows) == list(range(1, 3002))
+    assert log.lost == 3001 - sum(row["type"] == "pub.recv" for row in rows)
+    assert sum(row["type"] == "log.gap" for row in rows) == 1
+
+
+def test_what_json_cannot_say_is_a_gap_of_one(make: Make, tmp_path: Path, said: list[tuple[str, str]]) -> None:
+    events, log = make()
+    events.emit("sess.end", client="\ud800", reason="odd")
+    events.emit("node.stop", reason="ok")
+    assert log.flush()
+    rows = read(tmp_path / "log")
+    assert [(row["type"], row.get("reason")) for row in rows] == [("log.gap", "unencodable"), ("node.stop", "ok")]
+    assert covered(rows) == [1, 2]
+    assert log.lost == 1
+    assert said[0][0] == "error"
+
+
+def test_settings_of_vernemq_conf(tmp_path: Path) -> None:
+    settings = {
+        "eventlog.dir": str(tmp_path),
+        "eventlog.rotation.size": 400,
+        "eventlog.rotation.age": 3600,
+        "eventlog.keep_days": 1,
+    }
+    log = EventLog.from_settings(settings, "n1", 3, lambda level, text: None)
+    events = Events("n1", 3, "run", lambda: NOW_MS, lambda: 5)
+    events.add(log)
+    for _ in range(4):
+        events.emit("sess.end", client="c" * 50, reason="expired")
+    log.close()
+    assert sorted(path.name for path in tmp_path.rglob("boot=*")) == ["boot=3-000001.jsonl", "boot=3-000002.jsonl"]
+
+
+def test_flush_answers_when_the_disk_hangs(make: Make) -> None:
+    events, log = make(flush_ms=0)
+    held = Held()
+    events.emit("node.stop", reason=held)
+    assert held.reached.wait(10)
+    assert not log.flush(timeout_s=0.01)
+    log.close(timeout_s=0.01)
+    held.go_on.set()
+
+
+CRASHING = """
+import os, signal, sys
+from pathlib import Path
+from strogoff.broker.process.eventlog import EventLog
+from strogoff.broker.events import Events
+log = EventLog(Path(sys.argv[1]), "n1", 1, print, flush_ms=60_000)
+events = Events("n1", 1, "run", lambda: 1_772_366_400_000, lambda: 5)
+events.add(log)
+for _ in range(100):
+    events.emit("node.stop")
+log.flush()
+events.emit("node.stop")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.system
+def test_what_was_flushed_survives_kill_9(tmp_path: Path) -> None:
+    ended = subprocess.run([sys.executable, "-c", CRASHING, str(tmp_path)], timeout=60, env=dict(os.environ))
+    assert ended.returncode == -signal.SIGKILL
+    assert [path.name for path in tmp_path.rglob("boot=*")] == ["boot=1-000001.jsonl.open"]
+    log = EventLog(tmp_path, "n1", 2, print)
+    log.close()
+    assert [path.name for path in tmp_path.rglob("boot=*")] == ["boot=1-000001.jsonl"]
+    assert covered(read(tmp_path)) == list(range(1, 101))

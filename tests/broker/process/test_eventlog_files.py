@@ -1,0 +1,185 @@
+"""The event log's files: names, rotation, deletion, and writes that fail half way."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from strogoff.broker.process.eventlog_files import HOUR_MS, LogFiles, node_folder
+
+NOON = int(datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp() * 1000)
+
+
+def files(directory: Path, node: str = "n1", boot: int = 1, size: int = 10_000, keep_days: int = 0) -> LogFiles:
+    return LogFiles(directory, node, boot, size=size, age_ms=HOUR_MS, keep_days=keep_days)
+
+
+def line(text: str, when_ms: int = NOON) -> tuple[int, bytes]:
+    return when_ms, text.encode() + b"\n"
+
+
+def tree(directory: Path) -> dict[str, str]:
+    return {str(p.relative_to(directory)): p.read_text() for p in sorted(directory.rglob("*")) if p.is_file()}
+
+
+@contextmanager
+def file_size_limit(size: int) -> Iterator[None]:
+    """The kernel refuses to make files longer, as a full disk does: first a short write, then an error."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_file_is_open_until_it_is_complete(tmp_path: Path) -> None:
+    log = files(tmp_path)
+    assert log.write([line("a"), line("b")]) == (2, None)
+    name = "date=2026-03-01/hour=12/node=n1/boot=1-000001.jsonl"
+    assert tree(tmp_path) == {name + ".open": "a\nb\n"}
+    log.write([line("c")])
+    log.close()
+    log.close()
+    assert tree(tmp_path) == {name: "a\nb\nc\n"}
+
+
+def test_an_hour_of_the_event_has_its_own_folder(tmp_path: Path) -> None:
+    log = files(tmp_path)
+    log.write([line("a", NOON + HOUR_MS - 1), line("b", NOON + HOUR_MS), line("c", NOON + 12 * HOUR_MS)])
+    log.close()
+    assert tree(tmp_path) == {
+        "date=2026-03-01/hour=12/node=n1/boot=1-000001.jsonl": "a\n",
+        "date=2026-03-01/hour=13/node=n1/boot=1-000002.jsonl": "b\n",
+        "date=2026-03-02/hour=00/node=n1/boot=1-000003.jsonl": "c\n",
+    }
+
+
+def test_rotation_by_size_keeps_lines_whole(tmp_path: Path) -> None:
+    log = files(tmp_path, size=6)
+    assert log.write([line("aa"), line("bb"), line("cc"), line("longer than six"), line("d")]) == (5, None)
+    log.write([line("ee"), line("ff")])
+    log.close()
+    assert list(tree(tmp_path).values()) == ["aa\nbb\n", "cc\n", "longer than six\n", "d\nee\n", "ff\n"]
+
+
+def test_rotation_by_age_of_the_events(tmp_path: Path) -> None:
+    log = LogFiles(tmp_path, "n1", 1, size=1000, age_ms=1000, keep_days=0)
+    log.write([line("a"), line("b", NOON + 999), line("c", NOON + 1000)])
+    log.close()
+    assert list(tree(tmp_path).values()) == ["a\nb\n", "c\n"]
+
+
+@pytest.mark.parametrize(
+    ("node", "folder"),
+    [
+        ("VerneMQ@127.0.0.1", "node=VerneMQ@127.0.0.1"),
+        ("../../etc", "node=..%2F..%2Fetc"),
+        ("a b*?[x]{y}%", "node=a%20b%2A%3F%5Bx%5D%7By%7D%25"),
+        ("узел", "node=%D1%83%D0%B7%D0%B5%D0%BB"),
+        ("", "node="),
+    ],
+)
+def test_a_node_name_is_no_path(node: str, folder: str, tmp_path: Path) -> None:
+    assert node_folder(node) == folder
+    log = files(tmp_path, node)
+    log.write([line("a")])
+    log.close()
+    assert list(tree(tmp_path)) == [f"date=2026-03-01/hour=12/{folder}/boot=1-000001.jsonl"]
+
+
+def test_nothing_is_overwritten_when_boots_begin_again(tmp_path: Path) -> None:
+    for text in ("first life", "second life"):
+        log = files(tmp_path)
+        log.write([line(text)])
+        log.close()
+    assert list(tree(tmp_path).values()) == ["first life\n", "second life\n"]
+
+
+def test_what_a_crash_left_open_gets_its_name(tmp_path: Path) -> None:
+    files(tmp_path).write([line("crashed")])
+    other = files(tmp_path, "n2")
+    other.write([line("alive")])
+    again = files(tmp_path, boot=2)
+    assert again.adopt_leftovers() == 1
+    assert tree(tmp_path) == {
+        "date=2026-03-01/hour=12/node=n1/boot=1-000001.jsonl": "crashed\n",
+        "date=2026-03-01/hour=12/node=n2/boot=1-000001.jsonl.open": "alive\n",
+    }
+    assert files(tmp_path / "missing").adopt_leftovers() == 0
+
+
+def test_old_days_of_this_node_are_deleted_and_nothing_else(tmp_path: Path) -> None:
+    day = 24 * HOUR_MS
+    for node in ("n1", "n2"):
+        log = files(tmp_path, node)
+        log.write([line(f"{age} {node}", NOON - age * day) for age in (3, 2, 1)])
+        log.close()
+    (tmp_path / "date=2026-02-26/hour=12/node=n1/notes.txt").write_text("mine")
+    (tmp_path / "date=yesterday").mkdir()
+    log = files(tmp_path, boot=2, keep_days=1)
+    log.write([line("today")])
+    log.close()
+    assert set(tree(tmp_path).values()) == {"3 n2\n", "2 n2\n", "1 n2\n", "1 n1\n", "today\n", "mine"}
+    files(tmp_path, "n2", boot=2, keep_days=1).write([line("today")])
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "date=2026-02-26",  # somebody's notes are in it
+        "date=2026-02-28",
+        "date=2026-03-01",
+        "date=yesterday",
+    ]
+
+
+def test_a_write_that_fails_half_way_ends_after_a_whole_line(tmp_path: Path) -> None:
+    log = files(tmp_path)
+    log.write([line("12345")])
+    with file_size_limit(15):
+        done, error = log.write([line("abcdef"), line("ghi"), line("jkl")])
+    assert done == 1
+    assert isinstance(error, OSError)
+    assert tree(tmp_path) == {"date=2026-03-01/hour=12/node=n1/boot=1-000001.jsonl": "12345\nabcdef\n"}
+    assert log.write([line("ghi"), line("jkl")]) == (2, None)
+    log.close()
+    assert list(tree(tmp_path).values()) == ["12345\nabcdef\n", "ghi\njkl\n"]
+
+
+def test_a_failure_in_a_later_file_counts_what_is_in_the_earlier_one(tmp_path: Path) -> None:
+    log = files(tmp_path)
+    with file_size_limit(8):
+        done, error = log.write(
+            [line("abc"), line("def"), line("gh", NOON + HOUR_MS), line("too long", NOON + HOUR_MS)]
+        )
+    assert (done, error is None) == (3, False)
+    log.close()
+    assert list(tree(tmp_path).values()) == ["abc\ndef\n", "gh\n"]
+
+
+def test_a_first_line_that_does_not_fit_leaves_no_file(tmp_path: Path) -> None:
+    log = files(tmp_path)
+    with file_size_limit(2):
+        assert log.write([line("abc")])[0] == 0
+    assert tree(tmp_path) == {}
+
+
+def test_a_directory_that_cannot_be_made_is_an_answer_until_it_can(tmp_path: Path) -> None:
+    blocked = tmp_path / "log"
+    blocked.write_text("a file in the way")
+    log = files(blocked)
+    done, error = log.write([line("a")])
+    assert (done, isinstance(error, OSError)) == (0, True)
+    blocked.unlink()
+    assert log.write([line("b")]) == (1, None)
+
+
+def test_a_file_that_was_deleted_is_begun_anew(tmp_path: Path) -> None:
+    log = files(tmp_path)
+    log.write([line("a")])
+    next(tmp_path.rglob("*.open")).unlink()
+    assert log.write([line("b")]) == (1, None)
+    log.close()
+    assert list(tree(tmp_path).values()) == ["b\n"]

@@ -1,0 +1,311 @@
+"""The shell of a node: what it opens, what it leaves behind when that fails, and what it keeps for the next start."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import socket
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.steady import SteadyClient
+from strogoff.broker.doors.listeners import ListenError
+from strogoff.broker.plugins.loader import PluginError
+from strogoff.broker.process import server as module
+from strogoff.broker.process.server import Server, tune_gc
+from strogoff.configs import load
+from strogoff.mqtt.packets import Will
+from strogoff.storage.engine import DirectoryInUse, WrongDirectory
+from strogoff.storage.leveldb import LevelDBEngine
+
+
+def make(folder: Path, **settings: str) -> Server:
+    """A server on a free port with its data in `folder`; its log lines are in `server.log.lines`."""
+    lines: list[str] = []
+
+    def log(level: str, text: str) -> None:
+        lines.append(f"{level}: {text}")
+
+    log.lines = lines  # type: ignore[attr-defined]
+    wanted = {
+        "listener.tcp.default": "127.0.0.1:0",
+        "allow_anonymous": "on",
+        "platform_data_dir": str(folder),
+        **{name.replace("__", "."): value for name, value in settings.items()},
+    }
+    return Server(load(None, {}, wanted), log)
+
+
+def lines(server: Server) -> list[str]:
+    """What it has logged."""
+    found: list[str] = server.log.lines  # type: ignore[attr-defined]
+    return found
+
+
+def port(server: Server) -> int:
+    """Where it listens."""
+    return server.listeners.show()[0].port
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Run a test, bounded; the loop must have nothing to complain of."""
+    complaints: list[Any] = []
+
+    async def bounded() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        async with asyncio.timeout(30):
+            await work
+
+    asyncio.run(bounded())
+    assert complaints == []
+
+
+async def during(server: Server, work: Callable[[Server], Awaitable[None]]) -> None:
+    """Start, work, stop."""
+    await server.start()
+    try:
+        await work(server)
+    finally:
+        await server.stop()
+
+
+async def refused(server: Server, error: type[Exception]) -> str:
+    """The start fails with this; the text."""
+    with pytest.raises(error) as caught:
+        await server.start()
+    assert server.listeners.show() == []
+    return str(caught.value)
+
+
+def test_two_nodes_in_one_process(tmp_path: Path) -> None:
+    """Nothing of a node is global: each has its own sessions."""
+
+    async def test() -> None:
+        one, two = make(tmp_path / "one"), make(tmp_path / "two")
+        await asyncio.gather(one.start(), two.start())
+        clients = [SteadyClient("same", port(server)) for server in (one, two)]
+        for client in clients:
+            assert not (await client.connect()).session_present
+        assert all(client.online for client in clients)
+        for client in clients:
+            await client.disconnect()
+        await asyncio.gather(one.stop(), two.stop())
+        assert (tmp_path / "one" / "strogoff.json").exists() and (tmp_path / "two" / "strogoff.json").exists()
+
+    run(test())
+
+
+def test_a_restart_brings_back_sessions_under_a_new_boot(tmp_path: Path) -> None:
+    """P7, and numbers that no earlier process gave out. [MQTT-4.1.0-2] [MQTT5-4.1.0-1]"""
+    boots = []
+
+    async def test() -> None:
+        reader = SteadyClient("reader", 0)
+        got: list[bytes] = []
+        reader.delivered = lambda topic, payload, qos, properties: got.append(payload)
+
+        async def first(server: Server) -> None:
+            reader.port = port(server)
+            await reader.connect()
+            await reader.subscribe("x", 2)
+            await reader.disconnect()
+            writer = SteadyClient("writer", port(server))
+            acked: asyncio.Queue[bytes] = asyncio.Queue()
+            writer.acked = acked.put_nowait
+            await writer.connect()
+            for payload in (b"1", b"2"):
+                await writer.publish("x", payload, 2)
+                assert await acked.get() == payload
+            await writer.disconnect()
+            boots.append(server.node.epoch)
+
+        async def second(server: Server) -> None:
+            boots.append(server.node.epoch)
+            reader.port = port(server)
+            assert (await reader.connect()).session_present
+            await reader.subscribe("y", 2)
+            assert got == [b"1", b"2"] and reader.faults == []
+            await reader.disconnect()
+
+        await during(make(tmp_path), first)
+        await during(make(tmp_path), second)
+
+    run(test())
+    assert boots[1] == boots[0] + 1
+
+
+def test_what_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Port, directory, plugin, name: after each failure the next start succeeds."""
+
+    async def test() -> None:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            place = f"127.0.0.1:{taken.getsockname()[1]}"
+            server = make(tmp_path, listener__tcp__second=place)
+            assert f"listener.tcp.second: cannot listen on {place}" in await refused(server, ListenError)
+        assert "no_such_module" in await refused(
+            make(tmp_path, plugins__python__mine="no_such_module:Plugin"), PluginError
+        )
+
+        async def work(server: Server) -> None:
+            assert "is in use by process" in await refused(make(tmp_path), DirectoryInUse)
+
+        await during(make(tmp_path), work)
+        assert "'other@here'" in await refused(make(tmp_path, nodename="other@here"), WrongDirectory)
+        await during(make(tmp_path), lambda server: asyncio.sleep(0))
+
+    run(test())
+
+
+def test_memory_says_that_it_forgets_and_does(tmp_path: Path) -> None:
+    """message_store.engine = memory."""
+
+    async def test() -> None:
+        async def work(server: Server) -> None:
+            assert [line for line in lines(server) if "nothing survives" in line]
+            client = SteadyClient("c", port(server))
+            assert not (await client.connect()).session_present
+            await client.disconnect()
+            assert (await client.connect()).session_present
+            await client.disconnect()
+
+        for _ in range(2):
+            await during(make(tmp_path, message_store__engine="memory"), work)
+
+    run(test())
+
+
+def test_cluster_time_does_not_go_back(tmp_path: Path) -> None:
+    """A start with a clock that was set back goes on from the time that is in the store, and says that it is off."""
+    future = int((time.time() + 3600) * 1000)
+
+    async def test() -> None:
+        await during(make(tmp_path), lambda server: asyncio.sleep(0))
+        written: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        engine = LevelDBEngine(tmp_path / "messages", asyncio.get_running_loop().call_soon_threadsafe)
+        engine.write({module._CLOCK_KEY: future.to_bytes(8, "big")}, written.set_result)
+        assert await written is None
+        engine.close()
+
+        async def work(server: Server) -> None:
+            assert server.node.now >= future
+            assert [line for line in lines(server) if "off cluster time" in line]
+
+        await during(make(tmp_path), work)
+
+    run(test())
+
+
+class Doorman:
+    """A plugin with an asynchronous answer."""
+
+    async def auth_on_register_m5(
+        self, peer: Any, subscriber: Any, username: str | None, password: Any, clean_start: bool, properties: Any
+    ) -> Any:
+        await asyncio.sleep(0)
+        if username == "breaks":
+            raise RuntimeError("out of order")
+        return username == "friend"
+
+
+def test_asynchronous_plugins_answer_and_their_failures_are_logged(tmp_path: Path) -> None:
+    """An answer that fails is a refusal, a line in the log, and no more."""
+
+    async def test() -> None:
+        server = make(tmp_path, allow_anonymous="off", plugins__vmq_passwd="off")
+        server.hooks.add("doorman", Doorman())
+
+        async def work(server: Server) -> None:
+            friend = SteadyClient("friend", port(server), username="friend")
+            await friend.connect()
+            await friend.disconnect()
+            for name in ("stranger", "breaks"):
+                with pytest.raises(ConnectionRefusedError, match="Connack"):
+                    await SteadyClient(name, port(server), username=name).connect()
+            assert [line for line in lines(server) if line.startswith("error") and "out of order" in line]
+
+        await during(server, work)
+
+    run(test())
+
+
+def test_timers_wake_the_node(tmp_path: Path) -> None:
+    """A will with a delay of a second, and nothing else going on."""
+
+    async def test() -> None:
+        async def work(server: Server) -> None:
+            came: asyncio.Queue[bytes] = asyncio.Queue()
+            reader = SteadyClient("reader", port(server))
+            reader.delivered = lambda topic, payload, qos, properties: came.put_nowait(payload)
+            await reader.connect()
+            await reader.subscribe("will", 1)
+            dying = SteadyClient(
+                "dying", port(server), will=Will("will", b"gone", 1, False, {"will_delay_interval": 1})
+            )
+            await dying.connect()
+            before = time.monotonic()
+            await dying.abort()
+            assert await came.get() == b"gone"
+            assert 0.9 <= time.monotonic() - before <= 5
+            await reader.disconnect()
+
+        await during(make(tmp_path, systree_enabled="off"), work)
+
+    run(test())
+
+
+@pytest.mark.parametrize("level", ["off", "session"])
+def test_the_event_log(tmp_path: Path, level: str) -> None:
+    """Written by the end of the stop, or not begun."""
+
+    async def test() -> None:
+        async def work(server: Server) -> None:
+            client = SteadyClient("eventful", port(server))
+            await client.connect()
+            await client.disconnect()
+
+        await during(make(tmp_path, eventlog__level=level), work)
+
+    run(test())
+    rows = [json.loads(row) for file in tmp_path.rglob("*.jsonl") for row in file.read_text().splitlines()]
+    assert ("eventful" in [row.get("client") for row in rows]) is (level == "session")
+
+
+def test_a_stop_does_not_wait_for_ever_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write that never ends: the stop ends, and says what was not written."""
+    monkeypatch.setattr(module, "STOP_S", 0.2)
+
+    async def test() -> None:
+        server = make(tmp_path)
+        await server.start()
+        settled = asyncio.Event()
+        server.store.flush(settled.set)
+        await settled.wait()
+        assert server._engine is not None
+        monkeypatch.setattr(LevelDBEngine, "write", lambda self, batch, done: None)
+        await server.stop()
+        assert [line for line in lines(server) if "not everything could be written within" in line]
+
+    run(test())
+
+
+@pytest.fixture
+def collector() -> Iterator[None]:
+    """The garbage collector as it was, afterwards."""
+    before = gc.get_threshold()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*before)
+
+
+def test_the_collector_is_tuned(collector: None) -> None:
+    """What lives for ever is not looked at again, and full collections are rare."""
+    tune_gc()
+    assert gc.get_threshold()[0] == 50_000
+    assert gc.get_freeze_count() > 0

@@ -1,0 +1,28 @@
+"""`node.stats`: totals for the event log, each minute and at the end."""
+
+from __future__ import annotations
+
+from strogoff.broker.process.stats import StatsReporter
+
+from ..stage import Stage
+
+
+def test_totals_each_minute_and_at_the_stop() -> None:
+    stage = Stage(max_offline_messages=1)
+    StatsReporter(stage.node).start()
+    sleeper = stage.persistent("sleeper")
+    sleeper.subscribe(("t", 1))
+    sleeper.vanish()
+    writer = stage.client("writer")
+    for number in range(3):
+        writer.publish("t", qos=1, packet_id=number + 1)
+    stage.pass_s(61)
+    stage.host.stop(lambda: None)
+    stage.pass_s(1)
+    first, last = stage.events("node.stats")
+    for row in (first, last):
+        assert row["connects"] == 2
+        assert row["publishes"] == 3
+        assert row["deliveries"] == 0
+        assert row["drops"] == {"queue_full": 2}
+    assert stage.events("node.stop")[0]["seq"] == last["seq"] + 1

@@ -1,0 +1,18 @@
+"""Who is to get a message on other nodes."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.broker.routing.remote import RemoteMembers, RemoteTarget
+from strogoff.mqtt.topics import parse_shared
+
+
+@pytest.mark.parametrize(("group", "text"), [("g", "a/+"), ("g", "#"), ("x", "/a/b")])
+def test_members_are_named_as_their_clients_wrote_it(group: str, text: str) -> None:
+    members = RemoteMembers(group, text, "n2", 1, 0)
+    assert parse_shared(members.text) == (group, text)
+
+
+def test_a_target_is_present_unless_it_is_said_to_be_absent() -> None:
+    assert not RemoteTarget("n2", live=True, durable=False).absent

@@ -1,0 +1,181 @@
+"""The subscription table against a list that is searched with `matches`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from strogoff.broker.routing.subscriptions import Shape, Subscription, SubscriptionTable, shape_of
+from strogoff.mqtt.topics import matches
+
+from .test_level_tree import FILTERS, TOPICS
+
+
+class Subscriber(msgspec.Struct, eq=False):
+    """What the table may know of a session."""
+
+    client_id: str
+    queue: Any = None
+
+
+def make(session: Any, text: str, group: str | None = None, qos: int = 0) -> Subscription:
+    return Subscription(session, text, group, qos, False, False, 0, 0)
+
+
+class TableMachine(RuleBasedStateMachine):
+    """Subscribes, unsubscribes and matches at random; the model is a dict in the order of subscribing."""
+
+    @initialize(limit=st.sampled_from([0, 1, 3, 32]))
+    def start(self, limit: int) -> None:
+        self.table = SubscriptionTable(limit)
+        self.told: list[str] = []
+        self.table.changed.append(self.told.append)
+        self.sessions = [Subscriber(f"c{number}") for number in range(4)]
+        self.model: dict[tuple[int, str, str | None], Subscription] = {}
+
+    @rule(who=st.integers(0, 3), text=FILTERS, group=st.sampled_from([None, "g", "h"]), qos=st.integers(0, 2))
+    def subscribe(self, who: int, text: str, group: str | None, qos: int) -> None:
+        subscription = make(self.sessions[who], text, group, qos)
+        replaced = self.table.add(subscription)
+        assert replaced is self.model.get((who, text, group))
+        self.model[who, text, group] = subscription
+        assert self.told.pop() == text
+
+    @rule(who=st.integers(0, 3), text=FILTERS, group=st.sampled_from([None, "g", "h"]), data=st.data())
+    def unsubscribe(self, who: int, text: str, group: str | None, data: st.DataObject) -> None:
+        known = data.draw(st.booleans())
+        if self.model and known:
+            who, text, group = data.draw(st.sampled_from(sorted(self.model, key=str)))
+        removed = self.table.remove(self.sessions[who], text, group)
+        assert removed is self.model.pop((who, text, group), None)
+        assert self.told == ([text] if removed else [])
+        self.told.clear()
+
+    @rule(topic=TOPICS)
+    def match(self, topic: str) -> None:
+        found = self.table.match(topic)
+        wanted = [each for each in self.model.values() if matches(each.filter, topic)]
+        assert sorted(map(id, found)) == sorted(map(id, wanted))
+        for text in {each.filter for each in wanted}:
+            in_order = [each for each in wanted if each.filter == text]
+            assert [each for each in found if each.filter == text] == in_order == self.table.holders(text)
+        assert found == self.table.match(topic)
+
+    @invariant()
+    def sizes(self) -> None:
+        assert len(self.table) == len(self.model) == len(list(self.table))
+        assert sorted({each.filter for each in self.table}) == sorted({text for _, text, _ in self.model})
+
+    def teardown(self) -> None:
+        for who, text, group in list(self.model):
+            assert text in self.table
+            self.table.remove(self.sessions[who], text, group)
+            self.model.pop((who, text, group))
+        assert not self.table._filters and not self.table._shapes and not self.table._tree_shapes
+        assert len(self.table._tree) == 0
+
+
+TestTable = TableMachine.TestCase
+TestTable.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("a/b", None),
+        ("a+/b", None),
+        ("#", Shape(0, (), True)),
+        ("+", Shape(1, (0,), False)),
+        ("a/+/c/#", Shape(3, (1,), True)),
+        ("/+//+", Shape(4, (1, 3), False)),
+    ],
+)
+def test_shapes(text: str, shape: Shape | None) -> None:
+    assert shape_of(text) == shape
+
+
+def test_a_new_subscription_replaces_the_old_one_in_its_place() -> None:
+    """[MQTT-3.8.4-3] [MQTT5-3.8.4-3]: an identical filter replaces the subscription."""
+    table = SubscriptionTable()
+    one, two = Subscriber("one"), Subscriber("two")
+    old = make(one, "a/b", qos=0)
+    table.add(old)
+    table.add(make(two, "a/b"))
+    new = make(one, "a/b", qos=2)
+    assert table.add(new) is old
+    assert [(each.session, each.qos) for each in table.match("a/b")] == [(one, 2), (two, 0)]
+    assert len(table) == 2
+
+
+def test_a_shared_and_an_ordinary_subscription_to_one_filter_are_two() -> None:
+    """MQTT 5.0 section 4.8.2: the share name is part of what identifies a subscription."""
+    table = SubscriptionTable()
+    session = Subscriber("one")
+    for group in (None, "g", "h"):
+        assert table.add(make(session, "a/+", group)) is None
+    assert [each.group for each in table.match("a/b")] == [None, "g", "h"]
+    assert table.remove(session, "a/+", "x") is None
+    removed = table.remove(session, "a/+", "g")
+    assert removed is not None and removed.group == "g"
+
+
+def test_first_level_wildcards_do_not_match_dollar_topics() -> None:
+    """[MQTT-4.7.2-1] [MQTT5-4.7.2-1], in the shapes as in the tree."""
+    for limit in (0, 32):
+        table = SubscriptionTable(limit)
+        for text in ("#", "+/monitor", "$SYS/#", "$SYS/+"):
+            table.add(make(Subscriber(text), text))
+        assert sorted(each.filter for each in table.match("$SYS/monitor")) == ["$SYS/#", "$SYS/+"]
+        assert sorted(each.filter for each in table.match("SYS/monitor")) == ["#", "+/monitor"]
+
+
+def test_filters_beyond_the_shape_limit_go_to_the_tree_and_nothing_moves() -> None:
+    table = SubscriptionTable(shape_limit=2)
+    session = Subscriber("one")
+    for text in ("a/+", "b/+", "a/#", "+/b", "+/c", "+/d/#"):
+        table.add(make(session, text))
+    assert len(table._shapes) == 2
+    assert len(table._tree) == 3
+    for text in ("a/+", "b/+"):
+        table.remove(session, text, None)
+    # `+/x` goes to the tree, where the others of its shape are; the freed place is for the next new shape
+    table.add(make(session, "+/x"))
+    assert len(table._shapes) == 1
+    table.add(make(session, "a/b/+"))
+    assert len(table._shapes) == 2
+    assert len(table._tree) == 4
+    assert [each.filter for each in table.match("q/x")] == ["+/x"]
+
+
+def test_work_per_match_is_bounded_by_shapes_not_filters() -> None:
+    table = SubscriptionTable()
+    for number in range(2000):
+        table.add(make(Subscriber(str(number)), f"devices/{number}/+"))
+    assert len(table._shapes) == 1
+    assert len(table._tree) == 0
+    assert [each.filter for each in table.match("devices/77/state")] == ["devices/77/+"]
+    for depth in range(1, 500):
+        table.match("/".join(["x"] * depth))
+    assert len(table._fitting) <= 4
+
+
+def test_subscribers_of_one_filter_share_its_text() -> None:
+    table = SubscriptionTable()
+    held = [make(Subscriber(str(number)), "/".join(["devices", "all"])) for number in range(3)]
+    for subscription in held:
+        table.add(subscription)
+    assert held[1].filter is held[0].filter and held[2].filter is held[0].filter
+
+
+@given(st.integers(1, 40))
+def test_a_long_filter_of_wildcards(levels: int) -> None:
+    table = SubscriptionTable()
+    text = "/".join(["+"] * levels)
+    table.add(make(Subscriber("one"), text))
+    assert len(table.match("/".join(["x"] * levels))) == 1
+    assert table.match("/".join(["x"] * (levels + 1))) == []
