@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from .links.hello import NOT_YET, OLD_COPY, Self
+from .links.hello import BY_THE_LOG, NOT_YET, Self
 from .views.commands import Name
 from .views.machine import MemberRow, is_unknown
 
@@ -93,9 +93,9 @@ def not_the_one(row: MemberRow, hello: Self) -> str | None:
     if row.disk != hello.disk:
         return f"the disk of {hello.node} is another one than that of the member, {NOT_YET}"
     if hello.boot < row.boot:
-        return f"{hello.node} was started {row.boot} times, and this is start {hello.boot}: {OLD_COPY}"
+        return f"{hello.node} was started {row.boot} times, and this is start {hello.boot}: {BY_THE_LOG}"
     if hello.boot == row.boot and hello.process != row.process:
-        return f"start {hello.boot} of {hello.node} was another process: {OLD_COPY}"
+        return f"start {hello.boot} of {hello.node} was another process: {BY_THE_LOG}"
     if hello.boot > row.boot and is_unknown(row, hello.earlier):
-        return f"start {hello.boot} of {hello.node} knows nothing of start {row.boot}: {OLD_COPY}"
+        return f"start {hello.boot} of {hello.node} knows nothing of start {row.boot}: {BY_THE_LOG}"
     return None

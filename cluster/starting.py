@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from .links.hello import NOT_YET, OLD_COPY
+from .links.hello import BY_THE_LOG, NOT_YET, OLD_COPY
 from .surroundings import Datagram
 from .views.commands import Boot, MalformedCommand, encode_command
 from .views.happenings import Refused
@@ -114,7 +114,10 @@ class Starting:
     def not_let_in(self, node: str, reason: str) -> None:
         """A peer has no stream for this process: no leader hears of its start, or no peer of this leader's log."""
         member = self._member
-        if reason.endswith(OLD_COPY):
+        if reason.endswith(BY_THE_LOG):
+            # the log here may have this start: one who voted alone when the copy was made commits it with nobody else
+            self.broken(f"{node} says: {reason}")
+        elif reason.endswith(OLD_COPY):
             self.refuse(f"{node} says: {reason}")
         elif reason.endswith(NOT_YET) and member.standing is not None:
             member.standing.keeper.not_let_in(node, member.ports.now_ms())
@@ -129,6 +132,8 @@ class Starting:
         if self.problem:
             return
         self.problem = reason
+        if self._member.consensus is not None:
+            self._member.consensus.closed = True
         self._member.ports.log(
             "error",
             f"the cluster does not take this start of {self._member.me.node}: {reason}. Its data directory is an old "

@@ -13,6 +13,8 @@ from .frames import MalformedFrame
 
 OLD_COPY = "an old copy of its data"
 """How the reason ends with which a process is refused that cannot be the node it says it is (review, hole 1)."""
+BY_THE_LOG = f"by the log {OLD_COPY}"
+"""The same, where the refuser's log has another start in its place, and not only another process was here before."""
 NOT_YET = "as far as the log goes here"
 """How the reason ends with which a process is refused that a newer log than the refuser's may have as a member."""
 NEWEST = 1

@@ -160,7 +160,7 @@ class Links:
         if agree(me, peer) is None:
             return disagreement(me, peer)
         known = self._in.get(peer.node)
-        return (known.objection(peer) if known is not None else None) or self._resident.check(peer)
+        return self._resident.check(peer) or (known.objection(peer) if known is not None else None)
 
     def _refuse(self, who: str, reason: str) -> Refused:
         if self._refusals.get(who) != reason:

@@ -96,6 +96,31 @@ def test_who_has_committed_what_the_others_forgot_stops() -> None:
     assert company[1].serving and company[2].serving
 
 
+def test_a_restored_backup_of_who_voted_alone_stops_although_its_own_log_has_its_start() -> None:
+    """3 nodes, seed 3893: cut off from the others it commits its start alone, and then hears of the true one."""
+    company = Company(3, joined=False)
+    company.join(company[2])
+    company.until(lambda: company[1].member.whole)
+    backup = company[1].backup()
+    company[1].kill()
+    company[1].start()
+    company.until(lambda: company[1].serving)
+    company.join(company[3])
+    company.whole()
+    company[1].kill()
+    company[1].restore(backup)
+    for other in ("n2", "n3"):
+        company.network.cut("n1", other)
+    company[1].start(boot=2)
+    company.pass_s(1.0)
+    consensus = company[1].member.consensus
+    assert consensus is not None and consensus.own_row_is(2, company[1].member.me.process)
+    company.network.heal()
+    company.pass_s(8.0)
+    assert not company[1].serving and "an old copy of its data" in company[1].member.starting.problem
+    assert company[2].serving and company[3].serving
+
+
 def test_a_restored_backup_does_not_vote() -> None:
     """Its disk has forgotten a vote: with it, two leaders of one term could be elected."""
     company = Company(3)
