@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from .memory_stream import Path, Stream, Timer
@@ -75,12 +76,18 @@ class MemoryNetwork:
             self.later(self.notice_s, lambda: self._notice(a, b, number))
 
     def heal(self, a: str | None = None, b: str | None = None) -> None:
-        """End the cuts between a and b; all of a's without b; all without both. What waited goes on its way."""
+        """End the cuts between a and b; all of a's without b; all without both. What waited goes on its way, unless the
+        path is cut again in the same turn."""
         for path in list(self._cuts):
             if (a is None or a in path) and (b is None or b in path):
                 del self._cuts[path]
-                for step in self._held.pop(path, ()):
-                    self._travel(path, step)
+                if path in self._held:
+                    self.soon(partial(self._release, path))
+
+    def _release(self, path: Path) -> None:
+        if path not in self._cuts:
+            for step in self._held.pop(path, ()):
+                self._travel(path, step)
 
     def delay(self, a: str, b: str, seconds: float) -> None:
         """What goes from a to b from now on takes so long. One direction."""
@@ -105,7 +112,7 @@ class MemoryNetwork:
 
     def send(self, path: Path, step: Callable[[], None]) -> None:
         """Do `step` when it has come to the end of the path. A delay that shrinks lets later ones overtake."""
-        if path in self._cuts:
+        if path in self._cuts or path in self._held:
             self._held.setdefault(path, deque()).append(step)
         else:
             self._travel(path, step)

@@ -25,6 +25,23 @@ def test_a_short_cut_delays() -> None:
     assert mine.reason is theirs.reason is None
 
 
+def test_a_cut_that_goes_on_in_one_direction_lets_nothing_pass_there() -> None:
+    """Of two cuts that overlap one is over (3 nodes, seed 3943)."""
+    two = Two()
+    mine, theirs = two.joined()
+    two.network.cut("a", "b")
+    mine.say(b"1")
+    theirs.say(b"x")
+    two.network.heal("a", "b")
+    two.network.one_way("a", "b")
+    two.loop.run_for(0.5)
+    assert theirs.frames == [] and mine.frames == [b"x"]
+    two.network.heal("a", "b")
+    mine.say(b"2")
+    two.loop.run_for(0.5)
+    assert theirs.frames == [b"1", b"2"]
+
+
 def test_a_long_cut_closes_both_ends() -> None:
     """After the settable time; what was sent into it never comes, also when it heals."""
     two = Two(notice_s=1.0)
