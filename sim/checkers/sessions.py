@@ -83,7 +83,7 @@ def _after(case: Case, connection: Connection) -> _Known:
         return _Known(inf, inf)
     expiries = {connection.expiry_s}
     if connection.final_expiry_s is not None:
-        if connection.arrived:
+        if heeded(case, connection):
             expiries.clear()
         expiries.add(connection.final_expiry_s)
     begins, ends = detached(case, connection)
@@ -122,6 +122,15 @@ def detached(case: Case, connection: Connection) -> tuple[float, float]:
             latest = start
     earliest = min(connection.closed_at, noticed) if connection.closed != NEVER else noticed
     return earliest, latest
+
+
+def heeded(case: Case, connection: Connection) -> bool:
+    """Whether the node has acted on the DISCONNECT for good.
+
+    It is not answered, so a kill undoes it before the node has written it down, or has read it at all.
+    """
+    over_at = None if connection.pipe is None else connection.pipe.over_at
+    return connection.arrived and over_at is not None and detached(case, connection)[1] == over_at
 
 
 def _killed_within(case: Case, node: str, since_s: float, until_s: float) -> bool:

@@ -14,7 +14,7 @@ from math import inf
 from ..history import NEVER, Connection
 from ..swarm import WATCHER, WILL_FILTER
 from .case import Case
-from .sessions import detached
+from .sessions import detached, heeded
 
 UNDER_WAY_S = 20.0
 """How long a will may be on its way between nodes that do not hear each other."""
@@ -111,8 +111,7 @@ def _expected(case: Case, connection: Connection, later: Connection | None) -> t
     if connection.closed == NEVER:
         return 0, 0
     if connection.polite:
-        # DISCONNECT is not answered: a kill before the node has written it down undoes it
-        return 0, 0 if connection.arrived and ends == connection.noticed_at else 1
+        return 0, 0 if heeded(case, connection) else 1
     delay = _delay(connection)
     earliest, latest = begins + delay - case.slack_s, ends + delay + case.slack_s
     if later is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -80,3 +81,21 @@ def test_an_expiry_changed_with_disconnect_counts_if_it_arrived() -> None:
         story.now += 100
         story.connect("s", present=present)
         assert [text for text in check(story.case()) if "overdue" not in text] == []
+
+
+@pytest.mark.parametrize(("killed", "present", "wrong"), [(False, True, 1), (False, False, 0), (True, True, 0)])
+def test_an_expiry_changed_with_disconnect_is_the_old_one_if_a_kill_undid_it(
+    killed: bool, present: bool, wrong: int
+) -> None:
+    story = Story()
+    connection = story.connect("s", expiry_s=1000, present=False, polite=True, final_expiry_s=5)
+    story.close(connection)
+    connection.pipe = SimpleNamespace(over_at=story.now, to_node=SimpleNamespace(under_way=0))  # type: ignore[assignment]
+    if killed:
+        story.now -= 0.99
+        story.fault("kill")
+        story.start()
+    story.history.events.append((story.now + 5, {"type": "sess.end", "client": "s"}))
+    story.now += 100
+    story.connect("s", present=present)
+    assert len(list(check(story.case()))) == wrong

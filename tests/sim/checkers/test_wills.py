@@ -81,6 +81,18 @@ def test_a_disconnect_that_came_to_a_node_that_stood_still_until_it_was_killed()
     assert list(check(case)) == []
 
 
+def test_a_disconnect_that_waits_where_a_node_stood_still_and_was_killed_is_undone() -> None:
+    """The process never knew that the connection was over: its successor does, at the moment of its start."""
+    made, connection = story(will=will(), polite=True)
+    made.close(connection)
+    made.fault("kill")
+    made.start()
+    connection.pipe = SimpleNamespace(over_at=None, to_node=SimpleNamespace(under_way=0))
+    connection.came_back_at = made.now
+    made.deliver("c!1", WATCHER)
+    assert kinds(made) == []
+
+
 def test_a_delayed_will_is_cancelled_by_a_resumption() -> None:
     """[MQTT5-3.1.3-9]"""
     made, connection = story(will=will(delay_s=50))
