@@ -62,6 +62,11 @@ def _alone(*_: object) -> None:
     """A node alone has nobody to tell."""
 
 
+def _always() -> bool:
+    """A node alone may promise what it likes."""
+    return True
+
+
 class Ports(msgspec.Struct):
     """All that a node asks of the world.
 
@@ -110,6 +115,8 @@ class Node(Observer):
         """Somebody waits for what is routed now, and sends it again without an answer; False for wills and the like."""
         self.guard: Callable[[Outlet, int], bool] | None = None
         """Asked before promises of a front leave, whether they may; see `answers`."""
+        self.leased: Callable[[], bool] = _always
+        """Asked before a will is published: `view_state` may be older than a pause of the process, until this is."""
         self.forward: Forward = _nowhere
         """The port to the other nodes: takes a message, the nodes with subscribers, and members of shared groups."""
         self.retain_elsewhere: Callable[[str, str, Message | None], None] | None = None
@@ -338,7 +345,7 @@ class Node(Observer):
 
     def publish_will(self, session: Session | ParkedWill, will: WillRecord) -> None:
         """Publish a will under a new mid [MQTT-3.1.2-8]; without a lease once there is one (review, hole 13)."""
-        if self._view_state is ViewState.MINORITY:
+        if not self.leased() or self._view_state is ViewState.MINORITY:
             self.parked_wills.park(session, will)
             return
         message = Message(

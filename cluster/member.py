@@ -175,7 +175,7 @@ class Member:
         consensus.on_applied = self._applied
         consensus.on_broken = self.starting.broken
         self._set_peers()
-        self._changed()
+        self.look()
         self._tick()
 
     def close(self) -> None:
@@ -196,14 +196,16 @@ class Member:
         self.entering.tick()
         self.metadata.tick(int(self.ports.now_ms()))
         self.office.tick()
-        self._changed()
+        self.look()
         self._timer = self.ports.later(self.settings.tick_s, self._tick)
 
-    def _changed(self) -> None:
+    def look(self) -> bool:
+        """Whether this node may promise anything now; the resident is told first, if it is not as before."""
         now = (self.leased(), self.whole)
         if now != self._was:
             self._was = now
             self.resident.standing_changed()
+        return now[0]
 
     # -- the log
 
@@ -220,7 +222,7 @@ class Member:
             elif isinstance(each, Refused):
                 self.starting.refused(each)
         self.office.applied(happened)
-        self._changed()
+        self.look()
 
     def _view_changed(self, before: View, after: View) -> None:
         ports = self.ports
@@ -297,7 +299,7 @@ class Member:
         if node == self.me.node:
             assert self.standing is not None
             self.standing.reply(data)
-            self._changed()
+            self.look()
         else:
             self.links.datagram(node, Datagram.LEASE_REPLY, data)
 
@@ -311,7 +313,7 @@ class Member:
             self.standing.request(data)
         elif kind == Datagram.LEASE_REPLY:
             self.standing.reply(data)
-            self._changed()
+            self.look()
         elif kind == Datagram.METADATA:
             self.metadata.receive(node, data)
         elif kind == Datagram.BOOT and self.consensus.leads:

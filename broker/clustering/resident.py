@@ -47,7 +47,6 @@ CLUSTER_SPACES: dict[bytes, Space] = {**SPACES, PUBLISHED: Space(durable=False, 
 BARRIER_LIMIT_MS = 9500
 """How long SUBACK waits for the other nodes: detection, a lease and 5 s (review, ambiguity 4)."""
 
-
 CUT_OFF = "the node was cut off from its cluster: send again"
 MISSED = "the node was cut off from its cluster: messages were missed"
 
@@ -98,6 +97,7 @@ class Clustering:
         node.forward = self._forward
         node.unasked = self._unasked
         node.guard = self._guard
+        node.leased = member.look
         node.congested = self.forwarding.congested
         node.when_relieved = self.forwarding.relief.append
         node.retain_elsewhere = self._retain
@@ -219,7 +219,7 @@ class Clustering:
                 if self.forwarding.away(gone.node):
                     self._published()
         if before.incarnation(mine) is not None and after.incarnation(mine) is None:
-            self._out_since_view = self._out_since_view or after.id
+            self._out_since_view = self._out_since_view or before.id + 1  # a snapshot may skip it
             self.announcer.stop()
         for row in after.rows:
             if row.node == mine:

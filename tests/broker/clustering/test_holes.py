@@ -70,6 +70,25 @@ def test_clean_sessions_of_a_node_that_gets_a_snapshot_have_ended(monkeypatch: p
     assert [(type(each), each.reason) for each in clean.take()] == [(packets.Disconnect, 0x83)]
 
 
+def test_a_snapshot_may_skip_the_view_in_which_something_was_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Review, hole 18: there are later ones, in which nothing was published."""
+    _snapshots_only(monkeypatch)
+    theatre = Theatre(3, **MAJORITY)
+    clean = theatre[3].client("clean")
+    clean.subscribe(("t", 1))
+    writer = theatre[1].client("writer")
+    theatre.isolate(3)
+    theatre.state_of(1, ViewState.MAJORITY)
+    assert writer.publish("t", b"missed", 1)[0].reason == 0x10
+    theatre[2].kill()
+    theatre[2].start()
+    theatre.state_of(2, ViewState.MAJORITY)
+    theatre.network.heal()
+    theatre.whole()
+    theatre.pass_s(1.0)
+    assert [(type(each), each.reason) for each in clean.take()] == [(packets.Disconnect, 0x83)]
+
+
 def test_a_clean_session_that_missed_a_will_is_told_so() -> None:
     """Review, hole 18; P5."""
     theatre = Theatre(3, **MAJORITY)

@@ -49,6 +49,22 @@ def test_the_will_at_a_node_without_a_lease_that_is_killed_before_it_has_one() -
     assert [each.payload for each in reader.drain()] == [b"gone"]
 
 
+def test_the_will_of_a_connection_that_ends_while_the_node_stands_still() -> None:
+    """P4: it hears of it before it knows that its lease is over, and that others have subscribed since."""
+    theatre = Theatre(3, **MAJORITY)
+    mortal = _mortal(theatre[1])
+    theatre[1].stand_still()
+    theatre.state_of(2, ViewState.MAJORITY)
+    reader = theatre[2].client("reader", clean=False, expiry_s=600)
+    assert reader.subscribe(("will", 1))[0].reasons == [1]
+    mortal.vanish()
+    theatre.pass_s(0.5)
+    theatre[1].go_on()
+    theatre.whole()
+    theatre.pass_s(2.0)
+    assert [each.payload for each in reader.drain()] == [b"gone"]
+
+
 def test_the_will_whose_copy_was_on_its_way_when_its_node_died() -> None:
     theatre = Theatre(3, **MAJORITY)
     reader = theatre[2].client("reader", clean=False, expiry_s=600)

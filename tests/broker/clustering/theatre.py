@@ -44,7 +44,7 @@ class StandingHost(ClusterHost):
             if wanted is not None:
                 wanted()
 
-        self.loop.call_later(max(0.0, delay_s), partial(self.gate.enter, self._of_life(due)))
+        self.loop.call_later(max(0.0, delay_s), partial(self.gate.enter_timer, self._of_life(due)))
         return handle
 
     def _of_life(self, function: Callable[[], None]) -> Callable[[], None]:
@@ -99,7 +99,8 @@ class Spot:
         return client
 
     def stand_still(self) -> None:
-        """SIGSTOP."""
+        """SIGSTOP. When it goes on the process reads its sockets before it looks at its timers, as asyncio does."""
+        self.host.gate.sockets_first = True
         self.host.gate.stop()
 
     def go_on(self) -> None:
