@@ -177,7 +177,7 @@ class Front(Answers):
         `checked` says that `inbound.accept` has looked at limits and policy already.
         """
         node = self.node
-        if not checked and (node.wary or (qos and (self.unacked >= self.receive_maximum or qos == 2))):
+        if not checked and (node.wary or retain or (qos and (self.unacked >= self.receive_maximum or qos == 2))):
             inbound.accept(self, topic, payload, qos, retain, properties, expires_at, packet_id, routed_qos)
             return
         answered_qos = qos

@@ -110,17 +110,18 @@ def _accept_packet(front: Front, packet: packets.Publish, modifiers: dict[str, A
     if "mountpoint" in modifiers:
         front.mountpoint = modifiers["mountpoint"]
         front.plans = front.node.router.plans(front.mountpoint)
+    retain = modifiers.get("retain", packet.retain)
     arguments = (
         modifiers.get("topic", packet.topic),
         modifiers.get("payload", packet.payload),
         packet.qos,
-        modifiers.get("retain", packet.retain),
+        retain,
         properties,
         expires_at,
         packet.packet_id,
         modifiers.get("qos"),
     )
-    if packet.dup and front.node.wary:
+    if packet.dup and (retain or front.node.wary):
         accept(front, *arguments, dup=True)
     else:
         front.accept(*arguments)
@@ -186,7 +187,7 @@ def accept(
     routed_qos: int | None = None,
     dup: bool = False,
 ) -> None:
-    """A PUBLISH that cannot take the fast path: QoS 2, a full window, or a node that does not take everything now.
+    """A PUBLISH that cannot take the fast path: QoS 2, retained, a full window, a node that does not take everything.
 
     With `dup` it may have been accepted before: no policy refuses it. On a side with a lease it is taken, without one,
     or behind others that are parked, it is parked (review, hole 13).
@@ -194,6 +195,8 @@ def accept(
     node = front.node
     session = front.session
     assert session is not None
+    if retain:
+        node.leased()  # without a lease it would replace what others have said since, were it acknowledged or not
     arguments = (topic, payload, qos, retain, properties, expires_at, packet_id, routed_qos)
     record = session.inbound.get(packet_id) if qos == 2 else None
     if record is None:
@@ -254,6 +257,8 @@ def _route_qos2(front: Front, message: Message, packet_id: int) -> None:
         owed = session.owed.get(packet_id)
         front.reply(_PUBREC + PACKET_IDS[packet_id], False, owed=owed, operation=PUBLISH)
         return
+    if message.retain:
+        node.leased()  # as in `accept`
     if node.view_state is ViewState.MINORITY and not node.allows("publish", front):
         # no policy refuses it, but without a lease nobody knows to whom it has to go (review, holes 4 and 13)
         if not front.begun:

@@ -116,7 +116,7 @@ class Node(Observer):
         self.guard: Callable[[Outlet, int], bool] | None = None
         """Asked before promises of a front leave, whether they may; see `answers`."""
         self.leased: Callable[[], bool] = _always
-        """Asked before a will is published: `view_state` may be older than a pause of the process, until this is."""
+        """Asked before a will is published or a message retained: `view_state` may be older than a pause until then."""
         self.forward: Forward = _nowhere
         """The port to the other nodes: takes a message, the nodes with subscribers, and members of shared groups."""
         self.retain_elsewhere: Callable[[str, str, Message | None], None] | None = None

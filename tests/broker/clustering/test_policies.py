@@ -7,7 +7,7 @@ import pytest
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from tests.broker.clustering.theatre import Theatre
-from tests.broker.stage import publish
+from tests.broker.stage import option, publish
 
 MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")}
 
@@ -91,6 +91,25 @@ def test_a_lease_that_ends_between_match_and_flush() -> None:
     writer = theatre[1].client("writer", clean=False, expiry_s=600)
     assert writer.publish("t", b"m", 1, dup=True)[0].reason == 0
     assert reader.payloads() == [b"m"]
+
+
+@pytest.mark.parametrize("qos", (0, 1, 2))
+def test_a_retained_message_that_waited_while_the_node_stood_still_replaces_no_newer_one(qos: int) -> None:
+    """Review, hole 14: the node reads it before it knows that its lease is over; its writer said something newer."""
+    theatre = Theatre(3, **MAJORITY)
+    writer = theatre[1].client("writer")
+    theatre[1].stand_still()
+    writer.send(publish("t", b"old", qos, retain=True))
+    theatre.state_of(2, ViewState.MAJORITY)
+    assert theatre[2].client("again").publish("t", b"new", 1, retain=True)[0].reason in (0, 0x10)
+    theatre.pass_s(0.5)
+    theatre[1].go_on()
+    theatre.whole()
+    theatre.pass_s(2.0)
+    for spot in theatre.spots:
+        reader = spot.client("reader")
+        reader.send(packets.Subscribe(1, [option("t", 1)], None))
+        assert reader.payloads() == [b"new"]
 
 
 def test_register_on_and_publish_majority_in_a_minority() -> None:
