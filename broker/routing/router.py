@@ -142,7 +142,7 @@ class Router:
         wait = False
         for name, text, node in former:
             for group in [each for each in plan.groups if (each.group, each.filter) == (name, text)]:
-                same = [each for each in group.remote if each.node == node]
+                same = [each for each in (*group.remote, *group.away) if each.node == node]
                 if same:
                     chosen += same
                 else:

@@ -175,3 +175,29 @@ def test_what_a_killed_node_had_not_relayed_yet_comes_again(qos: int) -> None:
     assert {each.payload for each in second.drain()} == {str(number).encode() for number in range(1, 11)}
     reader = theatre[2].client("reader", clean=False, expiry_s=600)
     assert [each.payload for each in reader.drain()] == [b"kept"]
+
+
+@pytest.mark.parametrize("lasts", (True, False))
+def test_a_handshake_that_goes_on_waits_for_the_member_that_lasts_and_may_have_the_message(lasts: bool) -> None:
+    """[MQTT5-4.8.2-5]: the origin was restarted, and the node that it had chosen is away."""
+    theatre = Theatre(3, **MAJORITY)
+    first = theatre[2].client("first", clean=not lasts, expiry_s=600 if lasts else None)
+    first.subscribe(("$share/g/a", 2))
+    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    assert isinstance(writer.publish("a", b"m", 2)[0], packets.Pubrec)
+    assert [each.payload for each in first.drain()] == [b"m"]
+    second = theatre[3].client("second")
+    second.subscribe(("$share/g/a", 2))
+    theatre[1].kill()
+    theatre.isolate(2)
+    theatre[1].start()
+    theatre.state_of(1, ViewState.MAJORITY)
+    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    answers = writer.publish("a", b"m", 2, dup=True)
+    theatre.pass_s(1.0)
+    assert [each.payload for each in second.drain()] == ([] if lasts else [b"m"])
+    theatre.network.heal()
+    theatre.whole()
+    theatre.pass_s(1.0)
+    assert [type(each) for each in [*answers, *writer.take()]] == [packets.Pubrec]
+    assert [each.payload for each in first.drain()] == []
