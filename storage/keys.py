@@ -8,6 +8,7 @@
     c mid                             how many of them still do
     r mountpoint topic                retained message
     w node boot                       how far the publishes of another node's boot were taken
+    w node boot number                one of them that is owed to the node it was relayed to
     x mid                             QoS 2 message of another node that may come again
     d key                             replicated metadata
     l number                          will that waits for a lease
@@ -62,9 +63,16 @@ def watermark_key(node: str, boot: int) -> bytes:
     return b"w" + _sized(node) + boot.to_bytes(4, "big")
 
 
-def parse_watermark_key(key: bytes) -> tuple[str, int]:
-    """Node and boot of a `watermark_key`."""
-    return key[3:-4].decode(), int.from_bytes(key[-4:], "big")
+def owed_key(node: str, boot: int, number: int) -> bytes:
+    """Where it is noted that a publish of a node's boot, with this number from 1 on, was taken and is still owed to the
+    node that it was relayed to. It comes behind the `watermark_key` of the boot, before that of the next one."""
+    return watermark_key(node, boot) + number.to_bytes(8, "big")
+
+
+def parse_watermark_key(key: bytes) -> tuple[str, int, int]:
+    """Node, boot and number of an `owed_key`; the number is 0 for a `watermark_key`."""
+    end = 3 + int.from_bytes(key[1:3], "big")
+    return key[3:end].decode(), int.from_bytes(key[end : end + 4], "big"), int.from_bytes(key[end + 4 :], "big")
 
 
 def seen_key(node: str, boot: int, counter: int) -> bytes:

@@ -79,8 +79,7 @@ class Receiving:
         """Bring back watermarks and open QoS 2 mids from the store."""
         store = self._node.store
         for key, value in store.scan(b"w", b"x"):
-            watermark, seq = _split(key)
-            name, boot = keys.parse_watermark_key(watermark)
+            name, boot, seq = keys.parse_watermark_key(key)
             lane = self._lanes.get(name)
             if lane is None or lane.boot < boot:
                 lane = self._lanes[name] = _Lane(boot, 0, deque())
@@ -155,7 +154,7 @@ class Receiving:
         else:
             if owed is not None and owed.open:
                 lane.owed[seq] = None
-                node.store.put(_owed_key(origin, lane.boot, seq), b"")
+                node.store.put(keys.owed_key(origin, lane.boot, seq), b"")
             elif seq in lane.owed:
                 self._relayed(origin, lane, seq)
             if wait:
@@ -187,7 +186,7 @@ class Receiving:
     def _relayed(self, origin: str, lane: _Lane, seq: int) -> None:
         """Nothing is owed for this number any more."""
         del lane.owed[seq]
-        self._node.store.delete(_owed_key(origin, lane.boot, seq))
+        self._node.store.delete(keys.owed_key(origin, lane.boot, seq))
 
     def _settle(self, origin: str, stable: tuple[int, int]) -> None:
         """Forget the mids that the origin will never send again."""
@@ -237,13 +236,3 @@ class Receiving:
                 self._relayed(origin, lane, seq)
         if done and self._lanes.get(origin) is lane:
             self._acknowledge(origin, done, lane.boot)
-
-
-def _owed_key(origin: str, boot: int, seq: int) -> bytes:
-    return keys.watermark_key(origin, boot) + seq.to_bytes(8, "big")
-
-
-def _split(key: bytes) -> tuple[bytes, int]:
-    """The key of a watermark, and the number behind it in that of something owed; else 0."""
-    end = 7 + int.from_bytes(key[1:3], "big")
-    return key[:end], int.from_bytes(key[end:], "big")

@@ -50,3 +50,19 @@ def test_a_later_incarnation_comes_later() -> None:
 def test_mids_are_ordered_by_counter_and_never_mixed_up() -> None:
     assert keys.message_id("n", 1, 255) < keys.message_id("n", 1, 256) < keys.message_id("n", 2, 0)
     assert keys.message_id("n1", 1, 1) != keys.message_id("n", 1, 1)
+
+
+@given(NAMES, st.integers(0, 2**32 - 1), st.integers(1, 2**64 - 1))
+def test_watermarks_and_what_is_owed_behind_them_are_read_again(node: str, boot: int, number: int) -> None:
+    assert keys.parse_watermark_key(keys.watermark_key(node, boot)) == (node, boot, 0)
+    assert keys.parse_watermark_key(keys.owed_key(node, boot, number)) == (node, boot, number)
+
+
+def test_what_is_owed_comes_behind_its_watermark_in_the_order_of_its_numbers() -> None:
+    made = [
+        keys.watermark_key("n", 1),
+        keys.owed_key("n", 1, 255),
+        keys.owed_key("n", 1, 256),
+        keys.watermark_key("n", 2),
+    ]
+    assert made == sorted(made)
