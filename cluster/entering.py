@@ -7,7 +7,9 @@
       4. full exchange once more: whether anything was published that this node's clean sessions missed
     exchanges told to the leader -> view with own row, serving
 
-Every step starts again when a required node is replaced by another incarnation; a new entrance starts all.
+Every step starts again when a required node is replaced by another incarnation; a new entrance starts all. After a
+restart of all nobody serves, and everybody is required: who serves first has asked them all, and is asked again by
+those that had asked it before.
 """
 
 from __future__ import annotations
@@ -61,14 +63,23 @@ class Entering:
         self._announced = False
         self._view = 0
         self._serving = False
+        self._anybody = False
 
     @property
     def active(self) -> bool:
         """An entrance has begun and is not over."""
         return bool(self._since) and not self._serving
 
-    def view(self, mine: Incarnation | None, serving: bool, required: tuple[Incarnation, ...], view_id: int) -> None:
-        """A view was applied: who this node is in it, and with whom it has to exchange."""
+    def view(
+        self,
+        mine: Incarnation | None,
+        serving: bool,
+        required: tuple[Incarnation, ...],
+        view_id: int,
+        anybody: bool = True,
+    ) -> None:
+        """A view was applied: who this node is in it, with whom it has to exchange, and whether anybody serves."""
+        first, self._anybody = anybody and not self._anybody, anybody
         self._view = view_id
         self._serving = serving
         self._required = required
@@ -79,6 +90,8 @@ class Entering:
             self._begin(mine.since)
             if serving:  # the first of a new cluster has nobody to ask
                 self._announce()
+        elif first:
+            self._first, self._second = set(), set()
         self.tick()
 
     def tick(self) -> None:

@@ -239,7 +239,7 @@ class Member:
         assert self.standing is not None
         holder = self.standing.holder
         required = tuple(Incarnation(row.node, row.boot, row.since) for row in self.view.required(self.me.node))
-        self.entering.view(holder.incarnation, holder.serving, required, self.view.id)
+        self.entering.view(holder.incarnation, holder.serving, required, self.view.id, bool(self.view.serving))
 
     def _exchanged(self, incarnation: Incarnation, since: int) -> None:
         assert self.standing is not None

@@ -81,13 +81,15 @@ class LeaseHolder:
         """A view was applied. A lease of another incarnation than the one in it ends.
 
         The leader lets in who knows the present view: a node outside of it says so at once.
+        While nobody served, exchanges were with nodes that did not know yet what the last one to come knows: who
+        serves first does, and is asked again.
         """
-        before, self.view = self.incarnation, view
-        if self.incarnation is None:
-            self._next_ms = None
+        before, former, self.view = self.incarnation, self.view, view
         if self.incarnation != before:
             self._lose()
+        if self.incarnation != before or (view.serving and not former.serving):
             self._exchanged.clear()
+        if self.incarnation is None or self.incarnation != before:
             self._next_ms = None
 
     def exchanged(self, incarnation: Incarnation, since: int) -> None:

@@ -66,14 +66,15 @@ def _coming(outlook: Outlook, able: list[str]) -> list[Row]:
 def _promoted(outlook: Outlook, staying: list[Row], able: list[str]) -> list[Row]:
     """The rows that stay, those of them serving now that have completed their exchanges."""
     serving = [row for row in staying if row.serving]
+    required = serving or list(staying)
     if not serving and (able or (outlook.gathering and _missed(outlook, staying))):
         # Nobody serves, as after a restart of all: whoever is about to come in may know what the others do not.
         return staying
     rows: list[Row] = []
     for row in staying:
-        if not row.serving and row.node not in outlook.unwanted and _has_exchanged(outlook, row, serving or staying):
+        if not row.serving and row.node not in outlook.unwanted and _has_exchanged(outlook, row, required):
             row = Row(row.node, row.boot, row.since, True)
-            serving.append(row)
+            required.append(row)
         rows.append(row)
     return rows
 
@@ -85,7 +86,8 @@ def _missed(outlook: Outlook, staying: list[Row]) -> bool:
 
 
 def _has_exchanged(outlook: Outlook, row: Row, required: list[Row]) -> bool:
-    request = outlook.requests.get(row.node)
-    if request is None or (request.boot, request.since) != (row.boot, row.since):
+    """It says so from the present view: who serves first there has asked everybody since, and has to be asked anew."""
+    request, view = outlook.requests.get(row.node), outlook.membership.view
+    if request is None or (request.boot, request.since, request.view) != (row.boot, row.since, view.id):
         return False
     return all((other.node, other.since) in request.exchanged for other in required if other.node != row.node)

@@ -125,6 +125,26 @@ def test_another_incarnation_of_a_required_node_is_asked_anew_even_between_the_e
     assert it.take() == ["informed", ("complete", A2, 4)]
 
 
+def test_who_serves_first_after_a_restart_of_all_is_asked_again() -> None:
+    """It has asked everybody: whom it asked last may know what it did not know before."""
+    it = desk()
+    it.entering.view(me(7), False, (A1,), 7, anybody=False)
+    it.answer()
+    it.entering.view(me(7), False, (A1, B1), 8, anybody=False)
+    assert it.take() == [("entering", 7), ("exchange", "a", 7), ("announce", 7), ("exchange", "b", 8)]
+    it.entering.view(me(7), False, (A1,), 9)
+    assert it.take() == [("exchange", "a", 9)]
+    it.answer()  # the one with b, whom nobody asks any more
+    it.entering.view(me(7), False, (A1,), 10)
+    it.announcements.pop()[1](1)
+    it.barriers.pop()[1](True)
+    assert it.take() == [("barrier", 1)]
+    it.answer()
+    assert it.take() == [("exchange", "a", 10)]
+    it.answer()
+    assert it.take() == ["informed", ("complete", A1, 7)]
+
+
 def test_a_new_entrance_starts_all_and_what_belongs_to_the_former_is_ignored() -> None:
     it = desk()
     it.entering.view(me(4), False, (A1,), 4)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from tests.broker.clustering.theatre import Theatre
-from tests.broker.stage import option
+from tests.broker.stage import option, publish
 
 MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")}
 
@@ -29,6 +31,42 @@ def test_who_starts_first_does_not_serve_before_it_knows_the_sessions_of_the_oth
     theatre.until(lambda: theatre[first].node.view_state is not ViewState.MINORITY)
     assert theatre[first].client("writer").publish("t", b"m", 1)[0].reason == 0
     reader = theatre[last].client("reader", clean=False, expiry_s=600)
+    assert [each.payload for each in reader.drain()] == [b"m"]
+
+
+def test_who_asked_the_first_before_the_last_came_does_not_serve_before_it_knows_what_the_last_one_knew() -> None:
+    """P1, P4: that the disks of n1 and n2 have the route, SUBACK does not wait for; n3 has the session."""
+    theatre = Theatre(3, **MAJORITY)
+    reader = theatre[3].client("reader", clean=False, expiry_s=600)
+    for number in (1, 2):
+        theatre[number].disks[0].stall_until = inf
+    assert reader.subscribe(("t", 1))[0].reasons == [1]
+    for spot in theatre.spots:
+        spot.kill(power=True)
+    for path in (("n1", "n3"), ("n3", "n1")):
+        theatre.network.delay(*path, 0.25)
+    for number in (1, 2):
+        theatre[number].disks[0].stall_until = 0.0
+        theatre[number].start()
+        assert not theatre[number].node.router.elsewhere("", "t").plain
+    theatre[3].start()
+    members = [theatre[number].host.member for number in (1, 2)]
+    theatre.until(lambda: all(each.membership.boots["n3"] == 2 for each in members if each))
+    theatre[3].kill()  # nobody waits for its last lease now, and it comes behind the others
+
+    def exchanged() -> bool:
+        holders = [each.standing.holder for each in members if each and each.standing]
+        return all(each.incarnation and not each.wants_exchange for each in holders)
+
+    theatre.until(exchanged)
+    theatre[3].start()
+    theatre.until(lambda: theatre[1].node.view_state is not ViewState.MINORITY)
+    writer = theatre[1].client("writer")
+    writer.send(publish("t", b"m", 1, 1))
+    theatre.until(lambda: bool(writer.received))
+    assert writer.take()[0].reason == 0
+    theatre.whole()
+    reader = theatre[3].client("reader", clean=False, expiry_s=600)
     assert [each.payload for each in reader.drain()] == [b"m"]
 
 

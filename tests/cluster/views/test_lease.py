@@ -161,6 +161,19 @@ def test_a_joining_node_exchanges_with_all_that_serve_and_then_asks_at_once() ->
     assert lease.wants_exchange == (Incarnation("a", 4, 7),)  # it came back as another
 
 
+def test_who_serves_first_after_a_restart_of_all_is_asked_again() -> None:
+    rows = Row("a", 2, 4), Row("b", 3, 5), Row("c", 2, 5)
+    lease = holder(View(5, rows))
+    lease.exchanged(Incarnation("a", 2, 4), 5)
+    lease.applied(View(6, rows))
+    assert lease.wants_exchange == (Incarnation("c", 2, 5),)
+    lease.applied(View(7, (Row("a", 2, 4, True), *rows[1:])))
+    assert lease.wants_exchange == (Incarnation("a", 2, 4),)
+    lease.exchanged(Incarnation("a", 2, 4), 5)
+    lease.applied(View(8, (Row("a", 2, 4, True), rows[1], Row("c", 2, 5, True))))
+    assert lease.wants_exchange == (Incarnation("c", 2, 5),)
+
+
 def test_a_frozen_machine_has_no_lease_when_it_wakes() -> None:
     lease = holder()
     lease.reply(answer(ask(lease, 0)), 5)

@@ -139,3 +139,22 @@ def test_after_a_restart_of_all_everybody_at_hand_is_asked() -> None:
     assert look(membership, a, b) is None
     a = said(membership, "a", "b", exchanged=(("b", view + 2),))
     assert look(membership, a, b) == SetView(view + 2, (Row("a", 2, view + 1, True), Row("b", 2, view + 2)))
+
+
+def test_who_asked_before_the_last_one_came_does_not_serve_with_who_asked_everybody() -> None:
+    """Nobody served: what the last one to come knows, the second would know of the first only if it asked again."""
+    membership = cluster("a", "b", "c")
+    apply(membership, *[boot(node, 2) for node in "abc"])
+    view = membership.view.id
+    apply(membership, SetView(view, (Row("a", 2, view + 1), Row("b", 2, view + 1))))
+    apply(membership, SetView(view + 1, (Row("a", 2, view + 1), Row("b", 2, view + 1), Row("c", 2, view + 2))))
+    a = said(membership, "a", "bc", exchanged=(("b", view + 1), ("c", view + 2)))
+    b = said(membership, "b", "ac", exchanged=(("a", view + 1),))
+    c = said(membership, "c", "ab")
+    rows = (Row("a", 2, view + 1, True), Row("b", 2, view + 1), Row("c", 2, view + 2))
+    assert look(membership, a, b, c) == SetView(view + 2, rows)
+    apply(membership, SetView(view + 2, rows))
+    a, again = said(membership, "a", "bc"), said(membership, "b", "ac", exchanged=(("a", view + 1),))
+    assert look(membership, a, b, c) is None  # said before a served
+    promoted = look(membership, a, again, c)
+    assert promoted and promoted.rows[1].serving
