@@ -62,6 +62,8 @@ def run(request: pytest.FixtureRequest) -> Callable[[Body], None]:
             finally:
                 await here.close()
                 await there.close()
+            if left := asyncio.all_tasks() - {asyncio.current_task()}:
+                await asyncio.wait(left, timeout=5)  # gRPC ends its own tasks after the last call is over
             assert asyncio.all_tasks() == {asyncio.current_task()}
             assert [str(context.get("exception")) for context in complaints] == getattr(two, "complaints", [])
 
