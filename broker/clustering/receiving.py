@@ -232,7 +232,8 @@ class Receiving:
                 break
             done = seq
             waiting.popleft()
-            if seq in lane.owed:
-                self._relayed(origin, lane, seq)
+        # what has become void since a restart did not come again, or was answered with what came behind it
+        for seq in [each for each in lane.owed if each <= done]:
+            self._relayed(origin, lane, seq)
         if done and self._lanes.get(origin) is lane:
             self._acknowledge(origin, done, lane.boot)

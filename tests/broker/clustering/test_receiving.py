@@ -127,6 +127,24 @@ def test_what_was_not_yet_relayed_comes_again_after_a_restart_and_nothing_behind
     assert target.receiving.watermark("n9", 1) == 3
 
 
+@pytest.mark.parametrize("skipped", (True, False))
+def test_what_was_owed_and_has_become_void_is_owed_no_more(target: Target, skipped: bool) -> None:
+    """Its origin was out of the view meanwhile: it comes as void, or its lane goes on behind it."""
+    target.matches["g"] = _group("n3")
+    target.take(1, b"relay", topic="g", plain=False, groups=("$share/x/g",))
+    target.settle()
+    target.again()
+    assert target.receiving.watermark("n9", 1) == 0
+    if skipped:
+        target.receiving.skip("n9", 1)
+        target.receiving.skip("n9", 2)
+    else:
+        target.take(2)
+    assert target.acknowledged() == [2]
+    assert target.receiving.watermark("n9", 1) == 2
+    assert target.keys(b"w") in ([], [keys.watermark_key("n9", 1)])
+
+
 def _group(node: str) -> RemoteMatch:
     return RemoteMatch((), (RemoteMembers("x", "g", node, 1, 0),))
 
