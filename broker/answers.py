@@ -97,7 +97,7 @@ class Answers(Pacing):
         committed = self.node.store.committed
         while pending:
             commit, item, unacked, owed, operation = pending[0]
-            if commit > committed or (owed is not None and owed.open):
+            if commit > committed or (owed is not None and owed.open and not owed.failed):
                 return
             pending.popleft()
             if owed is not None:

@@ -255,6 +255,8 @@ def _route_qos2(front: Front, message: Message, packet_id: int) -> None:
     if record is not None and record.routed and not again:
         # at most once: the repeated PUBLISH is only answered [MQTT-4.3.3-2] [MQTT5-4.3.3-10]
         owed = session.owed.get(packet_id)
+        if owed is not None:
+            owed.again()
         front.reply(_PUBREC + PACKET_IDS[packet_id], False, owed=owed, operation=PUBLISH)
         return
     if message.retain:

@@ -2,7 +2,7 @@
 
 An obligation is open for each node that has to have a copy, and for each barrier that metadata written with a message
 has to pass. It is discharged by that node's acknowledgement or by a view without it, never by time. A barrier that
-takes too long fails.
+takes too long fails, and is owed all the same: whoever is asked for the answer again waits for it anew.
 """
 
 from __future__ import annotations
@@ -16,8 +16,14 @@ class Obligation(msgspec.Struct, eq=False, gc=False):
     """Counts what is owed for one answer; `waiter` is called once when the last of it is discharged."""
 
     open: int = 0
-    failed: bool = False
     waiter: Callable[[], None] | None = None
+    anew: Callable[[Obligation], None] | None = None
+    """Waits anew for what took too long."""
+
+    @property
+    def failed(self) -> bool:
+        """Something took longer than is allowed."""
+        return self.anew is not None
 
     def owe(self) -> Obligation:
         """One more thing is owed."""
@@ -26,18 +32,22 @@ class Obligation(msgspec.Struct, eq=False, gc=False):
 
     def discharge(self) -> None:
         """One thing less is owed."""
-        if self.failed:
-            return
         assert self.open > 0
         self.open -= 1
         if not self.open:
             self._tell()
 
-    def fail(self) -> None:
-        """What is owed took longer than is allowed: whoever waits has to answer that."""
-        self.failed = True
-        self.open = 0
+    def fail(self, anew: Callable[[Obligation], None]) -> None:
+        """One thing that is owed took longer than is allowed: whoever waits has to answer that. It stays open, and
+        nobody discharges it before `anew` is called."""
+        self.anew = anew
         self._tell()
+
+    def again(self) -> None:
+        """The answer is asked for again: what took too long is waited for anew."""
+        anew, self.anew = self.anew, None
+        if anew is not None:
+            anew(self)
 
     def _tell(self) -> None:
         if self.waiter is not None:
@@ -50,11 +60,10 @@ def discharge_all(owed: Iterable[Obligation]) -> None:
     who finds an obligation discharged before he was told takes his `waiter` away."""
     over = []
     for each in owed:
-        if not each.failed:
-            assert each.open > 0
-            each.open -= 1
-            if not each.open and each.waiter is not None:
-                over.append(each)
+        assert each.open > 0
+        each.open -= 1
+        if not each.open and each.waiter is not None:
+            over.append(each)
     for each in over:
         waiter, each.waiter = each.waiter, None
         if waiter is not None:

@@ -155,11 +155,11 @@ class Clustering:
         handle = self._member.metadata.barrier(counter, lambda _: owed.discharge())
         if owed.open:
             timers = self._node.timers
-            timers.at(self._node.now + BARRIER_LIMIT_MS, lambda: self._too_late(handle, owed))
+            timers.at(self._node.now + BARRIER_LIMIT_MS, lambda: self._too_late(handle, owed, counter))
 
-    def _too_late(self, handle: int, owed: Obligation) -> None:
+    def _too_late(self, handle: int, owed: Obligation, counter: int) -> None:
         if self._member.metadata.cancel(handle):
-            owed.fail()
+            owed.fail(lambda again: self._begin_wait(again, counter))
 
     def _unsubscribed(self, subscription: Subscription) -> None:
         self.announcer.removed(subscription)

@@ -88,7 +88,7 @@ def test_a_failed_obligation_is_no_answer_but_the_end_of_the_connection() -> Non
     pen = Pen()
     pen.reply(0, disk=False, others=True)
     assert pen.front.awaits_others()
-    pen.owed[0].fail()
+    pen.owed[0].fail(lambda _: None)
     assert pen.left == []
     assert pen.front.closed
     assert not pen.front.awaits_others()

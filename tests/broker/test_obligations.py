@@ -27,13 +27,18 @@ def test_the_last_discharge_tells(owed: int) -> None:
     assert obligation.waiter is None
 
 
-def test_a_failure_tells_at_once_and_later_discharges_do_not_matter() -> None:
+def test_a_failure_tells_at_once_and_is_owed_until_it_is_waited_for_again() -> None:
     told: list[str] = []
+    begun: list[Obligation] = []
     obligation = waited(Obligation().owe().owe(), told)
-    obligation.fail()
-    assert (told, obligation.open, obligation.failed) == (["told"], 0, True)
+    obligation.fail(begun.append)
+    assert (told, obligation.open, obligation.failed) == (["told"], 2, True)
     obligation.discharge()
-    assert told == ["told"]
+    waited(obligation, told, "again").again()
+    obligation.again()
+    assert (told, obligation.open, obligation.failed, begun) == (["told"], 1, False, [obligation])
+    obligation.discharge()
+    assert told == ["told", "again"]
 
 
 def test_nobody_needs_to_wait() -> None:
@@ -77,8 +82,8 @@ def test_many_are_discharged_before_anybody_is_told() -> None:
 
 def test_the_same_one_twice_and_failed_ones_among_many() -> None:
     told: list[str] = []
-    twice, failed = waited(Obligation().owe().owe(), told, "twice"), Obligation().owe()
-    failed.fail()
+    twice, failed = waited(Obligation().owe().owe(), told, "twice"), Obligation().owe().owe()
+    failed.fail(lambda _: None)
     discharge_all([twice, failed, twice])
     assert told == ["twice"]
-    assert twice.open == 0
+    assert (twice.open, failed.open, failed.failed) == (0, 1, True)

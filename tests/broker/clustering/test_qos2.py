@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from strogoff.cluster.links.ports import Lane
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from tests.broker.clustering.theatre import Spot, Theatre
@@ -168,3 +169,32 @@ def test_whom_of_a_group_a_message_is_for_is_safe_before_it_leaves() -> None:
         assert [type(each) for each in writer.publish("t", b"m", 2, 7, dup=True)] == [packets.Pubrec]
         assert [type(each) for each in writer.ask(packets.Pubrel(7))] == [packets.Pubcomp]
         assert [each for reader in readers for each in _got(reader)] == [b"m"]
+
+
+def test_a_repeated_publish_waits_again_for_what_took_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P4: a node that holds a lease, and does not say that it has the retained message."""
+    theatre = Theatre(3)
+    member = theatre[3].host.member
+    assert member is not None
+    speak = member.links.send
+    unsaid: list[tuple[str, Lane, bytes]] = []
+
+    def say(node: str, lane: Lane, data: bytes) -> int:
+        if lane is not Lane.METADATA:
+            return speak(node, lane, data)
+        unsaid.append((node, lane, data))
+        return 0
+
+    monkeypatch.setattr(member.links, "send", say)
+    for _ in range(2):
+        writer = _durable(theatre[1], "writer")
+        assert writer.publish("t", b"m", 2, 7, retain=True, dup=True) == []
+        theatre.pass_s(9.6)
+        assert [type(each) for each in writer.take()] == [packets.Disconnect]
+    writer = _durable(theatre[1], "writer")
+    assert writer.publish("t", b"m", 2, 7, retain=True, dup=True) == []
+    monkeypatch.undo()
+    for each in unsaid:
+        speak(*each)
+    theatre.settle()
+    assert [type(each) for each in writer.take()] == [packets.Pubrec]
