@@ -285,9 +285,12 @@ class Node(Observer):
         """Keep or delete the retained message of a topic; `WAIT`, because its acknowledgement means everywhere (P4)."""
         if not self.store.accepting:
             return self._not_retained(message, f"store_{self.store.state}")
-        problem = self.retained(message.mountpoint).set(message)
-        if isinstance(problem, Refusal):
-            return self._not_retained(message, problem.value)
+        replaced = self.retained(message.mountpoint).set(message)
+        if isinstance(replaced, Refusal):
+            return self._not_retained(message, replaced.value)
+        if replaced is None and not message.payload and self.retain_elsewhere is not None:
+            # what was deleted here a moment ago others may still have: this acknowledgement says that they have not
+            self.retain_elsewhere(message.mountpoint, message.topic, None)
         # the last encoding would be kept as long as the message
         message.frame_key, message.head, message.tail = -1, b"", b""
         if self.events.messages:

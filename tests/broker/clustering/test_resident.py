@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.analytics.schema import MESSAGE
+from strogoff.cluster.links.ports import Lane
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from tests.broker.clustering.theatre import Theatre
@@ -51,6 +52,27 @@ def test_the_retained_message_is_everywhere_when_it_is_acknowledged(calm: Theatr
     assert (message.payload, message.retain) == (b"v1", True)
     writer.publish("kept/a", b"", 1, retain=True)
     assert [type(each) for each in calm[2].client("later").subscribe(("kept/+", 1))] == [packets.Suback]
+
+
+def test_what_another_node_deleted_is_deleted_everywhere_when_that_is_acknowledged_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """P4: n2's deletion is on its way to n3 when somebody deletes the same at n1, where nothing is left."""
+    theatre = Theatre(3)
+    first, second = theatre[2].client("first"), theatre[1].client("second")
+    first.publish("kept", b"v1", 1, retain=True)
+    member = theatre[2].host.member
+    assert member is not None
+    speak = member.links.send
+    assert theatre[3].client("early").subscribe(("kept", 1))[0].reasons == [1]
+
+    def say(node: str, lane: Lane, data: bytes) -> int:
+        return 0 if (node, lane) == ("n3", Lane.METADATA) else speak(node, lane, data)
+
+    monkeypatch.setattr(member.links, "send", say)
+    assert first.publish("kept", b"", 1, retain=True) == []
+    assert [type(each) for each in second.publish("kept", b"", 1, retain=True)] == [packets.Puback]
+    assert [type(each) for each in theatre[3].client("late").subscribe(("kept", 1))] == [packets.Suback]
 
 
 def test_one_member_of_a_shared_subscription_gets_it(calm: Theatre) -> None:
