@@ -26,7 +26,10 @@ from .verdict import judges, rests, verdict
 JOIN_S = 30.0
 """Virtual time within which all nodes must have become one cluster at the begin."""
 HEAL_S = 90.0
-"""Virtual time within which everything must have come to rest after the healing."""
+"""Virtual time within which everything must have come to rest after the healing; a backlog may take longer while it
+moves: a message every `STEADY_S` at least, up to `LONGEST_S`."""
+STEADY_S = 5.0
+LONGEST_S = 600.0
 STEP_S = 1.0
 WILL_S = 8.0
 
@@ -207,13 +210,17 @@ class Fleet:
             behaviour.calm()
 
     def _rest(self) -> None:
-        limit = self.loop.now_s + HEAL_S
-        earliest = self.loop.now_s + WILL_S
-        while self.loop.now_s < limit:
-            self.loop.run_for(STEP_S)
+        loop, deliveries = self.loop, self.history.deliveries
+        healed_s = loop.now_s
+        limit = healed_s + HEAL_S
+        while loop.now_s < min(limit, healed_s + LONGEST_S):
+            before = len(deliveries)
+            loop.run_for(STEP_S)
             self._put_right()
-            if self.loop.now_s >= earliest and rests(self):
+            if loop.now_s >= healed_s + WILL_S and rests(self):
                 return
+            if len(deliveries) > before:
+                limit = max(limit, loop.now_s + STEADY_S)
 
     def _put_right(self) -> None:
         """Operators look at nodes that say that they cannot go on: a data directory is moved away (hole 1)."""
