@@ -216,6 +216,8 @@ def accept(
             if front.closed:
                 return
     if qos < 2:
+        if qos:
+            node.publishing()
         front.accept(*arguments, checked=True)
         return
     if packet_id not in front.unreleased:
@@ -279,6 +281,7 @@ def _route_qos2(front: Front, message: Message, packet_id: int) -> None:
             return
     if node.events.messages:
         node.message_received(front, message, packet_id)
+    node.publishing()
     if again:
         # its copies here are safe since before the restart; whether the other nodes have theirs nobody knows
         session.forward_again.discard(packet_id)

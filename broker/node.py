@@ -125,8 +125,8 @@ class Node(Observer):
         self.unsubscribed: Callable[[Subscription], None] = _alone
         self.presence: Callable[[Session], None] = _alone
         """Told of subscriptions, the new one and what it replaced, and of sessions that got or lost a connection."""
-        self.unasked: Callable[[], None] = _alone
-        """Told that a message was published which nobody acknowledges: a will, or a plugin's."""
+        self.publishing: Callable[[], None] = _alone
+        """Told that a message of QoS 1 or 2 is about to be routed; a client's only if the node may be `wary`."""
         self.congested: Callable[[], bool] | None = None
         self.when_relieved: Callable[[Callable[[], None]], None] = _alone
         """Whether another node does not take what is for it fast enough, and who wants to know when it does."""
@@ -336,7 +336,7 @@ class Node(Observer):
         """Route a message that no client connection sent: a will, `$SYS`, a plugin's."""
         self.answering = False
         if message.qos:
-            self.unasked()
+            self.publishing()
         try:
             routed = self.router.route(message, self.router.plans(message.mountpoint))
             if message.retain:

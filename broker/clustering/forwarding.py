@@ -198,7 +198,7 @@ class Forwarding:
     def away(self, name: str) -> bool:
         """A view without the node's incarnation was applied: what was for its clean sessions is for nobody now.
 
-        Whether they miss something by it that no answer to a publisher waited for.
+        Whether they miss something by it, whenever that is acknowledged.
         """
         self._absent[name] = None
         self.relieved()
@@ -214,7 +214,7 @@ class Forwarding:
             self._over(copy)
             if copy.owed is not None:
                 copy.owed.discharge()
-        return any(copy.kept and copy.live for copy in ended)
+        return any(copy.live and copy.message.qos for copy in ended)
 
     def _may_be_given(self, copy: Copy) -> bool:
         """A member whose session lasts may have the QoS 2 message: then it is for nobody else [MQTT5-4.8.2-5]."""

@@ -19,7 +19,6 @@ from ...cluster.views.view import View
 from ...mqtt.reasons import ReasonCode
 from ...netsplit.policy import ViewState
 from ...storage.keys import retained_prefix
-from ..answers import PUBLISH
 from ..front import Front
 from ..obligations import Obligation
 from ..queues.message import Message
@@ -95,7 +94,7 @@ class Clustering:
         node.router.elsewhere = self.routes.match
         self.routes.changed.append(lambda mountpoint, text: node.router.plans(mountpoint).invalidate(text))
         node.forward = self._forward
-        node.unasked = self._unasked
+        node.publishing = self._publishing
         node.guard = self._guard
         node.leased = member.look
         node.congested = self.forwarding.congested
@@ -178,8 +177,6 @@ class Clustering:
         if not member.clustered:
             return True
         if member.leased():
-            if promised & PUBLISH and node.view_state is not ViewState.WHOLE:
-                self._published()
             return True
         assert isinstance(front, Front)
         if node.promises_without_lease(front, promised):
@@ -191,9 +188,10 @@ class Clustering:
         own = message.origin is self._node.origin or message.origin.node == self._node.name
         (self.forwarding if own else self.relaying).forward(message, targets, members)
 
-    def _unasked(self) -> None:
-        """A will or the like was published: clean sessions that are cut off miss it as they miss a client's."""
-        if self._node.view_state is ViewState.MAJORITY:
+    def _publishing(self) -> None:
+        """Clean sessions that are cut off miss what is routed now. It may be acknowledged when they are back: too late
+        to say so, for they ask before they serve."""
+        if self._node.view_state is not ViewState.WHOLE:
             self._published()
 
     def _published(self) -> None:

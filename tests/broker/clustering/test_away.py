@@ -137,3 +137,33 @@ def test_a_node_that_has_left_for_good_is_owed_nothing_after_a_restart(theatre: 
         theatre[number].start()
     theatre.until(lambda: all(theatre[number].node.view_state is ViewState.WHOLE for number in (1, 2)))
     assert [type(each) for each in theatre[1].client("writer").publish("t", b"m", 1)] == [packets.Puback]
+
+
+@pytest.mark.parametrize("early", (True, False))
+def test_a_clean_session_misses_a_publish_that_is_acknowledged_only_when_its_node_is_back(early: bool) -> None:
+    """Review, hole 18: n2 owes its acknowledgement for longer than n3 was away, and by then nobody is missing."""
+    theatre = Theatre(5, **MAJORITY)
+    member = theatre[1].host.member
+    assert member is not None and member.consensus is not None
+    raft = member.consensus.raft
+    theatre.until(lambda: len(raft.configuration.voters) == 5)
+    subscriber(theatre, 2, "t")
+    reader = theatre[3].client("clean")
+    reader.subscribe(("t", 1))
+    writer = theatre[1].client("writer")
+    for number in (2, 3):
+        theatre.isolate(number)
+        if early and number == 3:
+            writer.publish("t", b"m", 1)
+        theatre.until(lambda gone=f"n{number}": gone not in member.view.nodes)
+    if not early:
+        writer.publish("t", b"m", 1)
+    theatre.network.heal("n3")
+    theatre.until(lambda: "n3" in member.view.serving)
+    theatre.pass_s(0.5)
+    assert acks(writer) == []
+    theatre.network.heal()
+    theatre.whole()
+    theatre.pass_s(1.0)
+    assert acks(writer) == [packets.Puback]
+    assert packets.Disconnect in [type(each) for each in reader.take()]
