@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import signal
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -47,8 +48,14 @@ def run_seeds(seeds: Iterable[int], jobs: int = 1, order: Order | None = None) -
     if jobs <= 1:
         yield from map(work, seeds)
         return
-    with get_context("spawn").Pool(jobs, _spare_collector) as pool:
+    with get_context("spawn").Pool(jobs, _begin_work) as pool:
         yield from pool.imap(work, seeds, chunksize=8)
+
+
+def _begin_work() -> None:
+    """In a process of its own: Ctrl-C is for the one that waits for it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _spare_collector()
 
 
 def _spare_collector() -> None:
@@ -95,31 +102,45 @@ def _print_plants() -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; 1 if a promise was broken, 2 for a wrong command line."""
+    """Run the command; 1 if a promise was broken, 2 for a wrong command line, 130 if it was stopped by Ctrl-C."""
     arguments = _parser().parse_args(argv)
     if arguments.plants:
         return _print_plants()
     if arguments.trace:
         return _print_trace(arguments)
     _spare_collector()
+    return _run(arguments)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    """All seeds, or those up to Ctrl-C; what was found is said at once, and a summary at the end."""
     began = time.monotonic()
     seeds = range(arguments.first, arguments.first + arguments.seeds)
-    messages = faults = failed = 0
-    for outcome in run_seeds(seeds, arguments.jobs, _order(arguments)):
-        messages += outcome.messages
-        faults += outcome.faults
-        if outcome.violations:
-            failed += 1
-            print(f"seed {outcome.seed}: {len(outcome.violations)} violations")
-            for violation in outcome.violations[:5]:
-                print(f"    {violation}")
-            print(f"    again: {replay(outcome, arguments)}", flush=True)
+    done = messages = faults = failed = 0
+    stopped = False
+    try:
+        for outcome in run_seeds(seeds, arguments.jobs, _order(arguments)):
+            done += 1
+            messages += outcome.messages
+            faults += outcome.faults
+            if outcome.violations:
+                failed += 1
+                _tell(outcome, arguments)
+    except KeyboardInterrupt:
+        stopped = True
     took = max(time.monotonic() - began, 1e-9)
     print(
-        f"{arguments.seeds} seeds, {failed} failed; {messages} messages, {faults} faults; "
-        f"{took:.1f} s, {arguments.seeds / took:.1f} seeds/s"
+        f"{done} seeds, {failed} failed; {messages} messages, {faults} faults; "
+        f"{took:.1f} s, {done / took:.1f} seeds/s{'; stopped' if stopped else ''}"
     )
-    return 1 if failed else 0
+    return 130 if stopped else min(failed, 1)
+
+
+def _tell(outcome: Outcome, arguments: argparse.Namespace) -> None:
+    print(f"seed {outcome.seed}: {len(outcome.violations)} violations")
+    for violation in outcome.violations[:5]:
+        print(f"    {violation}")
+    print(f"    again: {replay(outcome, arguments)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
 
 from strogoff.sim import commands
 from strogoff.sim.commands import main, run_seeds
 from strogoff.sim.running import Order, run_seed
-from strogoff.sim.world import World
+from strogoff.sim.world import Outcome, World
 
 
 def test_clean_seeds(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seeds", "3", "--first", "10", "--seconds", "5", "--durability", "os"]) == 0
     assert re.fullmatch(r"3 seeds, 0 failed; \d+ messages, \d+ faults; .* seeds/s\n", capsys.readouterr().out)
+
+
+def test_what_was_done_before_ctrl_c_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(seeds: range, jobs: int, order: Order) -> Iterator[Outcome]:
+        yield run_seed(seeds[0], order)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands, "run_seeds", stopped)
+    assert main(["--seeds", "3", "--seconds", "5"]) == 130
+    assert re.fullmatch(r"1 seeds, 0 failed; .* seeds/s; stopped\n", capsys.readouterr().out)
 
 
 def test_a_failing_seed_is_said_with_the_command_that_does_it_again(capsys: pytest.CaptureFixture[str]) -> None:
