@@ -49,7 +49,7 @@ def run_seeds(seeds: Iterable[int], jobs: int = 1, order: Order | None = None) -
         yield from map(work, seeds)
         return
     with get_context("spawn").Pool(jobs, _begin_work) as pool:
-        yield from pool.imap(work, seeds, chunksize=8)
+        yield from pool.imap(work, seeds)
 
 
 def _begin_work() -> None:
