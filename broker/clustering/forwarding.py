@@ -25,6 +25,7 @@ from .forwarded import encode_forward
 
 if TYPE_CHECKING:
     from ..node import Node
+    from .receiving import Receiving
 
 
 class PublishLanes(Protocol):
@@ -79,6 +80,8 @@ class Forwarding:
         self._absent: dict[str, None] = {}
         self.relief: list[Callable[[], None]] = []
         """Who waits for a lane to be less full."""
+        self.receiving: Receiving | None = None
+        """Knows which messages of this node others have relayed back to it."""
 
     @property
     def copies(self) -> int:
@@ -229,10 +232,16 @@ class Forwarding:
         before, node.owed = node.owed, copy.owed
         answering, node.answering = node.answering, copy.owed is not None
         for member in copy.groups:
+            if self._came_back(copy.message, member.text):
+                continue
             routed = node.router.route_group(copy.message, member.group, member.filter)
             if routed == WAIT and copy.owed is not None:
                 node.store.when_committed(node.store.open_commit, copy.owed.owe().discharge)
         node.owed, node.answering = before, answering
+
+    def _came_back(self, message: Message, part: str) -> bool:
+        """The node that was chosen had relayed the QoS 2 message to a session here, and did not live to say so."""
+        return message.qos == 2 and self.receiving is not None and self.receiving.took(message, part)
 
     def gone(self, name: str) -> None:
         """The node has left for good, or came back with another disk: nothing of its sessions is left to owe to."""
@@ -274,6 +283,8 @@ class Forwarding:
         count = self._open_mids.pop((boot, counter), 0)
         if count > 1:
             self._open_mids[boot, counter] = count - 1
+        elif self.receiving is not None:
+            self.receiving.settle(self._node.name, self._stable())
 
     def _may_be_chosen_again(self, copy: Copy) -> bool:
         return bool(copy.groups) and copy.message.qos == 2 and not self._relayed(copy.message)

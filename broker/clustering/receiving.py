@@ -23,6 +23,7 @@ from .forwarded import Forwarded, decode_forward
 
 if TYPE_CHECKING:
     from ..node import Node
+    from ..queues.message import Message
 
 
 PLAIN = ""
@@ -140,8 +141,8 @@ class Receiving:
         if node.events.messages:
             node.event("fwd.recv", mid=message.mid, source=origin, topic=message.topic)
         if origin in self._seen:
-            self._settle(origin, forwarded.qos2_stable)
-        if message.qos < 2 or message.origin is node.origin:
+            self.settle(origin, forwarded.qos2_stable)
+        if message.qos < 2:
             wait = node.router.deliver(message, plans, forwarded.plain, forwarded.groups) == WAIT
         else:
             # a message that was relayed has the mid of who accepted it
@@ -161,6 +162,11 @@ class Receiving:
                 node.store.put(keys.watermark_key(origin, lane.boot), lane.taken.to_bytes(8, "big"))
         self._answer(origin, lane, seq, node.store.open_commit if wait else 0, owed)
 
+    def took(self, message: Message, part: str) -> bool:
+        """Whether a session here has this part of a QoS 2 message of this node: another node had relayed it to here."""
+        seen = self._seen.get(message.origin.node, {}).get((message.origin.boot, message.counter))
+        return seen is not None and part in seen.parts
+
     def _deliver_once(self, origin: str, mid: tuple[int, int], forwarded: Forwarded, plans: PlanCache) -> bool:
         """Give each part of a QoS 2 message to its sessions once. True if the disk has to have it first.
 
@@ -177,9 +183,11 @@ class Receiving:
         relayed = [each for each in groups if not node.router.has_members(forwarded.message, plans, (each,))]
         wait = node.router.deliver(forwarded.message, plans, plain, groups) == WAIT or known.stored
         seen[mid] = _Seen([*known.parts, *([PLAIN] if plain else ()), *groups], wait)
+        # what was relayed a restart forgets, and the group's message comes again; so it may to its origin at any time
+        parts = [each for each in seen[mid].parts if each not in relayed]
+        if origin == node.name:
+            seen[mid].parts = parts
         if wait:
-            # what was relayed a restart forgets, and the group's message comes again
-            parts = [each for each in seen[mid].parts if each not in relayed]
             node.store.put(keys.seen_key(origin, *mid), "\0".join(parts).encode())
         return wait
 
@@ -188,7 +196,7 @@ class Receiving:
         del lane.owed[seq]
         self._node.store.delete(keys.owed_key(origin, lane.boot, seq))
 
-    def _settle(self, origin: str, stable: tuple[int, int]) -> None:
+    def settle(self, origin: str, stable: tuple[int, int]) -> None:
         """Forget the mids that the origin will never send again."""
         seen = self._seen.get(origin)
         while seen:

@@ -178,6 +178,35 @@ def test_what_a_killed_node_had_not_relayed_yet_comes_again(qos: int) -> None:
 
 
 @pytest.mark.parametrize("lasts", (True, False))
+def test_a_qos_2_message_that_came_back_to_its_origin_is_not_chosen_for_again(lasts: bool) -> None:
+    """P2: the node that was chosen had no member any more, relayed it, and died before it said so."""
+    theatre = Theatre(3, shared_subscription_policy="random", **MAJORITY)
+    first = theatre[2].client("first")
+    second = theatre[1].client("second", clean=not lasts, expiry_s=600 if lasts else None)
+    for member in (first, second):
+        member.subscribe(("$share/g/a", 2))
+    theatre.network.delay("n1", "n2", 0.2)
+    writer = theatre[1].client("writer")
+    for number in range(1, 11):
+        writer.send(publish("a", str(number).encode(), 2, number))
+    theatre.settle()
+    first.unsubscribe("$share/g/a")
+    own = [each.payload for each in second.drain()]
+    theatre.pass_s(0.2)
+    back = [each.payload for each in second.drain()]
+    assert back
+    theatre[2].kill()
+    theatre.state_of(1, ViewState.MAJORITY)
+    theatre.settle()
+    assert [type(each) for each in writer.take()] == [packets.Pubrec] * 10
+    again = [each.payload for each in second.drain()]
+    assert sorted(int(each.decode()) for each in own + back + again) == list(range(1, 11))
+    writer.send(publish("other", b"", 2, 11), *[packets.Pubrel(number) for number in range(1, 11)])
+    theatre.settle()
+    assert not list(theatre[1].node.store.scan(b"x", b"y"))
+
+
+@pytest.mark.parametrize("lasts", (True, False))
 def test_a_handshake_that_goes_on_waits_for_the_member_that_lasts_and_may_have_the_message(lasts: bool) -> None:
     """[MQTT5-4.8.2-5]: the origin was restarted, and the node that it had chosen is away."""
     theatre = Theatre(3, **MAJORITY)
