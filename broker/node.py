@@ -62,6 +62,11 @@ def _alone(*_: object) -> None:
     """A node alone has nobody to tell."""
 
 
+def _never(*_: object) -> bool:
+    """The `came_back` of a node that is alone."""
+    return False
+
+
 def _always() -> bool:
     """A node alone may promise what it likes."""
     return True
@@ -133,6 +138,8 @@ class Node(Observer):
         self.mid_opened: Callable[[int, int], None] = _alone
         self.mid_closed: Callable[[int, int], None] = _alone
         """Told boot and counter of an inbound QoS 2 handshake's mid."""
+        self.came_back: Callable[[Message, str], bool] = _never
+        """Whether another node relayed an own QoS 2 message, for this `$share` filter, to a session of this node."""
         self._retained: dict[str, RetainedMessages] = {}
         self._dirty: list[Outlet] = []
         self._when_accepting: list[Callable[[], None]] = []

@@ -81,7 +81,7 @@ class Forwarding:
         self.relief: list[Callable[[], None]] = []
         """Who waits for a lane to be less full."""
         self.receiving: Receiving | None = None
-        """Knows which messages of this node others have relayed back to it."""
+        """Remembers which messages of this node others have relayed back to it, until they cannot come again."""
 
     @property
     def copies(self) -> int:
@@ -232,16 +232,12 @@ class Forwarding:
         before, node.owed = node.owed, copy.owed
         answering, node.answering = node.answering, copy.owed is not None
         for member in copy.groups:
-            if self._came_back(copy.message, member.text):
-                continue
+            if copy.message.qos == 2 and node.came_back(copy.message, member.text):
+                continue  # the node that was chosen relayed it to a session here, and did not live to say so
             routed = node.router.route_group(copy.message, member.group, member.filter)
             if routed == WAIT and copy.owed is not None:
                 node.store.when_committed(node.store.open_commit, copy.owed.owe().discharge)
         node.owed, node.answering = before, answering
-
-    def _came_back(self, message: Message, part: str) -> bool:
-        """The node that was chosen had relayed the QoS 2 message to a session here, and did not live to say so."""
-        return message.qos == 2 and self.receiving is not None and self.receiving.took(message, part)
 
     def gone(self, name: str) -> None:
         """The node has left for good, or came back with another disk: nothing of its sessions is left to owe to."""

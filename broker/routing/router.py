@@ -134,13 +134,15 @@ class Router:
         """A QoS 2 message whose copies on this node are safe goes to the other nodes again, under the same mid.
 
         `former` are the members chosen before, as in `InboundRecord.elsewhere`: a group's message goes to the same
-        node again, which may have it, and to another one only if there is nobody any more.
+        node again, which may have it, and to another one only if there is nobody any more; to nobody if it came back.
         """
         plan = plans.plans.get(message.topic) or plans.build(message.topic)
         chosen: list[RemoteMembers] = []
         self.chosen = chosen
         wait = False
         for name, text, node in former:
+            if self._node.came_back(message, f"$share/{name}/{text}"):
+                continue
             for group in [each for each in plan.groups if (each.group, each.filter) == (name, text)]:
                 same = [each for each in (*group.remote, *group.away) if each.node == node]
                 if same:

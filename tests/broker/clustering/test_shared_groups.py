@@ -206,6 +206,36 @@ def test_a_qos_2_message_that_came_back_to_its_origin_is_not_chosen_for_again(la
     assert not list(theatre[1].node.store.scan(b"x", b"y"))
 
 
+def test_a_handshake_that_goes_on_gives_what_came_back_to_nobody_again() -> None:
+    """P2: the node that was chosen had relayed the message to its origin, and died; so did the origin."""
+    theatre = Theatre(3, shared_subscription_policy="random", **MAJORITY)
+    first = theatre[2].client("first")
+    second = theatre[1].client("second", clean=False, expiry_s=600)
+    for member in (first, second):
+        member.subscribe(("$share/g/a", 2))
+    theatre.network.delay("n1", "n2", 0.2)
+    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    handshakes = [publish("a", str(number).encode(), 2, number) for number in range(1, 11)]
+    writer.send(*handshakes)
+    theatre.settle()
+    first.unsubscribe("$share/g/a")
+    got = [each.payload for each in second.drain()]
+    theatre.pass_s(0.2)
+    back = [each.payload for each in second.drain()]
+    assert back
+    for number in (2, 1):
+        theatre[number].kill()
+    theatre[1].start()
+    theatre.state_of(1, ViewState.MAJORITY)
+    second = theatre[1].client("second", clean=False, expiry_s=600)
+    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    writer.send(*[publish("a", each.payload, 2, each.packet_id, dup=True) for each in handshakes])
+    theatre.settle()
+    assert [type(each) for each in writer.take()] == [packets.Pubrec] * 10
+    got += back + [each.payload for each in second.drain()]
+    assert sorted(int(each.decode()) for each in got) == list(range(1, 11))
+
+
 @pytest.mark.parametrize("lasts", (True, False))
 def test_a_handshake_that_goes_on_waits_for_the_member_that_lasts_and_may_have_the_message(lasts: bool) -> None:
     """[MQTT5-4.8.2-5]: the origin was restarted, and the node that it had chosen is away."""
