@@ -51,10 +51,13 @@ class _Lane(msgspec.Struct):
 
 
 class _Seen(msgspec.Struct):
-    """A QoS 2 message that may come again: which parts of it were taken, and whether the disk says so."""
+    """A QoS 2 message that may come again: which parts of it were taken, and whether the disk says so; which of them
+    were relayed, and what is owed to the nodes that they were relayed to."""
 
     parts: list[str]
     stored: bool
+    relayed: list[str] = []
+    owed: Obligation | None = None
 
 
 class Receiving:
@@ -178,11 +181,14 @@ class Receiving:
         known = seen.get(mid) or _Seen([], False)
         plain = forwarded.plain and PLAIN not in known.parts
         groups = tuple([text for text in forwarded.groups if text not in known.parts])
+        if known.owed is not None and known.owed.open:
+            node.owed = known.owed  # what is on its way is not safe yet
         if not plain and not groups:
             return known.stored  # taken before, and perhaps not yet safe
         relayed = [each for each in groups if not node.router.has_members(forwarded.message, plans, (each,))]
+        relayed += [each for each in known.relayed if each not in groups]
         wait = node.router.deliver(forwarded.message, plans, plain, groups) == WAIT or known.stored
-        seen[mid] = _Seen([*known.parts, *([PLAIN] if plain else ()), *groups], wait)
+        seen[mid] = _Seen([*known.parts, *([PLAIN] if plain else ()), *groups], wait, relayed, node.owed)
         # what was relayed a restart forgets, and the group's message comes again; so it may to its origin at any time
         parts = [each for each in seen[mid].parts if each not in relayed]
         if origin == node.name:

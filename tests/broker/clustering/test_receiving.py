@@ -127,6 +127,39 @@ def test_what_was_not_yet_relayed_comes_again_after_a_restart_and_nothing_behind
     assert target.receiving.watermark("n9", 1) == 3
 
 
+def test_a_handshake_that_goes_on_waits_for_the_relay_that_is_under_way(target: Target) -> None:
+    """P1: its origin was restarted, and is not told that the message is safe before that is so."""
+    target.matches["g"] = _group("n3")
+    target.take(1, b"relay", qos=2, counter=7, topic="g", plain=False, groups=("$share/x/g",))
+    assert target.acknowledged() == []
+    target.receiving.watermark("n9", 2)
+    target.take(1, b"relay", qos=2, counter=7, topic="g", plain=False, groups=("$share/x/g",))
+    assert target.acknowledged() == []
+    assert len(target.lanes.payloads("n3")) == 1
+    assert target.keys(b"w") == [keys.owed_key("n9", 2, 1)]
+    target.acked("n3", 1)
+    assert target.acknowledged() == [1]
+    assert target.keys(b"w") == []
+
+
+def test_what_was_relayed_comes_again_after_a_restart_also_if_more_was_taken_since(target: Target) -> None:
+    """P1: another group of the same message was given to a session here, whose disk knows of it."""
+    target.persistent("reader", 5).subscribe(("$share/y/g", 2))
+    target.matches["g"] = _group("n3")
+    target.take(1, b"m", qos=2, counter=7, topic="g", plain=False, groups=("$share/x/g",))
+    target.take(2, b"m", qos=2, counter=7, topic="g", plain=False, groups=("$share/y/g",))
+    assert target.acknowledged() == []
+    target.again()
+    assert target.receiving.watermark("n9", 1) == 0
+    target.take(1, b"m", qos=2, counter=7, topic="g", plain=False, groups=("$share/x/g",))
+    target.take(2, b"m", qos=2, counter=7, topic="g", plain=False, groups=("$share/y/g",))
+    assert len(target.lanes.payloads("n3")) == 1
+    assert target.acknowledged() == []
+    target.acked("n3", 1)
+    assert target.acknowledged() == [2]
+    assert len(target.persistent("reader", 5).drain()) == 1
+
+
 @pytest.mark.parametrize("skipped", (True, False))
 def test_what_was_owed_and_has_become_void_is_owed_no_more(target: Target, skipped: bool) -> None:
     """Its origin was out of the view meanwhile: it comes as void, or its lane goes on behind it."""
