@@ -139,7 +139,7 @@ class Node(Observer):
         self.mid_closed: Callable[[int, int], None] = _alone
         """Told boot and counter of an inbound QoS 2 handshake's mid."""
         self.came_back: Callable[[Message, str], bool] = _never
-        """Whether another node relayed an own QoS 2 message, for this `$share` filter, to a session of this node."""
+        """Whether a session here has an own QoS 2 message for this `$share` filter that another node was to have."""
         self._retained: dict[str, RetainedMessages] = {}
         self._dirty: list[Outlet] = []
         self._when_accepting: list[Callable[[], None]] = []

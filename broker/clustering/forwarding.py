@@ -66,11 +66,18 @@ def stamp(since: int, payload: bytes) -> bytes:
 class Forwarding:
     """All copies that this node has sent to others as their origin."""
 
-    def __init__(self, node: Node, lanes: PublishLanes, direct: Forwarding | None = None) -> None:
+    def __init__(
+        self,
+        node: Node,
+        lanes: PublishLanes,
+        direct: Forwarding | None = None,
+        receiving: Receiving | None = None,
+    ) -> None:
         """With `direct`, the side for messages of this node, this one is for those that it relays, on lanes of their
-        own; see `Receiving`."""
+        own; see `Receiving`, which remembers what a session here has got."""
         self._node = node
         self._lanes = lanes
+        self._receiving: Receiving | None = receiving if direct is None else direct._receiving
         self._under_way: dict[str, deque[Copy]] = {}
         self._open_mids: dict[tuple[int, int], int] = {} if direct is None else direct._open_mids
         self._mids: list[tuple[int, int]] = [] if direct is None else direct._mids
@@ -80,8 +87,6 @@ class Forwarding:
         self._absent: dict[str, None] = {}
         self.relief: list[Callable[[], None]] = []
         """Who waits for a lane to be less full."""
-        self.receiving: Receiving | None = None
-        """Remembers which messages of this node others have relayed back to it, until they cannot come again."""
 
     @property
     def copies(self) -> int:
@@ -235,6 +240,8 @@ class Forwarding:
             if copy.message.qos == 2 and node.came_back(copy.message, member.text):
                 continue  # the node that was chosen relayed it to a session here, and did not live to say so
             routed = node.router.route_group(copy.message, member.group, member.filter)
+            if copy.message.qos == 2 and not node.router.chosen and self._receiving is not None:
+                self._receiving.given(copy.message, member.text, routed == WAIT)
             if routed == WAIT and copy.owed is not None:
                 node.store.when_committed(node.store.open_commit, copy.owed.owe().discharge)
         node.owed, node.answering = before, answering
@@ -279,8 +286,8 @@ class Forwarding:
         count = self._open_mids.pop((boot, counter), 0)
         if count > 1:
             self._open_mids[boot, counter] = count - 1
-        elif self.receiving is not None:
-            self.receiving.settle(self._node.name, self._stable())
+        elif self._receiving is not None:
+            self._receiving.settle(self._node.name, self._stable())
 
     def _may_be_chosen_again(self, copy: Copy) -> bool:
         return bool(copy.groups) and copy.message.qos == 2 and not self._relayed(copy.message)

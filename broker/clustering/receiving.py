@@ -166,9 +166,9 @@ class Receiving:
         self._answer(origin, lane, seq, node.store.open_commit if wait else 0, owed)
 
     def took(self, message: Message, part: str) -> bool:
-        """Whether a session here has this part of a QoS 2 message of this node: another node had relayed it to here."""
+        """Whether a session here has this part of a QoS 2 message that another node was to have."""
         seen = self._seen.get(message.origin.node, {}).get((message.origin.boot, message.counter))
-        return seen is not None and part in seen.parts
+        return seen is not None and part in seen.parts and part not in seen.relayed
 
     def _deliver_once(self, origin: str, mid: tuple[int, int], forwarded: Forwarded, plans: PlanCache) -> bool:
         """Give each part of a QoS 2 message to its sessions once. True if the disk has to have it first.
@@ -189,13 +189,25 @@ class Receiving:
         relayed += [each for each in known.relayed if each not in groups]
         wait = node.router.deliver(forwarded.message, plans, plain, groups) == WAIT or known.stored
         seen[mid] = _Seen([*known.parts, *([PLAIN] if plain else ()), *groups], wait, relayed, node.owed)
-        # what was relayed a restart forgets, and the group's message comes again; so it may to its origin at any time
-        parts = [each for each in seen[mid].parts if each not in relayed]
-        if origin == node.name:
-            seen[mid].parts = parts
         if wait:
-            node.store.put(keys.seen_key(origin, *mid), "\0".join(parts).encode())
+            self._note(origin, mid, seen[mid])
         return wait
+
+    def given(self, message: Message, part: str, wait: bool) -> None:
+        """A session here got this part of a QoS 2 message after all, the node that had been chosen being gone; with
+        `wait` the open batch has it."""
+        origin, mid = message.origin.node, (message.origin.boot, message.counter)
+        known = self._seen.setdefault(origin, {}).setdefault(mid, _Seen([], False))
+        known.parts = [*[each for each in known.parts if each != part], part]
+        known.relayed = [each for each in known.relayed if each != part]
+        known.stored = known.stored or wait
+        if wait:
+            self._note(origin, mid, known)
+
+    def _note(self, origin: str, mid: tuple[int, int], seen: _Seen) -> None:
+        # what was relayed a restart forgets, and the group's message comes again
+        parts = [each for each in seen.parts if each not in seen.relayed]
+        self._node.store.put(keys.seen_key(origin, *mid), "\0".join(parts).encode())
 
     def _relayed(self, origin: str, lane: _Lane, seq: int) -> None:
         """Nothing is owed for this number any more."""

@@ -77,10 +77,9 @@ class Clustering:
         """Join node and member: from here on the node's ports lead to the others."""
         node = self._node
         self._member = member
-        self.forwarding = Forwarding(node, _Lanes(member, Lane.PUBLISH))
         ack, serving = member.links.ack, self._serving
         self.receiving = Receiving(node, lambda origin, seq, boot: ack(origin, Lane.PUBLISH, seq, boot), serving)
-        self.forwarding.receiving = self.receiving
+        self.forwarding = Forwarding(node, _Lanes(member, Lane.PUBLISH), receiving=self.receiving)
         node.came_back = self.receiving.took
         self.relaying = Forwarding(node, _Lanes(member, Lane.APPEND), self.forwarding)
         self.relayed = Receiving(

@@ -158,6 +158,7 @@ class Router:
         plans = self.plans(message.mountpoint)
         plan = plans.plans.get(message.topic) or plans.build(message.topic)
         chosen: list[RemoteMembers] = []
+        self.chosen = chosen
         groups = [each for each in plan.groups if each.group == group and each.filter == text]
         wait = self._push_groups(message, groups, chosen)
         if chosen:

@@ -236,6 +236,60 @@ def test_a_handshake_that_goes_on_gives_what_came_back_to_nobody_again() -> None
     assert sorted(int(each.decode()) for each in got) == list(range(1, 11))
 
 
+def test_who_relayed_a_qos_2_message_chooses_again_when_the_next_node_dies() -> None:
+    """P1: it has taken the message, and has given it to nobody."""
+    theatre = Theatre(3, shared_subscription_policy="random", **MAJORITY)
+    first, third = theatre[2].client("first"), theatre[3].client("third")
+    for member in (first, third):
+        member.subscribe(("$share/g/a", 2))
+    theatre.network.delay("n1", "n2", 0.2)
+    theatre.network.delay("n2", "n3", 0.2)
+    theatre.network.delay("n1", "n3", 0.2)
+    writer = theatre[1].client("writer")
+    for number in range(1, 11):
+        writer.send(publish("a", str(number).encode(), 2, number))
+    theatre.settle()
+    first.unsubscribe("$share/g/a")
+    theatre.pass_s(0.3)
+    got = [each.payload for each in third.drain()]
+    theatre[3].kill()
+    second = theatre[2].client("second")
+    second.send(packets.Subscribe(1, [packets.SubscribeOptions("$share/g/a", 2)], None))
+    theatre.state_of(1, ViewState.MAJORITY)
+    theatre.pass_s(1.0)
+    assert len(writer.take()) == 10
+    got += [each.payload for each in second.drain()]
+    assert {int(each.decode()) for each in got} == set(range(1, 11))
+
+
+def test_a_handshake_that_goes_on_gives_what_was_chosen_for_again_to_nobody_again() -> None:
+    """P2: the node that was chosen died, a session here got the message, and then the origin was killed."""
+    theatre = Theatre(3, **MAJORITY)
+    theatre[2].client("first").subscribe(("$share/g/a", 2))
+    theatre.network.delay("n1", "n2", 0.2)
+    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    writer.send(publish("a", b"m", 2, 7))
+    theatre.settle()
+    second = theatre[1].connect_soon("second", clean=False, expiry_s=600)
+    second.send(packets.Subscribe(1, [packets.SubscribeOptions("$share/g/a", 2)], None))
+    theatre[2].kill()
+    theatre.state_of(1, ViewState.MAJORITY)
+    theatre.settle()
+    assert [each.payload for each in second.drain()] == [b"m"]
+    theatre[1].kill()
+    theatre[1].start()
+    theatre.state_of(1, ViewState.MAJORITY)
+    second = theatre[1].client("second", clean=False, expiry_s=600)
+    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    writer.send(publish("a", b"m", 2, 7, dup=True))
+    theatre.settle()
+    assert [type(each) for each in writer.take()] == [packets.Pubrec]
+    assert second.drain() == []
+    writer.send(packets.Pubrel(7), publish("other", b"", 2, 8))
+    theatre.settle()
+    assert not list(theatre[1].node.store.scan(b"x", b"y"))
+
+
 @pytest.mark.parametrize("lasts", (True, False))
 def test_a_handshake_that_goes_on_waits_for_the_member_that_lasts_and_may_have_the_message(lasts: bool) -> None:
     """[MQTT5-4.8.2-5]: the origin was restarted, and the node that it had chosen is away."""
