@@ -9,7 +9,7 @@
     r mountpoint topic                retained message
     w node boot                       how far the publishes of another node's boot were taken
     w node boot number                one of them that is owed to the node it was relayed to
-    x mid                             QoS 2 message of another node that may come again
+    x mid                             QoS 2 message that another node may send again
     d key                             replicated metadata
     l number                          will that waits for a lease
     g start                           a key range that is being deleted
@@ -76,7 +76,7 @@ def parse_watermark_key(key: bytes) -> tuple[str, int, int]:
 
 
 def seen_key(node: str, boot: int, counter: int) -> bytes:
-    """Where it is noted that a QoS 2 message of another node was taken."""
+    """Where it is noted that a QoS 2 message was taken from another node, or in its place."""
     return b"x" + message_id(node, boot, counter)
 
 
