@@ -5,11 +5,11 @@
       2. full exchange with every required node: what they know
       3. announce the own routes, and a barrier: what they have to know
       4. full exchange once more: whether anything was published that this node's clean sessions missed
-    exchanges told to the leader -> view with own row, serving
+    exchanges told to the leader, and that all is done -> view with own row, serving
 
 Every step starts again when a required node is replaced by another incarnation; a new entrance starts all. After a
 restart of all nobody serves, and everybody is required: who serves first has asked them all, and is asked again by
-those that had asked it before.
+those that had asked it before. Where those are gone that had to be asked, the rest has to be done all the same.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Entering:
     """One node's entrances, one at a time.
 
     `exchange(node, view, then)` and `barrier(counter, then)` are the metadata's; `complete(incarnation, since)` is told
-    with whom all is exchanged.
+    with whom all is exchanged, and at last, of this node itself, that all is done.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class Entering:
         self._barrier = barrier
         self._complete = complete
         self._since = 0
+        self._mine: Incarnation | None = None
         self._required: tuple[Incarnation, ...] = ()
         self._running: dict[Incarnation, int] = {}
         self._first: set[Incarnation] = set()
@@ -80,6 +81,7 @@ class Entering:
     ) -> None:
         """A view was applied: who this node is in it, with whom it has to exchange, and whether anybody serves."""
         first, self._anybody = anybody and not self._anybody, anybody
+        self._mine = mine
         self._view = view_id
         self._serving = serving
         self._required = required
@@ -120,9 +122,9 @@ class Entering:
         waiting = [each for each in self._required if each not in self._second]
         for each in waiting:
             self._run(each, self._second)
-        if not waiting:
+        if not waiting and self._mine is not None:
             self._newcomer.informed()
-            for each in self._required:
+            for each in (*self._required, self._mine):
                 self._complete(each, self._since)
 
     def _run(self, incarnation: Incarnation, done: set[Incarnation]) -> None:

@@ -21,7 +21,8 @@ class LeaseRequest(Struct, array_like=True, frozen=True):
 
     `number` counts the requests of this process. `hears`: the peers heard on their data streams. `view`: the id of the
     view it has applied; `since`: its own row's in that view, 0 without one. `exchanged`: while it is joining, the
-    incarnations `(node, since)` with which it has completed a full exchange since it entered. `full`: its disk is full.
+    incarnations `(node, since)` with which it has completed a full exchange since it entered, and itself when the rest
+    of its entrance is done, too. `full`: its disk is full.
     """
 
     node: Name

@@ -86,8 +86,11 @@ def _missed(outlook: Outlook, staying: list[Row]) -> bool:
 
 
 def _has_exchanged(outlook: Outlook, row: Row, required: list[Row]) -> bool:
-    """It says so from the present view: who serves first there has asked everybody since, and has to be asked anew."""
+    """It says so from the present view: who serves first there has asked everybody since, and has to be asked anew.
+
+    It names itself when it has told its own routes: nobody else may be left whom it had to ask.
+    """
     request, view = outlook.requests.get(row.node), outlook.membership.view
     if request is None or (request.boot, request.since, request.view) != (row.boot, row.since, view.id):
         return False
-    return all((other.node, other.since) in request.exchanged for other in required if other.node != row.node)
+    return all((other.node, other.since) in request.exchanged for other in (*required, row))

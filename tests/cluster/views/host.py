@@ -64,6 +64,7 @@ class Host:
             self.membership.restore(self._saved)
         self.started_in = self.world.truth.view.id
         self.holder = parts.holder(self.name, self.boot, self.process)
+        self._done_in = -1
         self.holder.applied(self.membership.view)
         self.keeper = parts.keeper(self.name, self.membership, lambda: int(self.world.now))
         self.leads = None
@@ -163,10 +164,15 @@ class Host:
 
     def _exchange(self) -> None:
         mine = self.holder.incarnation
-        if not self.holder.wants_exchange or mine is None or not self._every("exchange", 100):
+        if mine is None or self.holder.serving:
             return
-        for peer in self.holder.wants_exchange:
-            self.world.send(self.name, peer.node, partial(_answer, peer, mine))
+        if not self.holder.wants_exchange:
+            if self._done_in != self.holder.view.id:
+                self._done_in = self.holder.view.id
+                self.holder.exchanged(mine, mine.since)
+        elif self._every("exchange", 100):
+            for peer in self.holder.wants_exchange:
+                self.world.send(self.name, peer.node, partial(_answer, peer, mine))
 
     @property
     def _leader(self) -> str:

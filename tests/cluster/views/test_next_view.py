@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from strogoff.cluster.views.commands import Row, SetView, Stale
 from strogoff.cluster.views.machine import Membership
 from strogoff.cluster.views.messages import LeaseRequest
@@ -100,19 +102,27 @@ def test_serving_after_an_exchange_with_all_that_serve() -> None:
     membership = joining()
     a, b, c = all_well(membership)
     assert look(membership, a, b, c) is None
-    b = said(membership, "b", "ac", exchanged=(("a", 1),))
+    b = said(membership, "b", "ac", exchanged=(("a", 1), ("b", 2)))
     assert look(membership, a, b, c) == SetView(2, (A, B, Row("c", 1, 2)))
-    old = said(membership, "b", "ac", exchanged=(("a", 1),), since=1)
+    old = said(membership, "b", "ac", exchanged=(("a", 1), ("b", 2)), since=1)
     assert look(membership, a, old, c) is None
-    assert look(membership, a, said(membership, "b", "ac", exchanged=(("a", 9),)), c) is None
+    assert look(membership, a, said(membership, "b", "ac", exchanged=(("a", 9), ("b", 2))), c) is None
+
+
+def test_who_has_not_told_its_routes_does_not_serve_though_all_are_gone_that_it_had_to_ask() -> None:
+    membership = joining()
+    b = said(membership, "b", "c")
+    assert look(membership, b, said(membership, "c", "b"), removable="a") == SetView(
+        2, (Row("b", 1, 2), Row("c", 1, 2))
+    )
 
 
 def test_of_two_the_second_needs_the_first_as_well() -> None:
     membership = joining()
     a = said(membership, "a", "bc")
-    both = [said(membership, "b", "ac", exchanged=(("a", 1),)), said(membership, "c", "ab", exchanged=(("a", 1),))]
+    both = [said(membership, node, f"a{other}", exchanged=(("a", 1), (node, 2))) for node, other in ("bc", "cb")]
     assert look(membership, a, *both) == SetView(2, (A, B, Row("c", 1, 2)))
-    both[1] = said(membership, "c", "ab", exchanged=(("a", 1), ("b", 2)))
+    both[1] = said(membership, "c", "ab", exchanged=(("a", 1), ("b", 2), ("c", 2)))
     assert look(membership, a, *both) == SetView(2, (A, B, C))
 
 
@@ -120,7 +130,7 @@ def test_who_is_about_to_go_counts_until_it_is_gone() -> None:
     membership = cluster("a", "b")
     apply(membership, join("c"), SetView(3, (A, B, Row("c", 1, 4))))
     a, b, _ = all_well(membership)
-    c = said(membership, "c", "ab", exchanged=(("a", 1),))
+    c = said(membership, "c", "ab", exchanged=(("a", 1), ("c", 4)))
     assert look(membership, a, b, c) is None
     assert look(membership, a, b, c, removable="b") == SetView(4, (A, Row("c", 1, 4, True)))
 
@@ -132,12 +142,13 @@ def test_after_a_restart_of_all_everybody_at_hand_is_asked() -> None:
     assert look(membership, said(membership, "a", "")) == SetView(view, (Row("a", 2, view + 1),))
     apply(membership, SetView(view, (Row("a", 2, view + 1),)))
     assert look(membership, said(membership, "a", "b"), said(membership, "b", "a", view=1)) is None
-    alone = look(membership, said(membership, "a", ""))
+    assert look(membership, said(membership, "a", "")) is None  # it has not told its routes yet
+    alone = look(membership, said(membership, "a", "", exchanged=(("a", view + 1),)))
     assert alone == SetView(view + 1, (Row("a", 2, view + 1, True),))
     apply(membership, SetView(view + 1, (Row("a", 2, view + 1), Row("b", 2, view + 2))))
     a, b = said(membership, "a", "b"), said(membership, "b", "a")
     assert look(membership, a, b) is None
-    a = said(membership, "a", "b", exchanged=(("b", view + 2),))
+    a = said(membership, "a", "b", exchanged=(("a", view + 1), ("b", view + 2)))
     assert look(membership, a, b) == SetView(view + 2, (Row("a", 2, view + 1, True), Row("b", 2, view + 2)))
 
 
@@ -148,13 +159,13 @@ def test_who_asked_before_the_last_one_came_does_not_serve_with_who_asked_everyb
     view = membership.view.id
     apply(membership, SetView(view, (Row("a", 2, view + 1), Row("b", 2, view + 1))))
     apply(membership, SetView(view + 1, (Row("a", 2, view + 1), Row("b", 2, view + 1), Row("c", 2, view + 2))))
-    a = said(membership, "a", "bc", exchanged=(("b", view + 1), ("c", view + 2)))
-    b = said(membership, "b", "ac", exchanged=(("a", view + 1),))
+    a = said(membership, "a", "bc", exchanged=(("a", view + 1), ("b", view + 1), ("c", view + 2)))
+    b = said(membership, "b", "ac", exchanged=(("a", view + 1), ("b", view + 1)))
     c = said(membership, "c", "ab")
     rows = (Row("a", 2, view + 1, True), Row("b", 2, view + 1), Row("c", 2, view + 2))
     assert look(membership, a, b, c) == SetView(view + 2, rows)
     apply(membership, SetView(view + 2, rows))
-    a, again = said(membership, "a", "bc"), said(membership, "b", "ac", exchanged=(("a", view + 1),))
+    a, again = said(membership, "a", "bc"), msgspec.structs.replace(b, view=view + 3)
     assert look(membership, a, b, c) is None  # said before a served
     promoted = look(membership, a, again, c)
     assert promoted and promoted.rows[1].serving

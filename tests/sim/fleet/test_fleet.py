@@ -7,7 +7,9 @@ import pytest
 from strogoff.sim.running import Order, run_seed
 
 
-@pytest.mark.parametrize(("nodes", "seed"), [(2, 1), (3, 0), (3, 9), (3, 25), (3, 26), (3, 390), (3, 4691), (4, 2)])
+@pytest.mark.parametrize(
+    ("nodes", "seed"), [(2, 1), (3, 0), (3, 9), (3, 25), (3, 26), (3, 390), (3, 4691), (3, 10667), (4, 2)]
+)
 def test_seeds(nodes: int, seed: int) -> None:
     outcome = run_seed(seed, Order(nodes=nodes))
     assert outcome.violations == () and outcome.messages > 0
