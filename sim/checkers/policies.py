@@ -1,11 +1,15 @@
-"""A policy is kept: what it forbids is not accepted (INV 7.3, anomaly A19), and what is refused went to nobody (20)."""
+"""A policy is kept: what it forbids is not accepted (INV 7.3, anomaly A19), and what is refused went to nobody (20).
+
+A QoS 2 PUBLISH under a packet id that the node has not released is the same one again, and no first acceptance. After a
+loss of power with durability `os` it has such ids that the client has long used up.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
 from ...netsplit.policy import Decision, ViewState, decide
-from ..history import NEVER
+from ..history import NEVER, Attempt
 from .case import Case
 
 States = Callable[[str, float, float], set[ViewState]]
@@ -16,7 +20,7 @@ def check(case: Case, states: States) -> Iterator[str]:
     """Accepted although nowhere between question and answer it was allowed; refused, and delivered all the same."""
     options = case.swarm.options
     for attempt in case.history.attempts.values():
-        if not attempt.qos or attempt.acked == NEVER or attempt.resent:
+        if not attempt.qos or attempt.acked == NEVER or attempt.resent or _has_old_ids(case, attempt):
             continue
         seen = states(attempt.node, attempt.sent_at, attempt.acked_at)
         flag = options.allow_publish_during_netsplit
@@ -31,6 +35,12 @@ def check(case: Case, states: States) -> Iterator[str]:
             who = f"{each.client} got {each.filter} at {each.node}"
             yield f"policy: {who}, which was {_names(seen)}; subscribe = {flag}"
     yield from _late(case)
+
+
+def _has_old_ids(case: Case, attempt: Attempt) -> bool:
+    history = case.history
+    losses = [each.at_s for each in history.faults if each.kind == "power loss" and each.node == attempt.node]
+    return attempt.qos == 2 and history.power_lost and any(at_s < attempt.sent_at for at_s in losses)
 
 
 def _late(case: Case) -> Iterator[str]:

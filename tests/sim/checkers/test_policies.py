@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from strogoff.netsplit.policy import ViewState
 from strogoff.sim.checkers.policies import check
 from strogoff.sim.history import NEVER
@@ -28,3 +30,16 @@ def test_who_is_refused_was_not_delivered() -> None:
     scene.deliver("w-1")
     assert attempt.acked == NEVER
     assert list(check(scene.case(), lambda *_: set())) == ["late refusal: s got w-1, which was refused"]
+
+
+@pytest.mark.parametrize(("qos", "power_lost", "node", "found"), [
+    (2, True, "n1", 0), (1, True, "n1", 1), (2, False, "n1", 1), (2, True, "n2", 1),
+])  # fmt: skip
+def test_after_a_loss_of_power_an_id_may_stand_for_an_earlier_message(
+    qos: int, power_lost: bool, node: str, found: int
+) -> None:
+    scene = Story()
+    scene.history.fault("power loss", node)
+    scene.history.power_lost = power_lost
+    scene.publish("w-1", qos=qos)
+    assert len(list(check(scene.case(), lambda *_: {ViewState.MAJORITY}))) == found
