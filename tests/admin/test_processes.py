@@ -100,12 +100,17 @@ def test_a_node_is_reached_over_http_with_a_key_that_outlives_a_kill(tmp_path: P
         assert (found.returncode, found.stderr) == (1, f"{url}: this API key is wrong: there is no such key.\n")
 
 
+def _heeds_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(tmp_path / "admin.sock"))
         silent.listen()
         argv = [*ADMIN, "--data-dir", str(tmp_path), "node", "status"]
-        with Popen(argv, stdout=PIPE, stderr=PIPE, text=True) as one:
+        # whoever runs the tests may ignore Ctrl-C, as a script's job in the background does
+        with Popen(argv, stdout=PIPE, stderr=PIPE, text=True, preexec_fn=_heeds_ctrl_c) as one:
             silent.settimeout(WITHIN_S)
             connection, _ = silent.accept()
             with connection:
