@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ..cluster.surroundings import Settings
 
-TICK_S = 0.01
+TICK_S = 0.005
 BEAT_MS = 8.0
 """Nodes in one process have little to do, and a test waits for them: they look at the clock this often, and speak to
 each other every so many milliseconds times the number of nodes, so that the traffic does not grow with its square."""
