@@ -30,6 +30,7 @@ class Session:
     """One client id's session. `front` is None while no connection is there; times are cluster time in ms."""
 
     __slots__ = (
+        "__weakref__",
         "client_id",
         "durable",
         "ending",

@@ -28,6 +28,7 @@ from ..routing.subscriptions import Subscription
 from ..shared_config import CONFIG, SharedConfig
 from .announcer import Announcer
 from .forwarding import Forwarding
+from .missed import PUBLISHED, Missed
 from .receiving import Receiving
 from .routes import LASTING, Routes
 from .routes import SPACES as ROUTES
@@ -38,16 +39,12 @@ if TYPE_CHECKING:
     from ..outlet import Outlet
 
 RETAINED = b"t"
-PUBLISHED = b"p"
-"""Key `p node`: the last view with a member missing in which that node accepted a publish."""
-
 CLUSTER_SPACES: dict[bytes, Space] = {**SPACES, PUBLISHED: Space(durable=False, stamped=False)}
 
 BARRIER_LIMIT_MS = 9500
 """How long SUBACK waits for the other nodes: detection, a lease and 5 s (review, ambiguity 4)."""
 
 CUT_OFF = "the node was cut off from its cluster: send again"
-MISSED = "the node was cut off from its cluster: messages were missed"
 
 
 class Clustering:
@@ -62,12 +59,10 @@ class Clustering:
         self.relaying: Forwarding
         self.relayed: Receiving
         self.announcer: Announcer
+        self.missed: Missed
         self.watch: ClusterWatch
         self.config: SharedConfig
         self._entered_since = 0
-        self._out_since_view = 0
-        self._unheard = False
-        self._published_in = -1
         self._over: dict[str, int] = {}
         self._present: dict[str, bytes] = {}
         self._waits: list[tuple[Obligation, int]] = []
@@ -91,11 +86,12 @@ class Clustering:
         )  # fmt: skip
         self.watch = ClusterWatch(node, member)
         self.config = SharedConfig(member.metadata)
+        self.missed = Missed(node, member)
         self.receiving.load()
         node.router.elsewhere = self.routes.match
         self.routes.changed.append(lambda mountpoint, text: node.router.plans(mountpoint).invalidate(text))
         node.forward = self._forward
-        node.publishing = self._publishing
+        node.publishing = self.missed.publishing
         node.guard = self._guard
         node.leased = member.look
         node.congested = self.forwarding.congested
@@ -162,6 +158,7 @@ class Clustering:
             owed.fail(lambda again: self._begin_wait(again, counter))
 
     def _unsubscribed(self, subscription: Subscription) -> None:
+        self.missed.unsubscribed(subscription.session)
         self.announcer.removed(subscription)
 
     def _retain(self, mountpoint: str, topic: str, message: Message | None) -> None:
@@ -189,36 +186,21 @@ class Clustering:
         own = message.origin is self._node.origin or message.origin.node == self._node.name
         (self.forwarding if own else self.relaying).forward(message, targets, members)
 
-    def _publishing(self) -> None:
-        """Clean sessions that are cut off miss what is routed now. It may be acknowledged when they are back: too late
-        to say so, for they ask before they serve."""
-        if self._node.view_state is not ViewState.WHOLE:
-            self._published()
-
-    def _published(self) -> None:
-        """A publish was accepted that a member which is out of the view does not get (review, hole 18)."""
-        view_id = self._member.view.id
-        if self._published_in != view_id:
-            self._published_in = view_id
-            self._member.metadata.put(PUBLISHED + self._node.name.encode(), view_id.to_bytes(8, "big"))
-
     # -- views
 
     def view_applied(self, before: View, after: View) -> None:
         """Another view is in force."""
         mine = self._node.name
         self._present.clear()
+        self.missed.view_applied(before, after)
         for gone in before.incarnations:
             if gone not in after.incarnations and gone.node != mine:
                 self._over[gone.node] = max(self._over.get(gone.node, 0), gone.since)
                 self.routes.drop_live(gone.node, gone.since)
                 self.relaying.away(gone.node)
-                # what it accepted while this node was out of the view, perhaps it alone knew (review, hole 18)
-                self._unheard = self._unheard or (bool(self._out_since_view) and gone.node in before.serving)
                 if self.forwarding.away(gone.node):
-                    self._published()
+                    self.missed.published()
         if before.incarnation(mine) is not None and after.incarnation(mine) is None:
-            self._out_since_view = self._out_since_view or before.id + 1  # a snapshot may skip it
             self.announcer.stop()
         for row in after.rows:
             if row.node == mine:
@@ -256,6 +238,7 @@ class Clustering:
         self._node.tick()
         if state is not ViewState.MINORITY:
             self.forwarding.proven()
+            self.missed.leased()
         self.watch.begin()
         self.watch.changed()
         if state is not self._node.view_state:
@@ -293,23 +276,8 @@ class Clustering:
 
     def informed(self) -> None:
         """What happened while this node was away is known: clean sessions that missed a publish have ended."""
-        left, self._out_since_view = self._out_since_view, 0
-        unheard, self._unheard = self._unheard, False
         self._purge(self._member.view)
-        if left and (unheard or self._anything_published(left)):
-            self._end_clean_sessions()
-
-    def _anything_published(self, view_id: int) -> bool:
-        published = self._member.metadata.scan(PUBLISHED)
-        return any(int.from_bytes(value, "big") >= view_id for _, value in published)
-
-    def _end_clean_sessions(self) -> None:
-        node = self._node
-        node.tick()
-        for session in node.slots:
-            front = session.front
-            if front is not None and not session.durable and session.subscriptions:
-                front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, MISSED)
+        self.missed.informed()
 
     # -- metadata and publishes
 

@@ -144,7 +144,7 @@ def drained(machine: Machine) -> None:
 def clean_sessions_kept(machine: Machine) -> None:
     """Clean sessions of a node that was cut off go on as if nothing had been missed."""
     clustering: Any = machine.clustering
-    clustering._end_clean_sessions = lambda: None
+    clustering.missed.informed = lambda: None
 
 
 def dropped_not_parked(machine: Machine) -> None:
