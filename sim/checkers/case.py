@@ -83,12 +83,18 @@ class Case:
 
     def owed(self, shared: bool) -> Iterator[tuple[Subscribed, Attempt]]:
         """Each acknowledged message with each subscription, of a session that is there at the end, that it is owed to:
-        granted before the message was sent, not given up before it was acknowledged, both on a side with a lease."""
+        granted before the message was sent, not given up before it was acknowledged, both on a side with a lease.
+
+        A session ends with its node's disk (docs/promises.md). The client need not know: where the CONNACK that said so
+        got lost, the next one speaks of the empty session that the unanswered CONNECT has made.
+        """
         attempts = [each for each in self.history.attempts.values() if each.qos and each.acked != NEVER and not each.ap]
         for subscription in self.history.subscriptions:
             if subscription.filter.startswith("$share/") is not shared or subscription.granted == NEVER:
                 continue
             if subscription.ap or not subscription.qos or self.sessions.get(subscription.client) != subscription.epoch:
+                continue
+            if any(at_s > subscription.granted_at for at_s in self.history.life(subscription.node).emptied):
                 continue
             for attempt in attempts:
                 in_time = subscription.granted < attempt.sent and attempt.acked < subscription.given_up

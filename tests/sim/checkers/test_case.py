@@ -53,6 +53,22 @@ def test_nothing_is_owed_to_a_session_that_is_gone() -> None:
     assert list(story.case().owed(False)) == []
 
 
+def test_nothing_is_owed_to_what_went_with_a_disk() -> None:
+    """The CONNACK of the new session got lost: the client takes it for the one that it had."""
+    story = Story()
+    story.connect("s")
+    story.subscribe("s", "t/#")
+    story.publish("w-1")
+    story.tick()
+    story.history.life().emptied.append(story.now)
+    story.connect("s")
+    story.publish("w-2")
+    assert list(story.case().owed(False)) == []
+    story.subscribe("s", "t/0")
+    story.publish("w-3")
+    assert [(each.filter, attempt.key) for each, attempt in story.case().owed(False)] == [("t/0", "w-3")]
+
+
 def test_when_the_node_is_up_again() -> None:
     story = Story()
     story.start()
