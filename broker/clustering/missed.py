@@ -66,7 +66,9 @@ class Missed:
                 each.node in before.serving and each.node != mine and each not in kept for each in before.incarnations
             )
         if before.incarnation(mine) is not None and after.incarnation(mine) is None:
-            self._out_since_view = self._out_since_view or before.id + 1  # a snapshot may skip it
+            self._out_since_view = self._out_since_view or before.id + 1
+        if self._out_since_view and after.id > before.id + 1:
+            self._unheard = True  # a snapshot skips views: who went in them, or came and went, nobody tells
 
     def informed(self) -> None:
         """What happened while this node was away is known: clean sessions that missed a publish end."""

@@ -124,3 +124,24 @@ def test_a_clean_session_that_unsubscribed_before_its_node_was_cut_off_goes_on()
     theatre.whole()
     theatre.pass_s(1.0)
     assert clean.take() == []
+
+
+def test_a_snapshot_may_skip_the_views_in_which_one_went_who_knew_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Review, hole 18: who accepted it is gone before this node hears that it was out of the view itself."""
+    _snapshots_only(monkeypatch)
+    theatre = Theatre(5, **MAJORITY)
+    clean = theatre[5].client("clean")
+    clean.subscribe(("t", 1))
+    writer = theatre[1].client("writer")
+    theatre.isolate(5)
+    theatre.state_of(1, ViewState.MAJORITY)
+    theatre.isolate(1)
+    assert [type(each) for each in writer.publish("t", b"missed", 1)] == [packets.Puback]
+    theatre[1].kill()
+    member = theatre[2].host.member
+    assert member is not None
+    theatre.until(lambda: {row.node for row in member.view.rows} == {"n2", "n3", "n4"})
+    theatre.network.heal()
+    theatre.until(lambda: theatre[5].node.view_state is ViewState.MAJORITY)
+    theatre.pass_s(1.0)
+    assert [(type(each), each.reason) for each in clean.take()] == [(packets.Disconnect, 0x83)]
