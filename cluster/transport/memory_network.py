@@ -104,9 +104,9 @@ class MemoryNetwork:
         return (a, b) in self._cuts
 
     @property
-    def cuts(self) -> tuple[Path, ...]:
-        """Where nothing passes."""
-        return tuple(self._cuts)
+    def cuts(self) -> dict[Path, int]:
+        """Where nothing passes; what is healed and cut again has another number."""
+        return dict(self._cuts)
 
     # Ways
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ...cluster.metadata.actors import COUNTER
 from ...cluster.metadata.dvv import pairs
+from ...cluster.transport.memory_stream import Path
 from ...netsplit.faults import Freeze, Pause
 from ...netsplit.policy import ViewState
 from ..checkers import agreement, leases, policies, rest, roles, sides, stale, unanswered, waits
@@ -19,6 +20,10 @@ from .roamer import Roamer
 
 if TYPE_CHECKING:
     from .fleet import Fleet
+
+
+Leaders = Mapping[str, tuple[str, ...]]
+"""The voters as each node knows them that thinks that it leads."""
 
 
 class News:
@@ -37,26 +42,39 @@ class News:
 
 
 class Sides:
-    """Remembers when each node could last reach a majority (hole 21)."""
+    """Remembers when each node could last reach a majority (hole 21).
+
+    Where one cut has ended and another has begun between two looks, what neither hinders came through.
+    """
 
     def __init__(self) -> None:
         self._reached: dict[str, float] = {}
         self._reaching: list[str] = []
         self._ways: object = None
         """From what `_reaching` followed: leaders with their voters, who runs, cuts."""
+        self._cuts: dict[Path, int] = {}
 
     def __call__(self, fleet: Fleet, held: list[Lease]) -> Iterator[str]:
         """Asked every moment."""
         now = fleet.loop.now_s
         leaders = {machine.name: machine.voters() for machine in fleet.machines.values() if _leads(machine)}
-        ways = (leaders, [machine.runs for machine in fleet.machines.values()], fleet.roads.cuts)
+        machines, cuts = fleet.machines, fleet.roads.cuts
+        ways = (leaders, [machine.runs for machine in machines.values()], cuts)
         if ways != self._ways:
-            self._ways = ways
-            self._reaching = [
-                name for name in fleet.machines if not leaders or sides.reaches_majority(name, leaders, fleet.linked)
-            ]
+            lasting = dict(self._cuts.items() & cuts.items())
+            self._ways, self._cuts = ways, cuts
+            self._reaching = _reaching(fleet, leaders, fleet.linked)
+
+            def were_linked(a: str, b: str) -> bool:
+                return machines[a].runs and machines[b].runs and (a, b) not in lasting and (b, a) not in lasting
+
+            self._reached.update(dict.fromkeys(_reaching(fleet, leaders, were_linked), now))
         self._reached.update(dict.fromkeys(self._reaching, now))
         return sides.judge(now, [each.node for each in held], self._reached)
+
+
+def _reaching(fleet: Fleet, leaders: Leaders, linked: Callable[[str, str], bool]) -> list[str]:
+    return [name for name in fleet.machines if not leaders or sides.reaches_majority(name, leaders, linked)]
 
 
 class Unanswered:

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from strogoff.netsplit.scenarios import Scenario
 from strogoff.sim.fleet.fleet import Fleet
+from strogoff.sim.fleet.overseer import Lease
 from strogoff.sim.fleet.stage import reader, staged, writer
-from strogoff.sim.fleet.verdict import rests, verdict
+from strogoff.sim.fleet.verdict import Sides, rests, verdict
 
 from .floor import joined, quiet, until, whole
 
@@ -35,6 +36,28 @@ def test_who_has_not_joined_yet_is_waited_for() -> None:
     assert any("n3 has not joined" in text for text in verdict(fleet))
     until(fleet, lambda: rests(fleet))
     assert whole(fleet, "n3") and list(verdict(fleet)) == []
+
+
+def test_what_comes_through_between_two_cuts_counts_although_nobody_looked_then() -> None:
+    """5 nodes, seed 30937: a lease that was asked for in the first cut."""
+    fleet = joined()
+    sides, held = Sides(), [Lease("n3", 1, 1, (), 1, 1, "", "")]
+
+    def looked(seconds: float) -> list[str]:
+        fleet.loop.run_for(seconds)
+        return list(sides(fleet, held))
+
+    def cut_off() -> None:
+        fleet.roads.cut("n1", "n3")
+        fleet.roads.cut("n2", "n3")
+
+    assert looked(0.0) == []
+    cut_off()
+    assert looked(0.05) == [] and looked(1.5) == []
+    fleet.roads.heal()
+    cut_off()
+    assert looked(0.05) == [] and looked(1.5) == []
+    assert looked(0.2) == ["side: n3 holds a lease, and could reach no majority of the voters for 1.70 s"]
 
 
 def test_what_a_policy_parks_is_owed_no_answer_although_nobody_has_sessions_on_the_node_that_is_missing() -> None:
