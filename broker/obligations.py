@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 
-class Obligation(msgspec.Struct, eq=False, gc=False):
+class Obligation(msgspec.Struct, eq=False):
     """Counts what is owed for one answer; `waiter` is called once when the last of it is discharged."""
 
     open: int = 0

@@ -44,7 +44,7 @@ class PublishLanes(Protocol):
         ...
 
 
-class Copy(msgspec.Struct, eq=False, gc=False):
+class Copy(msgspec.Struct, eq=False):
     """One copy under way. `groups` are the shared subscriptions that chose the node. `kept` says that it has to arrive
     whatever happens: its publisher was answered without a lease, or nobody waits for it (a will, what a member of a
     shared subscription left behind), or it is another origin's, who has a lease of its own."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from weakref import ref
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -87,3 +90,25 @@ def test_the_same_one_twice_and_failed_ones_among_many() -> None:
     discharge_all([twice, failed, twice])
     assert told == ["twice"]
     assert (twice.open, failed.open, failed.failed) == (0, 1, True)
+
+
+class _Connection:
+    """Owes an answer, and is called when it may leave."""
+
+    def __init__(self) -> None:
+        self.owed = Obligation().owe()
+        self.owed.waiter = self.answer
+        self.owed.fail(lambda _: self.answer())
+        self.owed.waiter = self.answer
+
+    def answer(self) -> None:
+        """Send it."""
+
+
+def test_an_answer_that_never_comes_keeps_nobody_in_memory() -> None:
+    """A connection owes it, and is called by it: what the collector does not see would be there for good."""
+    connection = _Connection()
+    remains = ref(connection)
+    del connection
+    gc.collect()
+    assert remains() is None

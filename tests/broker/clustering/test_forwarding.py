@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from weakref import ref
+
 import pytest
 
 from strogoff.broker.queues.message import Message
@@ -287,3 +290,13 @@ def test_connections_without_a_will_send_nothing(post: Post) -> None:
     assert connect("x").will is None
     post.client("x").vanish()
     assert post.lanes.sent == {}
+
+
+def test_a_node_that_ends_with_copies_under_way_leaves_nothing_in_memory() -> None:
+    post = Post()
+    post.route("t", live("n2"))
+    assert post.client("writer", 5).publish("t", b"1", 1) == []
+    remains = ref(post.forwarding)
+    del post
+    gc.collect()
+    assert remains() is None
