@@ -13,7 +13,8 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from .links.hello import BY_THE_LOG, NOT_YET, Self
+from .links.hello import Self
+from .links.reasons import Why
 from .views.commands import Name
 from .views.machine import MemberRow, is_unknown
 
@@ -91,11 +92,11 @@ def _decode(data: bytes, kind: type[_T]) -> _T:
 def not_the_one(row: MemberRow, hello: Self) -> str | None:
     """A start of the member that the log does not know yet is welcome, an earlier one is not (review, hole 1)."""
     if row.disk != hello.disk:
-        return f"the disk of {hello.node} is another one than that of the member, {NOT_YET}"
+        return Why.NOT_YET.says(f"the disk of {hello.node} is another one than that of the member")
     if hello.boot < row.boot:
-        return f"{hello.node} was started {row.boot} times, and this is start {hello.boot}: {BY_THE_LOG}"
+        return Why.CONTRADICTED.says(f"{hello.node} was started {row.boot} times, and this is start {hello.boot}")
     if hello.boot == row.boot and hello.process != row.process:
-        return f"start {hello.boot} of {hello.node} was another process: {BY_THE_LOG}"
+        return Why.CONTRADICTED.says(f"start {hello.boot} of {hello.node} was another process")
     if hello.boot > row.boot and is_unknown(row, hello.earlier):
-        return f"start {hello.boot} of {hello.node} knows nothing of start {row.boot}: {BY_THE_LOG}"
+        return Why.CONTRADICTED.says(f"start {hello.boot} of {hello.node} knows nothing of start {row.boot}")
     return None

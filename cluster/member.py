@@ -16,10 +16,10 @@ from .consensus import Consensus
 from .discovery import WHO, WhoAnswer, encode_who
 from .entering import Entering
 from .identity import Incarnation
-from .links.hello import NOT_YET
 from .links.hello import Self as Hello
 from .links.links import Links
 from .links.ports import Lane, LinkPorts, Timer
+from .links.reasons import Why
 from .metadata.map import MetadataMap
 from .metadata.ports import MetadataPorts
 from .metadata.spaces import Space
@@ -336,7 +336,7 @@ class Member:
             return None
         row = members.get(hello.node)
         if row is None:
-            return f"{hello.node} is not a member of this cluster, {NOT_YET}"
+            return Why.NOT_YET.says(f"{hello.node} is not a member of this cluster")
         return not_the_one(row, hello)
 
     def watermark(self, node: str, disk: str, boot: int, lane: int) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from .links.hello import BY_THE_LOG, NOT_YET, OLD_COPY
+from .links.reasons import Why, why
 from .surroundings import Datagram
 from .views.commands import Boot, MalformedCommand, encode_command
 from .views.happenings import Refused
@@ -114,12 +114,13 @@ class Starting:
     def not_let_in(self, node: str, reason: str) -> None:
         """A peer has no stream for this process: no leader hears of its start, or no peer of this leader's log."""
         member = self._member
-        if reason.endswith(BY_THE_LOG):
+        cause = why(reason)
+        if cause is Why.CONTRADICTED:
             # the log here may have this start: one who voted alone when the copy was made commits it with nobody else
             self.broken(f"{node} says: {reason}")
-        elif reason.endswith(OLD_COPY):
+        elif cause is Why.OLD_COPY:
             self.refuse(f"{node} says: {reason}")
-        elif reason.endswith(NOT_YET) and member.standing is not None:
+        elif cause is Why.NOT_YET and member.standing is not None:
             member.standing.keeper.not_let_in(node, member.ports.now_ms())
 
     def refuse(self, reason: str) -> None:

@@ -11,12 +11,6 @@ from msgspec import MsgspecError, Struct, msgpack
 
 from .frames import MalformedFrame
 
-OLD_COPY = "an old copy of its data"
-"""How the reason ends with which a process is refused that cannot be the node it says it is (review, hole 1)."""
-BY_THE_LOG = f"by the log {OLD_COPY}"
-"""The same, where the refuser's log has another start in its place, and not only another process was here before."""
-NOT_YET = "as far as the log goes here"
-"""How the reason ends with which a process is refused that a newer log than the refuser's may have as a member."""
 NEWEST = 1
 OLDEST = 1
 """The versions of the protocol between nodes that this code speaks."""

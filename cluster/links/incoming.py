@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ..transport.wire import Wire
 from .frames import HEARTBEAT, Frame, MalformedFrame, Run, decode_frame, encode_frame
-from .hello import OLD_COPY, Self
+from .hello import Self
 from .lane import ReceiveLane
-from .ports import NOT_TAKEN, Lane, LinkPorts, Refuse, Resident, Traffic
+from .ports import Lane, LinkPorts, Refuse, Resident, Traffic
+from .reasons import Why
 from .settings import LinkSettings
 
 
@@ -39,10 +40,12 @@ class Incoming:
         if known is None or known.process == peer.process:
             return None
         if peer.boot < known.boot:
-            return f"{peer.node} was started again since: boot {known.boot} is known, this is {peer.boot}: {OLD_COPY}"
+            return Why.OLD_COPY.says(
+                f"{peer.node} was started again since: boot {known.boot} is known, this is {peer.boot}"
+            )
         if peer.boot == known.boot and peer.disk == known.disk:
             # Its numbers would be taken for those of the other: what is new would look like a duplicate.
-            return f"boot {peer.boot} of {peer.node} belongs to another process: {OLD_COPY}"
+            return Why.OLD_COPY.says(f"boot {peer.boot} of {peer.node} belongs to another process")
         return None
 
     def accept(self, peer: Self, wire: Wire) -> dict[int, int]:
@@ -112,7 +115,7 @@ class Incoming:
         except MalformedFrame as error:
             self._give_up(wire, f"malformed frame from {self.node}: {error}")
         except Refuse as error:
-            self._give_up(wire, f"{NOT_TAKEN}: {error}")
+            self._give_up(wire, Why.NOT_TAKEN.says(str(error)))
         self._flush_soon()
 
     def _give_up(self, wire: Wire | None, reason: str) -> None:

@@ -9,7 +9,8 @@ from ..transport.wire import Dialing, Wire
 from .frames import HEARTBEAT, Frame, MalformedFrame, Run, decode_frame, encode_frame
 from .hello import Self, Welcome, agree, decode_welcome, disagreement, encode_hello
 from .lane import ITEM_BYTES, SendLane
-from .ports import NOT_TAKEN, Lane, LinkPorts, Resident, Timer, Traffic
+from .ports import Lane, LinkPorts, Resident, Timer, Traffic
+from .reasons import Why, why
 from .settings import FRAME_SLACK, LinkSettings
 
 
@@ -262,7 +263,7 @@ class Outgoing:
     def _over(self, reason: str) -> None:
         """The stream has ended, or never was one, for what either side thinks."""
         self._dialing = None
-        self._refused = self._refused or reason.startswith(NOT_TAKEN)
+        self._refused = self._refused or why(reason) is Why.NOT_TAKEN
         if self._wire is not None:
             self._down(reason)
         self._say(reason)

@@ -64,10 +64,6 @@ class LinkPorts(Struct, frozen=True):
     """A peer does not let this process in: node and reason, as often as it was dialled."""
 
 
-NOT_TAKEN = "not taken"
-"""How the reason begins with which a stream is closed for a `Refuse`."""
-
-
 class Refuse(Exception):
     """Raised by `Resident.deliver`: this item cannot be taken now. The text says why.
 

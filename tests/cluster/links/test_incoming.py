@@ -89,14 +89,14 @@ def test_an_older_boot_is_refused(scene: tuple[World, Node]) -> None:
     world, _ = scene
     Stranger(world, boot=5, process="new")
     late = Stranger(world, boot=4, process="old")
-    assert late.reason == "x was started again since: boot 5 is known, this is 4: an old copy of its data"
+    assert late.reason == "[old copy] x was started again since: boot 5 is known, this is 4"
 
 
 def test_two_processes_with_one_boot(scene: tuple[World, Node]) -> None:
     """A copied data directory: the numbers of one would pass for those of the other."""
     world, _ = scene
     Stranger(world, process="one")
-    assert Stranger(world, process="two").reason == "boot 1 of x belongs to another process: an old copy of its data"
+    assert Stranger(world, process="two").reason == "[old copy] boot 1 of x belongs to another process"
     assert Stranger(world, process="three", disk="another").reason is None
 
 
