@@ -142,7 +142,11 @@ async def _config_reset(context: Context, call: Call) -> list[Part]:
     name = call.flag("key", None)
     if name is None:
         raise CommandError("--key=KEY must be given.")
-    runtime = context.server.runtime
+    if call.has("node") and (call.has("local") or call.has("global")):
+        raise CommandError("--node excludes --local and --global.")
+    runtime, node = context.server.runtime, _one_node(context, call)
+    if node != context.node.name:
+        return await _reset_elsewhere(context, name, node)
     local, everywhere = call.has("local") or not call.has("global"), call.has("global")
     done = local and runtime.reset(name)
     done = (everywhere and runtime.reset(name, EVERYWHERE)) or done
@@ -152,6 +156,15 @@ async def _config_reset(context: Context, call: Call) -> list[Part]:
     context.server.log("notice", f"vmq-admin: {said} again{' for all nodes' if everywhere else ''}")
     await context.spread()
     return [Text(said), *_remarks(context, EVERYWHERE if everywhere else context.node.name, [name])]
+
+
+async def _reset_elsewhere(context: Context, name: str, node: str) -> list[Part]:
+    if not context.server.runtime.reset(name, node):
+        raise CommandError(f"{name} was not set for {node}.")
+    said = f"{name} is not set for {node} any more"
+    context.server.log("notice", f"vmq-admin: {said}")
+    await context.spread()
+    return [Text(f"{said}."), *_remarks(context, node, [name])]
 
 
 def _was_not_set(context: Context, name: str, local: bool, everywhere: bool) -> str:
@@ -196,6 +209,7 @@ COMMANDS = (
             Flag("key", "the key", "k", "KEY"),
             Flag("local", "what was set for this node"),
             Flag("global", "what was set for all nodes"),
+            Flag("node", "what was set for that node", value="NODE"),
         ),
     ),
 )

@@ -37,6 +37,10 @@ def test_all_nodes_have_it_when_the_answer_comes() -> None:
         ]
         assert await office.said(2, "config", "reset", f"--key={LIMIT}", "--global") == [f"{LIMIT} = 20"]
         assert office.limits() == [20, 8, 20]
+        elsewhere = ("config", "reset", f"--key={LIMIT}", f"--node={names[1]}")
+        assert await office.said(0, *elsewhere) == [f"{LIMIT} is not set for {names[1]} any more."]
+        assert office.limits() == [20, 20, 20]
+        await office.said(0, "set", f"{LIMIT}=8", f"--node={names[1]}")
         assert await office.said(1, "config", "reset", f"--key={LIMIT}") == [f"{LIMIT} = 20"]
         assert office.limits() == [20, 20, 20]
         log = list(office.cluster[1].log)

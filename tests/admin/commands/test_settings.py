@@ -170,6 +170,17 @@ def test_nodes_that_are_meant(tmp_path: Path) -> None:
         assert (await house.good("set", "--node=b@127.0.0.1", "retry_interval=6")).out == "retry_interval = 6\n"
         assert office.config.get(b"nset.b@127.0.0.1\0retry_interval") == b"6"
         assert house.server.node.options.retry_interval_s == 7
+        reset = ("config", "reset", "--key=retry_interval")
+        assert (await house.admin(*reset, "--node=x@127.0.0.1")).err.startswith("x@127.0.0.1 is not a member")
+        assert (await house.admin(*reset, "--node=b@127.0.0.1", "--global")).err == (
+            "--node excludes --local and --global.\n"
+        )
+        done = "retry_interval is not set for b@127.0.0.1 any more.\n"
+        assert (await house.good(*reset, "--node=b@127.0.0.1")).out == done
+        assert office.config.get(b"nset.b@127.0.0.1\0retry_interval") is None
+        assert (await house.admin(*reset, "--node=b@127.0.0.1")).err == "retry_interval was not set for b@127.0.0.1.\n"
+        assert (await house.good(*reset, f"--node={HERE}")).out == "retry_interval = 5\n"
+        await house.good("set", "retry_interval=7")
         office.slow = "not everyone has it"
         answer = await house.admin("set", "--all", "retry_interval=4")
         assert (answer.status, answer.err) == (1, "not everyone has it\n")
