@@ -90,9 +90,12 @@ def _decode(data: bytes, kind: type[_T]) -> _T:
 
 
 def not_the_one(row: MemberRow, hello: Self) -> str | None:
-    """A start of the member that the log does not know yet is welcome, an earlier one is not (review, hole 1)."""
+    """A start of the member that the log does not know yet is welcome, an earlier one is not (review, hole 1); nor is
+    one that was away for too long (hole 16)."""
     if row.disk != hello.disk:
         return Why.NOT_YET.says(f"the disk of {hello.node} is another one than that of the member")
+    if row.stale:
+        return Why.STALE.says(f"{hello.node} was away for too long, and has to come back with an empty disk")
     if hello.boot < row.boot:
         return Why.CONTRADICTED.says(f"{hello.node} was started {row.boot} times, and this is start {hello.boot}")
     if hello.boot == row.boot and hello.process != row.process:

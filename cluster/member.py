@@ -256,6 +256,8 @@ class Member:
         elif isinstance(happening, Left) or (isinstance(happening, Joined) and happening.emptied):
             self.links.forget(node)
             self.resident.replaced(node)
+        elif isinstance(happening, WentStale):
+            self.links.hang_up(node)
 
     def left(self) -> None:
         """This node is a member no longer: it stays out, until its data directory is a new one.

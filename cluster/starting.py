@@ -115,7 +115,7 @@ class Starting:
         """A peer has no stream for this process: no leader hears of its start, or no peer of this leader's log."""
         member = self._member
         cause = why(reason)
-        if cause is Why.CONTRADICTED:
+        if cause in (Why.CONTRADICTED, Why.STALE):
             # the log here may have this start: one who voted alone when the copy was made commits it with nobody else
             self.broken(f"{node} says: {reason}")
         elif cause is Why.OLD_COPY:

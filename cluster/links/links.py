@@ -68,6 +68,11 @@ class Links:
         if node in self._in:
             self._in[node].stop("forgotten")
 
+    def hang_up(self, node: str) -> None:
+        """End the stream from a node: its next hello is looked at anew."""
+        if node in self._in:
+            self._in[node].stop("to be looked at anew")
+
     def close(self) -> None:
         """End all streams, dial and say nothing any more."""
         self._closed = True

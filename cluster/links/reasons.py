@@ -15,6 +15,8 @@ class Why(StrEnum):
     """This process cannot be the node that it says it is: another one was here since (review, hole 1)."""
     CONTRADICTED = "old copy by the log"
     """The same, and the refuser's log has another start in its place."""
+    STALE = "away for too long"
+    """Its disk lacks what the others have forgotten since (review, hole 16)."""
     NOT_YET = "not in the log yet"
     """A newer log than the refuser's may have this process as a member."""
     NOT_TAKEN = "not taken"

@@ -22,6 +22,7 @@ from strogoff.cluster.admission import (
     not_the_one,
 )
 from strogoff.cluster.links.hello import Self
+from strogoff.cluster.links.reasons import Why, why
 from strogoff.cluster.views.machine import MemberRow
 
 DECODERS: list[Callable[[bytes], Any]] = [decode_join, decode_leave, decode_answer]
@@ -92,3 +93,12 @@ def test_which_starts_are_welcome(disk: str, boot: int, process: str, welcome: b
     assert (said is None) is welcome
     if said is not None:
         assert "n2" in said
+
+
+def test_who_was_away_for_too_long_is_not_welcome_with_the_old_disk() -> None:
+    stale = msgspec.structs.replace(ROW, stale=True)
+    for boot, process in ((5, "process"), (6, "another")):
+        said = not_the_one(stale, Self("n2", boot, "disk", process, "c", "n2:1"))
+        assert said is not None and why(said) is Why.STALE
+    said = not_the_one(stale, Self("n2", 6, "new", "another", "c", "n2:1"))
+    assert said is not None and why(said) is Why.NOT_YET

@@ -7,7 +7,7 @@ import pytest
 
 from strogoff.cluster.starting import BootRefused
 from strogoff.cluster.surroundings import Datagram
-from strogoff.cluster.views.commands import MalformedCommand
+from strogoff.cluster.views.commands import MalformedCommand, Stale
 from tests.cluster.company import Company
 
 
@@ -73,6 +73,25 @@ def test_starts_that_nobody_heard_of_are_no_old_copy() -> None:
     company.network.heal()
     company.whole()
     assert company[1].member.membership.members["n3"].boot == 4
+
+
+@pytest.mark.parametrize("others", [("n1", "n2"), ("n2",)])
+def test_who_was_away_for_too_long_is_told_when_it_comes_or_where_it_has_a_stream(others: tuple[str, ...]) -> None:
+    """Review, hole 16: Raft goes on without it, so its own log never says so."""
+    company = Company(3)
+    for other in others:
+        company.network.cut("n3", other)
+    leader = company[1].member
+    while leader.view.row("n3") is not None:
+        company.pass_s(0.01)
+    assert leader.standing is not None
+    leader.standing.submit(Stale("n3"))
+    company.pass_s(1.0)
+    company.network.heal("n3", "n1")
+    company.pass_s(2.0)
+    assert leader.membership.members["n3"].stale and not company[3].serving
+    (said,) = [text for level, text in company[3].log if level == "error"]
+    assert said.startswith("the cluster does not take this start of n3: n1 says: ") and "away for too long" in said
 
 
 def test_who_has_committed_what_the_others_forgot_stops() -> None:
