@@ -14,7 +14,7 @@ from .links.reasons import Why, why
 from .surroundings import Datagram
 from .views.commands import Boot, MalformedCommand, encode_command
 from .views.happenings import Refused
-from .views.machine import MemberRow
+from .views.machine import UNLOGGED_MAX, MemberRow
 
 if TYPE_CHECKING:
     from .member import Member
@@ -24,9 +24,8 @@ AGAIN_MS = 300.0
 
 
 STARTS = b"S"
-"""Key in the store of Raft: (boot, process) of each start since the last that the log is known to have."""
-STARTS_MAX = 1000
-"""Starts that are kept: more of them in a row, and none in the log, and an old copy may be taken for the node."""
+"""Key in the store of Raft: (boot, process) of each start since the last that the log is known to have. With more than
+`UNLOGGED_MAX` of them an old copy may be taken for the node."""
 
 _starts = msgspec.msgpack.Decoder(tuple[tuple[int, str], ...])
 
@@ -52,7 +51,7 @@ class Starting:
         self.earlier: tuple[tuple[int, str], ...] = () if known is None else _starts.decode(known)
         self._safe = not self.earlier
         if self.earlier:
-            self._note((*self.earlier, (member.me.boot, member.me.process))[-STARTS_MAX:])
+            self._note((*self.earlier, (member.me.boot, member.me.process))[-UNLOGGED_MAX:])
             meta.when_committed(meta.open_commit, self._written)
 
     def _note(self, starts: tuple[tuple[int, str], ...]) -> None:

@@ -267,8 +267,8 @@ class ClusterShell:
         if answer.boot >= me.boot:
             await self._loop.run_in_executor(None, self._directory.raise_boot, answer.boot)
             raise ClusterError(
-                f"{self.name} was a member with another disk, started {answer.boot} times: its number of starts is "
-                "set to that now; restart it, and join again"
+                f"{self.name} was a member with another disk, which may have been started {answer.boot} times: its "
+                "number of starts is set to that now; restart it, and join again"
             )
         if answer.problem:
             raise ClusterError(answer.problem)

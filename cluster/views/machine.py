@@ -19,6 +19,9 @@ from .commands import Away, Boot, Join, Leave, MalformedCommand, Row, Settle, Se
 from .happenings import Booted, Happening, Joined, Left, Refused, Settled, ViewChanged, WentStale
 from .view import View
 
+UNLOGGED_MAX = 1000
+"""How many starts in a row, of one disk, the log may never hear of."""
+
 
 class MemberRow(Struct, array_like=True, frozen=True):
     """A member and its last start. `joined`: the log index at which this disk came in, for its age.
@@ -120,8 +123,10 @@ class Membership:
                 return (Refused(command, "its disk is a copy from before it joined: begin with an empty one"),)
             return self._boot(command)
         logged = self.boots.get(command.node, 0)
-        if command.boot <= logged:
-            return (Refused(command, f"boot {command.boot} is not above {logged}, which this name has had", logged),)
+        had = logged + UNLOGGED_MAX if logged else 0
+        if command.boot <= had:
+            # another disk had the log's boots under this name, and later ones, of which others may have writes
+            return (Refused(command, f"boot {command.boot} is not above {had}, which this name may have had", had),)
         self._remove_row(command.node)
         self._enter(command)
         return (Joined(command.node, known is not None),)

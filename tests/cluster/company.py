@@ -14,6 +14,7 @@ from strogoff.cluster.surroundings import Identity, Ports, Settings
 from strogoff.cluster.transport.memory_network import MemoryNetwork
 from strogoff.cluster.transport.memory_wire import MemoryTransport
 from strogoff.cluster.transport.wire import CallFailed
+from strogoff.cluster.views.machine import UNLOGGED_MAX
 from strogoff.cluster.views.view import View
 from strogoff.cluster.views.voters import wanted_voters
 from strogoff.sim.disk import SimDisk
@@ -147,7 +148,8 @@ class Seat:
         self.disks = [self.company.disk(f"{self.name}/restored", content) for content in backup]
 
     def replace_disk(self, name: str) -> None:
-        """A new machine under the old name."""
+        """A new machine under the old name, whose operator has been told above which number its starts have to be."""
+        self.boot += UNLOGGED_MAX
         self.disk_id = name
         self.cluster_id = f"cluster-of-{name}"
         self.disks = [self.company.disk(f"{name}/{kind}") for kind in ("messages", "meta")]

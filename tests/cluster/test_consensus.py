@@ -14,6 +14,7 @@ from strogoff.cluster.raft.messages import Change, MalformedMessage, Saved, boot
 from strogoff.cluster.raft.stable import RaftStable
 from strogoff.cluster.views.commands import Boot, Join, Leave, Settle
 from strogoff.cluster.views.happenings import Booted, Happening, Joined, Left, ViewChanged
+from strogoff.cluster.views.machine import UNLOGGED_MAX
 from strogoff.sim.disk import SimDisk
 from strogoff.sim.loop import Scheduled, VirtualLoop
 from strogoff.storage.store import Store
@@ -175,7 +176,7 @@ def test_a_snapshot_stands_for_the_happenings_that_it_skips() -> None:
     world.until(lambda: "z" in away.members)
     world.cut.add(away.name)
     world.propose(Leave("x"))
-    world.propose(Join("y", "y-second", 2, "p", "a"))
+    world.propose(Join("y", "y-second", 2 + UNLOGGED_MAX, "p", "a"))
     world.propose(Boot("z", "z-disk", 2, "p2", "a"))
     leader = world.leader().consensus
     for number in range(SNAPSHOT_EVERY + 50):

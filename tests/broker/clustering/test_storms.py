@@ -123,14 +123,9 @@ def test_a_member_that_comes_back_empty_owes_nothing() -> None:
     theatre[2].kill()
     assert writer.publish("t", b"x", 1) == []
     theatre.state_of(1, ViewState.MAJORITY)
-    theatre[2].disks[:] = [theatre._disk("new/a"), theatre._disk("new/b")]
-    host = theatre[2].host
-    host.boot, host.disk_id, host.cluster_id = 1, "n2-new", "cluster-of-n2"
-    host.start()
-    problems: list[str] = []
-    host.join("n1:1", problems.append)
-    theatre.until(lambda: bool(problems))
-    assert problems == [""]
+    theatre[2].replace_disk()
+    theatre[2].host.start()
+    assert theatre[2].join() == ""
     theatre.whole()
     theatre.pass_s(2.0)
     assert [type(each) for each in writer.take()] == [packets.Puback]

@@ -11,6 +11,7 @@ from strogoff.broker.front import Front
 from strogoff.broker.node import Node
 from strogoff.broker.options import Options
 from strogoff.cluster.transport.memory_wire import MemoryTransport
+from strogoff.cluster.views.machine import UNLOGGED_MAX
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from strogoff.sim.cluster_host import ClusterHost
@@ -117,6 +118,22 @@ class Spot:
         self.disks[:] = [disk.reopen() for disk in self.disks]
         self.host.start()
 
+    def replace_disk(self) -> None:
+        """A new machine under the old name, whose operator has been told above which number its starts have to be."""
+        host = self.host
+        if host.up:
+            self.kill()
+        self.disks[:] = [self.theatre.disk(f"{host.name}/new/{kind}") for kind in "ab"]
+        host.disk_id, host.cluster_id = f"{host.name}-another-disk", "none"
+        host.boot += UNLOGGED_MAX
+
+    def join(self, address: str = "n1:1") -> str:
+        """Join the cluster of the node at that address; the problem, if there is one."""
+        problems: list[str] = []
+        self.host.join(address, problems.append)
+        self.theatre.until(lambda: bool(problems))
+        return problems[0]
+
 
 def _both(spot: Spot) -> tuple[Callable[[Host], Any], Callable[[Host], Any]]:
     def engine(number: int) -> Callable[[Host], Any]:
@@ -135,7 +152,7 @@ class Theatre:
         settings = Options(**{"allow_anonymous": True, "systree_enabled": False, **options})
         for number in range(1, nodes + 1):
             name = f"n{number}"
-            spot = Spot(self, [self._disk(f"{seed}/{name}/a"), self._disk(f"{seed}/{name}/b")])
+            spot = Spot(self, [self.disk(f"{seed}/{name}/a"), self.disk(f"{seed}/{name}/b")])
             disk, meta = _both(spot)
             spot.host = host = StandingHost(
                 loop, self.network, disk, meta, settings, seed, name, {"plugin": AllowAll()}
@@ -146,10 +163,7 @@ class Theatre:
             host.start()
         if joined:
             for spot in self.spots[1:]:
-                problems: list[str] = []
-                spot.host.join("n1:1", problems.append)
-                self.until(lambda problems=problems: bool(problems))
-                assert problems == [""]
+                assert spot.join() == ""
             self.whole()
             self.until(self._settled)
 
@@ -158,7 +172,8 @@ class Theatre:
         members = [spot.host.member for spot in self.spots]
         return all(each and each.consensus and len(each.consensus.raft.configuration.voters) % 2 for each in members)
 
-    def _disk(self, name: str) -> SimDisk:
+    def disk(self, name: str) -> SimDisk:
+        """An empty disk that takes no time."""
         return SimDisk(Random(name), self.loop.call_later, lambda: self.loop.now_s, "sync", (0.0, 0.0))
 
     def __getitem__(self, number: int) -> Spot:

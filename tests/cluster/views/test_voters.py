@@ -7,7 +7,7 @@ from strogoff.cluster.views.commands import Leave
 from strogoff.cluster.views.machine import Membership
 from strogoff.cluster.views.voters import Transfer, next_change
 
-from .test_machine import apply, cluster, join
+from .test_machine import ABOVE, apply, cluster, join
 
 
 class Peers:
@@ -67,7 +67,7 @@ def test_the_fourth_is_a_learner_and_the_fifth_makes_both_voters() -> None:
 
 def test_a_forgotten_disk_goes_first_and_its_successor_starts_as_learner() -> None:
     membership = cluster("a", "b", "c")
-    apply(membership, join("c", disk="new", boot=2))
+    apply(membership, join("c", disk="new", boot=ABOVE))
     peers = Peers("a", "abc")
     assert next_change(membership, peers) == Change("remove", peer("c"))
     peers.configuration = Configuration((peer("a"), peer("b")))
