@@ -4,8 +4,8 @@ Per writer while it stays at one node: what it left behind unacknowledged at ano
 writers: if the acknowledgement of m1 came before m2 was sent, m1 comes first. Not judged are `lifo` queues, shared
 subscriptions, whose messages change hands, retained topics, where a SUBSCRIBE brings old messages, what was accepted
 without a lease, and messages of which the session may have missed the first copy and got one that was sent again: they
-were first sent before the SUBACK, or dropped for a limit, or refused for a full disk, of which their writer may not
-have heard.
+were first sent before the SUBACK, or when a subscription that was granted without a lease was not known everywhere, or
+dropped for a limit, or refused for a full disk, of which their writer may not have heard.
 """
 
 from __future__ import annotations
@@ -51,9 +51,16 @@ def _unsure(case: Case, attempt: Attempt) -> bool:
 
 
 def _covered(case: Case, delivery: Delivery, attempt: Attempt) -> bool:
-    """The session was surely subscribed from before the message was first sent until it was delivered."""
+    """The session was surely subscribed from before the message was first sent until it was delivered.
+
+    A subscription that was granted without a lease is known to the others some time later: what was sent again by then
+    may come as if it were new.
+    """
     return any(
-        each.granted < attempt.sent and delivery.number < each.given_up and case.matches(each.filter, attempt.topic)
+        each.granted < attempt.sent
+        and delivery.number < each.given_up
+        and not (each.ap and attempt.resent)
+        and case.matches(each.filter, attempt.topic)
         for each in case.history.subscriptions
         if each.client == delivery.client and each.epoch == delivery.epoch
     )

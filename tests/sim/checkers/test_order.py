@@ -87,3 +87,15 @@ def test_a_refusal_that_its_writer_may_not_have_heard_of() -> None:
     assert list(check(made.case())) == []
     first.resent = 0
     assert len(list(check(made.case()))) == 1
+
+
+def test_what_was_sent_again_when_others_knew_of_a_subscription_at_last() -> None:
+    """It was granted without a lease: what its node did not tell yet came to nobody, and then again, as if new."""
+    for resent, said in ((1, []), (0, ["reordered: s, session 1 got w-1 after w-2, same topic and QoS"])):
+        made = story()
+        made.history.subscriptions[-1].ap = True
+        made.publish("w-1", acked=False).resent = resent
+        made.publish("w-2", acked=False)
+        made.deliver("w-2")
+        made.deliver("w-1")
+        assert list(check(made.case())) == said
