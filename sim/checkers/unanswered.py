@@ -8,7 +8,8 @@ nothing: a policy that forbids it parks it for as long (hole 13).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from ...cluster.views.settings import Settings
 from ...netsplit.policy import Decision, ViewState, decide
@@ -26,6 +27,16 @@ def accepted(flag: str, arrival: set[ViewState], later: set[ViewState], dup: boo
     """
     allowed = {state for state in ViewState if decide(flag, state) is not Decision.REFUSE}
     return arrival <= (allowed | {ViewState.MAJORITY} if dup else allowed) or bool(later & allowed)
+
+
+def denied_at(events: Sequence[tuple[float, dict[str, Any]]], attempt: Attempt, since_s: float) -> float:
+    """When a policy last forbade its writer to publish on this topic, 0 if it has not since then."""
+    for at_s, row in reversed(events):
+        if at_s < since_s:
+            break
+        if row["type"] == "policy.deny" and (row["client"], row["topic"]) == (attempt.writer, attempt.topic):
+            return at_s
+    return 0.0
 
 
 class Waits:

@@ -113,12 +113,13 @@ class Unanswered:
 
 
 def _accepted(fleet: Fleet, client: Roamer, attempt: Attempt) -> bool:
-    """What the client sent before this connection it sent again at its begin, with DUP."""
+    """What the client sent before this connection it sent again at its begin, with DUP. What waits for the disk, or
+    behind what does, comes to the policy later: when that said no, it had come for sure."""
     assert client.connection is not None
     flag = fleet.swarm.options.allow_publish_during_netsplit
     opened_at, between, name = client.connection.opened_at, fleet.overseer.between, client.host.name
     sent_at = max(attempt.sent_at, opened_at)
-    come_at = sent_at + fleet.swarm.delay_s[1]
+    come_at = max(sent_at + fleet.swarm.delay_s[1], unanswered.denied_at(fleet.history.events, attempt, sent_at))
     arrival, later = between(name, sent_at, come_at), between(name, come_at, fleet.loop.now_s)
     return unanswered.accepted(flag, arrival, later, attempt.sent_at < opened_at)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.netsplit.policy import ViewState
-from strogoff.sim.checkers.unanswered import Waits, accepted
+from strogoff.sim.checkers.unanswered import Waits, accepted, denied_at
 from tests.sim.scene import Story
 
 WHOLE, MAJORITY, MINORITY = ViewState.WHOLE, ViewState.MAJORITY, ViewState.MINORITY
@@ -43,3 +43,13 @@ def test_a_publish_is_accepted_for_sure_once_the_policy_allowed_it(
     flag: str, arrival: set[ViewState], later: set[ViewState], dup: bool, expected: bool
 ) -> None:
     assert accepted(flag, arrival, later, dup) is expected
+
+
+def test_what_waited_for_the_disk_came_to_the_policy_late() -> None:
+    """3 nodes, seed 41750: the id of a QoS 2 PUBLISH has to be safe before it is routed."""
+    attempt = Story().publish("w-1", acked=False)
+    denied = {"type": "policy.deny", "client": "w", "topic": "t/0"}
+    events = [(1.0, denied), (2.0, {**denied, "topic": "t/1"}), (3.0, {**denied, "client": "v"})]
+    assert denied_at(events, attempt, 0.5) == 1.0
+    assert denied_at(events, attempt, 1.5) == 0.0
+    assert denied_at([*events, (4.0, denied), (5.0, {"type": "will.fire", "client": "w"})], attempt, 1.5) == 4.0
