@@ -8,7 +8,7 @@ nothing: a policy that forbids it parks it for as long (hole 13).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ...cluster.views.settings import Settings
@@ -29,7 +29,7 @@ def accepted(flag: str, arrival: set[ViewState], later: set[ViewState], dup: boo
     return arrival <= (allowed | {ViewState.MAJORITY} if dup else allowed) or bool(later & allowed)
 
 
-def denied_at(events: Sequence[tuple[float, dict[str, Any]]], attempt: Attempt, since_s: float) -> float:
+def denied_at(events: list[tuple[float, dict[str, Any]]], attempt: Attempt, since_s: float) -> float:
     """When a policy last forbade its writer to publish on this topic, 0 if it has not since then."""
     for at_s, row in reversed(events):
         if at_s < since_s:
