@@ -61,7 +61,8 @@ class Starting:
         """The log may know of this start from now on: the next one knows of it, too."""
         self._safe = True
 
-    def _known(self) -> bool:
+    def known(self) -> bool:
+        """Whether the log has this start, or there is none."""
         member = self._member
         me, consensus = member.me, member.consensus
         return consensus is None or consensus.own_row_is(me.boot, me.process)
@@ -75,7 +76,7 @@ class Starting:
         row = member.membership.members.get(me.node)
         if row is None or row is self._row:
             return
-        if self._known():
+        if self.known():
             self._row = row
             if not self._noted:
                 self._noted = True
@@ -124,7 +125,7 @@ class Starting:
 
     def refuse(self, reason: str) -> None:
         """The cluster does not take this start."""
-        if not self._known():
+        if not self.known():
             self.broken(reason)
 
     def broken(self, reason: str) -> None:

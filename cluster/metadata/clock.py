@@ -64,13 +64,18 @@ class Clock:
         spans.add(seen, low, high)
         return True
 
-    def fold(self, node: str, boot: int) -> list[int]:
-        """Fold this boot of a node and all before it; the actors that are gone from the clock come back."""
+    def fold(self, node: str, boot: int, told: bool = False) -> list[int]:
+        """Fold this boot of a node and all before it; the actors that are gone from the clock come back.
+
+        `told`: somebody else has seen what there was of them, and nobody knows here how much that is.
+        """
         if boot <= self.folded.get(node, 0):
             return []
         gone = [actor for actor in self.seen if self._is_of(actor, node, boot)]
         for actor in gone:
             self.final[actor] = self.seen.pop(actor)
+        if told:
+            self.final = {actor: seen for actor, seen in self.final.items() if not self._is_of(actor, node, boot)}
         self.folded[node] = boot
         return gone
 

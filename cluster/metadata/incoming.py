@@ -45,7 +45,7 @@ class Incoming:
             clock.add(actor, low, high)
         if part.claim_folded:
             for node, boot in part.folded.items():
-                replica.fold(node, boot)
+                replica.fold(node, boot, told=part.buckets is not None)
         if (part.items or part.buckets is not None) and not clock.dominates(context):
             keys = [item.key for item in part.items]
             replica.ahead.note(keys, context)

@@ -183,9 +183,11 @@ class MetadataMap:
         if self._told.pop(peer, None) is not None:
             self._wake()
 
-    def set_members(self, nodes: Iterable[str]) -> None:
-        """All members of the cluster but the stale: tombstones wait for all of them. This node may be among them."""
-        self._upkeep.others = (tuple(node for node in nodes if node != self.node), self._upkeep.others[1])
+    def set_members(self, nodes: Iterable[str] | None) -> None:
+        """All members of the cluster but the stale: tombstones wait for all of them. This node may be among them. None:
+        who they are is not known yet."""
+        self._upkeep.known = nodes is not None
+        self._upkeep.others = (tuple(node for node in nodes or () if node != self.node), self._upkeep.others[1])
 
     def barrier(self, counter: int, then: Then) -> int:
         """Call `then(True)` once every peer has applied our writes up to `counter`, at once if so; a handle comes back.

@@ -89,6 +89,8 @@ class Outgoing:
             self._done = True
             writer.part.claims = [(writer.position(actor), low, high) for actor, low, high in self._missing]
             writer.part.claim_folded = self._folded
+            if self.walks:
+                writer.part.buckets = (BUCKETS, BUCKETS)  # all of them have gone before
         return writer.part
 
     def _walk(self, writer: PartWriter) -> None:

@@ -123,10 +123,13 @@ class Replica:
                 self._set(key, mine, dvv.without(mine, dot))
         return len(entries) == limit
 
-    def fold(self, node: str, boot: int) -> None:
-        """Fold an early boot out of the clock and the log. Deletions of it have been seen everywhere: they go."""
+    def fold(self, node: str, boot: int, told: bool = False) -> None:
+        """Fold an early boot out of the clock and the log. Deletions of it have been seen everywhere: they go.
+
+        `told` as in `Clock.fold`.
+        """
         # Not only what left the clock: the disk may have had a value whose dot the clock had not seen yet.
-        folded = self.clock.fold(node, boot)
+        folded = self.clock.fold(node, boot, told)
         folded += [actor for actor in self.log.actors if actor not in folded and self.clock.is_folded(actor)]
         for actor in folded:
             while self.collect(actor, COUNTER, 1000):

@@ -42,12 +42,14 @@ class Upkeep:
         self._purging: set[tuple[bytes, int]] = set()
         self.others: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
         """Whom each half waits for: all other members; the other nodes of the view."""
+        self.known = True
+        """Whether the members are known; else nothing is forgotten."""
         self.on_disk = Clock(actors)
 
     @property
     def alone(self) -> bool:
         """Whether there is nobody to wait for."""
-        return not any(self.others)
+        return self.known and not any(self.others)
 
     # Reports
 
@@ -76,7 +78,7 @@ class Upkeep:
         """Forget what nobody needs, unless that is going on already. `may` is asked before each step."""
         if not self._busy:
             self._busy = True
-            self._run(self._collecting(), may)
+            self._run(self._collecting(), lambda: self.known and may())
 
     def _run(self, steps: Iterator[None], may: Callable[[], bool]) -> None:
         if may() and next(steps, steps) is None:

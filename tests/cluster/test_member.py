@@ -167,6 +167,26 @@ def test_who_was_away_when_the_leader_joined_learns_of_it_from_another_leader(le
     company.until(lambda: away.serving and new.member.whole)
 
 
+def test_who_has_not_read_the_log_yet_waits_for_others_before_it_forgets() -> None:
+    """It does not know who else is a member (3 nodes, seed 41100 with disk_lost,kill,cut)."""
+    company = Company(3, joined=False)
+    company.join(company[2])
+    answers = company[3].join("n1:1")
+    company.until(lambda: bool(answers))
+    for other in ("n1", "n2"):
+        company.network.cut("n3", other)
+    company[3].adopt(answers[0])
+    metadata = company[3].member.metadata
+    metadata.put(b"tx", b"v")
+    metadata.delete(b"tx")
+    company.pass_s(20.0)
+    assert metadata.statistics().tombstones == 1
+    company.network.heal()
+    company.whole()
+    company.pass_s(30.0)
+    assert metadata.statistics().tombstones == 0
+
+
 def test_who_left_in_its_absence_stays_out() -> None:
     company = Company(3)
     company[3].kill()

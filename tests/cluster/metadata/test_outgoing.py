@@ -62,6 +62,23 @@ def test_a_peer_that_knows_nothing_gets_everything(trimmed: int) -> None:
     assert len(other.ahead) == 0 or other.ahead.retire(other.clock) is None
 
 
+def test_who_was_led_through_all_keys_leads_the_next_one_through_all_of_them() -> None:
+    """It has seen an early boot, and was told that a later one is folded: how much that was it does not know."""
+    actors = Actors()
+    early, late, latest = [actors.number("a", boot) for boot in (1, 2, 3)]
+    replica, first, second = [Replica(actors, lambda *change: None) for _ in range(3)]
+    for each in (replica, first, second):
+        each.write(b"early", dot_of(early, 1), b"v")
+    replica.write(b"late", dot_of(late, 1), b"v")
+    replica.clock.add(latest, 0, 0)
+    replica.fold("a", 2)
+    incoming = Incoming(actors)
+    for source, target in ((replica, first), (first, second)):
+        for part in steps(Outgoing(0, source, target.clock)):
+            incoming.absorb(target, part)
+        assert dict(target.walk()) == dict(replica.walk())
+
+
 def test_on_a_walk_what_the_peer_holds_and_we_have_seen_deleted_goes() -> None:
     actors = Actors()
     replica = filled(actors, 5)
