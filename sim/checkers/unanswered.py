@@ -31,12 +31,13 @@ def accepted(flag: str, arrival: set[ViewState], later: set[ViewState], dup: boo
 
 def denied_at(events: list[tuple[float, dict[str, Any]]], attempt: Attempt, since_s: float) -> float:
     """When a policy last forbade its writer to publish on this topic, 0 if it has not since then."""
-    for at_s, row in reversed(events):
-        if at_s < since_s:
-            break
-        if row["type"] == "policy.deny" and (row["client"], row["topic"]) == (attempt.writer, attempt.topic):
-            return at_s
-    return 0.0
+    denied = ("policy.deny", attempt.writer, attempt.topic)
+    times = [at_s for at_s, row in events if at_s >= since_s and _what(row) == denied]
+    return times[-1] if times else 0.0
+
+
+def _what(row: dict[str, Any]) -> tuple[str, str, str]:
+    return (row["type"], row.get("client", ""), row.get("topic", ""))
 
 
 class Waits:
