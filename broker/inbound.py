@@ -290,9 +290,8 @@ def _route_qos2(front: Front, message: Message, packet_id: int) -> None:
         routed = node.router.route(message, plans, plan)
         if message.retain:
             routed = max(routed, node.retain(message))
-    session.routed_inbound(packet_id, [(each.group, each.filter, each.node) for each in node.router.chosen])
-    if node.owed is not None:
-        session.owed[packet_id] = node.owed
+    elsewhere = [(each.group, each.filter, each.node) for each in node.router.chosen]
+    session.routed_inbound(packet_id, elsewhere, node.owed)
     if routed or front.version != 5:
         frame = _PUBREC + PACKET_IDS[packet_id]
     else:

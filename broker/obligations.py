@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from .routing.remote import RemoteMembers
+
 
 class Obligation(msgspec.Struct, eq=False):
     """Counts what is owed for one answer; `waiter` is called once when the last of it is discharged."""
@@ -19,6 +21,9 @@ class Obligation(msgspec.Struct, eq=False):
     waiter: Callable[[], None] | None = None
     anew: Callable[[Obligation], None] | None = None
     """Waits anew for what took too long."""
+    redrawn: Callable[[RemoteMembers, str | None], bool] | None = None
+    """Notes who gets a QoS 2 message instead of these members: those of another node, or one here (None). True if that
+    has to be safe before anything leaves (review, hole 12)."""
 
     @property
     def failed(self) -> bool:

@@ -7,6 +7,7 @@ only a will makes it leave a record, so that a killed node still fires it (P5).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..cluster.identity import slot_of
@@ -15,6 +16,7 @@ from .obligations import Obligation
 from .queues.durable_queue import DurableQueue
 from .queues.queue import Queue
 from .queues.records import InboundRecord, SessionRecord, SubscriptionRecord, WillRecord, encode
+from .routing.remote import RemoteMembers
 from .routing.subscriptions import Subscription
 
 if TYPE_CHECKING:
@@ -177,12 +179,28 @@ class Session:
         record.elsewhere = elsewhere
         return self._write_inbound(packet_id, record)
 
-    def routed_inbound(self, packet_id: int, elsewhere: list[tuple[str, str, str]]) -> None:
+    def redrawn_inbound(self, packet_id: int, record: InboundRecord, gone: RemoteMembers, node: str | None) -> bool:
+        """Somebody else gets the message, these members being gone: those of another node, or one here (None).
+
+        True if that has to be safe before anything leaves (review, hole 12).
+        """
+        if self.inbound.get(packet_id) is not record:
+            return False
+        record.elsewhere = [each for each in record.elsewhere if each[:2] != (gone.group, gone.filter)]
+        if node is not None:
+            record.elsewhere.append((gone.group, gone.filter, node))
+        return self._write_inbound(packet_id, record)
+
+    def routed_inbound(self, packet_id: int, elsewhere: list[tuple[str, str, str]], owed: Obligation | None) -> None:
         """The message of this packet id was routed, in the open batch: a repeated PUBLISH is only answered.
 
-        `elsewhere` as in `InboundRecord`.
+        `elsewhere` as in `InboundRecord`; `owed` is what its answer waits for.
         """
         record = self.inbound.get(packet_id)
+        if owed is not None:
+            self.owed[packet_id] = owed
+            if record is not None and elsewhere:
+                owed.redrawn = partial(self.redrawn_inbound, packet_id, record)
         if record is not None and not (record.routed and record.elsewhere == elsewhere):
             record.routed = True
             record.elsewhere = elsewhere

@@ -231,20 +231,47 @@ class Forwarding:
 
     def _choose_again(self, copy: Copy) -> None:
         """Another member of the shared subscription gets the message, under the same mid."""
-        if not copy.groups:
-            return
-        node = self._node
-        before, node.owed = node.owed, copy.owed
-        answering, node.answering = node.answering, copy.owed is not None
         for member in copy.groups:
-            if copy.message.qos == 2 and node.came_back(copy.message, member.text):
+            if copy.message.qos == 2 and self._node.came_back(copy.message, member.text):
                 continue  # the node that was chosen relayed it to a session here, and did not live to say so
-            routed = node.router.route_group(copy.message, member.group, member.filter)
-            if copy.message.qos == 2 and not node.router.chosen and self._receiving is not None:
-                self._receiving.given(copy.message, member.text, routed == WAIT)
-            if routed == WAIT and copy.owed is not None:
-                node.store.when_committed(node.store.open_commit, copy.owed.owe().discharge)
+            self._give_to_another(copy.message, member, copy.owed)
+
+    def _give_to_another(
+        self, message: Message, gone: RemoteMembers, owed: Obligation | None, drawn: str | None = None
+    ) -> None:
+        """A handshake that goes on gives the message to the same node again: that is safe before the copy leaves.
+
+        `drawn` is the node that the disk has.
+        """
+        node = self._node
+        group = node.router.draw_again(message, gone, drawn)
+        elsewhere = group.node
+        if owed is not None and owed.redrawn is not None and (elsewhere is None or elsewhere != drawn):
+            wait = owed.redrawn(gone, elsewhere)
+            if wait and elsewhere is not None:
+                self._when_safe(message, gone, elsewhere, owed)
+                return
+        before, node.owed = node.owed, owed
+        answering, node.answering = node.answering, owed is not None
+        routed = node.router.route_group(message, group)
+        if message.qos == 2 and not node.router.chosen and self._receiving is not None:
+            self._receiving.given(message, gone.text, routed == WAIT)
+        if routed == WAIT and owed is not None:
+            node.store.when_committed(node.store.open_commit, owed.owe().discharge)
         node.owed, node.answering = before, answering
+
+    def _when_safe(self, message: Message, gone: RemoteMembers, drawn: str, owed: Obligation) -> None:
+        mid = (message.origin.boot, message.counter)
+
+        def safe() -> None:
+            self._node.tick()
+            self._give_to_another(message, gone, owed, drawn)
+            self.closed(*mid)
+            owed.discharge()
+
+        owed.owe()
+        self.opened(*mid)
+        self._node.store.when_committed(self._node.store.open_commit, safe)
 
     def gone(self, name: str) -> None:
         """The node has left for good, or came back with another disk: nothing of its sessions is left to owe to."""

@@ -153,14 +153,25 @@ class Router:
             self._node.forward(message, plan.remote, chosen)
         return WAIT if wait else DONE
 
-    def route_group(self, message: Message, group: str, text: str) -> int:
-        """Another member of one shared subscription gets the message, the node that was to have it being gone."""
+    def draw_again(self, message: Message, gone: RemoteMembers, former: str | None = None) -> SharedGroup:
+        """The group with those alone that get the message, these members being gone: on one other node, or here.
+
+        With `former`, the other node that was drawn before, it is drawn again only if nobody is left there.
+        """
         plans = self.plans(message.mountpoint)
         plan = plans.plans.get(message.topic) or plans.build(message.topic)
+        for group in plan.groups:
+            if (group.group, group.filter) == (gone.group, gone.filter):
+                narrow = group if former is None else group.at(former)
+                member = choose(narrow if narrow.size else group, message, self._policy(message), self._node.rng)
+                return group.at(member.node if isinstance(member, RemoteMembers) else None)
+        return SharedGroup(gone.group, gone.filter, ())
+
+    def route_group(self, message: Message, group: SharedGroup) -> int:
+        """A member of one shared subscription gets the message, the node that was to have it being gone."""
         chosen: list[RemoteMembers] = []
         self.chosen = chosen
-        groups = [each for each in plan.groups if each.group == group and each.filter == text]
-        wait = self._push_groups(message, groups, chosen)
+        wait = self._push_groups(message, (group,), chosen)
         if chosen:
             self._node.forward(message, (), chosen)
         return WAIT if wait else DONE

@@ -47,6 +47,11 @@ class SharedGroup(msgspec.Struct):
         """The filter as the members wrote it."""
         return f"$share/{self.group}/{self.filter}"
 
+    @property
+    def node(self) -> str | None:
+        """The first other node with members, None if there is none."""
+        return next((each.node for each in (*self.remote, *self.away)), None)
+
     def at(self, node: str | None) -> SharedGroup:
         """The group with nobody but its members on one other node, or on this one if None."""
         if node is None:

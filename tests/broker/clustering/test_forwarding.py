@@ -9,6 +9,7 @@ import pytest
 
 from strogoff.broker.queues.message import Message
 from strogoff.broker.routing.remote import RemoteMembers
+from strogoff.broker.routing.shared import SharedGroup
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from tests.broker.clustering.lanes import Post, durable, live
@@ -140,6 +141,44 @@ def test_a_group_chooses_again_on_this_node_and_the_disk_has_it_before_the_answe
     assert mine.payloads() == [b"1"]
 
 
+def test_who_is_chosen_again_for_a_handshake_is_on_the_disk_before_the_copy_leaves(post: Post) -> None:
+    """Review, hole 12: whoever goes on with the handshake after a restart sends it to the same node."""
+    post.route("t", groups=(member("n2"),))
+    writer = post.persistent("writer", 5)
+    assert writer.publish("t", b"1", 2) == []
+    post.route("t", groups=(member("n3"),))
+    post.hold_disk()
+    post.forwarding.away("n2")
+    post.settle()
+    assert post.lanes.payloads("n3") == []
+    post.free_disk()
+    assert post.lanes.payloads("n3") == [b"1"]
+    [record] = post.node.slots.get("", "writer").inbound.values()
+    assert record.elsewhere == [("g", "t", "n3")]
+    assert writer.take() == []
+    post.acked("n3", 1)
+    assert kinds(writer.take()) == ["Pubrec"]
+
+
+def test_who_is_chosen_again_and_goes_before_that_is_on_the_disk_gets_nothing(post: Post) -> None:
+    post.route("t", groups=(member("n2"),))
+    writer = post.persistent("writer", 5)
+    assert writer.publish("t", b"1", 2) == []
+    post.route("t", groups=(member("n3"),))
+    post.hold_disk()
+    post.forwarding.away("n2")
+    mine = post.client("mine", 5)
+    mine.send(packets.Subscribe(1, [packets.SubscribeOptions("$share/g/t", 2)], None))
+    post.route("t")
+    post.forwarding.away("n3")
+    post.free_disk()
+    assert post.lanes.payloads("n3") == []
+    assert mine.payloads() == [b"1"]
+    assert kinds(writer.take()) == ["Pubrec"]
+    [record] = post.node.slots.get("", "writer").inbound.values()
+    assert record.elsewhere == []
+
+
 def test_one_copy_carries_groups_and_ordinary_subscriptions(post: Post) -> None:
     post.route("t", live("n2"), groups=(member("n2"),))
     writer = post.client("writer", 5)
@@ -196,7 +235,7 @@ def test_what_another_origin_waits_for_is_not_void(post: Post) -> None:
     node = post.node
     post.route("t", groups=(member("n3"),))
     message = post_message(post, "n9")
-    node.router.route_group(message, "g", "t")
+    node.router.route_group(message, SharedGroup("g", "t", (), (member("n3"),)))
     owed, node.owed = node.owed, None
     assert owed is not None
     assert owed.open == 1
@@ -210,7 +249,7 @@ def test_what_another_origin_waits_for_is_not_void(post: Post) -> None:
 def test_a_relay_without_a_lease_is_still_owed(post: Post) -> None:
     post.node.view_state = ViewState.MINORITY
     post.route("t", groups=(member("n3"),))
-    post.node.router.route_group(post_message(post, "n9"), "g", "t")
+    post.node.router.route_group(post_message(post, "n9"), SharedGroup("g", "t", (), (member("n3"),)))
     assert post.node.owed is not None
     assert post.node.owed.open == 1
 

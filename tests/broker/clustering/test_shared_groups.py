@@ -290,6 +290,35 @@ def test_a_handshake_that_goes_on_gives_what_was_chosen_for_again_to_nobody_agai
     assert not list(theatre[1].node.store.scan(b"x", b"y"))
 
 
+def test_a_handshake_that_goes_on_goes_to_the_node_that_was_chosen_again() -> None:
+    """P2: the node that was chosen first has a member again (3 nodes, seed 42375)."""
+    theatre = Theatre(3, **MAJORITY)
+    theatre[2].client("first").subscribe(("$share/g/a", 2))
+    theatre.network.delay("n1", "n2", 0.2)
+    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    writer.send(publish("a", b"m", 2, 7))
+    theatre.settle()
+    second = theatre[3].client("second", clean=False, expiry_s=600)
+    second.send(packets.Subscribe(1, [packets.SubscribeOptions("$share/g/a", 2)], None))
+    theatre[2].kill()
+    theatre.network.delay("n3", "n1", 0.2)
+    theatre.until(lambda: [each.payload for each in second.drain()] == [b"m"])
+    theatre[1].kill()
+    theatre.network.delay("n1", "n2", 0.0)
+    theatre.network.delay("n3", "n1", 0.0)
+    for number in (1, 2):
+        theatre[number].start()
+    theatre.whole()
+    third = theatre[2].client("third")
+    third.subscribe(("$share/g/a", 2))
+    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    writer.send(publish("a", b"m", 2, 7, dup=True))
+    theatre.pass_s(1.0)
+    assert [type(each) for each in writer.take()] == [packets.Pubrec]
+    assert third.payloads() == []
+    assert second.drain() == []
+
+
 @pytest.mark.parametrize("lasts", (True, False))
 def test_a_handshake_that_goes_on_waits_for_the_member_that_lasts_and_may_have_the_message(lasts: bool) -> None:
     """[MQTT5-4.8.2-5]: the origin was restarted, and the node that it had chosen is away."""
