@@ -189,9 +189,7 @@ class Front(Answers):
         )
         if node.events.messages:
             node.message_received(self, message, packet_id)
-        routed = node.router.route(message, self.plans)
-        if retain:
-            routed = max(routed, node.retain(message))
+        routed = node.route_retained(message, self.plans) if retain else node.router.route(message, self.plans)
         if answered_qos:
             self._puback_for(packet_id, routed, message)
         elif node.owed is not None:

@@ -287,9 +287,7 @@ def _route_qos2(front: Front, message: Message, packet_id: int) -> None:
         session.forward_again.discard(packet_id)
         routed = node.router.forward_again(message, plans, record.elsewhere if record is not None else [])
     else:
-        routed = node.router.route(message, plans, plan)
-        if message.retain:
-            routed = max(routed, node.retain(message))
+        routed = (node.route_retained if message.retain else node.router.route)(message, plans, plan)
     elsewhere = [(each.group, each.filter, each.node) for each in node.router.chosen]
     session.routed_inbound(packet_id, elsewhere, node.owed)
     if routed or front.version != 5:

@@ -183,6 +183,8 @@ class Clustering:
         return False
 
     def _forward(self, message: Message, targets: tuple[RemoteTarget, ...], members: list[RemoteMembers]) -> None:
+        if message.retain:
+            self._member.metadata.tell()
         own = message.origin is self._node.origin or message.origin.node == self._node.name
         (self.forwarding if own else self.relaying).forward(message, targets, members)
 

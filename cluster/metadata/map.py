@@ -233,6 +233,11 @@ class MetadataMap:
             self._gaps.clear()
         self._exchanges.view_applied()
 
+    def tell(self) -> None:
+        """Send what was written now, before anything else that is sent in this turn."""
+        while self._flushed < self.counter:
+            self._broadcast()
+
     def _broadcast(self) -> None:
         """At most `STEP` keys of each half; the rest in the next turn."""
         if not self._peers:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.cluster import consensus
+from strogoff.cluster.links.ports import Lane
 from strogoff.cluster.raft.interface import Settings as RaftSettings
 from strogoff.cluster.surroundings import Settings
 from strogoff.mqtt import packets
@@ -33,6 +34,24 @@ def test_a_founder_that_restarts_without_the_others_is_not_alone() -> None:
     assert writer.publish("t", b"x", 1)[0].reason == 0x83
     theatre.network.heal()
     theatre.whole()
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_a_message_is_retained_before_it_is_given_to_anybody(qos: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Review, hole 4 d: who subscribes in between, where others are subscribed already, waits for no barrier."""
+    theatre = Theatre(2)
+    theatre[2].client("first").subscribe(("t", 1))
+    member = theatre[2].host.member
+    assert member is not None
+    deliver, came = member.deliver, []
+
+    def noted(node: str, lane: int, seq: int, payload: bytes) -> None:
+        came.append(lane)
+        deliver(node, lane, seq, payload)
+
+    monkeypatch.setattr(member, "deliver", noted)
+    theatre[1].client("writer").publish("t", b"x", qos, retain=True)
+    assert came[:2] == [Lane.METADATA, Lane.PUBLISH]
 
 
 def test_routes_of_whom_this_node_has_not_heard_yet_are_not_purged() -> None:
