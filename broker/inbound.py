@@ -270,11 +270,14 @@ def _route_qos2(front: Front, message: Message, packet_id: int) -> None:
         front.begun.append((message, packet_id))
         return
     plans = node.router.plans(message.mountpoint)
-    plan = None
-    if record is not None and not again:
-        plan, elsewhere = node.router.draw(message, plans, record.elsewhere)
+    plan, here = None, False
+    if record is not None:
+        if again:
+            elsewhere, here = node.router.draw_those_again(message, plans, record.elsewhere)
+        else:
+            plan, elsewhere = node.router.draw(message, plans, record.elsewhere)
         if elsewhere != record.elsewhere:
-            if session.drawn_inbound(packet_id, record, elsewhere):
+            if session.drawn_inbound(packet_id, record, elsewhere) or here:
                 front.wait_again(lambda: _route_qos2(front, message, packet_id))
             else:
                 _route_qos2(front, message, packet_id)

@@ -17,7 +17,7 @@ from ..queues.queue import Entry
 from .plans import Plan, PlanCache, Target
 from .remote import RemoteMembers
 from .remote_table import NOWHERE, RemoteMatch
-from .shared import Progress, SharedGroup, choose, redistribute
+from .shared import Chosen, Progress, SharedGroup, choose, redistribute
 from .subscriptions import Subscription, SubscriptionTable
 
 if TYPE_CHECKING:
@@ -124,34 +124,40 @@ class Router:
         drawn: list[Drawn] = []
         for group in plan.groups:
             narrow = group if former is None else group.at(_node_of(group, former))
-            member = choose(narrow if narrow.size else group, message, self._policy(message), self._node.rng)
+            member = self._choose(narrow if narrow.size else group, message)
             if isinstance(member, RemoteMembers):
                 drawn.append((member.group, member.filter, member.node))
             groups.append(group.at(_node_of(group, drawn)))
         return Plan(plan.targets, tuple(groups), plan.remote), drawn
 
-    def forward_again(self, message: Message, plans: PlanCache, former: list[Drawn]) -> int:
-        """A QoS 2 message whose copies on this node are safe goes to the other nodes again, under the same mid.
+    def draw_those_again(self, message: Message, plans: PlanCache, former: list[Drawn]) -> tuple[list[Drawn], bool]:
+        """Which other nodes' members get a QoS 2 message again that may have left: as for `draw`, before it leaves.
 
-        `former` are the members chosen before, as in `InboundRecord.elsewhere`: a group's message goes to the same
-        node again, which may have it, and to another one only if there is nobody any more; to nobody if it came back.
+        A group's message goes to the same node again, which may have it, and to another one only if there is nobody
+        any more; to nobody if it came back. A member here has it now; True if the open batch holds a copy.
         """
         plan = plans.plans.get(message.topic) or plans.build(message.topic)
-        chosen: list[RemoteMembers] = []
-        self.chosen = chosen
+        drawn: list[Drawn] = []
         wait = False
         for name, text, node in former:
             if self._node.came_back(message, f"$share/{name}/{text}"):
                 continue
             for group in [each for each in plan.groups if (each.group, each.filter) == (name, text)]:
-                same = [each for each in (*group.remote, *group.away) if each.node == node]
-                if same:
-                    chosen += same
-                else:
-                    wait = self._push_groups(message, [group], chosen) or wait
+                chosen = list(group.at(node).elsewhere)
+                if not chosen:
+                    wait = self._push_groups(message, (group,), chosen) or wait
+                drawn += [(name, text, each.node) for each in chosen]
+        return drawn, wait
+
+    def forward_again(self, message: Message, plans: PlanCache, drawn: list[Drawn]) -> int:
+        """A QoS 2 message whose copies on this node are safe goes to the other nodes again, under the same mid."""
+        plan = plans.plans.get(message.topic) or plans.build(message.topic)
+        self.chosen = chosen = [
+            each for group in plan.groups for each in group.elsewhere if (each.group, each.filter, each.node) in drawn
+        ]
         if plan.remote or chosen:
             self._node.forward(message, plan.remote, chosen)
-        return WAIT if wait else DONE
+        return DONE
 
     def draw_again(self, message: Message, gone: RemoteMembers, former: str | None = None) -> SharedGroup:
         """The group with those alone that get the message, these members being gone: on one other node, or here.
@@ -163,7 +169,7 @@ class Router:
         for group in plan.groups:
             if (group.group, group.filter) == (gone.group, gone.filter):
                 narrow = group if former is None else group.at(former)
-                member = choose(narrow if narrow.size else group, message, self._policy(message), self._node.rng)
+                member = self._choose(narrow if narrow.size else group, message)
                 return group.at(member.node if isinstance(member, RemoteMembers) else None)
         return SharedGroup(gone.group, gone.filter, ())
 
@@ -230,11 +236,14 @@ class Router:
                 self._node.message_queued(message, chosen.session)
         return wait
 
+    def _choose(self, group: SharedGroup, message: Message) -> Chosen:
+        return choose(group, message, self._policy(message), self._node.rng)
+
     def _push_groups(self, message: Message, groups: Iterable[SharedGroup], chosen: list[RemoteMembers]) -> bool:
         """One member of each group gets the message; those on other nodes are added to `chosen`."""
         wait = False
         for group in groups:
-            member = choose(group, message, self._policy(message), self._node.rng)
+            member = self._choose(group, message)
             if member is None:
                 self._node.dropped_for_group(group, message)
             elif isinstance(member, RemoteMembers):

@@ -48,9 +48,14 @@ class SharedGroup(msgspec.Struct):
         return f"$share/{self.group}/{self.filter}"
 
     @property
+    def elsewhere(self) -> tuple[RemoteMembers, ...]:
+        """The members on other nodes."""
+        return self.remote + self.away
+
+    @property
     def node(self) -> str | None:
         """The first other node with members, None if there is none."""
-        return next((each.node for each in (*self.remote, *self.away)), None)
+        return next((each.node for each in self.elsewhere), None)
 
     def at(self, node: str | None) -> SharedGroup:
         """The group with nobody but its members on one other node, or on this one if None."""

@@ -179,6 +179,34 @@ def test_who_is_chosen_again_and_goes_before_that_is_on_the_disk_gets_nothing(po
     assert record.elsewhere == []
 
 
+@pytest.mark.parametrize("here", (True, False))
+def test_who_is_chosen_when_a_handshake_goes_on_is_on_the_disk_before_the_copy_leaves(post: Post, here: bool) -> None:
+    """Review, hole 12: the node that was chosen before has nobody left."""
+    post.route("t", groups=(member("n2"),))
+    writer = post.persistent("writer", 5)
+    assert writer.publish("t", b"1", 2) == []
+    session = post.node.slots.get("", "writer")
+    assert session is not None
+    post.forwarding.void_all()
+    session.void_owed()
+    writer.vanish()
+    mine = post.persistent("mine", 5)
+    mine.subscribe(("$share/g/t" if here else "other", 2))
+    post.route("t", groups=() if here else (member("n3"),))
+    again = post.persistent("writer", 5)
+    post.hold_disk()
+    assert again.publish("t", b"1", 2, dup=True) == []
+    assert post.lanes.payloads("n3") == []
+    post.free_disk()
+    assert post.lanes.payloads("n3") == ([] if here else [b"1"])
+    assert [record.elsewhere for record in session.inbound.values()] == [[] if here else [("g", "t", "n3")]]
+    if not here:
+        assert again.take() == []
+        post.acked("n3", 1)
+    assert kinds(again.take()) == ["Pubrec"]
+    assert mine.payloads() == ([b"1"] if here else [])
+
+
 def test_one_copy_carries_groups_and_ordinary_subscriptions(post: Post) -> None:
     post.route("t", live("n2"), groups=(member("n2"),))
     writer = post.client("writer", 5)
