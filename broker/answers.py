@@ -86,9 +86,11 @@ class Answers(Pacing):
             self.registered_commit = commit
             self.node.store.when_committed(commit, self._advance)
 
-    def awaits_others(self) -> bool:
-        """An answer waits for other nodes."""
-        return any(each[3] is not None and each[3].open for each in self.pending)
+    def owes_answers(self) -> bool:
+        """A PUBLISH that was routed has no answer yet, or an answer waits for other nodes."""
+        return any(
+            operation == PUBLISH or (owed is not None and owed.open) for _, _, _, owed, operation in self.pending
+        )
 
     def _advance(self) -> None:
         """A commit or an obligation that somebody waited for is done."""

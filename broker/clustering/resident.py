@@ -266,7 +266,7 @@ class Clustering:
             self.forwarding.void_all()
             self.forwarding.proven()
             for front in list(node.fronts.values()):
-                if front.awaits_others():
+                if front.owes_answers():
                     front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, CUT_OFF)
             for session in node.slots:
                 session.void_owed()

@@ -87,11 +87,11 @@ def test_what_waits_for_nothing_leaves_at_once_but_never_before_others() -> None
 def test_a_failed_obligation_is_no_answer_but_the_end_of_the_connection() -> None:
     pen = Pen()
     pen.reply(0, disk=False, others=True)
-    assert pen.front.awaits_others()
+    assert pen.front.owes_answers()
     pen.owed[0].fail(lambda _: None)
     assert pen.left == []
     assert pen.front.closed
-    assert not pen.front.awaits_others()
+    assert not pen.front.owes_answers()
 
 
 def test_a_closed_connection_is_not_answered() -> None:
@@ -100,7 +100,7 @@ def test_a_closed_connection_is_not_answered() -> None:
     pen.client.vanish()
     pen.owed[0].discharge()
     assert pen.left == []
-    assert not pen.front.awaits_others()
+    assert not pen.front.owes_answers()
 
 
 def test_a_promise_takes_what_is_owed_for_the_packet_at_hand() -> None:

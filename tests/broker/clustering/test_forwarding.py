@@ -226,7 +226,7 @@ def test_what_nobody_acknowledged_is_void_after_a_cut(post: Post) -> None:
     assert post.lanes.payloads("n2") == [b"1"]
     post.acked("n2", 2)
     assert writer.take() == []
-    assert any(front.awaits_others() for front in post.node.fronts.values())
+    assert any(front.owes_answers() for front in post.node.fronts.values())
 
 
 def test_what_was_accepted_without_a_lease_is_never_void(post: Post) -> None:

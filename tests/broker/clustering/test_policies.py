@@ -93,6 +93,26 @@ def test_a_lease_that_ends_between_match_and_flush() -> None:
     assert reader.payloads() == [b"m"]
 
 
+@pytest.mark.parametrize("qos", (1, 2))
+def test_what_waits_for_the_disk_when_its_node_enters_again_was_matched_before(qos: int) -> None:
+    """Review, holes 4 and 14: read before the node knew that it stood still, and a full disk keeps its lease."""
+    theatre = Theatre(3, **MAJORITY)
+    theatre[3].client("keeper", clean=False, expiry_s=600).subscribe(("t", qos))
+    writer = theatre[3].client("writer")
+    reader = theatre[1].client("reader")
+    theatre[3].stand_still()
+    theatre.state_of(1, ViewState.MAJORITY)
+    assert reader.subscribe(("t", qos))[0].reasons == [qos]
+    writer.send(publish("t", b"x", qos, 7))
+    theatre.settle()
+    theatre[3].disks[0].full = True
+    theatre[3].go_on()
+    theatre.whole()
+    theatre[3].disks[0].full = False
+    theatre.pass_s(3.0)
+    assert [type(each) for each in writer.take()] == [packets.Disconnect]
+
+
 @pytest.mark.parametrize("qos", (0, 1, 2))
 def test_a_retained_message_that_waited_while_the_node_stood_still_replaces_no_newer_one(qos: int) -> None:
     """Review, hole 14: the node reads it before it knows that its lease is over; its writer said something newer."""
