@@ -58,6 +58,35 @@ def test_the_last_majority_keeps_its_disks() -> None:
     assert fleet.history.life("n3").emptied
 
 
+def test_who_is_about_to_vote_as_one_of_two_keeps_its_disk() -> None:
+    """3 nodes, seed 41724: the leader made it a voter a moment after its disk had been lost."""
+    fleet = Fleet(quiet())
+    for machine in fleet.machines.values():
+        fleet.start(machine)
+    first, second, third = fleet.machines.values()
+    first.public = True
+    fleet.injector.rejoin(third)
+    until(fleet, lambda: third.public and bool(third.voters()))
+    fleet.injector.rejoin(second)
+    until(fleet, lambda: second.public)
+    assert first.voters() == third.voters() == ("n1",)
+    fleet.injector._strike(Step(0, faults.DiskLost("n2")))
+    assert not fleet.history.life("n2").emptied
+
+
+def test_who_is_told_twice_to_join_asks_once() -> None:
+    """A node that was to join late had been restarted just before, and tried already (5 nodes, seed 40028)."""
+    fleet = Fleet(quiet(), trace=True)
+    first, second, _ = fleet.machines.values()
+    fleet.start(first)
+    first.public = True
+    fleet.roads.slow("n1", "n2", 0.3)
+    fleet.injector.start(second)
+    fleet.injector.rejoin(second)
+    until(fleet, lambda: second.public and whole(fleet, "n2"))
+    assert len([line for line in fleet.history.lines or () if "n2       join: done" in line]) == 1
+
+
 def test_a_kill_is_called_like_that_of_one_node() -> None:
     """Checkers look for it: what a kill undoes shortly after it began is excused (5 nodes, seed 1730)."""
     fleet = joined()
