@@ -40,7 +40,7 @@ class PublishLanes(Protocol):
         ...
 
     def congested(self, node: str) -> bool:
-        """Whether more waits for the node than should."""
+        """Whether more waits for the node, which is in the view, than should."""
         ...
 
 
@@ -84,7 +84,6 @@ class Forwarding:
         self.since = 0
         """The view in which this node entered: what an earlier entrance sent is void everywhere (review, hole 14)."""
         self._unproven: dict[str, int] = {}
-        self._absent: dict[str, None] = {}
         self.relief: list[Callable[[], None]] = []
         """Who waits for a lane to be less full."""
 
@@ -162,7 +161,7 @@ class Forwarding:
 
         What waits for a node that is away is bounded by its publishers, who get no answer; nobody else is held up.
         """
-        return any(name not in self._absent and self._lanes.congested(name) for name in self._under_way)
+        return any(self._lanes.congested(name) for name in self._under_way)
 
     def relieved(self) -> None:
         """A lane is less full."""
@@ -199,16 +198,11 @@ class Forwarding:
         for name, upto in unproven.items():
             self.acked(name, upto)
 
-    def back(self, name: str) -> None:
-        """The node is in the applied view."""
-        self._absent.pop(name, None)
-
     def away(self, name: str) -> bool:
         """A view without the node's incarnation was applied: what was for its clean sessions is for nobody now.
 
         Whether they miss something by it, whenever that is acknowledged.
         """
-        self._absent[name] = None
         self.relieved()
         copies = self._under_way.get(name, deque())
         kept: deque[Copy] = deque()

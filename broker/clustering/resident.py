@@ -208,7 +208,6 @@ class Clustering:
             if row.node == mine:
                 continue
             self.routes.entered(row.node, row.since)
-            self.forwarding.back(row.node)
             former = before.row(row.node)
             if row.serving and (former is None or not former.serving):
                 self.routes.drop(row.node, row.since - 1)
@@ -355,6 +354,7 @@ class _Lanes:
     """The links' lanes of publishes."""
 
     def __init__(self, member: Member, lane: Lane) -> None:
+        self._member = member
         self._links = member.links
         self._send = member.links.send
         self._lane = lane
@@ -366,4 +366,4 @@ class _Lanes:
         self._links.void(node, self._lane, seqs)
 
     def congested(self, node: str) -> bool:
-        return self._links.congested(node, self._lane)
+        return self._member.view.row(node) is not None and self._links.congested(node, self._lane)

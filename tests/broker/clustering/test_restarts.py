@@ -6,8 +6,13 @@ from math import inf
 
 import pytest
 
+from strogoff.cluster import consensus
+from strogoff.cluster.links.settings import LinkSettings
+from strogoff.cluster.raft.interface import Settings as RaftSettings
+from strogoff.cluster.surroundings import Settings
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
+from strogoff.sim import cluster_host
 from tests.broker.clustering.theatre import Theatre
 from tests.broker.stage import option, publish
 
@@ -92,3 +97,23 @@ def test_an_acknowledgement_of_metadata_that_was_void_with_an_earlier_process_is
     again.send(packets.Subscribe(1, [option("t", 1)], None))
     theatre.until(lambda: bool(again.received), 5.0)
     assert again.take()[0].reasons == [1]
+
+
+def test_who_writes_for_a_node_that_is_away_holds_up_nobody_else_after_a_restart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The restarted node has a snapshot, and reads in no entry of its log that the other one has gone."""
+    monkeypatch.setattr(consensus, "SNAPSHOT_EVERY", 1)
+    settings = Settings(raft=RaftSettings(tail=0), links=LinkSettings(buffer_bytes=1000))
+    monkeypatch.setattr(cluster_host, "Settings", lambda: settings)
+    theatre = Theatre(3, **MAJORITY)
+    theatre[3].client("reader", clean=False, expiry_s=600).subscribe(("t", 1))
+    theatre[3].kill()
+    theatre.state_of(1, ViewState.MAJORITY)
+    theatre[1].kill()
+    theatre[1].start()
+    theatre.state_of(1, ViewState.MAJORITY)
+    assert theatre[1].client("writer").publish("t", bytes(2000), 1) == []
+    other = theatre[1].client("other")
+    for packet_id in (1, 2):
+        assert [type(each) for each in other.publish("u", b"", 1, packet_id)] == [packets.Puback]
