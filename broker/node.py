@@ -64,7 +64,7 @@ def _alone(*_: object) -> None:
 
 
 def _never(*_: object) -> bool:
-    """The `came_back` of a node that is alone."""
+    """What a node that is alone says of others."""
     return False
 
 
@@ -139,6 +139,8 @@ class Node(Observer):
         self.mid_opened: Callable[[int, int], None] = _alone
         self.mid_closed: Callable[[int, int], None] = _alone
         """Told boot and counter of an inbound QoS 2 handshake's mid."""
+        self.present: Callable[[str], bool] = _never
+        """Whether another node is in the view."""
         self.came_back: Callable[[Message, str], bool] = _never
         """Whether a session here has an own QoS 2 message for this `$share` filter that another node was to have."""
         self._retained: dict[str, RetainedMessages] = {}

@@ -133,6 +133,14 @@ class Forwarding:
             self._send(name, payload, Copy(0, message, owed, False, False, groups, kept))
         node.counters.router_matches_remote += len(targets) + len(chosen)
 
+    def give_back(self, message: Message, text: str) -> None:
+        """Tell the origin of a QoS 2 message that nobody of the group is here any more: it alone knows who has it
+        (review, holes 7 and 9). It matters as long as the origin is in the view: then it has voided what it sent."""
+        node = self._node
+        owed = node.owed = node.owed or Obligation()
+        payload = stamp(0, encode_forward(message, False, (text,), self._stable(), node.events.hlc))
+        self._send(message.origin.node, payload, Copy(0, message, owed, False, False, (), True))
+
     def _send(self, name: str, payload: bytes, copy: Copy) -> None:
         copy.seq = self._lanes.send(name, payload)
         if copy.owed is not None:
@@ -219,9 +227,12 @@ class Forwarding:
         return any(copy.live and copy.message.qos for copy in ended)
 
     def _may_be_given(self, copy: Copy) -> bool:
-        """A member whose session lasts may have the QoS 2 message: then it is for nobody else [MQTT5-4.8.2-5]."""
+        """A member whose session lasts may have the QoS 2 message: then it is for nobody else [MQTT5-4.8.2-5]. Also if
+        it has unsubscribed since: the node says so if it has not."""
         router = self._node.router
-        return copy.message.qos == 2 and any(router.lasts(copy.message, member) for member in copy.groups)
+        return copy.message.qos == 2 and any(
+            member.lasting or router.lasts(copy.message, member) for member in copy.groups
+        )
 
     def _choose_again(self, copy: Copy) -> None:
         """Another member of the shared subscription gets the message, under the same mid."""
@@ -253,6 +264,20 @@ class Forwarding:
         if routed == WAIT and owed is not None:
             node.store.when_committed(node.store.open_commit, owed.owe().discharge)
         node.owed, node.answering = before, answering
+
+    def returned(self, message: Message, text: str, name: str) -> bool:
+        """The node that was chosen has nobody of the group any more: another one gets the QoS 2 message. True if that
+        is done, now or before, or whoever goes on with the handshake does it."""
+        mid = (message.origin.boot, message.counter)
+        for copy in self._under_way.get(name, ()):
+            gone = next((each for each in copy.groups if each.text == text), None)
+            if gone is not None and (copy.message.origin.boot, copy.message.counter) == mid:
+                self._give_to_another(copy.message, gone, copy.owed)
+                copy.groups = [each for each in copy.groups if each is not gone]
+                if not copy.groups:
+                    self.closed(*mid)
+                return True
+        return message.origin.boot == self._node.numbers.boot or mid in self._open_mids
 
     def _when_safe(self, message: Message, gone: RemoteMembers, drawn: str, owed: Obligation) -> None:
         mid = (message.origin.boot, message.counter)

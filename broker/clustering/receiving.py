@@ -30,6 +30,11 @@ PLAIN = ""
 """The part of a message that is for ordinary subscriptions; the others are named by their `$share` filters."""
 
 
+PassOn = Callable[["Message", str, str], bool]
+"""The port to the origin of a QoS 2 message that the named node sent for a `$share` filter, of which nobody is here:
+whether the origin gives it to somebody else, or has. Of an own message that comes back the same."""
+
+
 class Acknowledge(Protocol):
     """The port to the links: tells this boot of an origin how far its lane is done with."""
 
@@ -73,6 +78,7 @@ class Receiving:
         nodes that relay to each other never wait for each other (review, hole 15).
         """
         self._node = node
+        self.pass_on: PassOn = _nobody
         self._acknowledge = acknowledge
         self._serving = serving
         self._relays = direct is not None
@@ -150,7 +156,7 @@ class Receiving:
         else:
             # a message that was relayed has the mid of who accepted it
             mid = (message.origin.boot, message.counter)
-            wait = self._deliver_once(message.origin.node, mid, forwarded, plans)
+            wait = self._deliver_once(origin, message.origin.node, mid, forwarded, plans)
         lane.taken = max(lane.taken, seq)
         owed, node.owed = node.owed, None
         if self._relays:
@@ -170,7 +176,9 @@ class Receiving:
         seen = self._seen.get(message.origin.node, {}).get((message.origin.boot, message.counter))
         return seen is not None and part in seen.parts and part not in seen.relayed
 
-    def _deliver_once(self, origin: str, mid: tuple[int, int], forwarded: Forwarded, plans: PlanCache) -> bool:
+    def _deliver_once(
+        self, sender: str, origin: str, mid: tuple[int, int], forwarded: Forwarded, plans: PlanCache
+    ) -> bool:
         """Give each part of a QoS 2 message to its sessions once. True if the disk has to have it first.
 
         The parts are the ordinary subscriptions and each group: one that chose another node before can choose this one,
@@ -183,11 +191,17 @@ class Receiving:
         groups = tuple([text for text in forwarded.groups if text not in known.parts])
         if known.owed is not None and known.owed.open:
             node.owed = known.owed  # what is on its way is not safe yet
+        message = forwarded.message
+        missing = [each for each in groups if not node.router.has_members(message, plans, (each,))]
+        own = message.origin.node == node.name
+        passed = [each for each in (groups if own else missing) if self.pass_on(message, each, sender)]
+        groups = tuple([each for each in groups if each not in passed])
+        known = seen.get(mid) or known  # an own message may have been given to a session here
         if not plain and not groups:
             return known.stored  # taken before, and perhaps not yet safe
-        relayed = [each for each in groups if not node.router.has_members(forwarded.message, plans, (each,))]
+        relayed = [each for each in missing if each not in passed]
         relayed += [each for each in known.relayed if each not in groups]
-        wait = node.router.deliver(forwarded.message, plans, plain, groups) == WAIT or known.stored
+        wait = node.router.deliver(message, plans, plain, groups) == WAIT or known.stored
         seen[mid] = _Seen([*known.parts, *([PLAIN] if plain else ()), *groups], wait, relayed, node.owed)
         if wait:
             self._note(origin, mid, seen[mid])
@@ -263,3 +277,7 @@ class Receiving:
             self._relayed(origin, lane, seq)
         if done and self._lanes.get(origin) is lane:
             self._acknowledge(origin, done, lane.boot)
+
+
+def _nobody(message: Message, part: str, sender: str) -> bool:
+    return False

@@ -44,6 +44,9 @@ CLUSTER_SPACES: dict[bytes, Space] = {**SPACES, PUBLISHED: Space(durable=False, 
 BARRIER_LIMIT_MS = 9500
 """How long SUBACK waits for the other nodes: detection, a lease and 5 s (review, ambiguity 4)."""
 
+NEVER_VOID = bytes(4)
+"""In front of what has to arrive whatever becomes of its sender; see `forwarding.stamp`."""
+
 CUT_OFF = "the node was cut off from its cluster: send again"
 
 
@@ -67,6 +70,8 @@ class Clustering:
         self._present: dict[str, bytes] = {}
         self._waits: list[tuple[Obligation, int]] = []
         self._ticked = False
+        self._kept = False
+        """The publish at hand is never void: its origin may be gone, and nobody sends it again."""
 
     def bind(self, member: Member) -> None:
         """Join node and member: from here on the node's ports lead to the others."""
@@ -80,6 +85,7 @@ class Clustering:
         self.relayed = Receiving(
             node, lambda origin, seq, boot: ack(origin, Lane.APPEND, seq, boot), serving, self.receiving
         )
+        self.receiving.pass_on = self.relayed.pass_on = self._pass_on
         self.announcer = Announcer(
             node.name, lambda mountpoint: node.router.table(mountpoint), lambda: node.slots, member.metadata,
             node.after_turn,
@@ -94,6 +100,7 @@ class Clustering:
         node.publishing = self.missed.publishing
         node.guard = self._guard
         node.leased = member.look
+        node.present = lambda name: member.view.incarnation(name) is not None
         node.congested = self.forwarding.congested
         node.when_relieved = self.forwarding.relief.append
         node.retain_elsewhere = self._retain
@@ -187,6 +194,16 @@ class Clustering:
             self._member.metadata.tell()
         own = message.origin is self._node.origin or message.origin.node == self._node.name
         (self.forwarding if own else self.relaying).forward(message, targets, members)
+
+    def _pass_on(self, message: Message, text: str, sender: str) -> bool:
+        """What nobody here can have goes back to who has chosen this node, if it is there; as `PassOn`."""
+        origin = message.origin.node
+        if origin == self._node.name:
+            return self.forwarding.returned(message, text, sender)
+        if self._kept or sender != origin or self._member.view.incarnation(origin) is None:
+            return False
+        self.relaying.give_back(message, text)
+        return True
 
     # -- views
 
@@ -310,6 +327,7 @@ class Clustering:
         """The next publish of a node. One of an entrance that is over is void; one of an entrance that is not applied
         here comes again (review, holes 7 and 14). Raises `Refuse`, `MalformedForward`."""
         stamp = payload[:4]
+        self._kept = stamp == NEVER_VOID
         if self._present.get(node) != stamp:
             since = int.from_bytes(stamp, "big")
             present = self._member.view.incarnation(node)

@@ -18,13 +18,15 @@ class RemoteTarget(NamedTuple):
 
 
 class RemoteMembers(NamedTuple):
-    """The members of a shared subscription on another node: how many `online`, how many `holding` while offline."""
+    """The members of a shared subscription on another node: how many `online`, how many `holding` while offline; how
+    many of both have sessions that last."""
 
     group: str
     filter: str
     node: str
     online: int
     holding: int
+    lasting: int = 0
 
     @property
     def text(self) -> str:

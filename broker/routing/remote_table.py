@@ -238,13 +238,13 @@ def _join(targets: dict[str, RemoteTarget], route: Route) -> None:
 
 def _muster(found: dict[tuple[str, str, str], RemoteMembers], text: str, route: SharedRoute) -> None:
     """Add the members that a shared route stands for, if any are left, to the one item of their group and node."""
-    peer, online, holding = route.peer, route.online, route.holding
+    peer, online, holding, lasting = route.peer, route.online, route.holding, route.holding + route.lasting
     if peer.absent or route.since <= peer.dead:
-        online, holding = 0, holding + route.lasting
+        online, holding = 0, lasting
     if route.dead or not (online or holding):
         return
     key = route.group, text, peer.node
     other = found.get(key)
     if other is not None:
-        online, holding = online + other.online, holding + other.holding
-    found[key] = RemoteMembers(*key, online, holding)
+        online, holding, lasting = online + other.online, holding + other.holding, lasting + other.lasting
+    found[key] = RemoteMembers(*key, online, holding, lasting)

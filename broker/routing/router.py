@@ -123,11 +123,11 @@ class Router:
         groups: list[SharedGroup] = []
         drawn: list[Drawn] = []
         for group in plan.groups:
-            narrow = group if former is None else group.at(_node_of(group, former))
+            narrow = group if former is None else self._same(group, _node_of(group, former))
             member = self._choose(narrow if narrow.size else group, message)
             if isinstance(member, RemoteMembers):
                 drawn.append((member.group, member.filter, member.node))
-            groups.append(group.at(_node_of(group, drawn)))
+            groups.append(self._same(group, _node_of(group, drawn)))
         return Plan(plan.targets, tuple(groups), plan.remote), drawn
 
     def draw_those_again(self, message: Message, plans: PlanCache, former: list[Drawn]) -> tuple[list[Drawn], bool]:
@@ -143,7 +143,7 @@ class Router:
             if self._node.came_back(message, f"$share/{name}/{text}"):
                 continue
             for group in [each for each in plan.groups if (each.group, each.filter) == (name, text)]:
-                chosen = list(group.at(node).elsewhere)
+                chosen = list(self._same(group, node).elsewhere)
                 if not chosen:
                     wait = self._push_groups(message, (group,), chosen) or wait
                 drawn += [(name, text, each.node) for each in chosen]
@@ -152,9 +152,11 @@ class Router:
     def forward_again(self, message: Message, plans: PlanCache, drawn: list[Drawn]) -> int:
         """A QoS 2 message whose copies on this node are safe goes to the other nodes again, under the same mid."""
         plan = plans.plans.get(message.topic) or plans.build(message.topic)
-        self.chosen = chosen = [
-            each for group in plan.groups for each in group.elsewhere if (each.group, each.filter, each.node) in drawn
-        ]
+        groups = {(each.group, each.filter): each for each in plan.groups}
+        chosen: list[RemoteMembers] = []
+        self.chosen = chosen
+        for name, text, node in drawn:
+            chosen += self._same(groups.get((name, text)) or SharedGroup(name, text, ()), node).elsewhere
         if plan.remote or chosen:
             self._node.forward(message, plan.remote, chosen)
         return DONE
@@ -235,6 +237,16 @@ class Router:
             if self._node.events.messages:
                 self._node.message_queued(message, chosen.session)
         return wait
+
+    def _same(self, group: SharedGroup, node: str | None) -> SharedGroup:
+        """The group with nobody but its members on the node that was drawn before, None for this one.
+
+        Another node that is there may have the message although nobody is left in the group; if not, it says so.
+        """
+        same = group.at(node)
+        if node is None or same.size or not self._node.present(node):
+            return same
+        return SharedGroup(group.group, group.filter, (), (RemoteMembers(group.group, group.filter, node, 1, 0),))
 
     def _choose(self, group: SharedGroup, message: Message) -> Chosen:
         return choose(group, message, self._policy(message), self._node.rng)

@@ -159,10 +159,10 @@ def test_shared_routes() -> None:
     assert stand.say("n2", "$share/g/a/+", 1, 1, 1, 1) == [("", "a/+")]
     assert stand.say("n2", "$share/g/a/+", 1, 1, 0, 0) == [("", "a/+")]
     stand.say("n3", "$share/g/a/+", 1, 0, 4, 0)
-    members = (RemoteMembers("g", "a/+", "n2", 2, 1), RemoteMembers("g", "a/+", "n3", 0, 4))
+    members = (RemoteMembers("g", "a/+", "n2", 2, 1, 2), RemoteMembers("g", "a/+", "n3", 0, 4, 4))
     assert stand.routes.match("", "a/b") == RemoteMatch((), members)
     assert stand.take_back("n2", "$share/g/a/+", (LIVE,)) == [("", "a/+")]
-    assert stand.routes.match("", "a/b").groups == (RemoteMembers("g", "a/+", "n2", 1, 1), members[1])
+    assert stand.routes.match("", "a/b").groups == (RemoteMembers("g", "a/+", "n2", 1, 1, 2), members[1])
     assert stand.take_back("n2", "$share/g/a/+") == [("", "a/+")]
     assert stand.routes.match("", "a/b").groups == members[1:]
 
@@ -181,7 +181,7 @@ def test_clean_sessions_of_an_incarnation_that_left_have_ended() -> None:
     for _ in range(2):
         assert stand.plain("live") == ()
         assert stand.plain("both") == (RemoteTarget("n2", False, True, True),)
-        assert stand.routes.match("", "s") == RemoteMatch((), (), (RemoteMembers("g", "s", "n2", 0, 2),))
+        assert stand.routes.match("", "s") == RemoteMatch((), (), (RemoteMembers("g", "s", "n2", 0, 2, 2),))
         stand.run()
     assert len(stand.routes) == 2
     stand.routes.entered("n2", 3)
@@ -191,7 +191,7 @@ def test_clean_sessions_of_an_incarnation_that_left_have_ended() -> None:
     stand.routes.entered("n2", 5)
     assert stand.heard() == []
     assert stand.plain("both") == (RemoteTarget("n2", False, True),)
-    assert stand.routes.match("", "s").groups == (RemoteMembers("g", "s", "n2", 0, 2),)
+    assert stand.routes.match("", "s").groups == (RemoteMembers("g", "s", "n2", 0, 2, 2),)
     stand.say("n2", "live", 5, True, False)
     assert stand.plain("live") == (RemoteTarget("n2", True, False),)
     stand.routes.drop("n2", 4)
@@ -262,7 +262,7 @@ def test_a_node_is_absent_until_a_view_says_that_it_is_there() -> None:
     stand.say("n4", "$share/h/c", 3, 2, 0, 0)
     assert stand.routes.match("", "a") == NOWHERE
     assert stand.plain("b") == (RemoteTarget("n4", False, True, True),)
-    assert stand.routes.match("", "c") == RemoteMatch((), (), (RemoteMembers("g", "c", "n4", 0, 1),))
+    assert stand.routes.match("", "c") == RemoteMatch((), (), (RemoteMembers("g", "c", "n4", 0, 1, 1),))
     stand.routes.entered("n4", 3)
     assert stand.plain("a") == (RemoteTarget("n4", True, False),)
     assert stand.plain("b") == (RemoteTarget("n4", True, True),)

@@ -196,9 +196,10 @@ class Cluster:
                     continue
                 online = each.session.online if here else False
                 holding = not online and each.session.durable and each.qos > 0
-                count = counts.setdefault((each.group, each.filter, name), [0, 0])
+                count = counts.setdefault((each.group, each.filter, name), [0, 0, 0])
                 count[0] += online
                 count[1] += holding
+                count[2] += each.session.durable and each.qos > 0
         return sorted(RemoteMembers(*key, *count) for key, count in counts.items() if any(count))
 
     def check(self, viewer: str, topic: str) -> None:

@@ -88,9 +88,12 @@ class TableMachine(RuleBasedStateMachine):
             if not matches(text, topic) or route.since <= peer.gone or peer.absent is not absent:
                 continue
             here = route.since > peer.dead and not absent
-            count = counts.setdefault((group, text, node), [0, 0])
-            count[0] += route.online if here else 0
-            count[1] += route.holding if here else route.holding + route.lasting
+            count = counts.setdefault((group, text, node), [0, 0, 0])
+            online = route.online if here else 0
+            holding = route.holding if here else route.holding + route.lasting
+            count[0] += online
+            count[1] += holding
+            count[2] += route.holding + route.lasting if online or holding else 0
         return tuple(sorted(RemoteMembers(*key, *count) for key, count in counts.items() if any(count)))
 
     @invariant()

@@ -1,0 +1,87 @@
+"""A QoS 2 message of a shared subscription whose member goes: one member gets it [MQTT5-4.8.2-5] (review, hole 9)."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.mqtt import packets
+from strogoff.netsplit.policy import ViewState
+from tests.broker.clustering.theatre import Theatre
+from tests.broker.stage import publish
+
+MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")}
+
+
+def test_who_has_nobody_left_in_the_group_says_so_to_the_origin_and_dies() -> None:
+    """Review, hole 9: had it relayed the message itself, nobody would know any more who has it."""
+    theatre = Theatre(3, **MAJORITY)
+    first = theatre[2].client("first")
+    first.subscribe(("$share/g/a", 2))
+    theatre.network.delay("n1", "n2", 0.2)
+    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    writer.send(publish("a", b"m", 2, 7))
+    theatre.settle()
+    third = theatre[3].client("third", clean=False, expiry_s=600)
+    third.subscribe(("$share/g/a", 2))
+    first.unsubscribe("$share/g/a")
+    theatre.network.delay("n3", "n2", 0.3)
+    theatre.network.delay("n3", "n1", 0.3)
+    theatre.until(lambda: [each.payload for each in third.drain()] == [b"m"])
+    theatre[2].kill()
+    second = theatre[1].client("second", clean=False, expiry_s=600)
+    second.send(packets.Subscribe(1, [packets.SubscribeOptions("$share/g/a", 2)], None))
+    theatre.state_of(1, ViewState.MAJORITY)
+    theatre.pass_s(1.0)
+    assert [type(each) for each in writer.take()] == [packets.Pubrec]
+    assert second.drain() == []
+
+
+@pytest.mark.parametrize("arrives", (True, False))
+def test_a_handshake_that_goes_on_asks_the_node_whose_member_has_unsubscribed(arrives: bool) -> None:
+    """[MQTT5-4.8.2-5]: it may have the message; where it has not, another member gets it."""
+    theatre = Theatre(3, **MAJORITY)
+    first = theatre[2].client("first", clean=False, expiry_s=600)
+    first.subscribe(("$share/g/a", 2))
+    theatre.network.delay(*(("n2", "n1") if arrives else ("n1", "n2")), 0.3)
+    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    writer.send(publish("a", b"m", 2, 7))
+    theatre.settle()
+    assert [each.payload for each in first.drain()] == ([b"m"] if arrives else [])
+    second = theatre[3].client("second", clean=False, expiry_s=600)
+    second.subscribe(("$share/g/a", 2))
+    first.send(packets.Unsubscribe(2, ["$share/g/a"]))
+    theatre.settle()
+    theatre[1].kill()
+    theatre.network.delay("n2", "n1", 0.0)
+    theatre.network.delay("n1", "n2", 0.0)
+    theatre[1].start()
+    theatre.whole()
+    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    writer.send(publish("a", b"m", 2, 7, dup=True))
+    theatre.pass_s(1.0)
+    assert [type(each) for each in writer.take()] == [packets.Pubrec]
+    assert [each.payload for each in second.drain()] == ([] if arrives else [b"m"])
+    assert first.drain() == []
+
+
+@pytest.mark.parametrize("arrives", (True, False))
+def test_a_member_that_lasts_and_has_unsubscribed_may_have_the_message_while_its_node_is_away(arrives: bool) -> None:
+    theatre = Theatre(3, **MAJORITY)
+    first = theatre[2].client("first", clean=False, expiry_s=600)
+    first.subscribe(("$share/g/a", 2))
+    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    theatre.network.one_way(*(("n2", "n1") if arrives else ("n1", "n2")))
+    writer.send(publish("a", b"m", 2, 7))
+    theatre.settle()
+    assert [each.payload for each in first.drain()] == ([b"m"] if arrives else [])
+    second = theatre[3].client("second", clean=False, expiry_s=600)
+    second.send(packets.Subscribe(1, [packets.SubscribeOptions("$share/g/a", 2)], None))
+    first.send(packets.Unsubscribe(2, ["$share/g/a"]))
+    theatre.state_of(1, ViewState.MAJORITY)
+    theatre.pass_s(1.0)
+    assert writer.take() == []
+    theatre.network.heal()
+    theatre.whole()
+    theatre.pass_s(1.0)
+    assert [type(each) for each in writer.take()] == [packets.Pubrec]
+    assert [each.payload for each in second.drain()] == ([] if arrives else [b"m"])
