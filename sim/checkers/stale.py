@@ -10,10 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...netsplit.policy import ViewState
 from ..history import NEVER, Attempt, Delivery
 from .case import Case
 from .policies import States
 from .unanswered import accepted
+
+LOOK_S = 0.1
+"""So much later it is known at the latest what a node saw of the cluster."""
 
 
 def check(case: Case, states: States) -> Iterator[str]:
@@ -48,7 +52,15 @@ def _void(case: Case, states: States, attempt: Attempt, delivery: Delivery, newe
 
 
 def _accepted(case: Case, states: States, attempt: Attempt, before_s: float) -> bool:
-    """Whether the node had accepted the PUBLISH for sure before this time, and not parked it."""
+    """Whether the node had accepted the PUBLISH for sure before this time, with a lease, and not parked it.
+
+    Whoever stands still accepts when it goes on, as what it is then. What is accepted without a lease is kept.
+    """
     come_at = attempt.sent_at + case.swarm.delay_s[1]
+    stood = [end_s for name, at_s, end_s in case.stood if name == attempt.node and at_s <= come_at < end_s]
+    come_at = max([come_at, *[end_s + LOOK_S for end_s in stood]])
     arrival, later = states(attempt.node, attempt.sent_at, come_at), states(attempt.node, come_at, before_s)
-    return accepted(case.swarm.options.allow_publish_during_netsplit, arrival, later, False)
+    flag = case.swarm.options.allow_publish_during_netsplit
+    if flag == "on" and ViewState.MINORITY in arrival:
+        return False
+    return accepted(flag, arrival, later, False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from strogoff.netsplit.policy import ViewState
 from strogoff.sim.checkers.case import Case
 from strogoff.sim.checkers.stale import check
@@ -62,3 +64,17 @@ def test_what_was_parked_is_accepted_after_the_entrance() -> None:
     arrival = {ViewState.MINORITY, ViewState.WHOLE}
     assert list(check(case, lambda node, begin_s, end_s: arrival if begin_s == 1.0 else {ViewState.MINORITY})) == []
     assert list(check(case, lambda node, begin_s, end_s: {ViewState.MINORITY} if begin_s == 1.0 else arrival)) != []
+
+
+def test_who_stood_still_when_it_came_accepted_it_as_what_it_was_then() -> None:
+    """Without a lease, where that is allowed: that is kept, and comes at heal (3 nodes, seed 45213)."""
+    story = scene()
+    options = structs.replace(story.swarm.options, allow_publish_during_netsplit="on")
+    story.swarm = replace(story.swarm, options=options)
+
+    def seen(node: str, begin_s: float, end_s: float) -> set[ViewState]:
+        return {ViewState.WHOLE} if end_s < 1.5 else {ViewState.WHOLE, ViewState.MINORITY}
+
+    assert list(check(story.case(), seen)) != []
+    assert list(check(replace(story.case(), stood=(("n2", 0.5, 1.5),)), seen)) != []
+    assert list(check(replace(story.case(), stood=(("n1", 0.5, 1.5),)), seen)) == []
