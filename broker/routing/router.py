@@ -177,6 +177,10 @@ class Router:
 
     def route_group(self, message: Message, group: SharedGroup) -> int:
         """A member of one shared subscription gets the message, the node that was to have it being gone."""
+        if group.members and 0 < message.expires_at <= self._node.now:
+            # it waited for that node for too long: nobody gets it for the first time any more [MQTT5-3.3.2-5]
+            self._node.expired(group.members[0].session, message)
+            return DONE
         chosen: list[RemoteMembers] = []
         self.chosen = chosen
         wait = self._push_groups(message, (group,), chosen)

@@ -85,3 +85,22 @@ def test_a_member_that_lasts_and_has_unsubscribed_may_have_the_message_while_its
     theatre.pass_s(1.0)
     assert [type(each) for each in writer.take()] == [packets.Pubrec]
     assert [each.payload for each in second.drain()] == ([] if arrives else [b"m"])
+
+
+@pytest.mark.parametrize("interval_s", (1, 600))
+def test_what_expired_while_it_waited_for_the_node_of_a_member_goes_to_nobody_else(interval_s: int) -> None:
+    """MQTT5-3.3.2-5 (3 nodes, seed 45471)."""
+    theatre = Theatre(3, **MAJORITY)
+    gone = theatre[2].client("gone")
+    gone.subscribe(("$share/g/t", 1))
+    writer = theatre[1].client("writer")
+    theatre.network.one_way("n1", "n2")
+    assert writer.publish("t", b"m", 1, message_expiry_interval=interval_s) == []
+    theatre[2].kill()
+    other = theatre[1].client("other")
+    other.send(packets.Subscribe(1, [packets.SubscribeOptions("$share/g/t", 1)], None))
+    theatre.state_of(1, ViewState.MAJORITY)
+    theatre.settle()
+    assert [type(each) for each in writer.take()] == [packets.Puback]
+    assert other.payloads() == ([b"m"] if interval_s > 1 else [])
+    assert theatre[1].node.counters.queue_message_expired == (interval_s == 1)
