@@ -2,7 +2,7 @@
 
 A copy of a key that comes from a peer has seen all that the peer's clock has seen, and that may be more than ours: a
 write may arrive here before the one that it replaced, by way of a third node. When that one arrives it must not rise.
-So the peer's clock is remembered for that key until ours has caught up with it.
+So the peer's clock is remembered for that key until ours has caught up with it, and goes along with the key to others.
 
 Entries are kept in two generations, so that forgetting costs one comparison and not one per key: the older generation
 goes when our clock has everything that any of its contexts has seen, and the younger takes its place.

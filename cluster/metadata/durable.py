@@ -71,7 +71,7 @@ class Durable:
         """Write a key as it is now."""
         replica = self._replica
         siblings = replica.siblings(key)
-        beyond = replica.ahead.context(key) if len(replica.ahead) else None
+        beyond = replica.beyond(key)
         if not siblings and beyond is None:
             self._store.delete(PREFIX + key)
             return

@@ -6,7 +6,7 @@ from . import dvv
 from .actors import COUNTER, SHIFT, Actors
 from .clock import Clock
 from .dvv import Siblings
-from .messages import Item, Part, clock_of, siblings_of
+from .messages import Item, Part, clock_of, context_of, siblings_of
 from .replica import Replica
 
 
@@ -24,9 +24,13 @@ class Incoming:
         clock = replica.clock
         floors = {number: floor for number, floor in zip(numbers, part.floors, strict=False) if floor}
         touched = []
+        beyond: dict[bytes, Clock] = {}
         for item in part.items:
             theirs = self._theirs(replica, item, numbers)
-            if replica.merge(item.key, theirs, context):
+            seen = context
+            if item.beyond is not None:
+                seen = beyond[item.key] = context_of(item.beyond, context, numbers)
+            if replica.merge(item.key, theirs, seen):
                 touched.append(item.key)
             marks = theirs[::2]
             if floors:
@@ -50,6 +54,10 @@ class Incoming:
             keys = [item.key for item in part.items]
             replica.ahead.note(keys, context)
             touched = list(dict.fromkeys([*touched, *keys]))
+        for key, seen in beyond.items():
+            if not clock.dominates(seen):
+                replica.ahead.note([key], seen)
+                touched.append(key)
         if len(replica.ahead):
             replica.ahead.retire(clock)
         return touched

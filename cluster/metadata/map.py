@@ -254,7 +254,7 @@ class MetadataMap:
         for half, replica in enumerate(self._halves):
             writer = PartWriter(half, replica.clock)
             for key in dict.fromkeys(key for counter, key in rows[half] if counter <= high):
-                writer.add(key, replica.siblings(key))
+                writer.add(key, replica.siblings(key), replica.beyond(key))
             writer.part.claims = [(writer.position(self._me), low, high)]
             parts.append(writer.part)
         data = encode_message(Writes(self.boot, parts))
@@ -300,10 +300,12 @@ class MetadataMap:
                     raise MalformedMetadata(
                         f"metadata message of {peer}: key {item.key!r} is of no space of half {part.half}"
                     )
-            for writer, seen in zip(part.actors, part.seen, strict=False):
-                if writer == (self.node, self.boot) and seen and seen[-1] > self.counter:
+            known = [(position, seen[-1]) for position, seen in enumerate(part.seen) if seen]
+            known += [(at, high) for each in part.items if each.beyond is not None for at, _, high in each.beyond.seen]
+            for position, last in known:
+                if last > self.counter and part.actors[position] == (self.node, self.boot):
                     raise MalformedMetadata(
-                        f"metadata message of {peer}: write {seen[-1]} of ours, we are at {self.counter}"
+                        f"metadata message of {peer}: write {last} of ours, we are at {self.counter}"
                     )
 
     def _absorb(self, peer: str, parts: list[Part]) -> None:

@@ -24,7 +24,14 @@ class MalformedMetadata(Exception):
     """A message that no correct node sends; the text says what is wrong with it."""
 
 
-class Item(msgspec.Struct, array_like=True, gc=False):
+class Beyond(msgspec.Struct, array_like=True, gc=False):
+    """What a copy of a key has seen beyond the sender's clock: (actor, low, high), and boots that are folded."""
+
+    seen: list[tuple[int, int, int]]
+    folded: dict[str, int]
+
+
+class Item(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
     """A key and its siblings: positions of actors and counters in turn, then the values, None for a deletion.
 
     Without values (and with dots) it only names dots whose values the receiver has had.
@@ -33,6 +40,7 @@ class Item(msgspec.Struct, array_like=True, gc=False):
     key: bytes
     dots: list[int]
     values: list[bytes | None]
+    beyond: Beyond | None = None
 
 
 class Part(msgspec.Struct, array_like=True):
@@ -143,11 +151,11 @@ def _check(part: Part) -> None:
         raise MalformedMetadata(f"metadata message: {len(part.seen)} clocks of {known} actors")
     if not all(spans.valid(seen) for seen in part.seen):
         raise MalformedMetadata("metadata message: a clock is not a list of spans in order")
-    for actor, low, high in part.claims:
-        if not (0 <= actor < known and 0 <= low <= high <= COUNTER):
-            raise MalformedMetadata(f"metadata message: claims dots {low} to {high} of actor {actor} of {known}")
+    _check_dots(part.claims, known)
     for item in part.items:
         dots, values = item.dots, item.values
+        if item.beyond is not None:
+            _check_dots(item.beyond.seen, known)
         if not item.key or len(dots) % 2 or (values and 2 * len(values) != len(dots)):
             raise MalformedMetadata(
                 f"metadata message: key {item.key!r} has {len(dots)} numbers for {len(values)} values"
@@ -158,10 +166,17 @@ def _check(part: Part) -> None:
                 raise MalformedMetadata(f"metadata message: key {item.key!r} has {dot}, with {known} actors")
 
 
+def _check_dots(claims: list[tuple[int, int, int]], known: int) -> None:
+    for actor, low, high in claims:
+        if not (0 <= actor < known and 0 <= low <= high <= COUNTER):
+            raise MalformedMetadata(f"metadata message: claims dots {low} to {high} of actor {actor} of {known}")
+
+
 class PartWriter:
     """Builds a part that says what `clock` has seen."""
 
     def __init__(self, half: int, clock: Clock) -> None:
+        self._clock = clock
         self._names = clock.actors.names
         self._positions = {actor: position for position, actor in enumerate(clock.seen)}
         self.part = Part(
@@ -179,8 +194,8 @@ class PartWriter:
             self.part.actors.append(self._names[actor])
         return position
 
-    def add(self, key: bytes, siblings: Siblings, values: bool = True) -> int:
-        """Add a key; its size in bytes, about, comes back."""
+    def add(self, key: bytes, siblings: Siblings, context: Clock | None, values: bool = True) -> int:
+        """Add a key that has seen `context` beside the clock; its size in bytes, about, comes back."""
         dots: list[int] = []
         contents: list[bytes | None] = []
         size = len(key) + 8
@@ -188,8 +203,15 @@ class PartWriter:
             dots += (self.position(dot >> SHIFT), dot & COUNTER)
             contents.append(value)
             size += len(value or b"") + 8
-        self.part.items.append(Item(key, dots, contents if values else []))
+        beyond = None if context is None else self._beyond(context)
+        self.part.items.append(Item(key, dots, contents if values else [], beyond))
         return size
+
+    def _beyond(self, context: Clock) -> Beyond | None:
+        clock = self._clock
+        seen = [(self.position(actor), low, high) for actor, low, high in clock.lacks(context)]
+        folded = {node: boot for node, boot in context.folded.items() if clock.folded.get(node, 0) < boot}
+        return Beyond(seen, folded) if seen or folded else None
 
 
 def clock_of(part: Part, actors: Actors) -> Clock:
@@ -199,6 +221,16 @@ def clock_of(part: Part, actors: Actors) -> Clock:
     for (node, boot), seen in zip(part.actors, part.seen, strict=False):
         clock.seen[actors.number(node, boot)] = seen
     return clock
+
+
+def context_of(beyond: Beyond, clock: Clock, numbers: list[int]) -> Clock:
+    """What an item has seen whose part carries `clock`; `numbers` as below."""
+    context = clock.copy()
+    for actor, low, high in beyond.seen:
+        context.add(numbers[actor], low, high)
+    for node, boot in beyond.folded.items():
+        context.fold(node, boot)
+    return context
 
 
 def siblings_of(item: Item, numbers: list[int]) -> Siblings:

@@ -76,7 +76,7 @@ class Outgoing:
                 room -= 1
                 if key not in sent:
                     sent.add(key)
-                    size += writer.add(key, self._replica.siblings(key))
+                    size += writer.add(key, self._replica.siblings(key), self._replica.beyond(key))
                 if size >= STEP_BYTES:
                     reached = counter
                     break
@@ -106,7 +106,7 @@ class Outgoing:
                     size += len(key)
                 else:
                     had = all(self._theirs.covers(dot) for dot in siblings[::2])
-                    size += writer.add(key, siblings, values=not had)
+                    size += writer.add(key, siblings, self._replica.beyond(key), values=not had)
             self._bucket += 1
         self.keys_compared += self._step_keys - room
         part.buckets = (first, self._bucket)

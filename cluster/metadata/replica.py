@@ -63,6 +63,10 @@ class Replica:
         """The siblings of a key."""
         return self.buckets[crc32(key) % BUCKETS].get(key, NOTHING)
 
+    def beyond(self, key: bytes) -> Clock | None:
+        """What a key has seen beyond the clock; whoever gets the key has seen it, too."""
+        return self.ahead.context(key) if len(self.ahead) else None
+
     def walk(self) -> Iterator[tuple[bytes, Siblings]]:
         """All keys, bucket by bucket; each bucket as it is when its turn comes."""
         for bucket in self.buckets:

@@ -8,7 +8,7 @@ from strogoff.cluster.metadata.actors import Actors
 from strogoff.cluster.metadata.clock import Clock
 from strogoff.cluster.metadata.messages import Item, MalformedMetadata, Part, PartWriter, Report, Writes, encode
 
-from .world import World
+from .world import World, siblings, state
 
 
 @pytest.fixture
@@ -118,6 +118,27 @@ def test_a_lost_message_is_never_acknowledged_and_asked_for(world: World) -> Non
     world.loop.run_for(1)
     assert done == [True]
     assert world.nodes["B"].map.get(b"tx") == b"v"
+
+
+@pytest.mark.parametrize("written_again", [False, True])
+def test_what_a_key_has_replaced_goes_along_with_it(written_again: bool, world: World) -> None:
+    """C has A's value and not B's, which it replaced; B gets it from C and drops its own, as all others have."""
+    a, b, c = world.nodes.values()
+    for writer, misses in ((b, c), (a, b)):
+        world.put(writer.name, b"tx", writer.name.encode())
+        world.loop.settle()
+        world.lanes[writer.name, 1, misses.name].clear()
+        world.loop.run_for(0.03)
+    assert len(siblings(c.map, b"tx")) == 1
+    if written_again:
+        world.put("C", b"tx", b"C")
+    else:
+        b.map.exchange("C", 0, lambda well: None)
+    world.loop.run_for(0.1)
+    assert siblings(b.map, b"tx") == siblings(c.map, b"tx")
+    world.loop.run_for(30)
+    assert state(a.map) == state(b.map) == state(c.map)
+    assert b.map.get(b"tx") == (b"C" if written_again else b"A")
 
 
 def test_cancel(world: World) -> None:

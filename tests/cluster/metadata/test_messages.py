@@ -10,6 +10,7 @@ from strogoff.cluster.metadata.actors import Actors, dot_of
 from strogoff.cluster.metadata.clock import Clock
 from strogoff.cluster.metadata.messages import (
     Ack,
+    Beyond,
     Item,
     MalformedMetadata,
     More,
@@ -18,6 +19,7 @@ from strogoff.cluster.metadata.messages import (
     Report,
     Writes,
     clock_of,
+    context_of,
     decode,
     encode,
     siblings_of,
@@ -31,7 +33,7 @@ def test_a_part_means_the_same_where_actors_have_other_numbers() -> None:
     clock.add(here.number("a", 1), 0, 7)
     clock.fold("b", 3)
     writer = PartWriter(1, clock)
-    writer.add(b"fk", (dot_of(here.number("a", 1), 7), b"v", dot_of(here.number("b", 2), 1), None))
+    writer.add(b"fk", (dot_of(here.number("a", 1), 7), b"v", dot_of(here.number("b", 2), 1), None), None)
     message = decode(encode(Writes(1, [writer.part])))
     assert isinstance(message, Writes)
     part = message.parts[0]
@@ -43,6 +45,28 @@ def test_a_part_means_the_same_where_actors_have_other_numbers() -> None:
         dot_of(there.number("a", 1), 7): b"v",
         dot_of(there.number("b", 2), 1): None,
     }
+
+
+def test_what_a_key_has_seen_beyond_the_clock_means_the_same_elsewhere() -> None:
+    here, there = Actors(), Actors()
+    there.number("x", 1)
+    clock, context = Clock(here), Clock(here)
+    clock.add(here.number("a", 1), 0, 3)
+    context.add(here.number("a", 1), 0, 5)
+    context.add(here.number("b", 4), 1, 2)
+    context.fold("b", 3)
+    writer = PartWriter(0, clock)
+    writer.add(b"tk", (dot_of(here.number("a", 1), 3), b"v"), context)
+    writer.add(b"tl", (), clock)
+    message = decode(encode(Writes(1, [writer.part])))
+    assert isinstance(message, Writes)
+    part = message.parts[0]
+    beyond, nothing = [item.beyond for item in part.items]
+    assert nothing is None
+    assert beyond is not None
+    seen = context_of(beyond, clock_of(part, there), [there.number(node, boot) for node, boot in part.actors])
+    assert seen.seen == {there.number("a", 1): [0, 5], there.number("b", 4): [1, 2]}
+    assert seen.folded == {"b": 3}
 
 
 def test_small_messages() -> None:
@@ -69,6 +93,7 @@ def part(**changed: object) -> Part:
         (part(items=[Item(b"", [0, 1], [b"x"])]), "key b''"),
         (part(items=[Item(b"k", [3, 1], [b"x"])]), "actor 3"),
         (part(items=[Item(b"k", [0, 0], [b"x"])]), "dot 0"),
+        (part(items=[Item(b"k", [], [], Beyond([(1, 0, 1)], {}))]), "of actor 1 of 1"),
     ],
 )
 def test_malformed(wrong: Part, says: str) -> None:
