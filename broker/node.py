@@ -115,6 +115,8 @@ class Node(Observer):
         self.wary = False
         """Something forbids some PUBLISH packets: the disk is full, or the cluster is not whole."""
         self.closing = False
+        self.barred = False
+        """The cluster does not take this start: what it has forgotten it may have promised. It serves nobody, ever."""
         self.owed: Obligation | None = None
         """What the answer to the packet at hand has to wait for on other nodes; whoever answers takes it away."""
         self.answering = True
@@ -247,6 +249,8 @@ class Node(Observer):
 
     def allows(self, operation: str, front: Front) -> bool:
         """Whether the split policy lets this operation begin (INV 7.3); a hook may have set the client's own flag."""
+        if self.barred:
+            return False
         flag = getattr(self.options, f"allow_{operation}_during_netsplit")
         own = front.modifiers.get(f"allow_{operation}")
         if own is not None:

@@ -6,6 +6,7 @@ an old copy, however often it was started since: it has forgotten entries, and v
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -38,12 +39,14 @@ class BootRefused(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Starting:
-    """This process of a node that is a member. `problem` says why the others do not take it; then it never serves."""
+    """This process of a node that is a member. `problem` says why the others do not take it; then it never serves, and
+    `on_broken()` is called."""
 
     def __init__(self, member: Member) -> None:
         self._member = member
         self._next_ms = 0.0
         self.problem = ""
+        self.on_broken: Callable[[], None] = _nothing
         self._noted = False
         self._row: MemberRow | None = None
         """The row of the log that has this start."""
@@ -140,3 +143,8 @@ class Starting:
             f"the cluster does not take this start of {self._member.me.node}: {reason}. Its data directory is an old "
             "copy, or was away for too long: stop the node, move the directory away, and let it join again",
         )
+        self.on_broken()
+
+
+def _nothing() -> None:
+    """Nobody listens yet."""

@@ -48,6 +48,7 @@ NEVER_VOID = bytes(4)
 """In front of what has to arrive whatever becomes of its sender; see `forwarding.stamp`."""
 
 CUT_OFF = "the node was cut off from its cluster: send again"
+BARRED = "the cluster does not take this node"
 
 
 class Clustering:
@@ -100,6 +101,7 @@ class Clustering:
         node.publishing = self.missed.publishing
         node.guard = self._guard
         node.leased = member.look
+        member.starting.on_broken = self._broken
         node.present = lambda name: member.view.incarnation(name) is not None
         node.congested = self.forwarding.congested
         node.when_relieved = self.forwarding.relief.append
@@ -271,6 +273,13 @@ class Clustering:
         row = self._member.membership.members.get(node)
         self.receiving.forget(node, self._member.membership.boots[node] + (row is None))
         self._purge(self._member.view)
+
+    def _broken(self) -> None:
+        """The cluster does not take this start: also `on` serves nobody from an old copy of the disk (review, hole 1)."""
+        node = self._node
+        node.barred = True
+        for front in list(node.fronts.values()):
+            front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, BARRED)
 
     # -- entering
 

@@ -11,6 +11,7 @@ from strogoff.cluster.links.settings import LinkSettings
 from strogoff.cluster.raft.interface import Settings as RaftSettings
 from strogoff.cluster.surroundings import Settings
 from strogoff.mqtt import packets
+from strogoff.mqtt.reasons import ReasonCode
 from strogoff.netsplit.policy import ViewState
 from strogoff.sim import cluster_host
 from tests.broker.clustering.theatre import Theatre
@@ -117,3 +118,28 @@ def test_who_writes_for_a_node_that_is_away_holds_up_nobody_else_after_a_restart
     other = theatre[1].client("other")
     for packet_id in (1, 2):
         assert [type(each) for each in other.publish("u", b"", 1, packet_id)] == [packets.Puback]
+
+
+def test_an_old_copy_of_a_disk_serves_nobody_once_it_is_refused_also_with_on() -> None:
+    """What it has forgotten it may have promised: it would give new messages packet ids that are in use (hole 1)."""
+    theatre = Theatre(3, allow_register_during_netsplit="on")
+    spot = theatre[3]
+    copies, boot = [disk.content() for disk in spot.disks], spot.host.boot
+    for _ in range(2):
+        spot.kill()
+        spot.start()
+        theatre.whole()
+    spot.kill()
+    theatre.isolate(3)
+    spot.disks[:] = [theatre.disk(f"copy/{number}", content) for number, content in enumerate(copies)]
+    spot.host.boot = boot
+    spot.host.start()
+    before = spot.client("before")  # nothing on the copy says that it is one
+    member = spot.host.member
+    assert member is not None and not member.starting.problem
+    theatre.network.heal()
+    theatre.until(lambda: bool(member.starting.problem))
+    theatre.settle()
+    assert [type(each) for each in before.take()] == [packets.Disconnect]
+    _, connack = spot.connect("after")
+    assert connack.reason == ReasonCode.SERVER_UNAVAILABLE

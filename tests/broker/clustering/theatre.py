@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
 from typing import Any
@@ -172,9 +172,9 @@ class Theatre:
         members = [spot.host.member for spot in self.spots]
         return all(each and each.consensus and len(each.consensus.raft.configuration.voters) % 2 for each in members)
 
-    def disk(self, name: str) -> SimDisk:
-        """An empty disk that takes no time."""
-        return SimDisk(Random(name), self.loop.call_later, lambda: self.loop.now_s, "sync", (0.0, 0.0))
+    def disk(self, name: str, content: Mapping[bytes, bytes] | None = None) -> SimDisk:
+        """A disk that takes no time; empty, or with this on it."""
+        return SimDisk(Random(name), self.loop.call_later, lambda: self.loop.now_s, "sync", (0.0, 0.0), content)
 
     def __getitem__(self, number: int) -> Spot:
         """Node n1 has number 1."""
