@@ -275,7 +275,7 @@ class Clustering:
         self._purge(self._member.view)
 
     def _broken(self) -> None:
-        """The cluster does not take this start: also `on` serves nobody from an old copy of the disk (review, hole 1)."""
+        """The cluster does not take this start: from an old copy of a disk also `on` serves nobody (review, hole 1)."""
         node = self._node
         node.barred = True
         for front in list(node.fronts.values()):
