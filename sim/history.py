@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from .pipe import Pipe
 
@@ -64,6 +64,14 @@ class Delivery:
     packet_id: int
     first: bool
     topic: str
+
+
+class Mixed(NamedTuple):
+    """A packet id that came to this connection with another message while it was in use."""
+
+    client: str
+    connection: int
+    text: str
 
 
 @dataclass(slots=True)
@@ -206,7 +214,7 @@ class History:
     lives: dict[str, Life] = field(default_factory=dict)
     events: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
     durable: dict[tuple[str, str], int] = field(default_factory=dict)
-    ids: list[str] = field(default_factory=list)
+    ids: list[Mixed] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     power_lost: bool = False
     commits: int = 0

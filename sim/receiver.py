@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from ..mqtt import packets
-from .history import Delivery, History
+from .history import Delivery, History, Mixed
 from .sender import key_of
 
 Later = Callable[[float, Callable[[], None]], object]
@@ -89,9 +89,8 @@ class Receiver:
         """The id must be free, or mean the same message as before."""
         for known in (self.held.get(packet_id), self._unanswered.get(packet_id)):
             if known is not None and known != key:
-                self._history.ids.append(
-                    f"{self._client}: packet id {packet_id} came with {key} while it stands for {known}"
-                )
+                text = f"{self._client}: packet id {packet_id} came with {key} while it stands for {known}"
+                self._history.ids.append(Mixed(self._client, self._connection, text))
         if dup and packet_id in self._seen:
             return  # sent again on this connection: the answer may be under way, so it does not count
         self._seen.add(packet_id)

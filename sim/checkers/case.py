@@ -60,6 +60,16 @@ class Case:
             known = self._matches[pattern, topic] = topic_matches(parse_shared(pattern)[1], topic)
         return known
 
+    def by_old_copy(self, client: str, number: int) -> bool:
+        """Whether the node of this connection had another disk than before, with which it had never entered a view, and
+        served without a lease."""
+        connection = next((each for each in self.history.connections.get(client, []) if each.number == number), None)
+        if connection is None or not connection.ap:
+            return False
+        life = self.history.life(connection.node)
+        emptied = max([at_s for at_s in life.emptied if at_s < connection.asked_at], default=-1.0)
+        return emptied > max([at_s for at_s in life.entered if at_s < connection.asked_at], default=-1.0)
+
     def received(self) -> dict[tuple[str, int], set[str]]:
         """The keys that each session got, by client and epoch."""
         found: dict[tuple[str, int], set[str]] = {}

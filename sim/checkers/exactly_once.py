@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from ..history import Delivery
 from .case import Case
 
 
@@ -24,21 +23,10 @@ def check(case: Case) -> Iterator[str]:
         attempt = attempts.get(each.key)
         if attempt is None or attempt.ap or attempt.qos != 2 or each.qos != 2 or not each.first or each.retained:
             continue
-        if _is_of_old_copy(case, each):
+        if case.by_old_copy(each.client, each.connection):
             continue
         shared = attempt.topic.startswith("s/")
         counts["the shared group" if shared else f"{each.client}, session {each.epoch}", each.key] += 1
     for (who, key), count in counts.items():
         if count > 1:
             yield f"duplicate: {who} got {key} {count} times with QoS 2"
-
-
-def _is_of_old_copy(case: Case, delivery: Delivery) -> bool:
-    """The node had another disk than before, with which it had never entered a view, and served without a lease."""
-    connections = case.history.connections.get(delivery.client, [])
-    connection = next((each for each in connections if each.number == delivery.connection), None)
-    if connection is None or not connection.ap:
-        return False
-    life = case.history.life(connection.node)
-    emptied = max([at_s for at_s in life.emptied if at_s < connection.asked_at], default=-1.0)
-    return emptied > max([at_s for at_s in life.entered if at_s < connection.asked_at], default=-1.0)

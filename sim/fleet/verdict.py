@@ -135,7 +135,17 @@ def judges() -> tuple[Judge, ...]:
         News(leases.judge),
         Sides(),
         Unanswered(),
+        _refused,
     )
+
+
+def _refused(fleet: Fleet, held: list[Lease]) -> Iterator[str]:
+    """Who is refused serves nobody, also where the policy asks for no lease (hole 1)."""
+    for machine in fleet.machines.values():
+        node, member = machine.node, machine.member
+        problem = "" if member is None else member.starting.problem
+        if problem and node is not None and any(session.online for session in node.slots):
+            yield f"refused: {machine.name} serves ({problem})"
 
 
 def rests(fleet: Fleet) -> bool:

@@ -60,7 +60,7 @@ def test_a_used_id_with_another_message_is_swallowed_and_seen() -> None:
     stage = Stage()
     stage.message("w-1", 2, 1)
     stage.message("w-2", 2, 1)
-    assert stage.handed_on == ["w-1"] and "packet id 1 came with w-2" in stage.history.ids[0]
+    assert stage.handed_on == ["w-1"] and "packet id 1 came with w-2" in stage.history.ids[0].text
 
 
 def test_forgotten_with_the_session() -> None:

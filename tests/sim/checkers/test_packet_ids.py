@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from strogoff.sim.checkers.packet_ids import check
+from strogoff.sim.history import Mixed
 
 from ..scene import Story
 
@@ -44,5 +45,24 @@ def test_a_node_that_died_gets_it_again_from_the_writers_node() -> None:
 
 def test_what_clients_saw_at_once() -> None:
     story = Story()
-    story.history.ids.append("s: packet id 5 came with w-2 while it stands for w-1")
+    story.history.ids.append(Mixed("s", 1, "s: packet id 5 came with w-2 while it stands for w-1"))
     assert list(check(story.case())) == ["packet id: s: packet id 5 came with w-2 while it stands for w-1"]
+
+
+def test_an_old_copy_of_a_disk_knows_no_ids_and_serves_only_where_no_lease_is_asked_for() -> None:
+    """Until the others refuse it: nothing on the copy says that it is one."""
+    story = Story()
+    story.connect("s")
+    story.publish("w-1", qos=2)
+    story.deliver("w-1", packet_id=5)
+    story.history.life().entered.append(0.5)
+    story.history.life().emptied.append(story.now)
+    connection = story.connect("s")
+    story.deliver("w-1", connection=2, packet_id=6, dup=True)
+    story.history.ids.append(Mixed("s", 2, "another message"))
+    wrong = ["packet id: another message", "packet id: s got w-1 again under 6, before it was [5]"]
+    assert list(check(story.case())) == wrong
+    connection.ap = True
+    assert list(check(story.case())) == []
+    story.history.life().entered.append(connection.asked_at - 0.5)
+    assert list(check(story.case())) == wrong
