@@ -99,17 +99,23 @@ def test_on_a_walk_what_the_peer_holds_and_we_have_seen_deleted_goes() -> None:
     assert dict(other.walk()) == dict(replica.walk())
 
 
+def overtaken(actors: Actors) -> tuple[Replica, Replica, Incoming]:
+    """Who wrote the old value of `k`, and a third node, which has b's newer one and never saw the old one."""
+    old, third = (Replica(actors, lambda *change: None) for _ in range(2))
+    old.write(b"k", dot_of(actors.number("a", 1), 1), b"old")
+    newer = Item(b"k", [0, 1], [b"new"])
+    incoming = Incoming(actors)
+    incoming.absorb(third, Part(1, [("b", 1), ("a", 1)], [[0, 1], [0, 1]], {}, [newer], [(0, 0, 1)]))
+    assert third.clock.base(actors.number("a", 1)) == 0
+    return old, third, incoming
+
+
 @pytest.mark.parametrize("walks", (False, True))
 def test_what_a_key_has_seen_goes_on_with_it(walks: bool) -> None:
     """A third node gets the newest write before the one that it replaced, and passes it on to who wrote the old one."""
     actors = Actors()
-    a, b = actors.number("a", 1), actors.number("b", 1)
-    old, third = (Replica(actors, lambda *change: None) for _ in range(2))
-    old.write(b"k", dot_of(a, 1), b"old")
-    newest = Item(b"k", [0, 1], [b"new"])
-    incoming = Incoming(actors)
-    incoming.absorb(third, Part(1, [("b", 1), ("a", 1)], [[0, 1], [0, 1]], {}, [newest], [(0, 0, 1)]))
-    assert third.clock.base(a) == 0
+    old, third, incoming = overtaken(actors)
+    b = actors.number("b", 1)
     if walks:
         third.collect(b, 1, 1000)
     outgoing = Outgoing(1, third, old.clock.copy())
@@ -122,13 +128,9 @@ def test_what_a_key_has_seen_goes_on_with_it(walks: bool) -> None:
 def test_what_a_key_has_seen_goes_on_with_what_replaces_it() -> None:
     """The third node writes itself: what it replaces had replaced what it never saw."""
     actors = Actors()
-    a, c = actors.number("a", 1), actors.number("c", 1)
-    old, third = (Replica(actors, lambda *change: None) for _ in range(2))
-    old.write(b"k", dot_of(a, 1), b"old")
-    newer = Item(b"k", [0, 1], [b"new"])
-    incoming = Incoming(actors)
-    incoming.absorb(third, Part(1, [("b", 1), ("a", 1)], [[0, 1], [0, 1]], {}, [newer], [(0, 0, 1)]))
-    third.write(b"k", dot_of(c, 1), b"newest")
+    old, third, incoming = overtaken(actors)
+    dot = dot_of(actors.number("c", 1), 1)
+    third.write(b"k", dot, b"newest")
     for part in steps(Outgoing(1, third, old.clock.copy())):
         incoming.absorb(old, part)
-    assert old.siblings(b"k") == (dot_of(c, 1), b"newest")
+    assert old.siblings(b"k") == (dot, b"newest")
