@@ -13,7 +13,7 @@ from .answers import PUBLISH
 from .plugins.hooks import Refuse, Verdict
 from .queues.message import Message
 from .queues.records import InboundRecord
-from .routing.router import WAIT
+from .routing.router import DONE, WAIT
 
 if TYPE_CHECKING:
     from .front import Front
@@ -288,7 +288,8 @@ def _route_qos2(front: Front, message: Message, packet_id: int) -> None:
     if again:
         # its copies here are safe since before the restart; whether the other nodes have theirs nobody knows
         session.forward_again.discard(packet_id)
-        routed = node.router.forward_again(message, plans, record.elsewhere if record is not None else [])
+        node.router.forward_again(message, plans, record.elsewhere if record is not None else [])
+        routed = DONE
     else:
         routed = (node.route_retained if message.retain else node.router.route)(message, plans, plan)
     elsewhere = [(each.group, each.filter, each.node) for each in node.router.chosen]

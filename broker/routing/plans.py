@@ -52,6 +52,13 @@ class Plan(msgspec.Struct):
         """What is to be done on this node alone, for a message that another node accepted."""
         return Plan(self.targets) if self.groups or self.remote else self
 
+    def group(self, name: str, text: str) -> SharedGroup:
+        """The group of this name for this filter; without members if it has none."""
+        for each in self.groups:
+            if each.group == name and each.filter == text:
+                return each
+        return SharedGroup(name, text, ())
+
     @property
     def weight(self) -> int:
         """How much it holds on to, in targets."""
@@ -137,7 +144,7 @@ def _no_nodes(topic: str) -> RemoteMatch:
 class PlanCache:
     """The plans of one mountpoint by topic, never stale, bounded.
 
-    `plans` is the same dict for good, so the router may hold it: `plans.get(topic) or cache.build(topic)`. At most
+    `plans` is the same dict for good; where a call counts, `plans.get(topic) or cache.build(topic)` is `of`. At most
     `limit` plans are kept, with at most `max_targets` targets in all unless a single plan has more; the oldest go
     first. `remote` is the port for what other nodes have for a topic (`Routes.match`); who changes its answer
     calls `invalidate` with the filter. A session's `queue` stays the same object as long as the session subscribes.
@@ -163,6 +170,10 @@ class PlanCache:
     def targets(self) -> int:
         """Targets that the remembered plans hold, for metrics."""
         return self._targets
+
+    def of(self, topic: str) -> Plan:
+        """The plan for a valid topic name."""
+        return self.plans.get(topic) or self.build(topic)
 
     def build(self, topic: str) -> Plan:
         """Make and remember the plan for a valid topic name."""

@@ -117,7 +117,7 @@ class Router:
         The plan has each group as it was drawn: with members on one other node, which the list names, or here alone.
         With `former`, such a list, a group is drawn again only if nobody is left where it was to go.
         """
-        plan = plans.plans.get(message.topic) or plans.build(message.topic)
+        plan = plans.of(message.topic)
         if not plan.groups:
             return plan, []
         groups: list[SharedGroup] = []
@@ -136,44 +136,40 @@ class Router:
         A group's message goes to the same node again, which may have it, and to another one only if there is nobody
         any more; to nobody if it came back. A member here has it now; True if the open batch holds a copy.
         """
-        plan = plans.plans.get(message.topic) or plans.build(message.topic)
+        plan = plans.of(message.topic)
         drawn: list[Drawn] = []
         wait = False
         for name, text, node in former:
             if self._node.came_back(message, f"$share/{name}/{text}"):
                 continue
-            for group in [each for each in plan.groups if (each.group, each.filter) == (name, text)]:
+            group = plan.group(name, text)
+            if group.size:
                 chosen = list(self._same(group, node).elsewhere)
                 if not chosen:
                     wait = self._push_groups(message, (group,), chosen) or wait
                 drawn += [(name, text, each.node) for each in chosen]
         return drawn, wait
 
-    def forward_again(self, message: Message, plans: PlanCache, drawn: list[Drawn]) -> int:
+    def forward_again(self, message: Message, plans: PlanCache, drawn: list[Drawn]) -> None:
         """A QoS 2 message whose copies on this node are safe goes to the other nodes again, under the same mid."""
-        plan = plans.plans.get(message.topic) or plans.build(message.topic)
-        groups = {(each.group, each.filter): each for each in plan.groups}
+        plan = plans.of(message.topic)
         chosen: list[RemoteMembers] = []
         self.chosen = chosen
         for name, text, node in drawn:
-            chosen += self._same(groups.get((name, text)) or SharedGroup(name, text, ()), node).elsewhere
+            chosen += self._same(plan.group(name, text), node).elsewhere
         if plan.remote or chosen:
             self._node.forward(message, plan.remote, chosen)
-        return DONE
 
     def draw_again(self, message: Message, gone: RemoteMembers, former: str | None = None) -> SharedGroup:
         """The group with those alone that get the message, these members being gone: on one other node, or here.
 
         With `former`, the other node that was drawn before, it is drawn again only if nobody is left there.
         """
-        plans = self.plans(message.mountpoint)
-        plan = plans.plans.get(message.topic) or plans.build(message.topic)
-        for group in plan.groups:
-            if (group.group, group.filter) == (gone.group, gone.filter):
-                narrow = group if former is None else group.at(former)
-                member = self._choose(narrow if narrow.size else group, message)
-                return group.at(member.node if isinstance(member, RemoteMembers) else None)
-        return SharedGroup(gone.group, gone.filter, ())
+        plan = self.plans(message.mountpoint).of(message.topic)
+        group = plan.group(gone.group, gone.filter)
+        narrow = group if former is None else group.at(former)
+        member = self._choose(narrow if narrow.size else group, message)
+        return group.at(member.node if isinstance(member, RemoteMembers) else None)
 
     def route_group(self, message: Message, group: SharedGroup) -> int:
         """A member of one shared subscription gets the message, the node that was to have it being gone."""
@@ -190,14 +186,12 @@ class Router:
 
     def lasts(self, message: Message, member: RemoteMembers) -> bool:
         """Whether some of these members, of a node that has left the view, have sessions that last."""
-        plans = self.plans(message.mountpoint)
-        plan = plans.plans.get(message.topic) or plans.build(message.topic)
-        away = [each for group in plan.groups for each in group.away]
-        return any((each.text, each.node) == (member.text, member.node) for each in away)
+        plan = self.plans(message.mountpoint).of(message.topic)
+        return any(each.node == member.node for each in plan.group(member.group, member.filter).away)
 
     def has_members(self, message: Message, plans: PlanCache, groups: tuple[str, ...]) -> bool:
         """Whether somebody on this node is in each of these groups, which are `$share` filters."""
-        plan = plans.plans.get(message.topic) or plans.build(message.topic)
+        plan = plans.of(message.topic)
         return {each.text for each in plan.groups if each.members}.issuperset(groups)
 
     def deliver(self, message: Message, plans: PlanCache, plain: bool, groups: tuple[str, ...]) -> int:
@@ -206,7 +200,7 @@ class Router:
         `plain` asks for everybody's ordinary subscriptions; `groups` are the `$share` filters of which the origin chose
         this node for one of its members.
         """
-        plan = plans.plans.get(message.topic) or plans.build(message.topic)
+        plan = plans.of(message.topic)
         if 0 < message.expires_at <= self._node.now:
             # it waited for this node for too long: nobody gets it for the first time any more [MQTT5-3.3.2-5]
             sessions = [target.session for target in plan.targets] if plain else []

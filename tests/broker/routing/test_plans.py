@@ -175,6 +175,8 @@ def test_each_shared_subscription_is_a_group_of_its_own() -> None:
     held = [make(session, "a/b", "g"), make(session, "a/+", "g"), make(session, "a/b", "h"), make(session, "a/b")]
     plan = make_plan(held)
     assert [group.text for group in plan.groups] == ["$share/g/a/b", "$share/g/a/+", "$share/h/a/b"]
+    assert plan.group("g", "a/+") is plan.groups[1]
+    assert plan.group("h", "a/+").size == 0
     assert len(plan.targets) == 1
     assert plan.weight == 4
 
@@ -240,7 +242,8 @@ def test_nodes_come_from_their_port() -> None:
     assert cache.build("b").remote == ()
     nodes["b"] = RemoteMatch((three,), ())
     cache.invalidate("b")
-    assert (cache.plans.get("b") or cache.build("b")).remote == (three,)
+    assert cache.of("b").remote == (three,)
+    assert cache.of("b") is cache.plans["b"]
     assert cache.targets == 2
 
 
