@@ -358,7 +358,7 @@ class Clustering:
     def acked(self, node: str, upto: int) -> None:
         """A node has our publishes up to this number."""
         self._node.tick()
-        self.forwarding.acked(node, upto, self._member.leased())
+        self.forwarding.acked(node, upto, self._member.look())
 
     def deliver_relayed(self, node: str, seq: int, payload: bytes) -> None:
         """The next publish of others that a node relays: never void. Raises `Refuse`, `MalformedForward`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 
 from strogoff.mqtt import packets
@@ -134,3 +136,23 @@ def test_a_member_that_comes_back_empty_owes_nothing() -> None:
     reader.subscribe(("t", 1))
     writer.publish("t", b"y", 1, 2)
     assert reader.payloads() == [b"y"]
+
+
+def test_what_comes_while_a_lease_is_over_counts_once_there_is_another() -> None:
+    """It was over for less than a tick, so that nobody else had noticed."""
+    theatre = Theatre(3)
+    theatre[2].client("reader", clean=False, expiry_s=600).subscribe(("t", 1))
+    writer = theatre[1].client("writer")
+    member = theatre[1].host.member
+    assert member is not None
+    for number in (1, 2):
+        theatre[number].disks[0].stall_until = inf
+    writer.send(publish("t", b"1", 1, 1))
+    while member.leased():
+        theatre.pass_s(0.001)
+    assert theatre[1].node.view_state is ViewState.WHOLE
+    theatre[2].disks[0].stall_until = 0.0
+    theatre.settle()
+    theatre[1].disks[0].stall_until = 0.0
+    theatre.whole()
+    theatre.until(lambda: [each.packet_id for each in writer.take() if isinstance(each, packets.Puback)] == [1])
