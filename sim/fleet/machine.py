@@ -164,6 +164,11 @@ class Machine(ClusterHost):
         """A process is there and does not stand still."""
         return self.node is not None and not self.gate.shut
 
+    @property
+    def still(self) -> tuple[int, int] | None:
+        """None while it `runs`; else the same until it has run again."""
+        return None if self.runs else (self.life, self._stops)
+
     def voters(self) -> tuple[str, ...]:
         """The nodes that vote, as far as this one knows; none while it is alone."""
         consensus = self.member.consensus if self.member is not None else None

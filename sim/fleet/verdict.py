@@ -44,29 +44,33 @@ class News:
 class Sides:
     """Remembers when each node could last reach a majority (hole 21).
 
-    Where one cut has ended and another has begun between two looks, what neither hinders came through.
+    Where one cut has ended and another has begun between two looks, what neither hinders came through; a machine that
+    stands still at both may have run in between.
     """
 
     def __init__(self) -> None:
         self._reached: dict[str, float] = {}
         self._reaching: list[str] = []
         self._ways: object = None
-        """From what `_reaching` followed: leaders with their voters, who runs, cuts."""
+        """From what `_reaching` followed: leaders with their voters, who stands still, cuts."""
         self._cuts: dict[Path, int] = {}
+        self._still: dict[str, tuple[int, int]] = {}
 
     def __call__(self, fleet: Fleet, held: list[Lease]) -> Iterator[str]:
         """Asked every moment."""
         now = fleet.loop.now_s
         leaders = {machine.name: machine.voters() for machine in fleet.machines.values() if _leads(machine)}
-        machines, cuts = fleet.machines, fleet.roads.cuts
-        ways = (leaders, [machine.runs for machine in machines.values()], cuts)
+        cuts = fleet.roads.cuts
+        still = {name: since for name, machine in fleet.machines.items() if (since := machine.still) is not None}
+        ways = (leaders, still, cuts)
         if ways != self._ways:
-            lasting = dict(self._cuts.items() & cuts.items())
-            self._ways, self._cuts = ways, cuts
+            cut = dict(self._cuts.items() & cuts.items())
+            stood = dict(self._still.items() & still.items())
+            self._ways, self._cuts, self._still = ways, cuts, still
             self._reaching = _reaching(fleet, leaders, fleet.linked)
 
             def were_linked(a: str, b: str) -> bool:
-                return machines[a].runs and machines[b].runs and (a, b) not in lasting and (b, a) not in lasting
+                return a not in stood and b not in stood and (a, b) not in cut and (b, a) not in cut
 
             self._reached.update(dict.fromkeys(_reaching(fleet, leaders, were_linked), now))
         self._reached.update(dict.fromkeys(self._reaching, now))

@@ -60,6 +60,30 @@ def test_what_comes_through_between_two_cuts_counts_although_nobody_looked_then(
     assert looked(0.2) == ["side: n3 holds a lease, and could reach no majority of the voters for 1.70 s"]
 
 
+def test_who_ran_between_two_pauses_counts_although_nobody_looked_then() -> None:
+    """3 nodes, seed 49340: a leader answered for eleven milliseconds."""
+    fleet = joined()
+    sides, held = Sides(), [Lease("n3", 1, 1, (), 1, 1, "", "")]
+    others = [fleet.machines[name] for name in ("n1", "n2")]
+
+    def looked(seconds: float) -> list[str]:
+        fleet.loop.run_for(seconds)
+        return list(sides(fleet, held))
+
+    def stand_still() -> None:
+        for machine in others:
+            machine.stand_still(frozen=True)
+
+    assert looked(0.0) == []
+    stand_still()
+    assert looked(0.05) == [] and looked(1.5) == []
+    for machine in others:
+        machine.wake_up()
+    stand_still()
+    assert looked(0.05) == [] and looked(1.5) == []
+    assert looked(0.2) == ["side: n3 holds a lease, and could reach no majority of the voters for 1.70 s"]
+
+
 def test_what_a_policy_parks_is_owed_no_answer_although_nobody_has_sessions_on_the_node_that_is_missing() -> None:
     cast = {"n1.reader": reader(), "n1.writer": writer(pace_s=0.5)}
     scenario = Scenario.parse("at 2s cut n1 n2 | n3 for 14s")
