@@ -166,11 +166,8 @@ class MetadataMap:
 
     def set_peers(self, peers: Iterable[Incarnation]) -> None:
         """The incarnations of the applied view but our own: whom writes go to and barriers wait for."""
-        before, self._peers = self._peers, {peer.node: peer.boot for peer in peers}
-        for node in before:
-            if self._peers.get(node) != before[node]:
-                self._told.pop(node, None)
-                self._gaps.pop(node, None)
+        self._peers = {peer.node: peer.boot for peer in peers}
+        self._told.clear()  # who was in no view meanwhile, itself or the peer, may have lost an acknowledgement
         self._upkeep.others = (self._upkeep.others[0], tuple(self._peers))
         self._exchanges.only(tuple(self._peers))
         self._exchanges.view_applied()

@@ -71,6 +71,21 @@ def test_an_acknowledgement_does_not_overtake_what_was_written_before_it() -> No
     assert seen == [2500]
 
 
+def test_an_acknowledgement_that_was_lost_is_said_again_with_the_next_view(world: World) -> None:
+    a, b = world.nodes["A"].map, world.nodes["B"].map
+    done: list[bool] = []
+    a.barrier(a.put(b"tx", b"v"), done.append)
+    while b.get(b"tx") is None:
+        world.loop.run_for(0.001)
+    world.loop.settle()
+    world.lanes["B", 1, "A"].clear()
+    world.loop.run_for(20)
+    assert done == []
+    world.set_view(world.view)
+    world.loop.run_for(1)
+    assert done == [True]
+
+
 def test_concurrent_values_stay_until_somebody_writes_again(world: World) -> None:
     a, b = world.nodes["A"].map, world.nodes["B"].map
     a.put(b"tx", b"a")
