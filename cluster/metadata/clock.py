@@ -147,9 +147,12 @@ class Clock:
         return found
 
     def _agrees(self, node: str, boot: int, actor: int, asking: Clock) -> bool:
-        """Whether this clock, of a member, allows to fold a boot: it knows a later one and has seen the same so far."""
+        """Whether this clock, of a member, allows to fold a boot: it knows a later one and has seen the same so far.
+
+        Who has folded it may have seen more of it than is here: without `final` only an exchange tells.
+        """
         if self.folded.get(node, 0) >= boot:
-            return True
+            return self.final.get(actor) == asking.seen[actor]
         mine = [(self.actors.names[number][1], number) for number in self.seen if self.actors.names[number][0] == node]
         early = [number for number_boot, number in mine if number_boot <= boot]
         same = all(self.seen[each] == asking.seen.get(each, asking.final.get(each)) for each in early)

@@ -52,15 +52,24 @@ class Incoming:
                 replica.fold(node, boot, told=part.buckets is not None)
         if (part.items or part.buckets is not None) and not clock.dominates(context):
             keys = [item.key for item in part.items]
-            replica.ahead.note(keys, context)
+            self._note(replica, keys, context)
             touched = list(dict.fromkeys([*touched, *keys]))
         for key, seen in beyond.items():
             if not clock.dominates(seen):
-                replica.ahead.note([key], seen)
+                self._note(replica, [key], seen)
                 touched.append(key)
         if len(replica.ahead):
             replica.ahead.retire(clock)
         return touched
+
+    def _note(self, replica: Replica, keys: list[bytes], context: Clock) -> None:
+        """These keys have seen more than the clock. Whoever is named there is known from now on, so that early boots
+        are folded some day: who had seen them may have restarted since, and nobody would speak of them again."""
+        for actor in context.seen:
+            replica.clock.add(actor, 0, 0)
+        for node, boot in context.folded.items():
+            replica.clock.add(self._actors.number(node, boot), 0, 0)
+        replica.ahead.note(keys, context)
 
     def _theirs(self, replica: Replica, item: Item, numbers: list[int]) -> Siblings:
         theirs = siblings_of(item, numbers)

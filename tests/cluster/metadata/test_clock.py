@@ -66,6 +66,22 @@ def test_an_early_boot_is_folded_when_all_have_the_same_and_know_a_later_one() -
     assert Clock(actors).lacks_folded(mine), "who knows nothing must see all keys"
 
 
+def test_who_has_folded_a_boot_may_have_seen_more_of_it() -> None:
+    """What a member says of its clock does not tell how much that was: it comes with an exchange."""
+    actors = Actors()
+    old, new = actors.number("n", 1), actors.number("n", 2)
+    mine, other = Clock(actors), Clock(actors)
+    for clock in (mine, other):
+        clock.add(old, 0, 4)
+        clock.add(new, 0, 0)
+    other.add(old, 4, 5)
+    other.fold("n", 1)
+    assert mine.foldable([other]) == []
+    mine.add(old, 4, 5)
+    assert mine.foldable([other]) == [("n", 1)]
+    assert mine.foldable([other.copy()]) == [], "a copy does not say what has been folded"
+
+
 def test_what_is_folded_is_not_lacked_by_who_folded_it() -> None:
     actors = Actors()
     old = actors.number("n", 1)

@@ -45,3 +45,18 @@ def test_what_cannot_be_claimed_yet_is_noted() -> None:
     assert replica.ahead.covers(b"k", dot_of(actors.number("b", 1), 9))
     incoming.absorb(replica, Part(1, [("b", 1)], [[0, 9]], {}, [Item(b"k", [0, 9], [b"old"])], [(0, 0, 9)]))
     assert replica.siblings(b"k") == (dot_of(actors.number("a", 1), 1), b"v")
+
+
+def test_whom_a_context_names_can_be_folded() -> None:
+    """All who had seen those boots may have restarted: nobody speaks of them again, and the context has to go."""
+    actors = Actors()
+    replica, incoming = Replica(actors, lambda *change: None), Incoming(actors)
+    replica.clock.add(actors.number("b", 5), 0, 0)
+    item = Item(b"k", [0, 1], [b"v"])
+    incoming.absorb(replica, Part(1, [("a", 1), ("b", 4)], [[0, 1], [0, 9]], {"b": 3}, [item], [(0, 0, 1)]))
+    assert len(replica.ahead) == 1
+    assert replica.clock.foldable([replica.clock.copy()]) == [("b", 3), ("b", 4)]
+    replica.fold("b", 4)
+    incoming.absorb(replica, Part(1, [("a", 1)], [[0, 2]], {}, [], [(0, 1, 2)]))
+    incoming.absorb(replica, Part(1, [("a", 1)], [[0, 3]], {}, [], [(0, 2, 3)]))
+    assert len(replica.ahead) == 0

@@ -6,6 +6,7 @@ import pytest
 
 from strogoff.cluster.metadata import upkeep
 from strogoff.cluster.metadata.upkeep import STEP
+from strogoff.sim.disk import SimDisk
 
 from .world import World, siblings
 
@@ -40,6 +41,29 @@ def test_restarts_leave_nothing_behind() -> None:
         assert node.map.statistics().actors == 4
         assert node.map.get(b"tx") == b"19"
         assert len([key for key in node.disk.content() if key < b"d\2"]) <= 4
+
+
+def test_a_newcomer_does_not_fold_what_it_has_not_been_given() -> None:
+    """C comes with an empty disk and waits for a node that has not applied its view. Others write and report to it."""
+    world = World(10, "ABC")
+    world.loop.run_for(1)
+    world.put("B", b"tx", b"v")
+    world.loop.run_for(1)
+    world.restart("B", power=False)
+    world.loop.run_for(60)
+    assert world.nodes["A"].map.statistics().actors == 6, "the first boot of B is folded"
+    world.isolate("C")
+    world.loop.run_for(1)
+    world.nodes["C"].alive = False
+    newcomer = world.start("C", 1001, SimDisk(world.rng, world.loop.call_later, lambda: world.loop.now_s)).map
+    newcomer.exchange("A", 1 << 30, lambda well: None)
+    world.heal()
+    world.loop.run_for(1)
+    world.put("A", b"ty", b"v")
+    world.loop.run_for(30)
+    assert [newcomer.get(key) for key in (b"tx", b"ty")] == [None, b"v"]
+    world.loop.run_for(60)
+    assert [newcomer.get(key) for key in (b"tx", b"ty")] == [b"v", b"v"]
 
 
 def test_routes_do_not_wait_for_who_is_away() -> None:
