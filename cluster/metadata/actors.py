@@ -22,10 +22,12 @@ def dot_of(actor: int, counter: int) -> int:
 class Actors:
     """The numbers of all actors that this process has heard of. A number is never used again."""
 
-    __slots__ = ("_numbers", "names")
+    __slots__ = ("_numbers", "latest", "names")
 
     def __init__(self) -> None:
         self.names: list[Writer] = []
+        self.latest: dict[str, int] = {}
+        """The last boot of each node."""
         self._numbers: dict[Writer, int] = {}
 
     def number(self, node: str, boot: int) -> int:
@@ -35,6 +37,7 @@ class Actors:
         if number is None:
             number = self._numbers[writer] = len(self.names)
             self.names.append(writer)
+            self.latest[node] = max(boot, self.latest.get(node, 0))
         return number
 
     def writer(self, dot: int) -> Writer:

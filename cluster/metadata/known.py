@@ -26,11 +26,13 @@ class Known:
         return self._clocks.get(node, (0, {}))[0]
 
     def heard(self, node: str, boot: int) -> bool:
-        """A message of this boot has come. False when a later boot has spoken already: it is to be ignored."""
-        known = self.boot(node)
-        if boot > known:
+        """A message of this boot has come. False when a later one is known, by whomever: it is to be ignored, for the
+        others rely on who has said that it knows of one (`clock.py`).
+        """
+        self._actors.number(node, boot)
+        if boot > self.boot(node):
             self._clocks[node] = (boot, {})
-        return boot >= known
+        return boot == self._actors.latest[node]
 
     def reported(self, node: str, parts: Iterable[Part]) -> None:
         """A node's clocks, of the boot just heard. Reports may overtake each other: they are joined."""

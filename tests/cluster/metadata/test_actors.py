@@ -11,6 +11,8 @@ def test_each_boot_is_an_actor_of_its_own() -> None:
     assert first != second
     assert actors.number("a", 1) == first
     assert actors.writer(dot_of(second, 7)) == ("a", 2)
+    assert actors.number("b", 1) > second
+    assert actors.latest == {"a": 2, "b": 1}
 
 
 def test_a_dot_is_one_integer() -> None:

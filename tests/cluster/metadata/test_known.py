@@ -26,3 +26,14 @@ def test_a_later_boot_has_said_nothing_yet_and_an_earlier_one_is_not_heard() -> 
     assert known.of(["b"], 0)[0].base(me) == 0
     assert not known.heard("b", 1)
     assert known.boot("b") == 2
+
+
+def test_an_earlier_boot_is_not_heard_once_others_have_told_of_a_later_one() -> None:
+    """Who says that it has a write of the later one allows the others to fold the earlier one."""
+    actors = Actors()
+    known = Known(actors)
+    assert known.heard("b", 1)
+    known.heard("c", 1)
+    known.reported("c", [Part(0, [("b", 2)], [[0, 5]], {})])
+    assert not known.heard("b", 1)
+    assert known.heard("b", 2)
