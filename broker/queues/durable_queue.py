@@ -360,10 +360,10 @@ class DurableQueue(Queue):
                 return total
             start = keys[-1] + b"\x00"
 
-    def hand_over(self, group: str, give: Callable[[Entry], bool]) -> None:
-        """Offer the messages of a shared subscription to its other members, those on disk as well."""
+    def hand_over(self, give: Callable[[Entry], bool]) -> None:
+        """Offer the messages of shared subscriptions to their other members, those on disk as well."""
         for entry in self.live_entries():
-            if entry.group == group and entry.state == QUEUED and not self._expired(entry) and give(entry):
+            if entry.group and entry.state == QUEUED and not self._expired(entry) and give(entry):
                 self._forget(entry)
                 if self.on_disk != _UNKNOWN:
                     self.on_disk -= 1

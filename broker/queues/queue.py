@@ -266,14 +266,14 @@ class Queue:
         """Messages that wait, those in flight not counted."""
         return len(self.waiting)
 
-    def hand_over(self, group: str, give: Callable[[Entry], bool]) -> None:
-        """Offer the messages of a shared subscription to its other members; what `give` takes is finished here."""
-        for entry in [e for e in self.inflight.values() if e.group == group and e.message is not None]:
+    def hand_over(self, give: Callable[[Entry], bool]) -> None:
+        """Offer the messages of shared subscriptions to their other members; what `give` takes is finished here."""
+        for entry in [e for e in self.inflight.values() if e.group and e.message is not None]:
             # nobody gets one for the first time that has expired [MQTT5-3.3.2-5]
             if not self._expired(entry) and give(entry):
                 del self.inflight[entry.packet_id]
                 self._forget(entry)
-        kept = [e for e in self.waiting if e.group != group or not e.qos or self._expired(e) or not give(e)]
+        kept = [e for e in self.waiting if not e.group or not e.qos or self._expired(e) or not give(e)]
         self.waiting = deque(kept)
 
     def discard(self) -> None:

@@ -287,13 +287,18 @@ class Router:
         table = self._tables.get(session.mountpoint)
         if table is None:
             return
-        groups = {text for text, sub in session.subscriptions.items() if sub.group is not None}
-        for text in sorted(groups):
-            subscription = session.subscriptions[text]
-            members = [held for held in table.holders(subscription.filter) if held.group == subscription.group]
-            assert subscription.group is not None
-            group = SharedGroup(subscription.group, subscription.filter, tuple(members))
-            session.queue.hand_over(text, partial(self._give, session, group))
+        groups: dict[str, SharedGroup] = {}
+
+        def give(entry: Entry) -> bool:
+            group = groups.get(entry.group)
+            if group is None:
+                name, pattern = parse_shared(entry.group)
+                assert name is not None
+                members = [held for held in table.holders(pattern) if held.group == name]
+                group = groups[entry.group] = SharedGroup(name, pattern, tuple(members))
+            return self._give(session, group, entry)
+
+        session.queue.hand_over(give)
 
     def _give(self, session: Session, group: SharedGroup, entry: Entry) -> bool:
         """Give one entry of a leaving member to another; False if it stays."""
@@ -321,13 +326,26 @@ class Router:
             node.origin,
             node.numbers.next(),
         )
-        if isinstance(member, RemoteMembers):
-            answering, node.answering = node.answering, False
-            node.forward(copy, (), [member])
-            node.answering = answering
-        else:
+        if not isinstance(member, RemoteMembers):
             self._push_member(copy, group, member, entry.qos)
+        elif copy.qos < 2 or not session.durable:
+            self._unasked(lambda: node.forward(copy, (), [member]))
+        else:
+            # had it left when a restart brings the session back, somebody else would get it, too [MQTT5-4.8.2-5]
+            node.store.when_committed(node.store.open_commit, partial(self._give_elsewhere, copy, member))
         return True
+
+    def _give_elsewhere(self, message: Message, member: RemoteMembers) -> None:
+        """A member of that node gets the message, or another one if nobody is left there meanwhile."""
+        self._node.tick()
+        self._unasked(lambda: self.route_group(message, self.draw_again(message, member, member.node)))
+
+    def _unasked(self, give: Callable[[], object]) -> None:
+        """Do what no publisher waits for."""
+        node = self._node
+        answering, node.answering = node.answering, False
+        give()
+        node.answering = answering
 
 
 def _node_of(group: SharedGroup, drawn: list[Drawn]) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from strogoff.mqtt import packets
@@ -104,3 +106,49 @@ def test_what_expired_while_it_waited_for_the_node_of_a_member_goes_to_nobody_el
     assert [type(each) for each in writer.take()] == [packets.Puback]
     assert other.payloads() == ([b"m"] if interval_s > 1 else [])
     assert theatre[1].node.counters.queue_message_expired == (interval_s == 1)
+
+
+def test_what_a_member_left_behind_goes_to_another_node_when_it_is_forgotten_here() -> None:
+    """Had it left before, a restart would bring the session back, and its message would go to a member once more."""
+    theatre = Theatre(3, **MAJORITY)
+    first = theatre[2].client("first", clean=False, expiry_s=2)
+    first.subscribe(("$share/g/a", 2))
+    first.leave()
+    assert [type(each) for each in theatre[1].client("writer").publish("a", b"m", 2)] == [packets.Pubrec]
+    second = theatre[3].client("second", clean=False, expiry_s=600)
+    second.subscribe(("$share/g/a", 2))
+    theatre.pass_s(1.9)
+    theatre[2].disks[0].stall_until = math.inf
+    theatre[2].connect_soon("busy", clean=False, expiry_s=600)  # its record is being written
+    theatre.until(lambda: theatre[2].node.slots.get("", "first") is None)
+    theatre.settle()
+    got = second.drain()
+    theatre[2].kill()
+    theatre[2].disks[0].stall_until = 0.0
+    theatre[2].start()
+    theatre.whole()
+    theatre.pass_s(3.0)
+    assert [each.payload for each in got + second.drain()] == [b"m"]
+
+
+@pytest.mark.parametrize("stays", (True, False))
+def test_what_is_forgotten_goes_to_who_is_there_then(stays: bool) -> None:
+    theatre = Theatre(3, **MAJORITY)
+    first = theatre[2].client("first", clean=False, expiry_s=2)
+    first.subscribe(("$share/g/a", 2))
+    first.leave()
+    theatre[1].client("writer").publish("a", b"m", 2)
+    second = theatre[3].client("second", clean=False, expiry_s=600)
+    second.subscribe(("$share/g/a", 2))
+    theatre.pass_s(1.9)
+    theatre[2].disks[0].stall_until = math.inf
+    theatre.until(lambda: theatre[2].node.slots.get("", "first") is None)
+    third = theatre[1].client("third", clean=False, expiry_s=600)
+    third.subscribe(("$share/g/a", 2))
+    if not stays:
+        second.unsubscribe("$share/g/a")
+    theatre[2].disks[0].stall_until = 0.0
+    theatre.pass_s(1.0)
+    assert [[each.payload for each in member.drain()] for member in (second, third)] == (
+        [[b"m"], []] if stays else [[], [b"m"]]
+    )

@@ -114,6 +114,22 @@ def test_queued_messages_of_a_session_that_ends(how: str) -> None:
     assert sorted(m.payload for m in stage.persistent("m1", 5).drain()) == [b"2", b"3", b"4"]
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_member_that_has_unsubscribed_leaves_messages_behind_too(version: int) -> None:
+    """What waits for it may still come; where its session ends first, others get it (section 4.8.2)."""
+    stage = Stage(max_inflight_messages=1, receive_max_client=1)
+    (first,) = members(stage, version, 1)
+    publisher = stage.client("p", 5)
+    for number in (1, 2, 3):
+        publisher.publish("t", b"%d" % number, 2, number)
+    assert first.payloads() == [b"1"]
+    second = stage.persistent("m1", version)
+    second.subscribe(("$share/g/t", 2))
+    first.unsubscribe("$share/g/t")
+    stage.client("m0", version).leave()
+    assert [m.payload for m in second.drain()] == [b"2", b"3"]
+
+
 def test_clean_sessions_hand_over_too() -> None:
     """A member without a session that lasts: what was not answered goes on, QoS 2 that was sent does not."""
     stage = Stage(max_inflight_messages=2)
