@@ -29,7 +29,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--nodes", type=int, choices=range(1, 8), default=1, metavar="N", help="nodes (default: 1)")
     parser.add_argument(
         "--faults", type=kinds_of, default=None, metavar="KINDS",
-        help="kinds of faults in every seed, such as kill,cut; none; all: the seed decides (default)",
+        help="kinds of faults in every seed, such as kill,cut; none; all: the seed decides (default); rare: those that "
+        "have to be asked for; all,rare: both",
     )  # fmt: skip
     parser.add_argument("--seconds", type=float, default=SECONDS, metavar="S", help="virtual time under faults")
     parser.add_argument("--durability", choices=("os", "sync"), help="default: the seed decides")

@@ -26,8 +26,9 @@ class SimDisk:
     """An engine on virtual time.
 
     Ports: `rng` decides all that is left to chance, `call_later(delay_s, function)` and `now()` are the virtual clock.
-    A write takes between `latency_s[0]` and `latency_s[1]`. Switches, driven from outside: `full` (writes fail with
-    `DiskFull`), `stall_until` (no write ends before that time; `math.inf` until set again; reads go on).
+    A write takes between `latency_s[0]` and `latency_s[1]`, which may be set. Switches, driven from outside: `full`
+    (writes fail with `DiskFull`), `stall_until` (no write ends before that time; `math.inf` until set again; reads go
+    on), `failing` (the next write to end fails with `StorageError`, and may be on the disk all the same).
     """
 
     def __init__(
@@ -40,11 +41,12 @@ class SimDisk:
         content: Mapping[bytes, bytes] | None = None,
     ) -> None:
         self.full = False
+        self.failing = False
+        self.latency_s = latency_s
         self.durability = durability
         self._rng = rng
         self._call_later = call_later
         self._now = now
-        self._latency_s = latency_s
         self._stall_until = 0.0
         self._table = Table(content)
         self._unsynced: list[Undo] = []
@@ -75,7 +77,7 @@ class SimDisk:
         self._check()
         assert self._writing is None, "a write is under way"
         self._writing = (batch, done)
-        self._ends_at = self._now() + self._rng.uniform(*self._latency_s)
+        self._ends_at = self._now() + self._rng.uniform(*self.latency_s)
         self._arm()
 
     def write_now(self, batch: Batch) -> None:
@@ -122,7 +124,7 @@ class SimDisk:
     def reopen(self) -> SimDisk:
         """The disk after the restart, with what survived. What a kill left in the system's cache is still unsynced."""
         assert self._gone, "the disk is in use"
-        after = SimDisk(self._rng, self._call_later, self._now, self.durability, self._latency_s)
+        after = SimDisk(self._rng, self._call_later, self._now, self.durability, self.latency_s)
         after.full = self.full
         after._stall_until = self._stall_until
         after._table = self._table
@@ -152,6 +154,11 @@ class SimDisk:
         (batch, done), self._writing = self._writing, None
         if self.full:
             done(DiskFull("the simulated disk is full"))
+        elif self.failing:
+            self.failing = False
+            if self._rng.random() < 0.5:
+                self._land(batch)
+            done(StorageError("the simulated disk could not write"))
         else:
             self._land(batch)
             done(None)

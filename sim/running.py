@@ -8,14 +8,18 @@ from dataclasses import dataclass, replace
 
 from ..storage.engine import Durability
 from .fleet.fleet import Fleet
-from .fleet.plan import KINDS, plan
+from .fleet.plan import ALL, KINDS, plan
 from .fleet.plants import FLEET_PLANTS
+from .fleet.rare import RARE
 from .plants import PLANTS
 from .swarm import Swarm, draw
 from .world import Outcome, World
 
 SECONDS = 20.0
 """Virtual time under faults, before the healing."""
+
+EVERY_RARE = "rare"
+"""Stands for all kinds of faults that have to be asked for."""
 
 ON_ONE_NODE = {
     "kill": "kill", "power_loss": "power", "fast_restart": "kill", "stop": "restart", "disk_stall": "stall",
@@ -36,14 +40,15 @@ class Order:
 
 
 def kinds_of(text: str) -> tuple[str, ...] | None:
-    """Kinds of faults from words with commas between them; `all` is None, `none` is none."""
+    """Kinds of faults from words with commas between them; `all` alone is None, `none` is none."""
     if text == "all":
         return None
-    words = tuple([word for word in text.split(",") if word and word != "none"])
-    for word in words:
-        if word not in KINDS:
-            raise argparse.ArgumentTypeError(f"{word!r} is not a kind of fault; there are {', '.join(KINDS)}")
-    return words
+    asked = [word for word in text.split(",") if word and word != "none"]
+    known = (*KINDS, *RARE)
+    for word in asked:
+        if word not in (ALL, EVERY_RARE, *known):
+            raise argparse.ArgumentTypeError(f"{word!r} is not a kind of fault; there are {', '.join(known)}")
+    return tuple([kind for word in asked for kind in (RARE if word == EVERY_RARE else (word,))])
 
 
 def run_seed(seed: int, order: Order | None = None, trace: bool = False) -> Outcome:
@@ -69,4 +74,5 @@ def _world(seed: int, order: Order, trace: bool) -> World | Fleet:
 
 
 def _only(swarm: Swarm, kinds: tuple[str, ...]) -> Swarm:
-    return replace(swarm, faults=tuple([name for kind in kinds if (name := ON_ONE_NODE.get(kind)) is not None]))
+    asked = [name for kind in kinds if (name := ON_ONE_NODE.get(kind)) is not None]
+    return replace(swarm, faults=(*(swarm.faults if ALL in kinds else ()), *asked))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..broker.queues.records import Origins, decode_entry, decode_message
-from ..storage.engine import Batch, Done
+from ..storage.engine import Batch, DiskFull, Done
 from .disk import SimDisk
 from .history import History
 from .sender import key_of
@@ -35,7 +35,7 @@ class Watch:
         self.reopen()
 
     def reopen(self) -> None:
-        """The disk after a restart, as it is. Nobody was told of a write that was under way at the end."""
+        """The disk after a restart, as it is. Nobody was told of a write that was under way at the end, or failed."""
         self.disk = self.disk.reopen()
         self.adopt()
         batch, self._writing = self._writing, {}
@@ -65,7 +65,8 @@ class Watch:
         self._writing = batch
 
         def landed(error: Exception | None) -> None:
-            self._writing = {}
+            if error is None or isinstance(error, DiskFull):
+                self._writing = {}
             if error is None:
                 self._history.commits += 1
                 self._note(batch)

@@ -227,6 +227,8 @@ class Fleet:
         for machine in self.machines.values():
             if machine.node is None:
                 self.injector.start(machine)
+            elif machine.failed:
+                self.injector.restart(machine)
             elif machine.member is not None and machine.member.starting.problem:
                 self.history.say(
                     "FAULT", f"{machine.name} is refused ({machine.member.starting.problem}): it joins anew"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...netsplit import faults
 from ...netsplit.scenarios import Step
+from . import rare
 from .machine import Machine
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 DOWN_S = (0.3, 2.0, 5.0)
 """How long a killed node stays away, by chance."""
+FAILED_S = (1.0, 4.0, 10.0)
+"""How long it takes until somebody looks at a node whose disk has failed."""
 REJOIN_S = 0.7
 """How often a node that has to join tries."""
 
@@ -46,6 +49,9 @@ class Injector:
             faults.DiskLost: self._disk_lost,
             faults.BackupRestored: self._backup,
             faults.ClockJump: self._jump,
+            rare.SocketsFirst: self._still,
+            rare.ClockSet: self._jump,
+            rare.DiskTrouble: self._trouble,
         }
 
     def begin(self) -> None:
@@ -88,6 +94,8 @@ class Injector:
             self._fleet.machines[fault.node].watch.disk.full = False
         elif isinstance(fault, faults.DiskStall):
             self._fleet.machines[fault.node].watch.disk.stall_until = 0.0
+        elif isinstance(fault, rare.DiskTrouble):
+            rare.end(fault, self._fleet.machines[fault.node])
         else:
             for path in _paths(fault):
                 self._cuts[path] -= 1
@@ -113,8 +121,8 @@ class Injector:
         for machine in fleet.machines.values():
             machine.wake_up()
             machine.wall_off_ms = 0.0
-            machine.watch.disk.full = False
-            machine.watch.disk.stall_until = 0.0
+            for disk in machine.disks:
+                rare.mend(disk, machine.latency_s)
             if machine.node is None:
                 self.start(machine)
 
@@ -216,6 +224,7 @@ class Injector:
         machine = self._fleet.machines[fault.node]
         if machine.node is None or machine.gate.shut:
             return
+        machine.gate.sockets_first = machine.gate.sockets_first or isinstance(fault, rare.SocketsFirst)
         machine.stand_still(isinstance(fault, faults.Freeze))
         self._fleet.loop.call_later(fault.s, partial(self._go_on, machine, machine.life))
 
@@ -230,6 +239,27 @@ class Injector:
             disk.full = True
         else:
             disk.stall_until = float("inf")
+
+    def _trouble(self, fault: faults.Fault) -> None:
+        assert isinstance(fault, rare.DiskTrouble)
+        machine = self._fleet.machines[fault.node]
+        rare.begin(fault, machine)
+        if fault.fails:
+            self._look_after(machine)
+
+    def _look_after(self, machine: Machine) -> None:
+        """An operator restarts a node that says that its disk has failed."""
+        if not self._over:
+            if machine.failed:
+                self.restart(machine)
+            else:
+                self._fleet.loop.call_later(self._rng.choice(FAILED_S), partial(self._look_after, machine))
+
+    def restart(self, machine: Machine) -> None:
+        """Kill a process and start it again."""
+        self._fleet.history.fault("kill", machine.name)
+        self._fleet.crash(machine, False)
+        self.start(machine)
 
     def _disk_lost(self, fault: faults.Fault) -> None:
         machine = self._fleet.machines[fault.nodes[0]]
@@ -287,7 +317,8 @@ class Injector:
         assert isinstance(fault, faults.ClockJump)
         machine = self._fleet.machines[fault.node]
         machine.wall_off_ms += fault.ms
-        self._fleet.loop.call_later(self._rng.choice((1.0, 5.0)), partial(self._jump_back, machine))
+        if not isinstance(fault, rare.ClockSet):
+            self._fleet.loop.call_later(self._rng.choice((1.0, 5.0)), partial(self._jump_back, machine))
 
     def _jump_back(self, machine: Machine) -> None:
         machine.wall_off_ms = 0.0

@@ -66,7 +66,7 @@ class Machine(ClusterHost):
         self.on_member: Callable[[Machine], None] | None = None
         self.backup: Backup | None = None
         self._rng = Random(f"disk/{seed}/{name}")
-        self._latency_s = latency_s
+        self.latency_s = latency_s
         self._durability = durability
         self._frozen_at: float | None = None
         self._frozen_s = 0.0
@@ -79,7 +79,7 @@ class Machine(ClusterHost):
         super().__init__(loop, roads, _messages, _raft, options, seed, name, plugins)
 
     def _new_disk(self, durability: Durability, content: Mapping[bytes, bytes] | None = None) -> SimDisk:
-        return SimDisk(self._rng, self.loop.call_later, lambda: self.loop.now_s, durability, self._latency_s, content)
+        return SimDisk(self._rng, self.loop.call_later, lambda: self.loop.now_s, durability, self.latency_s, content)
 
     def bound(self) -> None:
         """For who puts bugs into members."""
@@ -158,6 +158,21 @@ class Machine(ClusterHost):
         pipe.to_node.deliver = partial(gate.enter, self._run, life, front.receive)
         pipe.to_client.pressure = partial(gate.enter, self._pressure, pipe, front)
         pipe.gone = partial(gate.enter, self._run, life, ended)
+
+    @property
+    def disks(self) -> tuple[SimDisk, SimDisk]:
+        """Of messages and of Raft."""
+        return self.watch.disk, self.meta
+
+    def hindered(self, now_s: float) -> bool:
+        """The disk of messages is full, hangs, or is slow."""
+        disk = self.watch.disk
+        return disk.full or disk.stall_until > now_s or disk.latency_s != self.latency_s
+
+    @property
+    def failed(self) -> bool:
+        """A write has failed: the process can do nothing more than to say so, until it is started again."""
+        return self.node is not None and "failed" in (self.node.store.state, self.meta_store.state)
 
     @property
     def runs(self) -> bool:

@@ -14,6 +14,7 @@ from ...netsplit.policy import FLAGS, OPERATIONS
 from ...netsplit.scenarios import Scenario, Step
 from ...storage.engine import Durability
 from ..swarm import Swarm, draw
+from . import rare
 
 STOP = "stop"
 """An orderly stop and a start a little later: no fault, so `netsplit.faults` has no word for it."""
@@ -24,6 +25,15 @@ KINDS = {
     "backup_restored": 0.15, "clock_jump": 0.3, STOP: 0.3,
 }  # fmt: skip
 """Kind of fault -> the share of seeds in which it happens."""
+
+ALL = "all"
+"""Among chosen kinds: the seed decides about those of `KINDS`."""
+
+_AT_ONE_NODE = {
+    "disk_stall": "stall", "disk_full": "full", "raft_full": "full", "raft_stall": "stall", "volume_full": "full",
+    "volume_stall": "stall", "volume_slow": "stall", "write_fails": "stall",
+}  # fmt: skip
+"""What checkers of one node call what keeps a commit from its end."""
 
 YEAR_MS = 365 * 86400 * 1000
 
@@ -55,20 +65,22 @@ def plan(
     seconds: float = 20.0,
     kinds: tuple[str, ...] | None = None,
 ) -> Plan:
-    """The plan of a seed; `kinds` None lets the seed decide which kinds of faults there are."""
+    """The plan of a seed; `kinds` None lets the seed decide which kinds of faults there are, of those in `KINDS`. `ALL`
+    among them means those that the seed decides on."""
     rng = Random(f"fleet/{nodes}/{seed}")
     swarm = draw(seed, durability, seconds)
     names = tuple([f"n{number}" for number in range(1, nodes + 1)])
     chosen = tuple([kind for kind, share in KINDS.items() if rng.random() < share])
     if kinds is not None:
-        chosen = tuple([kind for kind in KINDS if kind in kinds])
+        usual = [kind for kind in KINDS if kind in kinds or (ALL in kinds and kind in chosen)]
+        chosen = (*usual, *[kind for kind in rare.RARE if kind in kinds])
     if swarm.durability == "os" and rng.random() < 0.7:
         chosen = tuple([kind for kind in chosen if kind != "power_loss"])
     policies = {f"allow_{operation}_during_netsplit": flag for operation, flag in _policies(rng).items()}
     swarm = replace(
         swarm,
         features=swarm.features - {"limits"},
-        faults=tuple([{"disk_stall": "stall", "disk_full": "full"}.get(kind, kind) for kind in chosen]),
+        faults=tuple([_AT_ONE_NODE.get(kind, kind) for kind in chosen]),
         options=msgspec.structs.replace(swarm.options, **_LIMITS, **_shared(swarm), **policies),
     )
     homes = {client.name: rng.choice(names) for client in swarm.clients}
@@ -121,6 +133,8 @@ def _steps(
             stops.append((at_s, rng.choice(names)))
         elif len(names) > 1 or kind not in _PAIRS:
             steps.append(_step(rng, names, kind, at_s))
+            if kind in rare.OF_RAFT:
+                steps.append(Step(round(at_s + rng.random() * 2.0, 3), rare.shake(rng, names)))
     steps.sort(key=lambda step: step.at_s)
     return Scenario(tuple(steps)), tuple(sorted(stops))
 
@@ -129,8 +143,9 @@ _PAIRS = ("cut", "pair_cut", "one_way_cut", "delay", "loss")
 
 
 def _step(rng: Random, names: tuple[str, ...], kind: str, at_s: float) -> Step:
-    for_s = round(rng.choice((0.3, 1.5, 3.0, 6.0, 10.0)) * (0.7 + 0.6 * rng.random()), 3)
-    return Step(at_s, _fault(rng, names, kind, for_s), None if kind in _MOMENTS else for_s)
+    lengths = rare.LENGTHS_S if kind in rare.OF_RAFT else (0.3, 1.5, 3.0, 6.0, 10.0)
+    for_s = round(rng.choice(lengths) * (0.7 + 0.6 * rng.random()), 3)
+    return Step(at_s, _fault(rng, names, kind, for_s), None if kind in (*_MOMENTS, *rare.MOMENTS) else for_s)
 
 
 _MOMENTS = ("kill", "power_loss", "fast_restart", "disk_lost", "backup_restored", "pause", "vm_freeze", "clock_jump")
@@ -150,6 +165,8 @@ def _fault(rng: Random, names: tuple[str, ...], kind: str, for_s: float) -> faul
             "loss": lambda: faults.Loss(a, b, rng.choice((0.02, 0.1, 0.5))),
         }
         return pairs[kind]()
+    if kind in rare.RARE:
+        return rare.draw(rng, kind, node, for_s)
     if kind == "pause":
         return faults.Pause(node, for_s)
     if kind == "vm_freeze":

@@ -99,8 +99,7 @@ class Unanswered:
         calm = len(views) == 1 and len(held[0].rows) == len(held) > len(fleet.machines) // 2
         nodes = {each.node for each in held} if calm else set()
         for name in fleet.machines:
-            disk = fleet.machines[name].watch.disk
-            if name not in nodes or disk.full or disk.stall_until > now:
+            if name not in nodes or fleet.machines[name].hindered(now):
                 self._calm_since.pop(name, None)
             else:
                 self._calm_since.setdefault(name, now)

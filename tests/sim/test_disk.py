@@ -138,6 +138,19 @@ def test_a_full_disk_fails_writes_and_serves_reads() -> None:
     assert harness.write({b"a": b"2"}) is None
 
 
+def test_a_write_that_fails_once_is_there_or_not() -> None:
+    there = set()
+    for seed in range(20):
+        harness = SimHarness("sync", seed)
+        harness.open()
+        harness.engine.failing = True
+        error = harness.write({b"a": b"1", b"b": b"1"})
+        assert isinstance(error, StorageError) and not isinstance(error, DiskFull)
+        there.add(tuple(harness.all()))
+        assert harness.write({b"c": b"1"}) is None
+    assert there == {(), (b"a", b"b")}
+
+
 def test_a_stalled_disk_ends_nothing_before_its_time() -> None:
     harness = SimHarness("sync")
     harness.open()

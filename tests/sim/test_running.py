@@ -6,11 +6,14 @@ import argparse
 
 import pytest
 
+from strogoff.sim.fleet.plan import ALL
+from strogoff.sim.fleet.rare import RARE
 from strogoff.sim.running import Order, kinds_of, run_seed
 
 
 def test_kinds() -> None:
     assert kinds_of("all") is None and kinds_of("none") == () and kinds_of("kill,cut") == ("kill", "cut")
+    assert kinds_of("rare") == RARE and kinds_of("all,raft_full") == (ALL, "raft_full")
     with pytest.raises(argparse.ArgumentTypeError, match="'flood' is not a kind of fault; there are kill, "):
         kinds_of("kill,flood")
 
@@ -18,3 +21,4 @@ def test_kinds() -> None:
 def test_one_node_knows_its_kinds() -> None:
     assert run_seed(4, Order(5.0, kinds=())).faults == 0
     assert run_seed(4, Order(5.0, kinds=("clock_jump",))).faults > 0
+    assert run_seed(4, Order(5.0, kinds=(ALL, "raft_full"))) == run_seed(4, Order(5.0))

@@ -93,3 +93,19 @@ def test_a_message_that_is_twice_in_a_queue_of_one_disk() -> None:
     store.put(entry(3), encode(EntryRecord(QUEUED, 1, 1, False, (), BODY, b"", "")))
     loop.run_for(1)
     assert len(history.problems) == 1
+
+
+def test_a_write_that_failed_counts_from_the_next_start_on_if_it_is_there() -> None:
+    counted = set()
+    for seed in range(20):
+        loop = VirtualLoop()
+        history = History(lambda loop=loop: loop.now_s)  # type: ignore[misc]
+        watch = Watch(history, SimDisk(Random(seed), loop.call_later, lambda loop=loop: loop.now_s))  # type: ignore[misc]
+        watch.disk.failing = True
+        store = Store(watch, loop.call_soon, loop.call_later)
+        store.put(entry(1), encode(EntryRecord(QUEUED, 1, 1, False, (), BODY, b"", "")))
+        loop.run_for(1)
+        assert store.state == "failed" and not history.durable
+        watch.crash(False)
+        counted.add((bool(watch.keys(entry(1), entry(2))), ("s", "w-1") in history.durable))
+    assert counted == {(True, True), (False, False)}

@@ -1,0 +1,117 @@
+"""Faults that have to be asked for."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from strogoff.netsplit.scenarios import Step
+from strogoff.sim.fleet import rare
+from strogoff.sim.fleet.fleet import Fleet
+from strogoff.sim.fleet.machine import Machine
+from strogoff.sim.fleet.plan import ALL, plan
+
+from .floor import joined, until, whole
+
+
+def all_whole(fleet: Fleet) -> bool:
+    return all(whole(fleet, name) for name in fleet.machines)
+
+
+def test_the_seeds_of_all_do_not_know_them() -> None:
+    for seed in range(50):
+        assert plan(seed, 3, kinds=(ALL,)) == plan(seed, 3)
+        words = {str(step.fault).split()[0] for step in plan(seed, 3).scenario.steps}
+        assert not words & set(rare.RARE)
+
+
+def test_every_kind_comes_where_it_is_asked_for_beside_the_usual_ones() -> None:
+    plans = [plan(seed, 3, kinds=(ALL, *rare.RARE)) for seed in range(60)]
+    words = {str(step.fault).split()[0] for each in plans for step in each.scenario.steps}
+    assert words > set(rare.RARE) and {"kill", "cut"} <= words
+
+
+def test_who_has_trouble_with_the_log_is_made_to_write_it() -> None:
+    for seed in range(20):
+        steps = plan(seed, 3, kinds=("raft_full",)).scenario.steps
+        shaken = [step for step in steps if step.fault.word in ("fast_restart", "pause")]
+        assert len(shaken) == len(steps) - len(shaken) > 0
+
+
+WRONG = {
+    "raft_full": lambda machine: (machine.meta.full, machine.watch.disk.full) == (True, False),
+    "raft_stall": lambda machine: (machine.meta.stall_until, machine.watch.disk.stall_until) == (inf, 0.0),
+    "volume_full": lambda machine: machine.meta.full and machine.watch.disk.full,
+    "volume_stall": lambda machine: machine.meta.stall_until == machine.watch.disk.stall_until == inf,
+    "volume_slow": lambda machine: machine.meta.latency_s == machine.watch.disk.latency_s == rare.SLOW_S,
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_trouble_begins_and_ends(kind: str) -> None:
+    fleet = joined()
+    machine = fleet.machines["n2"]
+    fault = rare.DiskTrouble(kind, "n2")
+    assert (str(fault), fault.nodes, fault.fails) == (f"{kind} n2", ("n2",), False)
+    fleet.injector._strike(Step(0, fault))
+    assert WRONG[kind](machine)
+    assert machine.hindered(fleet.loop.now_s) is kind.startswith("volume")
+    fleet.loop.run_for(4.0)
+    fleet.injector._end(fault)
+    assert not WRONG[kind](machine) and not machine.hindered(fleet.loop.now_s)
+    until(fleet, lambda: all_whole(fleet))
+
+
+def test_a_slow_disk_takes_seconds_and_the_others_go_on() -> None:
+    fleet = joined()
+    fleet.injector._strike(Step(0, rare.DiskTrouble("volume_slow", "n3")))
+    fleet.loop.run_for(10.0)
+    assert fleet.machines["n1"].member.leased() and fleet.machines["n2"].member.leased()  # type: ignore[union-attr]
+    fleet.injector.heal()
+    until(fleet, lambda: all_whole(fleet))
+
+
+@pytest.mark.parametrize("kind", ("write_fails", "raft_write_fails"))
+def test_an_operator_starts_a_node_again_whose_write_has_failed(kind: str) -> None:
+    fleet = joined()
+    machine = fleet.machines["n2"]
+    life = machine.life
+    fleet.injector._strike(Step(0, rare.DiskTrouble(kind, "n2")))
+    machine.meta_store.put(b"nothing", b"")
+    until(fleet, lambda: machine.failed)
+    assert any("failed: StorageError" in text for level, text in machine.lines if level == "error")
+    until(fleet, lambda: machine.life > life and all_whole(fleet))
+
+
+def test_who_has_failed_when_all_is_healed_is_started_again() -> None:
+    fleet = joined()
+    machine = fleet.machines["n2"]
+    machine.meta.failing = True
+    machine.meta_store.put(b"nothing", b"")
+    until(fleet, lambda: machine.failed)
+    fleet.injector.heal()
+    fleet._put_right()
+    until(fleet, lambda: not machine.failed and all_whole(fleet))
+
+
+def test_sockets_are_read_before_timers_run() -> None:
+    fleet = joined()
+    machine, got = fleet.machines["n2"], list[str]()
+    fleet.injector._strike(Step(0, rare.SocketsFirst("n2", 1.0)))
+    assert machine.gate.sockets_first and machine.gate.shut
+    machine.later(0.1, lambda: got.append("timer"))
+    fleet.loop.run_for(0.5)
+    machine.gate.enter(lambda: got.append("socket"))
+    fleet.loop.run_for(1.0)
+    assert got == ["socket", "timer"]
+
+
+def test_a_clock_that_is_set_stays_so() -> None:
+    fleet = joined()
+    machine: Machine = fleet.machines["n2"]
+    fleet.injector._strike(Step(0, rare.ClockSet("n2", 5000)))
+    fleet.loop.run_for(10.0)
+    assert machine.wall_off_ms == 5000
+    fleet.injector.heal()
+    assert machine.wall_off_ms == 0
