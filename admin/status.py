@@ -62,9 +62,13 @@ def incidents(context: Context) -> list[dict[str, Any]]:
 
 def not_serving(context: Context) -> list[str]:
     """Why this node ought not to get clients, one text each. That another node is missing is no reason (INV 3)."""
+    store = context.node.store
     reasons = ["the node is stopping"] if context.node.closing else []
+    if store.state == "failed":
+        reasons.append(f"the message store has failed, start the node again: {store.detail}")
     office = context.cluster
     if office is not None:
+        reasons += _SAID_OF_DISK.get(office.status().log_disk, [])
         states = {row.node: row.state for row in office.rows()}
         reasons += _SAID.get(states.get(office.name, "stranger"), [])
     return reasons
@@ -76,6 +80,12 @@ _SAID = {
     "stranger": ["the node is not a member of the cluster"],
 }
 """State of this node -> what is wrong with it."""
+
+_SAID_OF_DISK = {
+    "full": ["the disk of the cluster's log is full"],
+    "failed": ["the disk of the cluster's log has failed: start the node again"],
+}
+"""What the disk of the log does not do -> what is wrong with it: the node is out as soon as members come or go."""
 
 
 def absentees(context: Context) -> list[str]:

@@ -53,6 +53,7 @@ class Starting:
         meta, known = member.ports.meta, member.ports.meta.get(STARTS)
         self.earlier: tuple[tuple[int, str], ...] = () if known is None else _starts.decode(known)
         self._safe = not self.earlier
+        meta.on_state = self._disk_state
         if self.earlier:
             self._note((*self.earlier, (member.me.boot, member.me.process))[-UNLOGGED_MAX:])
             meta.when_committed(meta.open_commit, self._written)
@@ -93,6 +94,20 @@ class Starting:
             standing.submit(boot)
         elif consensus.leader is not None:
             member.links.datagram(consensus.leader, Datagram.BOOT, encode_command(boot))
+
+    def _disk_state(self, state: str, detail: str) -> None:
+        """The disk of the log takes nothing more, or does again. The lease goes on until there is a view that this node
+        cannot apply: then the leader takes it out."""
+        me, log = self._member.me.node, self._member.ports.log
+        if state == "serving":
+            log("warning", "log of the cluster: serving again")
+        else:
+            until = "there is room" if state == "full" else "it is started again"
+            log(
+                "error",
+                f"log of the cluster: {state}: {detail}. Until {until} {me} does not vote, and is out of the cluster "
+                "as soon as members come or go",
+            )
 
     def refused(self, refused: Refused) -> None:
         """The log has refused a command: tell the node whose start it was."""

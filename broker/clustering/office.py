@@ -46,7 +46,8 @@ class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster as this node sees it.
 
     `leader` is the node that leads, None while there is none; `lease_ms_left` is 0 without a lease; `members` and
-    `serving` are numbers of nodes; `incidents` counts the netsplits that this node has seen since its start.
+    `serving` are numbers of nodes; `incidents` counts the netsplits that this node has seen since its start; `log_disk`
+    is `full` or `failed` while this node cannot write the log of the cluster.
     """
 
     cluster_id: str
@@ -59,6 +60,7 @@ class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
     metadata_keys: int
     tombstones: int
     incidents: int
+    log_disk: str = "serving"
 
 
 class ClusterOffice(Protocol):

@@ -51,6 +51,7 @@ def status_row(member: Member, sees: Sees, incidents: int) -> StatusRow:
         metadata_keys=figures.keys,
         tombstones=figures.tombstones,
         incidents=incidents,
+        log_disk=member.ports.meta.state,
     )
 
 

@@ -58,6 +58,24 @@ def test_a_node_alone(tmp_path: Path) -> None:
     in_house(tmp_path, test)
 
 
+def test_disks_that_cannot_be_written(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        office = house.server.cluster = Office()  # type: ignore[attr-defined, unused-ignore]
+        office.sees(log_disk="full")
+        assert not_serving(house.context) == ["the disk of the cluster's log is full"]
+        office.sees(log_disk="failed")
+        assert not_serving(house.context) == ["the disk of the cluster's log has failed: start the node again"]
+        office.sees(log_disk="serving")
+        store = house.server.store
+        store.state = "full"
+        assert not_serving(house.context) == []  # it keeps its place, and serves what is there
+        store.state, store.detail = "failed", "EIO"
+        assert not_serving(house.context) == ["the message store has failed, start the node again: EIO"]
+        store.state = "serving"
+
+    in_house(tmp_path, test)
+
+
 def test_who_runs_in_a_cluster(tmp_path: Path) -> None:
     async def test(house: House) -> None:
         office = house.server.cluster = Office()  # type: ignore[attr-defined, unused-ignore]

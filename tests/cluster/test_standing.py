@@ -42,6 +42,48 @@ def test_a_full_disk_keeps_its_lease() -> None:
     assert other.member.leased()
 
 
+def out_while_another_is_started_again(company: Company, other: Seat) -> None:
+    """The two that can write the log go on without it, and let each other in."""
+    witness, third = [seat for seat in company.seats if seat is not other]
+    assert other.member.leased()  # nothing was to be written so far
+    third.kill()
+    third.start()
+    company.until(lambda: third.serving and witness.member.view.row(other.name) is None)
+    company.until(lambda: not other.member.leased())
+
+
+def said_of_the_log(seat: Seat) -> list[tuple[str, str]]:
+    return [(level, text) for level, text in seat.log if text.startswith("log of the cluster: ")]
+
+
+@pytest.mark.parametrize("leads", (False, True))
+def test_who_cannot_write_the_log_is_out_until_there_is_room(leads: bool) -> None:
+    company = Company(3)
+    other = next(seat for seat in company.seats if (seat is company.leader()) is leads)
+    other.disks[1].full = True
+    out_while_another_is_started_again(company, other)
+    ((level, text),) = said_of_the_log(other)
+    assert level == "error" and "full: the simulated disk is full. Until there is room n" in text
+    other.disks[1].full = False
+    company.whole()
+    assert said_of_the_log(other)[1:] == [("warning", "log of the cluster: serving again")]
+
+
+@pytest.mark.parametrize("leads", (False, True))
+def test_who_could_not_write_the_log_once_is_out_until_it_is_started_again(leads: bool) -> None:
+    company = Company(3)
+    other = next(seat for seat in company.seats if (seat is company.leader()) is leads)
+    other.disks[1].failing = True
+    out_while_another_is_started_again(company, other)
+    company.pass_s(10.0)
+    assert not other.member.leased()
+    ((level, text),) = said_of_the_log(other)
+    assert level == "error" and "failed: StorageError" in text and "Until it is started again n" in text
+    other.kill()
+    other.start()
+    company.whole()
+
+
 def test_a_machine_that_stood_still_has_no_lease_until_it_asked_anew() -> None:
     """A VM is frozen: its wall clock goes on, its monotonic clock does not (review, hole 5)."""
     company = Company(3)

@@ -118,6 +118,7 @@ def test_status(tmp_path: Path) -> None:
             "|metadata_keys|   12    |\n"
             "| tombstones  |    1    |\n"
             "|  incidents  |    1    |\n"
+            "|  log_disk   | serving |\n"
             "+-------------+---------+\n"
         )
         assert "|      Node       |Running| State |" in answer.out
