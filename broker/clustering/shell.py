@@ -265,20 +265,29 @@ class ClusterShell:
         request = JoinRequest(me.node, me.disk, me.boot, me.process, me.address, VERSIONS)
         answer = await self._ask(address, JOIN, encode_call(request))
         if answer.boot >= me.boot:
-            await self._loop.run_in_executor(None, self._directory.raise_boot, answer.boot)
+            await self._note(self._directory.raise_boot, answer.boot)
             raise ClusterError(
                 f"{self.name} was a member with another disk, which may have been started {answer.boot} times: its "
                 "number of starts is set to that now; restart it, and join again"
             )
         if answer.problem:
             raise ClusterError(answer.problem)
-        await self._loop.run_in_executor(None, self._directory.adopt_cluster, answer.cluster_id)
+        await self._note(self._directory.adopt_cluster, answer.cluster_id)
         member.adopt(answer)
         await self._until(
             lambda: member.standing is not None and member.standing.holder.serving and member.leased(),
             SERVE_S,
             f"{self.name} has joined, but does not serve after {SERVE_S:.0f} s: see `vmq-admin cluster show --verbose`",
         )
+
+    async def _note(self, write: Callable[[Any], None], what: object) -> None:
+        """Have the data directory know it. The others may count this node in already: it asks once more."""
+        try:
+            await self._loop.run_in_executor(None, write, what)
+        except OSError as error:
+            raise ClusterError(
+                f"the data directory of {self.name} cannot be written ({error}): make room there, and join again"
+            ) from None
 
     async def _ask(self, address: str, method: str, request: bytes) -> CallAnswer:
         for _ in range(REDIRECTS):

@@ -108,6 +108,23 @@ def test_a_node_alone_is_a_cluster_of_its_own(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+def test_who_cannot_note_that_it_has_joined_asks_once_more(tmp_path: Path) -> None:
+    """A full disk, say. The others count it in already; discovery goes on after a `ClusterError`."""
+
+    async def scenario(trio: Trio) -> None:
+        one, two = await trio.start("n1"), await trio.start("n2")
+        hindrance = tmp_path / "n2" / "strogoff.json.new"
+        hindrance.mkdir()
+        with pytest.raises(ClusterError, match=r"^the data directory of n2@127.0.0.1 cannot be written \(.*make room"):
+            await two.join("127.0.0.1:44001", False)
+        assert [row.state for row in two.rows()] == ["serving"]  # alone, as before
+        hindrance.rmdir()
+        await two.join("127.0.0.1:44001", False)
+        await until(lambda: one.status().serving == two.status().serving == 2)
+
+    run(tmp_path, scenario)
+
+
 def test_join_leave_and_what_is_shown_meanwhile(tmp_path: Path) -> None:
     async def scenario(trio: Trio) -> None:
         one, two, three = [await trio.start(name) for name in ("n1", "n2", "n3")]
