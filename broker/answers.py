@@ -86,6 +86,11 @@ class Answers(Pacing):
             self.registered_commit = commit
             self.node.store.when_committed(commit, self._advance)
 
+    def go_on(self, items: list[Item]) -> None:
+        """Do what came up and had to wait for something else: in its order, before everything that came behind it."""
+        self.pending.extendleft([(0, item, 0, None, 0) for item in reversed(items)])
+        self._advance()
+
     def owes_answers(self) -> bool:
         """A PUBLISH that was routed has no answer yet, or an answer waits for other nodes."""
         return any(

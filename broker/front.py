@@ -20,7 +20,7 @@ from ..mqtt.errors import ProtocolError, WireError
 from ..mqtt.packets import Puback, Publish
 from ..mqtt.reasons import ReasonCode
 from . import authenticating, connecting, inbound, refusing, subscribing
-from .answers import PUBLISH, Answers
+from .answers import PUBLISH, Answers, Item
 from .link import ConnectionOrigin, Link
 from .plugins.hooks import Subscriber
 from .queues.message import Message
@@ -80,7 +80,7 @@ class Front(Answers):
         self.plans: Any = None
         self.unreleased: set[int] = set()
         self.parked: list[tuple[str, Any, tuple[Any, ...]]] = []
-        self.begun: list[tuple[Message, int]] = []
+        self.begun: list[Item] = []
         self.receive_maximum = 1 << 30
         self.window = 0
         self.problem_information = True

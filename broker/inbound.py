@@ -267,7 +267,7 @@ def _route_qos2(front: Front, message: Message, packet_id: int) -> None:
         # no policy refuses it, but without a lease nobody knows to whom it has to go (review, holes 4 and 13)
         if not front.begun:
             node.when_accepting(lambda: _route_begun(front))
-        front.begun.append((message, packet_id))
+        front.begun.append(lambda: _route_qos2(front, message, packet_id))
         return
     plans = node.router.plans(message.mountpoint)
     plan, here = None, False
@@ -306,8 +306,7 @@ def _route_qos2(front: Front, message: Message, packet_id: int) -> None:
 def _route_begun(front: Front) -> None:
     """Go on with the handshakes that waited for a lease, in their order; what was parked meanwhile comes behind."""
     begun, front.begun = front.begun, []
-    for message, packet_id in begun:
-        _route_qos2(front, message, packet_id)
+    front.go_on(begun)
 
 
 def _not_now(front: Front, reason: ReasonCode, arguments: tuple[Any, ...], dup: bool) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from strogoff.cluster.links.ports import Lane
@@ -81,6 +83,30 @@ def test_an_abandoned_handshake_without_a_lease_reaches_nobody_later() -> None:
     theatre.whole()
     theatre.pass_s(1.0)
     assert _got(reader) == [b"new"]
+
+
+def test_handshakes_that_waited_for_a_lease_go_on_in_their_order() -> None:
+    """P2: for some of them another member has to be drawn, which is on the disk before they go on."""
+    theatre = Theatre(3, **MAJORITY)
+    before, after, reader = theatre[1].client("before"), _durable(theatre[2], "after"), _durable(theatre[3], "reader")
+    reader.subscribe(("#", 2))
+    before.subscribe(("$share/g/t", 2))
+    writer = _durable(theatre[1], "writer")
+    theatre[1].disks[0].stall_until = math.inf
+    theatre[1].connect_soon("busy", clean=False, expiry_s=600)  # its record is being written
+    writer.send(*[publish(topic, b"%d" % number, 2, number) for number, topic in enumerate("ttut", 1)])
+    after.subscribe(("$share/g/t", 2))
+    before.send(packets.Unsubscribe(2, ["$share/g/t"]))
+    theatre.isolate(1)
+    theatre.state_of(1, ViewState.MINORITY)
+    theatre[1].disks[0].stall_until = 0.0
+    theatre.pass_s(0.1)
+    theatre.network.heal()
+    theatre.whole()
+    theatre.pass_s(1.0)
+    assert [each.packet_id for each in writer.take()] == [1, 2, 3, 4]
+    assert _got(reader) == [b"1", b"2", b"3", b"4"]
+    assert _got(after) == [b"1", b"2", b"4"]
 
 
 @pytest.mark.parametrize("restart", (False, True))
