@@ -35,8 +35,13 @@ class Outgoing:
         self._replica = replica
         self._theirs = theirs
         self._step_keys = step_keys
+        self.keys_compared = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        replica, theirs = self._replica, self._theirs
         self._missing = theirs.lacks(replica.clock)
-        mine = replica.clock.folded
+        self._was_folded = mine = dict(replica.clock.folded)
         self._folded = any(theirs.folded.get(node, 0) < boot for node, boot in mine.items())
         floor = replica.log.floor
         self.walks = theirs.lacks_folded(replica.clock) or any(
@@ -50,7 +55,6 @@ class Outgoing:
                 self._wanted.setdefault(actor, []).extend((max(low, self._floor.get(actor, 0)), high))
         self._todo = [(actor, low, high) for actor, wanted in self._wanted.items() for low, high in spans.pairs(wanted)]
         self._done = not self._missing and not self._folded
-        self.keys_compared = 0
 
     @property
     def empty(self) -> bool:
@@ -61,6 +65,8 @@ class Outgoing:
         """The next part; None when the last one, which claims everything, has been given."""
         if self._done:
             return None
+        if self._replica.clock.folded != self._was_folded:
+            self._begin()  # on another's word: the log of that boot is gone, and the peer may lack some of it
         writer = PartWriter(self._half, self._replica.clock)
         if self._bucket < BUCKETS:
             self._walk(writer)

@@ -99,6 +99,28 @@ def test_on_a_walk_what_the_peer_holds_and_we_have_seen_deleted_goes() -> None:
     assert dict(other.walk()) == dict(replica.walk())
 
 
+@pytest.mark.parametrize("trimmed", [0, 10])
+def test_what_is_folded_on_the_way_is_not_claimed(trimmed: int) -> None:
+    """Who lost its disk is not asked whether a boot may be folded; the log of that boot is gone before it is sent."""
+    actors = Actors()
+    replica, other = filled(actors, 50), Replica(actors, lambda *change: None)
+    replica.collect(0, trimmed, 1000)
+    replica.write(b"later", dot_of(actors.number("a", 2), 1), b"v")
+    replica.fold("b", 3)
+    incoming = Incoming(actors)
+    outgoing = Outgoing(0, replica, other.clock.copy(), step_keys=10)
+    for _ in range(3):
+        part = outgoing.step()
+        assert part is not None
+        incoming.absorb(other, part)
+    replica.fold("a", 1)
+    for each in (outgoing, Outgoing(0, replica, other.clock.copy())):
+        for part in steps(each):
+            incoming.absorb(other, part)
+    assert dict(other.walk()) == dict(replica.walk())
+    assert other.clock == replica.clock
+
+
 def overtaken(actors: Actors) -> tuple[Replica, Replica, Incoming]:
     """Who wrote the old value of `k`, and a third node, which has b's newer one and never saw the old one."""
     old, third = (Replica(actors, lambda *change: None) for _ in range(2))
