@@ -341,17 +341,13 @@ class MetadataMap:
         if peers and not self._exchanges.pending():
             self._exchanges.ask(peers[int(self._ports.rng.uniform(0, len(peers))) % len(peers)], 0, _nothing)
 
-    def purge(
-        self, writer_is_gone: Callable[[str, int], bool], space: bytes, spare: Callable[[bytes], bool] | None = None
-    ) -> int:
-        """Forget, without tombstone, what gone writers (node, boot) wrote in a space: in steps, each key a change.
+    def purge(self, writer_is_gone: Callable[[str, int], bool], space: bytes) -> int:
+        """Forget, without tombstone, what writers (node, boot) that are gone for good wrote in a space: in steps, each
+        key a change. How many values that are comes back; with none it costs nothing.
 
-        Every node does the same at the same view, and again now and then, for an exchange may bring what this node had
-        forgotten. A writer that is not in our view may have entered a later one, with the same boot, and have written
-        since: `spare(value)` keeps such values, which must say so themselves. How many values come into question comes
-        back; with none it costs nothing.
+        Every node has to do the same, and again now and then, for an exchange may bring what this node had forgotten.
         """
-        return self._upkeep.purge(writer_is_gone, space, self._half(space), spare)
+        return self._upkeep.purge(writer_is_gone, space, self._half(space))
 
     def statistics(self) -> Statistics:
         """Figures for operators."""

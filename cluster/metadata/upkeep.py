@@ -11,7 +11,7 @@ from ...storage.store import Store
 from .actors import SHIFT, Actors
 from .clock import Clock
 from .durable import Durable
-from .dvv import Siblings, pairs
+from .dvv import Siblings
 from .known import Known
 from .messages import Part, PartWriter
 from .replica import Replica
@@ -109,25 +109,18 @@ class Upkeep:
 
     # Keys of writers that are gone
 
-    def purge(
-        self, gone: Callable[[str, int], bool], space: bytes, replica: Replica, spare: Callable[[bytes], bool] | None
-    ) -> int:
+    def purge(self, gone: Callable[[str, int], bool], space: bytes, replica: Replica) -> int:
         """Forget the siblings of a space that were made by actors that are gone; how many there are, at most."""
         made = replica.made(space)
         actors = {actor for actor in made if gone(*self._actors.names[actor]) and (space, actor) not in self._purging}
         count = sum(made[actor] for actor in actors)
         if actors:
             self._purging |= {(space, actor) for actor in actors}
-            self._purge_step(replica, replica.walk(), actors, space, spare)
+            self._purge_step(replica, replica.walk(), actors, space)
         return count
 
     def _purge_step(
-        self,
-        replica: Replica,
-        walk: Iterator[tuple[bytes, Siblings]],
-        actors: set[int],
-        space: bytes,
-        spare: Callable[[bytes], bool] | None,
+        self, replica: Replica, walk: Iterator[tuple[bytes, Siblings]], actors: set[int], space: bytes
     ) -> None:
         for _ in range(STEP):
             key, siblings = next(walk, (b"", ()))
@@ -136,8 +129,8 @@ class Upkeep:
                 self._settle()
                 return
             if key.startswith(space):
-                for dot, value in pairs(siblings):
-                    if dot >> SHIFT in actors and not (spare and value is not None and spare(value)):
+                for dot in siblings[::2]:
+                    if dot >> SHIFT in actors:
                         replica.forget(key, dot)
         self._settle()
-        self._soon(lambda: self._purge_step(replica, walk, actors, space, spare))
+        self._soon(lambda: self._purge_step(replica, walk, actors, space))

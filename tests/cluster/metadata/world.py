@@ -53,12 +53,8 @@ class Node:
         self.world.loop.call_soon(lambda: function() if self.alive else None)
 
     def purge(self) -> None:
-        """Forget the routes of incarnations that are not in the view, except those of later views."""
-        self.map.purge(
-            lambda name, boot: self.view > 0 and boot < self.present.get(name, 1 << 30),
-            b"f",
-            lambda value: int(value.partition(b":")[0]) > self.view,
-        )
+        """Forget the routes of nodes that are in the view with a later boot."""
+        self.map.purge(lambda name, boot: boot < self.present.get(name, 0), b"f")
 
     def tick(self) -> None:
         if self.alive:
@@ -155,7 +151,7 @@ class World:
         entered, node.entered = node.entered != mine[0].since, mine[0].since
         if entered:
             for key, value in list(node.routes.items()):
-                self.put(name, key, value.partition(b":")[2])  # the others have forgotten it, and may have said so
+                self.put(name, key, value.partition(b":")[2])  # with the view in which it has entered
         for peer in incarnations:
             if entered and peer.node != name:
                 node.map.exchange(peer.node, view, lambda well: node.purge())
@@ -198,8 +194,6 @@ class World:
             if value is not None:
                 value = node.routes[key] = b"%d:%s" % (node.entered, value)
         past = self.seen_of(node, key)
-        if key.startswith(b"f"):  # one writer: it knows what it wrote, also where others made it forget it
-            past |= {dot for dot, (written, _, _) in self.history.items() if written == key}
         counter = node.map.delete(key) if value is None else node.map.put(key, value)
         self.history[name, node.boot, counter] = (key, value, past)
         return counter
@@ -228,13 +222,11 @@ class World:
         node = self.nodes[name]
         dot = (name, node.boot, counter)
         key = self.history[dot][0]
-        view = node.view  # in another view the others may have purged the write, and it was written anew
 
         def passed(well: bool) -> None:
             for peer, boot in node.map._peers.items():
                 other = self.nodes[peer]
-                purged = key.startswith(b"f") and (name not in other.map._peers or other.view > view)
-                if other.alive and other.boot == boot and not purged and not self.knows(other, key, dot):
+                if other.alive and other.boot == boot and not self.knows(other, key, dot):
                     self.errors.append(f"barrier {dot} passed, {peer} lacks {key!r}")
 
         node.map.barrier(counter, passed)
