@@ -13,7 +13,7 @@ from multiprocessing import get_context
 
 from .fleet.plants import FLEET_PLANTS
 from .plants import PLANTS
-from .running import SECONDS, Order, kinds_of, run_seed
+from .running import CASTS, SECONDS, Order, kinds_of, run_seed
 from .world import Outcome
 
 
@@ -31,6 +31,11 @@ def _parser() -> argparse.ArgumentParser:
         "--faults", type=kinds_of, default=None, metavar="KINDS",
         help="kinds of faults in every seed, such as kill,cut; none; all: the seed decides (default); rare: those that "
         "have to be asked for; all,rare: both",
+    )  # fmt: skip
+    parser.add_argument(
+        "--cast", choices=sorted(CASTS), default="",
+        help="other clients than those that the seed draws, for several nodes; groups: shared subscriptions whose "
+        "members come and go",
     )  # fmt: skip
     parser.add_argument("--seconds", type=float, default=SECONDS, metavar="S", help="virtual time under faults")
     parser.add_argument("--durability", choices=("os", "sync"), help="default: the seed decides")
@@ -78,6 +83,8 @@ def replay(outcome: Outcome, arguments: argparse.Namespace) -> str:
         words.insert(1, f"--nodes {arguments.nodes}")
     if arguments.faults is not None:
         words.append(f"--faults {','.join(arguments.faults) or 'none'}")
+    if arguments.cast:
+        words.append(f"--cast {arguments.cast}")
     return " ".join(words)
 
 
@@ -91,7 +98,9 @@ def _print_trace(arguments: argparse.Namespace) -> int:
 
 
 def _order(arguments: argparse.Namespace) -> Order:
-    return Order(arguments.seconds, arguments.durability, arguments.plant, arguments.nodes, arguments.faults)
+    return Order(
+        arguments.seconds, arguments.durability, arguments.plant, arguments.nodes, arguments.faults, arguments.cast
+    )
 
 
 def _print_plants() -> int:
@@ -104,7 +113,10 @@ def _print_plants() -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; 1 if a promise was broken, 2 for a wrong command line, 130 if it was stopped by Ctrl-C."""
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if arguments.cast and (arguments.nodes == 1 or arguments.plant):
+        parser.error("--cast is for several nodes, and no plant")
     if arguments.plants:
         return _print_plants()
     if arguments.trace:

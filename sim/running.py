@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ..storage.engine import Durability
 from .fleet.fleet import Fleet
-from .fleet.plan import ALL, KINDS, plan
+from .fleet.groups import with_groups
+from .fleet.plan import ALL, KINDS, Plan, plan
 from .fleet.plants import FLEET_PLANTS
 from .fleet.rare import RARE
 from .plants import PLANTS
@@ -30,13 +32,20 @@ ON_ONE_NODE = {
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How seeds are to be run; `kinds` None lets each decide which kinds of faults there are."""
+    """How seeds are to be run; `kinds` None lets each decide which kinds of faults there are. `cast` is a key of
+    `CASTS`, "" for the clients that each seed draws.
+    """
 
     seconds: float = SECONDS
     durability: Durability | None = None
     plant: str | None = None
     nodes: int = 1
     kinds: tuple[str, ...] | None = None
+    cast: str = ""
+
+
+CASTS: dict[str, Callable[[Plan], Plan]] = {"groups": with_groups}
+"""Who takes part instead of the clients that a seed draws, for several nodes."""
 
 
 def kinds_of(text: str) -> tuple[str, ...] | None:
@@ -68,7 +77,8 @@ def _world(seed: int, order: Order, trace: bool) -> World | Fleet:
     if bug is not None:
         return Fleet(bug.plan(seed, max(bug.nodes, order.nodes), order.durability, order.seconds), trace, bug)
     if order.nodes > 1:
-        return Fleet(plan(seed, order.nodes, order.durability, order.seconds, order.kinds), trace)
+        found = plan(seed, order.nodes, order.durability, order.seconds, order.kinds)
+        return Fleet(CASTS[order.cast](found) if order.cast else found, trace)
     swarm = draw(seed, order.durability, order.seconds)
     return World(swarm if order.kinds is None else _only(swarm, order.kinds), trace, PLANTS.get(order.plant or ""))
 

@@ -2,7 +2,8 @@
 
 Counted is what a client hands on, by the writer's own counter; that it comes at least once is checked as P1. A
 SUBSCRIBE that brings a retained message again is no second delivery. Nor is it one that an old copy of a disk has what
-its session got long ago: no lease is given to it, but a node whose policy is `on` asks for none before it serves.
+its session got long ago: no lease is given to it, but a node whose policy is `on` asks for none before it serves. A
+clean session leaves no record of what it got where its node dies or is cut off: another member of its group may get it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from ..history import Delivery
 from .case import Case
 
 
@@ -25,8 +27,24 @@ def check(case: Case) -> Iterator[str]:
             continue
         if case.by_old_copy(each.client, each.connection):
             continue
-        shared = attempt.topic.startswith("s/")
-        counts["the shared group" if shared else f"{each.client}, session {each.epoch}", each.key] += 1
+        group = _group(case, each)
+        if not group or not _without_a_record(case, each):
+            counts[group or f"{each.client}, session {each.epoch}", each.key] += 1
     for (who, key), count in counts.items():
         if count > 1:
             yield f"duplicate: {who} got {key} {count} times with QoS 2"
+
+
+def _group(case: Case, delivery: Delivery) -> str:
+    """The shared subscription by which a client got a message, "" if by an ordinary one."""
+    filters = [each.filter for each in case.history.subscriptions if each.client == delivery.client]
+    shared = [each for each in filters if each.startswith("$share/") and case.matches(each, delivery.topic)]
+    return shared[0] if shared else ""
+
+
+def _without_a_record(case: Case, delivery: Delivery) -> bool:
+    """It came to a clean session, and since then its node has ended or entered a view anew."""
+    connections = case.history.connections[delivery.client]
+    connection = next(each for each in connections if each.number == delivery.connection)
+    life = case.history.life(connection.node)
+    return connection.expiry_s == 0 and any(at_s >= delivery.sent_at for at_s in (*life.ends, *life.entered))

@@ -1,13 +1,14 @@
 """P1, acked means kept: an acknowledged message comes to every session that subscribed before (anomaly A1).
 
 A session counts if it is there at the end; a message is excused that the node gave up visibly, for a limit or its
-expiry. What was shared has to come to some member of the group, unless one of them went with it.
+expiry. What was shared has to come to some member of its group, unless one that may have been given it went with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..history import NEVER, Attempt, Subscribed
 from .case import Case
 
 
@@ -26,14 +27,27 @@ def check(case: Case) -> Iterator[str]:
 
 
 def _shared(case: Case, dropped: set[tuple[str, str]]) -> Iterator[str]:
-    """Only where all members of the group kept one session from begin to end."""
-    members = {each.client for each in case.history.subscriptions if each.filter.startswith("$share/")}
-    if any(case.sessions.get(member) != 1 for member in members):
-        return
-    places = {each.node for member in members for each in case.history.connections.get(member, [])}
-    if any(case.history.life(place).emptied for place in places):
-        return  # messages went with a disk
-    somebody = {each.key for each in case.history.deliveries if each.client in members}
-    excused = {key for client, key in dropped if client in members}
-    for key in sorted({attempt.key for _, attempt in case.owed(shared=True)} - somebody - excused):
-        yield f"lost: no member of the shared group got {key}, acknowledged after a SUBACK"
+    """Each group by itself; of its members those count that were there when the message was sent, or later."""
+    groups: dict[str, list[Subscribed]] = {}
+    for each in case.history.subscriptions:
+        if each.filter.startswith("$share/"):
+            groups.setdefault(each.filter, []).append(each)
+    done = dropped | {(each.client, each.key) for each in case.history.deliveries}
+    owed = {(subscription.filter, attempt.key): attempt for subscription, attempt in case.owed(shared=True)}
+    for (group, key), attempt in owed.items():
+        members = groups[group]
+        if any((each.client, key) in done or _took_it_along(case, each, attempt) for each in members):
+            continue
+        yield f"lost: no member of {group} got {key}, acknowledged after a SUBACK"
+
+
+def _took_it_along(case: Case, member: Subscribed, attempt: Attempt) -> bool:
+    """The member may have been given it, and its session is over, or its disk is gone; or it asked for QoS 0."""
+    if member.gone < attempt.sent:
+        return False
+    if not member.qos or any(at_s > attempt.sent_at for at_s in case.history.life(member.node).emptied):
+        return True
+    if case.sessions.get(member.client) == member.epoch:
+        return False
+    later = [each.opened for each in case.history.connections[member.client] if each.epoch == member.epoch + 1]
+    return min(later, default=NEVER) > attempt.sent

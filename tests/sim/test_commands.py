@@ -65,7 +65,25 @@ def test_plants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "ack-before-commit" in capsys.readouterr().out and commands.SECONDS > 0
 
 
-@pytest.mark.parametrize("words", [["--plant", "none"], ["--durability", "none"], ["--seeds", "x"]])
+def test_a_cast_is_named_in_the_command_that_does_it_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[Order | None] = []
+
+    def failing(seeds: range, jobs: int, order: Order) -> Iterator[Outcome]:
+        asked.append(order)
+        yield Outcome(seeds[0], ("no good",), 0, 0, 0, 0, ())
+
+    monkeypatch.setattr(commands, "run_seeds", failing)
+    assert main(["--nodes", "3", "--first", "7", "--cast", "groups"]) == 1
+    assert asked == [Order(nodes=3, cast="groups")]
+    assert "again: strogoff sim --first 7 --trace --nodes 3 --cast groups\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--plant", "none"], ["--durability", "none"], ["--seeds", "x"], ["--cast", "none"], ["--cast", "groups"]],
+)
 def test_wrong_words(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(words)

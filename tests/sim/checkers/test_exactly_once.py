@@ -20,10 +20,31 @@ def test_twice_is_once_too_often() -> None:
 
 def test_a_shared_message_goes_to_one_member() -> None:
     story = Story()
+    groups = {"a": "$share/g/s/#", "b": "$share/g/s/#", "c": "$share/h/s/+"}
+    for client, group in groups.items():
+        story.connect(client)
+        story.subscribe(client, group)
     story.publish("w-1", topic="s/0", qos=2)
     story.deliver("w-1", "a")
+    story.deliver("w-1", "c")
+    assert list(check(story.case())) == []
     story.deliver("w-1", "b")
-    assert list(check(story.case())) == ["duplicate: the shared group got w-1 2 times with QoS 2"]
+    assert list(check(story.case())) == ["duplicate: $share/g/s/# got w-1 2 times with QoS 2"]
+
+
+def test_a_clean_session_whose_node_dies_leaves_no_record() -> None:
+    """docs/promises.md, what comes later."""
+    story = Story()
+    for client in ("a", "b"):
+        story.connect(client, expiry_s=0 if client == "a" else None)
+        story.subscribe(client, "$share/g/s/#")
+    story.publish("w-1", topic="s/0", qos=2)
+    story.fault("kill")
+    story.deliver("w-1", "a")
+    story.deliver("w-1", "b")
+    assert len(list(check(story.case()))) == 1
+    story.fault("kill")
+    assert list(check(story.case())) == []
 
 
 def test_what_may_come_more_often() -> None:

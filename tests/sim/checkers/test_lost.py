@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from strogoff.sim.checkers.lost import check
+from strogoff.sim.history import NEVER
 
 from ..scene import Story
 
@@ -46,7 +47,7 @@ def test_a_shared_message_needs_one_member() -> None:
         made.connect(name)
         made.subscribe(name, "$share/g/s/#")
     made.publish("w-1", topic="s/0")
-    assert list(check(made.case())) == ["lost: no member of the shared group got w-1, acknowledged after a SUBACK"]
+    assert list(check(made.case())) == ["lost: no member of $share/g/s/# got w-1, acknowledged after a SUBACK"]
     made.deliver("w-1", "b")
     assert list(check(made.case())) == []
 
@@ -59,4 +60,30 @@ def test_a_member_that_is_gone_may_have_taken_it_along() -> None:
         made.subscribe(name, "$share/g/s/#")
     made.publish("w-1", topic="s/0")
     made.close(gone)
+    assert list(check(made.case())) == []
+
+
+def test_who_went_before_took_nothing_along() -> None:
+    """Its session was another one by then, or it was a member no longer; nor is one of another group an excuse."""
+    made = Story()
+    for name, group in (("a", "g"), ("b", "g"), ("c", "g"), ("d", "h")):
+        made.connect(name)
+        made.subscribe(name, f"$share/{group}/s/#").gone = made.tick() if name == "c" else NEVER
+    made.connect("b", epoch=2)
+    made.publish("w-1", topic="s/0")
+    made.sessions.pop("c")
+    made.sessions.pop("d")
+    assert list(check(made.case())) == ["lost: no member of $share/g/s/# got w-1, acknowledged after a SUBACK"]
+    made.deliver("w-1", "d")
+    assert len(list(check(made.case()))) == 1
+    made.connect("a", epoch=2)
+    assert list(check(made.case())) == []
+
+
+def test_a_member_with_qos_0_may_have_missed_it() -> None:
+    made = Story()
+    for qos in (1, 0):
+        made.connect(f"m{qos}")
+        made.subscribe(f"m{qos}", "$share/g/s/#", qos)
+    made.publish("w-1", topic="s/0")
     assert list(check(made.case())) == []

@@ -1,0 +1,46 @@
+"""The cast of shared groups whose members come and go."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.broker.clustering.forwarding import Forwarding
+from strogoff.sim.fleet.fleet import Fleet
+from strogoff.sim.fleet.groups import GROUPS, with_groups
+from strogoff.sim.fleet.plan import plan
+from strogoff.sim.history import NEVER
+from strogoff.sim.running import CASTS, Order, run_seed
+
+
+def test_the_plan_is_the_same_but_for_the_cast() -> None:
+    drawn = plan(1, 3)
+    found = with_groups(drawn)
+    assert found == with_groups(plan(1, 3)) == CASTS["groups"](drawn)
+    assert (found.scenario, found.rates, found.late) == (drawn.scenario, drawn.rates, drawn.late)
+    assert set(found.homes) == {client.name for client in found.swarm.clients}
+    assert set(found.homes.values()) <= set(drawn.nodes)
+
+
+def test_members_of_every_kind_are_there() -> None:
+    plans = [with_groups(plan(seed, 3)) for seed in range(20)]
+    members = [client for each in plans for client in each.swarm.clients if client.name.startswith("g")]
+    assert {name for member in members for name, _ in member.filters} == set(GROUPS)
+    assert {member.expiry_s for member in members} == {None, 0, 1, 2, 6}
+    assert {member.steady for member in members} == {True, False}
+
+
+def test_members_come_and_go() -> None:
+    fleet = Fleet(with_groups(plan(7, 3, "sync", 5.0, ("kill",))))
+    assert fleet.run().violations == ()
+    subscriptions = [each for each in fleet.history.subscriptions if each.filter in GROUPS]
+    assert any(each.given_up != NEVER for each in subscriptions)
+    assert len(subscriptions) > len({each.client for each in subscriptions})
+    assert fleet.history.deliveries and {each.topic for each in fleet.history.deliveries} <= {"s/0", "s/1"}
+
+
+@pytest.mark.slow
+def test_a_qos_2_message_that_is_given_to_a_second_member_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[MQTT5-4.8.2-5]: a member whose session lasts may have it. The clients that seeds draw do not find it in 120."""
+    monkeypatch.setattr(Forwarding, "_may_be_given", lambda self, copy: False)
+    outcomes = (run_seed(seed, Order(nodes=3, cast="groups")) for seed in range(20))
+    assert any(text.startswith("duplicate: $share/") for each in outcomes for text in each.violations)
