@@ -227,8 +227,7 @@ class Clustering:
             if row.node == mine:
                 continue
             self.routes.entered(row.node, row.since)
-            former = before.row(row.node)
-            if row.serving and (former is None or not former.serving):
+            if row.serving:  # a snapshot may skip its entrance
                 self.routes.drop(row.node, row.since - 1)
         self._purge(after)
         self.watch.changed()

@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 
 from strogoff.broker.clustering.routes import LASTING, LIVE, parse_route_key
+from strogoff.cluster import consensus
+from strogoff.cluster.raft.interface import Settings as RaftSettings
+from strogoff.cluster.surroundings import Settings
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
+from strogoff.sim import cluster_host
 from tests.broker.clustering.theatre import Theatre
 from tests.broker.stage import Client
 
@@ -167,3 +171,33 @@ def test_a_clean_session_misses_a_publish_that_is_acknowledged_only_when_its_nod
     theatre.pass_s(1.0)
     assert acks(writer) == [packets.Puback]
     assert packets.Disconnect in [type(each) for each in reader.take()]
+
+
+@pytest.mark.parametrize("snapshot", (False, True))
+def test_what_a_session_was_owed_that_expired_while_this_node_was_cut_off(
+    snapshot: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its node restarted meanwhile and serves again; a snapshot skips the views in which it came."""
+    if snapshot:
+        monkeypatch.setattr(consensus, "SNAPSHOT_EVERY", 1)
+        monkeypatch.setattr(cluster_host, "Settings", lambda: Settings(raft=RaftSettings(tail=0)))
+    theatre = Theatre(3, **MAJORITY)
+    reader = theatre[2].client("reader", clean=False, expiry_s=10)
+    reader.subscribe(("t", 1))
+    member = theatre[1].host.member
+    assert member is not None
+    member.metadata.sync_interval_ms = 1 << 40  # it hears of the route when it enters, and not before
+    theatre.pass_s(6.0)
+    theatre.isolate(1)
+    reader.vanish()
+    theatre.state_of(2, ViewState.MAJORITY)
+    theatre[2].kill()
+    theatre.pass_s(20.0)
+    theatre[2].start()
+    theatre.state_of(2, ViewState.MAJORITY)
+    theatre.network.heal()
+    theatre.whole()
+    theatre[2].kill()
+    theatre.state_of(1, ViewState.MAJORITY)
+    writer = theatre[1].client("writer")
+    assert [type(each) for each in writer.publish("t", b"m", 1)] == [packets.Puback]
