@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 GOOD_NETWORK_S = (0.0005, 0.01)
 YEAR_MS = 365 * 86400 * 1000.0
+FAILS = "fails"
+"""A kind that is not among those that a swarm draws: it has to be asked for."""
 
 
 class Faults:
@@ -30,6 +32,7 @@ class Faults:
             "wall": self._wall,
             "cut": self._cut,
             "slow_net": self._slow_net,
+            FAILS: self._fails,
         }
 
     def begin(self) -> None:
@@ -50,7 +53,7 @@ class Faults:
         self._over = True
         world = self._world
         world.host.wall_off_ms = 0.0
-        world.watch.disk.full = False
+        world.watch.disk.full = world.watch.disk.failing = False
         world.watch.disk.stall_until = 0.0
         world.watch.on_write = None
         world.set_delay(GOOD_NETWORK_S)
@@ -103,6 +106,20 @@ class Faults:
         if not self._over:
             self._world.history.fault("disk has room")
         self._world.watch.disk.full = False
+
+    def _fails(self) -> None:
+        """The next write fails, and may be on the disk all the same."""
+        self._world.history.fault("a write fails")
+        self._world.watch.disk.failing = True
+        self._look_after()
+
+    def _look_after(self) -> None:
+        """An operator starts the node again when it says that its disk has failed."""
+        node = self._world.host.node
+        if node is not None and node.store.state == "failed":
+            self._crash(False)
+        elif not self._over:
+            self._world.loop.call_later(self._rng.choice((0.5, 2.0)), self._look_after)
 
     def _wall(self) -> None:
         world = self._world

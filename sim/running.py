@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ..storage.engine import Durability
+from .faults import FAILS
 from .fleet.fleet import Fleet
 from .fleet.groups import with_groups
 from .fleet.plan import ALL, KINDS, Plan, plan
@@ -25,7 +26,7 @@ EVERY_RARE = "rare"
 
 ON_ONE_NODE = {
     "kill": "kill", "power_loss": "power", "fast_restart": "kill", "stop": "restart", "disk_stall": "stall",
-    "disk_full": "full", "clock_jump": "wall",
+    "disk_full": "full", "clock_jump": "wall", "volume_full": "full", "volume_stall": "stall", "write_fails": FAILS,
 }  # fmt: skip
 """What kinds of faults are called in the swarm of one node, where they exist."""
 

@@ -43,7 +43,7 @@ class Case:
     @property
     def commit_s(self) -> float:
         """How long a commit may take in this simulation: what a kill may undo of what was not acknowledged."""
-        slow = {"stall", "full"} & set(self.swarm.faults)
+        slow = {"stall", "full", "fails"} & set(self.swarm.faults)
         return 4 * self.swarm.latency_s[1] + (20.0 if slow else 0.0)
 
     def up_from(self, time_s: float, node: str = FIRST) -> float:

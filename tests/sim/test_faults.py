@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from strogoff.sim.faults import FAILS
 from strogoff.sim.swarm import FAULTS, draw
 from strogoff.sim.world import World
 
@@ -17,12 +18,12 @@ def run(kind: str, seed: int = 3) -> World:
     return world
 
 
-@pytest.mark.parametrize("kind", FAULTS)
+@pytest.mark.parametrize("kind", (*FAULTS, FAILS))
 def test_each_kind_happens_and_passes(kind: str) -> None:
     world = run(kind)
     words = {
         "kill": "kill", "power": "power loss", "restart": "restart", "stall": "disk stalls", "full": "disk full",
-        "wall": "wall clock", "cut": "connections break", "slow_net": "the network is slow",
+        "wall": "wall clock", "cut": "connections break", "slow_net": "the network is slow", FAILS: "a write fails",
     }  # fmt: skip
     assert any(each.kind.startswith(words[kind]) for each in world.history.faults)
     assert world.host.wall_off_ms == 0.0 and not world.watch.disk.full
@@ -33,6 +34,13 @@ def test_crashes_end_processes_and_start_others() -> None:
     kills = sum(each.kind == "kill" for each in world.history.faults)
     assert len(world.history.life().starts) == world.host.boot == kills + 2
     assert len(world.history.life().ends) == kills + 1
+
+
+def test_who_cannot_write_any_more_is_started_again() -> None:
+    world = run(FAILS)
+    assert FAILS not in FAULTS
+    assert any("store.state {'state': 'failed'" in line for line in world.history.lines or ())
+    assert len(world.history.life().starts) > 2  # the first, that of the operator, and that of the healing
 
 
 def test_no_faults_at_all() -> None:
