@@ -10,7 +10,10 @@ from .engine import DirectoryInUse
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Replace a file: after a crash at any instant, power loss included, there is the old content or the new one."""
+    """Replace a file: after a crash at any instant, power loss included, there is the old content or the new one.
+
+    Raises OSError, which names the file also where the disk is full.
+    """
     fresh = path.with_name(path.name + ".new")
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
     try:
@@ -18,6 +21,8 @@ def write_durably(path: Path, content: bytes) -> None:
         while view:
             view = view[os.write(handle, view) :]
         os.fsync(handle)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(fresh)) from None
     finally:
         os.close(handle)
     fresh.replace(path)

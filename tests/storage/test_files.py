@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -25,6 +26,19 @@ def test_what_a_crash_left_does_not_disturb(tmp_path: Path) -> None:
     (tmp_path / "marker.new").write_bytes(b"half of something longer")
     write_durably(tmp_path / "marker", b"one")
     assert (tmp_path / "marker").read_bytes() == b"one"
+
+
+def test_a_full_disk_is_said_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "marker"
+    write_durably(file, b"one")
+
+    def full(handle: int, data: memoryview) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*/marker.new'"):
+        write_durably(file, b"two")
+    assert file.read_bytes() == b"one"
 
 
 def test_the_order_is_write_sync_rename_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
