@@ -57,8 +57,9 @@ class LeaseHolder:
 
         Only a lease asked for from now on counts again. A step of the wall clock looks the same and costs one request.
         """
-        last, self._last = self._last, _Moment(now_ms, wall_ms)
-        if last and abs((wall_ms - last.wall_ms) - (now_ms - last.mono_ms)) > self.settings.parting_ms:
+        parted = self._parted(now_ms, wall_ms)
+        self._last = _Moment(now_ms, wall_ms)
+        if parted:
             self._lose()
             self._asked.clear()
             self._next_ms = None
@@ -185,14 +186,25 @@ class LeaseHolder:
     def valid(self, now_ms: float, wall_ms: float) -> bool:
         """True if this process holds a lease now. Ask it after reading what is acted on, and before acting (hole 4)."""
         self.turn(now_ms, wall_ms)
-        return self._begun is not None and self.left_ms(now_ms, wall_ms) > 0
+        return self._left_ms(now_ms, wall_ms) > 0
 
     def left_ms(self, now_ms: float, wall_ms: float) -> float:
-        """What remains of the lease, by the clock that went further: a monotonic clock stands still in a frozen VM."""
+        """What remains of the lease: what `valid` would find, for who looks at it and promises nothing."""
+        return 0.0 if self._parted(now_ms, wall_ms) else self._left_ms(now_ms, wall_ms)
+
+    def _left_ms(self, now_ms: float, wall_ms: float) -> float:
+        # by the clock that went further: a monotonic clock stands still in a frozen VM
         if self._begun is None:
             return 0.0
         passed = max(now_ms - self._begun.mono_ms, wall_ms - self._begun.wall_ms)
         return max(0.0, self.settings.lease_ms - passed)
+
+    def _parted(self, now_ms: float, wall_ms: float) -> bool:
+        """Whether the clocks have parted since the last turn."""
+        last = self._last
+        if last is None:
+            return False
+        return abs((wall_ms - last.wall_ms) - (now_ms - last.mono_ms)) > self.settings.parting_ms
 
     def _lose(self) -> None:
         self._begun = None

@@ -88,8 +88,11 @@ class _NeverFrozen(LeaseHolder):
     def turn(self, now_ms: float, wall_ms: float) -> None:
         super().turn(now_ms, now_ms)
 
+    def valid(self, now_ms: float, wall_ms: float) -> bool:
+        return super().valid(now_ms, now_ms)
+
     def left_ms(self, now_ms: float, wall_ms: float) -> float:
-        return super().left_ms(now_ms, self._begun.wall_ms if self._begun else wall_ms)
+        return super().left_ms(now_ms, now_ms)
 
 
 class FreezeUnnoticed(Parts):

@@ -185,6 +185,16 @@ def test_a_frozen_machine_has_no_lease_when_it_wakes() -> None:
     assert lease.reply(answer(fresh), 340) and lease.valid(340, WALL + 841)
 
 
+def test_who_looks_at_a_frozen_machine_sees_what_it_will_find_itself() -> None:
+    """3 nodes, seed 50004: frozen for seconds, with a wall clock that was set back meanwhile."""
+    lease = holder()
+    lease.reply(answer(ask(lease, 0)), 5)
+    lease.turn(100, WALL + 100)
+    assert lease.left_ms(110, WALL + 110) > 0
+    assert lease.left_ms(110, WALL - 1e9) == 0
+    assert not lease.valid(110, WALL - 1e9)
+
+
 def test_a_short_freeze_counts_as_time() -> None:
     lease = holder()
     lease.reply(answer(ask(lease, 0)), 5)
