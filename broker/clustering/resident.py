@@ -66,7 +66,7 @@ class Clustering:
         self.missed: Missed
         self.watch: ClusterWatch
         self.config: SharedConfig
-        self._entered_since = 0
+        self._entered_since = self._viewed = 0
         self._over: dict[str, int] = {}
         self._present: dict[str, bytes] = {}
         self._waits: list[tuple[Obligation, int]] = []
@@ -117,6 +117,7 @@ class Clustering:
         """Bring what the map has on the disk into the node's tables, and retained messages that it kept alone into the
         map. Whose sessions last are owed what comes, also by nodes that restart while these are away (P1)."""
         node, metadata = self._node, self._member.metadata
+        self._viewed = self._member.view.id
         for problem in self.routes.restore(metadata.scan(LASTING)):
             node.log("error", problem)
         for key, value in metadata.scan(RETAINED):
@@ -211,7 +212,7 @@ class Clustering:
 
     def view_applied(self, before: View, after: View) -> None:
         """Another view is in force."""
-        mine = self._node.name
+        mine, self._viewed = self._node.name, after.id
         self._present.clear()
         self.missed.view_applied(before, after)
         for gone in before.incarnations:
@@ -264,8 +265,11 @@ class Clustering:
             self._node.view_state = state
 
     def replaced(self, node: str) -> None:
-        """A node has left for good, or came back empty: nothing of its sessions is left."""
-        self.routes.drop(node, self._member.view.id)
+        """A node has left for good, or came back empty: nothing of its sessions is left.
+
+        Where a snapshot says so, the new one may have entered a view since that was applied here: its routes count.
+        """
+        self.routes.drop(node, self._viewed)
         self.forwarding.gone(node)
         self.relaying.gone(node)
         # the log is read again after a restart: who came after the one that is gone is not meant

@@ -5,13 +5,9 @@ from __future__ import annotations
 import pytest
 
 from strogoff.broker.clustering.routes import LASTING, LIVE, parse_route_key
-from strogoff.cluster import consensus
-from strogoff.cluster.raft.interface import Settings as RaftSettings
-from strogoff.cluster.surroundings import Settings
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from strogoff.sim import cluster_host
-from tests.broker.clustering.theatre import Theatre
+from tests.broker.clustering.theatre import Theatre, snapshots_only
 from tests.broker.stage import Client
 
 LASTS = {"clean": False, "expiry_s": 10_000}
@@ -179,8 +175,7 @@ def test_what_a_session_was_owed_that_expired_while_this_node_was_cut_off(
 ) -> None:
     """Its node restarted meanwhile and serves again; a snapshot skips the views in which it came."""
     if snapshot:
-        monkeypatch.setattr(consensus, "SNAPSHOT_EVERY", 1)
-        monkeypatch.setattr(cluster_host, "Settings", lambda: Settings(raft=RaftSettings(tail=0)))
+        snapshots_only(monkeypatch)
     theatre = Theatre(3, **MAJORITY)
     reader = theatre[2].client("reader", clean=False, expiry_s=10)
     reader.subscribe(("t", 1))

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.cluster import consensus
 from strogoff.cluster.links.ports import Lane
-from strogoff.cluster.raft.interface import Settings as RaftSettings
-from strogoff.cluster.surroundings import Settings
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from strogoff.sim import cluster_host
-from tests.broker.clustering.theatre import Theatre
+from tests.broker.clustering.theatre import Theatre, snapshots_only
 
 MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")}
-
-
-def _snapshots_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consensus, "SNAPSHOT_EVERY", 1)
-    monkeypatch.setattr(cluster_host, "Settings", lambda: Settings(raft=RaftSettings(tail=0)))
 
 
 def test_a_founder_that_restarts_without_the_others_is_not_alone() -> None:
@@ -77,7 +68,7 @@ def test_a_publish_of_an_earlier_entrance_is_void_for_a_node_that_was_restarted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Review, hole 14: what is stale follows from the view, not from what a process remembers."""
-    _snapshots_only(monkeypatch)
+    snapshots_only(monkeypatch)
     theatre = Theatre(3, **MAJORITY)
     reader = theatre[2].client("reader", clean=False, expiry_s=1000)
     reader.subscribe(("t", 1))

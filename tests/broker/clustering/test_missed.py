@@ -6,20 +6,11 @@ from typing import Any
 
 import pytest
 
-from strogoff.cluster import consensus
-from strogoff.cluster.raft.interface import Settings as RaftSettings
-from strogoff.cluster.surroundings import Settings
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from strogoff.sim import cluster_host
-from tests.broker.clustering.theatre import Theatre
+from tests.broker.clustering.theatre import Theatre, snapshots_only
 
 MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")}
-
-
-def _snapshots_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consensus, "SNAPSHOT_EVERY", 1)
-    monkeypatch.setattr(cluster_host, "Settings", lambda: Settings(raft=RaftSettings(tail=0)))
 
 
 class Absence:
@@ -60,7 +51,7 @@ def told(came: list[Any]) -> bool:
 
 def test_they_have_ended_also_where_the_node_gets_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     """The views without this node are in no entry that it ever sees."""
-    _snapshots_only(monkeypatch)
+    snapshots_only(monkeypatch)
     absence = Absence()
     absence.cut_off()
     absence.publish()
@@ -69,7 +60,7 @@ def test_they_have_ended_also_where_the_node_gets_a_snapshot(monkeypatch: pytest
 
 def test_a_snapshot_may_skip_the_view_in_which_something_was_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     """There are later ones, in which nothing was published."""
-    _snapshots_only(monkeypatch)
+    snapshots_only(monkeypatch)
     absence = Absence()
     absence.cut_off()
     absence.publish()
@@ -110,7 +101,7 @@ def test_they_are_told_so_if_who_knew_that_something_was_missed_is_gone() -> Non
 
 def test_a_snapshot_may_skip_the_views_in_which_one_went_who_knew_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who accepted it is gone before this node hears that it was out of the view itself."""
-    _snapshots_only(monkeypatch)
+    snapshots_only(monkeypatch)
     absence = Absence(5)
     theatre = absence.theatre
     absence.cut_off()

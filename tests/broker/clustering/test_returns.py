@@ -6,7 +6,7 @@ import pytest
 
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.broker.clustering.theatre import Spot, Theatre
+from tests.broker.clustering.theatre import Spot, Theatre, snapshots_only
 from tests.broker.stage import Client
 
 LASTING = {"clean": False, "expiry_s": 10_000}
@@ -158,6 +158,41 @@ def test_a_number_of_a_start_that_the_log_never_had_is_not_used_again() -> None:
     theatre[5].start()
     assert theatre[5].join() == ""
     theatre.whole()
+
+
+@pytest.mark.parametrize("snapshot", (False, True))
+@pytest.mark.parametrize("away", (False, True))
+def test_who_was_cut_off_while_a_node_was_replaced_knows_what_is_owed_to_the_new_one(
+    away: bool, snapshot: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P1, P4: a snapshot tells of the replacement together with the view in which the new one has entered."""
+    if snapshot:
+        snapshots_only(monkeypatch)
+    theatre = Theatre(5, **MAJORITY)
+    theatre.isolate(1)
+    theatre.state_of(2, ViewState.MAJORITY)
+    theatre[5].replace_disk()
+    theatre[5].host.start()
+    assert theatre[5].join("n2:1") == ""
+    theatre.state_of(5, ViewState.MAJORITY)
+    reader_at(theatre[5]).leave()
+    if away:
+        theatre[5].kill()
+        member = theatre[2].host.member
+        assert member is not None
+        theatre.until(lambda: member.view.row("n5") is None)
+    theatre.network.heal()
+    theatre.until(lambda: theatre[1].node.view_state is (ViewState.MAJORITY if away else ViewState.WHOLE))
+    writer = theatre[1].client("writer")
+    came = writer.publish("t", b"m", 1)
+    if away:
+        assert came == [], "it is owed"
+        theatre[5].start()
+        theatre.whole()
+        theatre.pass_s(1.0)
+        came = writer.take()
+    assert [(type(each), each.reason) for each in came] == [(packets.Puback, 0)]
+    assert got(back(theatre[5], "reader")) == [b"m"]
 
 
 def test_after_a_node_was_replaced_others_can_restart_and_still_hear_it_once(theatre: Theatre) -> None:

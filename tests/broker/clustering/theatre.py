@@ -7,13 +7,19 @@ from functools import partial
 from random import Random
 from typing import Any
 
+import pytest
+
 from strogoff.broker.front import Front
 from strogoff.broker.node import Node
 from strogoff.broker.options import Options
+from strogoff.cluster import consensus
+from strogoff.cluster.raft.interface import Settings as RaftSettings
+from strogoff.cluster.surroundings import Settings
 from strogoff.cluster.transport.memory_wire import MemoryTransport
 from strogoff.cluster.views.machine import UNLOGGED_MAX
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
+from strogoff.sim import cluster_host
 from strogoff.sim.cluster_host import ClusterHost
 from strogoff.sim.disk import SimDisk
 from strogoff.sim.fleet.gate import Gate, GatedEngine, GatedNetwork, GatedTransport
@@ -23,6 +29,12 @@ from strogoff.sim.pipe import Pipe
 from tests.broker.stage import Client, connect
 
 PATIENCE_S = 20.0
+
+
+def snapshots_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who was away hears of what happened by a snapshot, never by entries of the log."""
+    monkeypatch.setattr(consensus, "SNAPSHOT_EVERY", 1)
+    monkeypatch.setattr(cluster_host, "Settings", lambda: Settings(raft=RaftSettings(tail=0)))
 
 
 class StandingHost(ClusterHost):
