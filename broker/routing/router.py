@@ -17,7 +17,7 @@ from ..queues.queue import Entry
 from .plans import Plan, PlanCache, Target
 from .remote import RemoteMembers
 from .remote_table import NOWHERE, RemoteMatch
-from .shared import Chosen, Progress, SharedGroup, choose, redistribute
+from .shared import Chosen, Progress, SharedGroup, choose, redistribute, takes
 from .subscriptions import Subscription, SubscriptionTable
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Router:
         drawn: list[Drawn] = []
         for group in plan.groups:
             narrow = group if former is None else self._same(group, _node_of(group, former))
-            member = self._choose(narrow if narrow.size else group, message)
+            member = self._choose(narrow, message) or self._choose(group, message)
             if isinstance(member, RemoteMembers):
                 drawn.append((member.group, member.filter, member.node))
             groups.append(self._same(group, _node_of(group, drawn)))
@@ -168,7 +168,7 @@ class Router:
         plan = self.plans(message.mountpoint).of(message.topic)
         group = plan.group(gone.group, gone.filter)
         narrow = group if former is None else group.at(former)
-        member = self._choose(narrow if narrow.size else group, message)
+        member = self._choose(narrow, message) or self._choose(group, message)
         return group.at(member.node if isinstance(member, RemoteMembers) else None)
 
     def route_group(self, message: Message, group: SharedGroup) -> int:
@@ -190,9 +190,9 @@ class Router:
         return any(each.node == member.node for each in plan.group(member.group, member.filter).away)
 
     def has_members(self, message: Message, plans: PlanCache, groups: tuple[str, ...]) -> bool:
-        """Whether somebody on this node is in each of these groups, which are `$share` filters."""
+        """Whether somebody on this node can take it in each of these groups, which are `$share` filters."""
         plan = plans.of(message.topic)
-        return {each.text for each in plan.groups if each.members}.issuperset(groups)
+        return {each.text for each in plan.groups if takes(each, message)}.issuperset(groups)
 
     def deliver(self, message: Message, plans: PlanCache, plain: bool, groups: tuple[str, ...]) -> int:
         """A message that another node accepted: give it to the queues on this node.
@@ -213,14 +213,14 @@ class Router:
             wait = self.route(message, plans, plan.local) == WAIT
         if groups:
             chosen: list[RemoteMembers] = []
-            local = [SharedGroup(each.group, each.filter, each.members) for each in plan.groups if each.text in groups]
-            wait = self._push_groups(message, local, chosen) or wait
-            missing = [each for each in plan.groups if each.text in groups and not each.members]
+            asked = [each for each in plan.groups if each.text in groups]
+            missing = [each for each in asked if not takes(each, message)]
+            wait = self._push_groups(message, [each.at(None) for each in asked if each not in missing], chosen) or wait
             for text in [text for text in groups if all(each.text != text for each in plan.groups)]:
                 group, pattern = parse_shared(text)
                 assert group is not None
                 self._node.dropped_for_group(SharedGroup(group, pattern, ()), message)
-            if missing:  # the last member here has gone meanwhile
+            if missing:  # the last member here that can take it has gone meanwhile
                 self._push_groups(message, missing, chosen)
                 self._node.forward(message, (), chosen)
         return WAIT if wait else DONE

@@ -109,6 +109,11 @@ def can_hold(member: Subscription, message: Message) -> bool:
     return bool(session.durable) and member.qos > 0 and (message.qos > 0 or bool(session.queue.upgrade))
 
 
+def takes(group: SharedGroup, message: Message) -> bool:
+    """Whether some member of this node can take a message."""
+    return any(each.session.online or can_hold(each, message) for each in group.members)
+
+
 def choose(
     group: SharedGroup,
     message: Message,

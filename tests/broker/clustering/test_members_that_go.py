@@ -152,3 +152,40 @@ def test_what_is_forgotten_goes_to_who_is_there_then(stays: bool) -> None:
     assert [[each.payload for each in member.drain()] for member in (second, third)] == (
         [[b"m"], []] if stays else [[], [b"m"]]
     )
+
+
+@pytest.mark.parametrize("qos", (1, 2))
+def test_a_member_that_cannot_hold_the_message_is_nobody(qos: int) -> None:
+    """P1: it is away and has subscribed with QoS 0; the one that was chosen has gone; another node has one more."""
+    theatre = Theatre(3, **MAJORITY)
+    chosen, away = theatre[2].client("chosen"), theatre[2].client("away", clean=False, expiry_s=600)
+    chosen.subscribe(("$share/g/a", 2))
+    away.subscribe(("$share/g/a", 0))
+    away.leave()
+    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    theatre.network.delay("n1", "n2", 0.2)
+    writer.send(publish("a", b"m", qos, 7))
+    theatre.settle()
+    other = theatre[3].client("other", clean=False, expiry_s=600)
+    other.send(packets.Subscribe(1, [packets.SubscribeOptions("$share/g/a", 2)], None))
+    chosen.unsubscribe("$share/g/a")
+    theatre.pass_s(1.0)
+    assert [type(each) for each in writer.take()] == [packets.Puback if qos == 1 else packets.Pubrec]
+    assert [each.payload for each in other.drain()] == [b"m"]
+
+
+def test_a_handshake_goes_to_another_node_if_the_member_here_cannot_hold_its_message() -> None:
+    """P1: online when it was drawn, away when the packet id is safe."""
+    theatre = Theatre(3, **MAJORITY)
+    away = theatre[1].client("away", clean=False, expiry_s=600)
+    away.subscribe(("$share/g/a", 0))
+    other = theatre[3].client("other", clean=False, expiry_s=600)
+    other.subscribe(("$share/g/a", 2))
+    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    theatre[1].disks[0].stall_until = theatre.loop.now_s + 0.5
+    writer.send(publish("a", b"m", 2, 7))
+    theatre.settle()
+    away.vanish()
+    theatre.pass_s(1.0)
+    assert [type(each) for each in writer.take()] == [packets.Pubrec]
+    assert [each.payload for each in other.drain()] == [b"m"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from strogoff.broker.queues.message import Message, Origin
 from strogoff.broker.routing.remote import RemoteMembers
-from strogoff.broker.routing.shared import POLICIES, Chosen, Progress, SharedGroup, choose, redistribute
+from strogoff.broker.routing.shared import POLICIES, Chosen, Progress, SharedGroup, choose, redistribute, takes
 from strogoff.broker.routing.subscriptions import Subscription
 
 ORIGIN = Origin("n1", 1)
@@ -73,6 +73,12 @@ def acceptable(members: list[Member], policy: str, qos: int) -> set[str]:
         first = [m for m in best if m.local == m.online]  # online: local ones first; offline: remote ones first
         best = first or best
     return {m.client_id for m in best}
+
+
+@given(members=MEMBERS, message_qos=st.integers(0, 2), qos=st.integers(0, 2))
+def test_a_node_takes_what_one_of_its_members_is_chosen_for(members: list[Member], message_qos: int, qos: int) -> None:
+    group = group_of(*members, qos=qos)
+    assert takes(group, message(message_qos)) == bool(choose(group.at(None), message(message_qos), "random", Random(1)))
 
 
 @given(MEMBERS, st.sampled_from(sorted(POLICIES)), st.integers(0, 2), st.integers(0, 10**6))
