@@ -124,7 +124,7 @@ class Exchanges:
         self._running: Question | None = None
         self._answers: dict[str, tuple[int, Sending]] = {}
         self._parked: dict[str, tuple[Ask, Clocks]] = {}
-        self._next = 0
+        self._next = boot << 32  # an answer to a former process is none to this one
         self._now_ms = now_ms
         self._cost = Cost()
         self.last_cost = Cost()

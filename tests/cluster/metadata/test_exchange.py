@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from strogoff.cluster.metadata.exchange import GIVE_UP_MS, RETRY_MS
-from strogoff.cluster.metadata.messages import Ask, decode
+from strogoff.cluster.metadata.actors import Actors
+from strogoff.cluster.metadata.exchange import GIVE_UP_MS, RETRY_MS, Exchanges
+from strogoff.cluster.metadata.messages import Ask, Batch, Message, clock_of, decode
+from strogoff.cluster.metadata.replica import Replica
 
 from .world import World
 
@@ -49,6 +51,25 @@ def test_a_question_for_a_later_view_waits() -> None:
     world.nodes["B"].view = 2
     world.nodes["B"].map.flush()
     world.loop.run_for(0.5)
+    assert done == [True]
+
+
+def test_an_answer_to_a_former_process_is_none_to_this_one() -> None:
+    """Review, hole 4: B applies the view of that one, and has not heard yet of the view that the present one enters."""
+    actors = Actors()
+    halves = Replica(actors, lambda *change: None), Replica(actors, lambda *change: None)
+    sent: list[Message] = []
+    done: list[bool] = []
+    for boot in (1, 2):
+        exchanges = Exchanges(
+            boot, halves, lambda peer, message: sent.append(message), lambda *parts: None, lambda: 1, lambda: 0.0
+        )
+        exchanges.ask("B", boot + 1, done.append)
+    clocks = exchanges.clocks()
+    for ask in sent[:]:
+        assert isinstance(ask, Ask) and done == []
+        answer = Batch(1, ask.exchange, 1, True, True, clocks)
+        exchanges.batch("B", answer, (clock_of(clocks[0], actors), clock_of(clocks[1], actors)))
     assert done == [True]
 
 
