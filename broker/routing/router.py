@@ -201,19 +201,19 @@ class Router:
         this node for one of its members.
         """
         plan = plans.of(message.topic)
+        asked = [each for each in plan.groups if each.text in groups]
         if 0 < message.expires_at <= self._node.now:
             # it waited for this node for too long: nobody gets it for the first time any more [MQTT5-3.3.2-5]
             sessions = [target.session for target in plan.targets] if plain else []
-            sessions += [each.members[0].session for each in plan.groups if each.text in groups and each.members]
+            sessions += [each.members[0].session for each in asked if each.members]
             for session in sessions:
                 self._node.expired(session, message)
-            return DONE
+            plain, asked = False, [each for each in asked if not each.members]  # that is said where there are some
         wait = False
         if plain:
             wait = self.route(message, plans, plan.local) == WAIT
         if groups:
             chosen: list[RemoteMembers] = []
-            asked = [each for each in plan.groups if each.text in groups]
             missing = [each for each in asked if not takes(each, message)]
             wait = self._push_groups(message, [each.at(None) for each in asked if each not in missing], chosen) or wait
             for text in [text for text in groups if all(each.text != text for each in plan.groups)]:

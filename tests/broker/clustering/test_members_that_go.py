@@ -108,6 +108,25 @@ def test_what_expired_while_it_waited_for_the_node_of_a_member_goes_to_nobody_el
     assert theatre[1].node.counters.queue_message_expired == (interval_s == 1)
 
 
+@pytest.mark.parametrize("qos", (1, 2))
+def test_what_expired_on_its_way_to_a_member_that_has_gone_is_said(qos: int) -> None:
+    """P8: by a node that still has one."""
+    theatre = Theatre(3, **MAJORITY)
+    chosen = theatre[2].client("chosen")
+    chosen.subscribe(("$share/g/a", 2))
+    writer = theatre[1].client("writer")
+    theatre.network.delay("n1", "n2", 1.1)
+    writer.send(publish("a", b"m", qos, 7, message_expiry_interval=1))
+    theatre.settle()
+    other = theatre[3].client("other", clean=False, expiry_s=600)
+    other.send(packets.Subscribe(1, [packets.SubscribeOptions("$share/g/a", 2)], None))
+    chosen.unsubscribe("$share/g/a")
+    theatre.pass_s(3.0)
+    assert [type(each) for each in writer.take()] == [packets.Puback if qos == 1 else packets.Pubrec]
+    assert other.drain() == []
+    assert [spot.node.counters.queue_message_expired for spot in theatre.spots] == [0, 0, 1]
+
+
 def test_what_a_member_left_behind_goes_to_another_node_when_it_is_forgotten_here() -> None:
     """Had it left before, a restart would bring the session back, and its message would go to a member once more."""
     theatre = Theatre(3, **MAJORITY)
