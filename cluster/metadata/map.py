@@ -336,10 +336,15 @@ class MetadataMap:
         report = encode_message(Report(self.boot, self._upkeep.report()))
         for peer in self._peers:
             self._ports.datagram(peer, report)
-        self._upkeep.collect(lambda: not self._exchanges.serving)
+        self._upkeep.collect(self._may_forget)
         peers = sorted(self._peers)
         if peers and not self._exchanges.pending():
             self._exchanges.ask(peers[int(self._ports.rng.uniform(0, len(peers))) % len(peers)], 0, _nothing)
+
+    def _may_forget(self) -> bool:
+        """Whether the log may be trimmed now. It leads to what was written and not sent, so that is sent first."""
+        self.tell()
+        return not self._exchanges.serving
 
     def purge(self, writer_is_gone: Callable[[str, int], bool], space: bytes) -> int:
         """Forget, without tombstone, what writers (node, boot) that are gone for good wrote in a space: in steps, each

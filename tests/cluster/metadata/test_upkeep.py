@@ -99,6 +99,23 @@ def test_the_log_is_bounded_while_a_member_is_away(monkeypatch: pytest.MonkeyPat
     assert world.nodes["B"].map.get(b"t9") == b"2999"
 
 
+def test_what_has_not_been_sent_stays_in_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "LOG_LIMIT", 100)
+    world = World(6, "ABC")
+    world.loop.run_for(1)
+    world.isolate("C")
+    world.loop.run_for(0.1)
+    world.put("A", b"tfirst", b"v")
+    for number in range(300):
+        world.put("B", b"t%d" % number, b"v")
+    world.loop.run_for(0.1)
+    world.put("A", b"tx", b"v")
+    world.nodes["A"].map.tick(world.loop.now_s * 1000 + 60_000)
+    world.loop.run_for(1)
+    assert world.nodes["A"].map.statistics().log <= 100
+    assert world.nodes["B"].map.get(b"tx") == b"v"
+
+
 def test_purge_goes_in_steps() -> None:
     world = World(7, "AB")
     world.loop.run_for(1)
