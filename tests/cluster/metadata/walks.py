@@ -14,7 +14,7 @@ def walk(seed: int, steps: int = 120, plant: Plant | None = None) -> list[str]:
     names = "ABCDE"[: rng.randint(2, 5)]
     world = World(seed, names, plant, durability=rng.choice(["os", "sync"]))
     rng = world.rng
-    faults = rng.sample(["cut", "kill", "power"], rng.randint(0, 3))
+    faults = rng.sample(["cut", "kill", "power", "disk"], rng.randint(0, 4))
     for step in range(steps):
         name = rng.choice(names)
         roll = rng.random()
@@ -26,7 +26,9 @@ def walk(seed: int, steps: int = 120, plant: Plant | None = None) -> list[str]:
             world.isolate(name)
         elif roll < 0.68 and ("kill" in faults or "power" in faults):
             world.restart(name, "power" in faults and rng.random() < 0.5)
-        elif roll < 0.74 and world.cut:
+        elif roll < 0.7 and "disk" in faults:
+            world.restart(name, True, lost=True)
+        elif roll < 0.76 and world.cut:
             world.heal()
         world.loop.run_for(rng.choice([0.0, 0.001, 0.02, 0.3, 2.0]))
         world.look()

@@ -83,10 +83,14 @@ class World:
         self.errors: list[str] = []
         self.nodes: dict[str, Node] = {}
         self.names = tuple(names)
+        self.durability = durability
         for name in names:
-            disk = SimDisk(self.rng, self.loop.call_later, lambda: self.loop.now_s, durability)  # type: ignore[arg-type]
-            self.start(name, 1, disk)
+            self.start(name, 1, self.new_disk())
         self.set_view(tuple(names))
+
+    def new_disk(self) -> SimDisk:
+        """An empty one."""
+        return SimDisk(self.rng, self.loop.call_later, lambda: self.loop.now_s, self.durability)  # type: ignore[arg-type]
 
     def start(self, name: str, boot: int, disk: SimDisk) -> Node:
         node = self.nodes[name] = Node(self, name, boot, disk)
@@ -174,14 +178,18 @@ class World:
                 self.loop.call_later(0.02, partial(self._deliver, lane))
         self.set_view(tuple(sorted(self.nodes)))
 
-    def restart(self, name: str, power: bool) -> None:
+    def restart(self, name: str, power: bool, lost: bool = False) -> None:
+        """Another process of a node, whose disk may be `lost`: then it begins with an empty one."""
         node = self.nodes[name]
         node.alive = False
         node.disk.crash(power)
         for lane, waiting in self.lanes.items():
             if lane[2] == name:
                 waiting.clear()
-        self.start(name, node.boot + 1, node.disk.reopen())
+        if lost:
+            self.start(name, node.boot + 1000, self.new_disk())
+        else:
+            self.start(name, node.boot + 1, node.disk.reopen())
         if name in self.view:
             self.set_view(self.view)
 
