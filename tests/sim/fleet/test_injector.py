@@ -47,6 +47,17 @@ def test_one_disk_may_be_lost() -> None:
     until(fleet, lambda: fleet.machines["n2"].public and whole(fleet, "n2"))
 
 
+def test_no_old_copy_of_the_only_voter_comes_back() -> None:
+    """It is a majority by itself: cut off from all who know better it serves, and nothing can tell (3 nodes, seed 51006)."""
+    fleet = joined(nodes=2)
+    first, second = fleet.machines.values()
+    assert first.voters() == (first.name,)
+    for machine in (first, second):
+        fleet.injector._copy(machine)
+    assert first.backup is None
+    assert second.backup is not None
+
+
 def test_the_last_majority_keeps_its_disks() -> None:
     """All are members before all vote: the log must not go with one disk (3 nodes, seed 220)."""
     fleet = Fleet(quiet(6))
