@@ -67,7 +67,7 @@ class Injector:
 
     def _copy(self, machine: Machine) -> None:
         # an older copy knows of no cluster: it is another node, alone, that the operator has to empty. Where it is the
-        # only voter, the copy is a majority by itself for ever, and serves as long as it reaches nobody who knows better
+        # only voter the copy is a majority by itself, and serves as long as it reaches nobody who knows better
         clustered = machine.member is not None and machine.member.clustered
         if clustered and machine.voters() != (machine.name,) and not self._over:
             machine.keep_backup()

@@ -48,7 +48,7 @@ def test_one_disk_may_be_lost() -> None:
 
 
 def test_no_old_copy_of_the_only_voter_comes_back() -> None:
-    """It is a majority by itself: cut off from all who know better it serves, and nothing can tell (3 nodes, seed 51006)."""
+    """It is a majority by itself: cut off from all others it serves, and nothing can tell (3 nodes, seed 51006)."""
     fleet = joined(nodes=2)
     first, second = fleet.machines.values()
     assert first.voters() == (first.name,)
