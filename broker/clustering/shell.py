@@ -265,6 +265,11 @@ class ClusterShell:
         request = JoinRequest(me.node, me.disk, me.boot, me.process, me.address, VERSIONS)
         answer = await self._ask(address, JOIN, encode_call(request))
         if answer.boot >= me.boot:
+            if not member.metadata.empty:
+                raise ClusterError(
+                    f"{self.name} was a member with another disk, and on this one something was set or retained: the "
+                    "others would take it for what that one wrote. Begin with an empty data directory"
+                )
             await self._note(self._directory.raise_boot, answer.boot)
             raise ClusterError(
                 f"{self.name} was a member with another disk, which may have been started {answer.boot} times: its "

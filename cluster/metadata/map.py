@@ -91,6 +91,12 @@ class MetadataMap:
 
     # Reading and writing
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was ever written into the durable half, by whomever, in this start or an earlier one."""
+        clock = self._halves[0].clock
+        return not clock.folded and not any(clock.seen.values())
+
     def put(self, key: bytes, value: bytes) -> int:
         """Set a value, replacing all that is known here; the counter of this write, for `barrier`, comes back."""
         space = self._space(key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -310,5 +311,33 @@ def test_nodes_that_start_together_find_each_other(tmp_path: Path) -> None:
         shells = [await trio.start(name, discovery__nodes=places) for name in ("n3", "n2", "n1")]
         await until(lambda: all(shell.status().serving == 3 for shell in shells))
         assert len({shell.status().cluster_id for shell in shells}) == 1
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("wrote", (False, True))
+def test_who_comes_back_with_another_disk_has_to_come_back_empty(tmp_path: Path, wrote: bool) -> None:
+    """Its first starts have the numbers that starts of the lost disk had: what they write has the same names."""
+
+    async def scenario(trio: Trio) -> None:
+        one, two = await trio.start("n1"), await trio.start("n2")
+        await two.join("127.0.0.1:44001", merge=False)
+        two.config.put(b"k", b"of the lost disk")
+        await two.spread()
+        await trio.stop("n2")
+        shutil.rmtree(tmp_path / "n2")
+        two = await trio.start("n2")
+        if wrote:
+            two.config.put(b"other", b"of the new one")
+        with pytest.raises(ClusterError, match="empty data directory" if wrote else "restart it, and join again"):
+            await two.join("127.0.0.1:44001", merge=True)
+        await trio.stop("n2")
+        two = await trio.start("n2")
+        if wrote:
+            with pytest.raises(ClusterError, match="empty data directory"):
+                await two.join("127.0.0.1:44001", merge=True)
+        else:
+            await two.join("127.0.0.1:44001", merge=False)
+            assert two.config.get(b"k") == one.config.get(b"k") == b"of the lost disk"
 
     run(tmp_path, scenario)
