@@ -145,6 +145,8 @@ class Node(Observer):
         """Whether another node is in the view."""
         self.came_back: Callable[[Message, str], bool] = _never
         """Whether a session here has an own QoS 2 message for this `$share` filter that another node was to have."""
+        self.handed_over: Callable[[Message, str], None] = _alone
+        """Told that a session gives a QoS 2 message that it had by this `$share` filter to another one."""
         self._retained: dict[str, RetainedMessages] = {}
         self._dirty: list[Outlet] = []
         self._when_accepting: list[Callable[[], None]] = []

@@ -218,6 +218,15 @@ class Receiving:
         if wait:
             self._note(origin, mid, known)
 
+    def handed_over(self, message: Message, part: str) -> None:
+        """The session that got this part of a QoS 2 message has left it to one that may last, perhaps on another node:
+        where only clean sessions had it, a restart has to know from now on, too."""
+        origin, mid = message.origin.node, (message.origin.boot, message.counter)
+        known = self._seen.get(origin, {}).get(mid)
+        if known is not None and part in known.parts and not known.stored:
+            known.stored = True
+            self._note(origin, mid, known)
+
     def _note(self, origin: str, mid: tuple[int, int], seen: _Seen) -> None:
         # what was relayed a restart forgets, and the group's message comes again
         parts = [each for each in seen.parts if each not in seen.relayed]

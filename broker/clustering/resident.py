@@ -81,7 +81,7 @@ class Clustering:
         ack, serving = member.links.ack, self._serving
         self.receiving = Receiving(node, lambda origin, seq, boot: ack(origin, Lane.PUBLISH, seq, boot), serving)
         self.forwarding = Forwarding(node, _Lanes(member, Lane.PUBLISH), receiving=self.receiving)
-        node.came_back = self.receiving.took
+        node.came_back, node.handed_over = self.receiving.took, self.receiving.handed_over
         self.relaying = Forwarding(node, _Lanes(member, Lane.APPEND), self.forwarding)
         self.relayed = Receiving(
             node, lambda origin, seq, boot: ack(origin, Lane.APPEND, seq, boot), serving, self.receiving

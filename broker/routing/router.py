@@ -326,12 +326,14 @@ class Router:
             node.origin,
             node.numbers.next(),
         )
+        if copy.qos == 2:
+            node.handed_over(message, group.text)
         if not isinstance(member, RemoteMembers):
             self._push_member(copy, group, member, entry.qos)
-        elif copy.qos < 2 or not session.durable:
+        elif copy.qos < 2:
             self._unasked(lambda: node.forward(copy, (), [member]))
         else:
-            # had it left when a restart brings the session back, somebody else would get it, too [MQTT5-4.8.2-5]
+            # had it left when a restart brings session or message back, somebody else would get it, too [MQTT5-4.8.2-5]
             node.store.when_committed(node.store.open_commit, partial(self._give_elsewhere, copy, member))
         return True
 

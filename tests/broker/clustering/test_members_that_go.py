@@ -208,3 +208,35 @@ def test_a_handshake_goes_to_another_node_if_the_member_here_cannot_hold_its_mes
     theatre.pass_s(1.0)
     assert [type(each) for each in writer.take()] == [packets.Pubrec]
     assert [each.payload for each in other.drain()] == [b"m"]
+
+
+@pytest.mark.parametrize("here", (True, False))
+def test_what_a_clean_session_left_behind_is_taken_once(here: bool) -> None:
+    """Review, hole 12: a session that lasts has it, and the nodes are restarted before the publisher has its answer
+    (3 nodes, --cast groups, all,rare, seed 3054)."""
+    theatre = Theatre(3, **MAJORITY)
+    second = theatre[2 if here else 3].client("second", clean=False, expiry_s=600)
+    second.subscribe(("$share/g/a", 2))
+    second.leave()
+    first = theatre[2].client("first", receive_maximum=1)
+    first.subscribe(("$share/g/a", 2), ("b", 2))
+    theatre[2].client("other").publish("b", b"", 2)
+    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    theatre.network.one_way("n2", "n1")
+    writer.send(publish("a", b"m", 2, 7))
+    theatre.settle()
+    assert [each.payload for each in first.messages()] == [b""]
+    first.vanish()
+    theatre.pass_s(0.1)
+    for number in (1, 2):
+        theatre[number].kill()
+    theatre.network.heal()
+    for number in (1, 2):
+        theatre[number].start()
+    theatre.whole()
+    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    writer.send(publish("a", b"m", 2, 7, dup=True))
+    theatre.pass_s(1.0)
+    assert [type(each) for each in writer.take()] == [packets.Pubrec]
+    second = theatre[2 if here else 3].client("second", clean=False, expiry_s=600)
+    assert [each.payload for each in second.drain()] == [b"m"]
