@@ -32,7 +32,8 @@ class SendLane:
     """The sender's half. `window` in bytes; None is no limit."""
 
     __slots__ = (
-        "_items", "_most", "acked_upto", "inflight_bytes", "lane", "last", "resent", "sent", "waiting_bytes", "window",
+        "_behind", "_items", "_most", "acked_upto", "inflight_bytes", "lane", "last", "resent", "sent", "waiting_bytes",
+        "window",
     )  # fmt: skip
 
     def __init__(self, lane: int, window: int | None) -> None:
@@ -46,6 +47,7 @@ class SendLane:
         self.resent = 0
         self._most = 0
         self._items: dict[int, bytes] = {}
+        self._behind: deque[tuple[int, int]] = deque()
 
     def add(self, payload: bytes) -> int:
         """Take an item and return its number."""
@@ -53,6 +55,18 @@ class SendLane:
         self._items[self.last] = payload
         self.waiting_bytes += len(payload) + ITEM_BYTES
         return self.last
+
+    def follow(self, other: SendLane) -> None:
+        """The last item goes out behind all that is in the other lane now, also when both are sent again."""
+        if other.last > other.acked_upto and (not self._behind or self._behind[-1][1] < other.last):
+            self._behind.append((self.last, other.last))
+
+    def free(self, other: SendLane) -> int:
+        """The number up to which no item waits for the other lane."""
+        behind = self._behind
+        while behind and behind[0][1] <= other.acked_upto:
+            behind.popleft()
+        return next((seq - 1 for seq, upto in behind if upto > other.sent), self.last)
 
     def void(self, seq: int) -> None:
         """This item matters to nobody any more; no harm if it is acknowledged already."""
@@ -84,9 +98,11 @@ class SendLane:
         """Items that are kept."""
         return len(self._items)
 
-    def take(self, limit: int, room: int) -> Run | None:
-        """What goes next: one item even if it is larger than `limit` bytes, never more than `room`; None if nothing."""
-        if self.sent == self.last:
+    def take(self, limit: int, room: int, last: int | None = None) -> Run | None:
+        """What goes next: one item even if it is larger than `limit` bytes, never more than `room`, none beyond `last`;
+        None if nothing."""
+        last = self.last if last is None else last
+        if self.sent >= last:
             return None
         items = self._items
         first = self.sent + 1
@@ -97,7 +113,7 @@ class SendLane:
         payloads = run.payloads
         used = 0
         window, inflight = self.window, self.inflight_bytes
-        while (payload := items.get(seq)) is not None:
+        while seq <= last and (payload := items.get(seq)) is not None:
             size = len(payload) + ITEM_BYTES
             if used + size > (limit if payloads else room):
                 break

@@ -105,6 +105,8 @@ class Outgoing:
         """As `Links.send`."""
         half = self.lanes[lane]
         seq = half.add(payload)
+        if lane is not Lane.METADATA:
+            half.follow(self.lanes[Lane.METADATA])
         if half.waiting_bytes > self._settings.buffer_bytes:
             self._congested[lane] = None
         self._flush_soon()
@@ -312,7 +314,8 @@ class Outgoing:
                 continue
             resent = half.resent
             budget = settings.gather_bytes
-            while budget > 0 and (run := half.take(budget, room - used)) is not None:
+            last = half.free(self.lanes[Lane.METADATA])
+            while budget > 0 and (run := half.take(budget, room - used, last)) is not None:
                 size = sum(map(len, run.payloads)) + ITEM_BYTES * (len(run.payloads) + 2)
                 budget -= size
                 used += size

@@ -45,6 +45,28 @@ def test_a_message_is_retained_before_it_is_given_to_anybody(qos: int, monkeypat
     assert came[:2] == [Lane.METADATA, Lane.PUBLISH]
 
 
+def test_a_copy_does_not_overtake_its_retained_message_where_much_waits_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A frame takes a part of each lane."""
+    theatre = Theatre(3)
+    theatre[2].client("first").subscribe(("t", 1))
+    theatre[3].client("other").subscribe(("u/#", 1))
+    member = theatre[2].host.member
+    assert member is not None
+    deliver, found = member.deliver, []
+
+    def noted(node: str, lane: int, seq: int, payload: bytes) -> None:
+        deliver(node, lane, seq, payload)
+        if lane == Lane.PUBLISH:
+            found.append([each.topic for each in theatre[2].node.retained("").match("t", theatre[2].node.now)])
+
+    monkeypatch.setattr(member, "deliver", noted)
+    before = [packets.Publish(f"u/{number}", bytes(20_000), retain=True) for number in range(40)]
+    theatre[1].client("writer").ask(*before, packets.Publish("t", b"x", retain=True))
+    assert found == [["t"]]
+
+
 def test_routes_of_whom_this_node_has_not_heard_yet_are_not_purged() -> None:
     """Review, hole 4: metadata comes by another way than the log, and may be early."""
     theatre = Theatre(3, **MAJORITY)

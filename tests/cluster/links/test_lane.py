@@ -179,3 +179,26 @@ def test_two_halves(steps: list[str], rng: object) -> None:
         payload for number in range(1, send.last + 1) if (payload := b"%d" % number) not in voided
     ]
     assert taken == sorted(set(taken), key=int)
+
+
+def test_an_item_goes_behind_what_was_in_another_lane_when_it_came() -> None:
+    """Also when both are sent again: until the other lane is acknowledged that far."""
+    other, lane = sender(3), SendLane(1, None)
+    lane.add(b"a")
+    lane.follow(other)
+    other.add(b"4")
+    lane.add(b"b")
+    lane.follow(other)
+    assert lane.take(MUCH, MUCH, lane.free(other)) is None
+    other.take(3 * ITEM_BYTES + 3, MUCH)
+    run = lane.take(MUCH, MUCH, lane.free(other))
+    assert run is not None and run.payloads == [b"a"]
+    other.take(MUCH, MUCH)
+    assert lane.free(other) == 2
+    for each in (other, lane):
+        each.resume(0)
+    assert lane.free(other) == 0
+    other.take(MUCH, MUCH)
+    other.acked(4)
+    other.resume(4)
+    assert lane.free(other) == 2
