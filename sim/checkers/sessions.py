@@ -30,7 +30,7 @@ def check(case: Case) -> Iterator[str]:
     if not case.kept:
         return
     for connections in case.history.connections.values():
-        known = NONE
+        known, since_s = NONE, 0.0
         for each in connections:
             if each.opened == NEVER:
                 known = _perhaps(case, known, each)
@@ -38,10 +38,10 @@ def check(case: Case) -> Iterator[str]:
             if _emptied(case, each):
                 known = _Known(-inf, known.high)
             yield from _answer(case, known, each)
-            yield from _overdue(case, known, each.asked_at, each.client, each.node)
-            known = _after(case, each)
+            yield from _overdue(case, known, since_s, each.asked_at, each)
+            known, since_s = _after(case, each), each.asked_at
         if connections and connections[-1].opened != NEVER:
-            yield from _overdue(case, known, case.end_s, connections[-1].client, connections[-1].node)
+            yield from _overdue(case, known, since_s, case.end_s, connections[-1])
 
 
 def _emptied(case: Case, connection: Connection) -> bool:
@@ -61,12 +61,16 @@ def _answer(case: Case, known: _Known, connection: Connection) -> Iterator[str]:
         yield f"amnesia: {who}: no session present, which must be there"
 
 
-def _overdue(case: Case, known: _Known, until_s: float, client: str, node: str) -> Iterator[str]:
-    """A session that nobody came back to ends by its deadline, or once the node is up after that."""
+def _overdue(case: Case, known: _Known, since_s: float, until_s: float, connection: Connection) -> Iterator[str]:
+    """A session that nobody came back to ends by its deadline, or once the node is up again; or it goes with its disk.
+
+    `since_s`: when the client last came to it.
+    """
+    client, node = connection.client, connection.node
     if known.low == -inf or known.high + case.slack_s >= until_s:
         return
     by_s = case.up_from(known.high + case.slack_s, node)
-    if by_s >= until_s:
+    if by_s >= until_s or any(since_s < at_s <= by_s for at_s in case.history.life(node).emptied):
         return
     ended = [
         at_s

@@ -61,6 +61,18 @@ def test_a_session_that_nobody_came_back_to_ends_in_time() -> None:
     assert list(check(story.case())) == []
 
 
+def test_a_session_that_went_with_its_disk_is_not_overdue() -> None:
+    """3 nodes, seed 102928: the disk was lost a second before the deadline, and nobody came back."""
+    story = Story()
+    first = story.connect("s", expiry_s=5, present=False)
+    story.close(first)
+    story.now += 100
+    emptied = story.history.life(first.node).emptied
+    for at_s, wrong in ((first.asked_at - 0.5, ["overdue"]), (first.closed_at + 4, []), (story.now - 1, ["overdue"])):
+        emptied[:] = [at_s]
+        assert [text.split(":")[0] for text in check(story.case())] == wrong
+
+
 def test_a_kill_right_after_the_end_makes_it_count_from_the_return() -> None:
     story = Story()
     connection = story.connect("s", expiry_s=50, present=False)
