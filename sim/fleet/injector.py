@@ -165,9 +165,13 @@ class Injector:
             self.rejoin(machine)
 
     def _has_forgotten(self, machine: Machine) -> bool:
-        others = [each.member for each in self._fleet.machines.values() if each.member is not None]
+        """Whether it is let in and knows of no cluster. Only the first one ever was that without having joined: of it
+        the others know, unless they have just been started, too."""
+        machines = self._fleet.machines
+        others = [each.member for each in machines.values() if each.member is not None]
         known = any(machine.name in other.membership.members for other in others)
-        return known and machine.member is not None and not machine.member.clustered
+        joined = machine is not next(iter(machines.values()))
+        return (joined or known) and machine.member is not None and not machine.member.clustered
 
     def rejoin(self, machine: Machine) -> None:
         """Join through any node that is up, until it works; then clients may come. Once for each process: an operator

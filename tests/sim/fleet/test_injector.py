@@ -58,6 +58,20 @@ def test_no_old_copy_of_the_only_voter_comes_back() -> None:
     assert second.backup is not None
 
 
+def test_who_forgot_that_it_had_joined_joins_again_although_nobody_knows_of_it_yet() -> None:
+    """All were killed before its disk knew (3 nodes, seed 103161): nobody has read its own log again."""
+    fleet = joined()
+    for machine in fleet.machines.values():
+        fleet.crash(machine, False)
+    last = fleet.machines["n3"]
+    last.lose_disk()
+    last.public = True
+    for machine in fleet.machines.values():
+        fleet.injector.start(machine)
+    assert [machine.public for machine in fleet.machines.values()] == [True, True, False]
+    until(fleet, lambda: last.public and whole(fleet, "n3"))
+
+
 def test_the_last_majority_keeps_its_disks() -> None:
     """All are members before all vote: the log must not go with one disk (3 nodes, seed 220)."""
     fleet = Fleet(quiet(6))
