@@ -129,7 +129,7 @@ class Standing:
 
     def _role(self) -> None:
         if self._consensus.leads:
-            self.keeper.elected(self._now_ms())
+            self.decide()  # the keeper begins its term: what is submitted before that would be forgotten
 
     def submit(self, command: Join | Boot | Leave | Stale | Settle) -> None:
         """Have the leader, this node, propose a command as soon as that is safe."""

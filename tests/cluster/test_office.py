@@ -200,3 +200,20 @@ def test_who_was_killed_before_it_was_told_that_its_new_disk_is_a_member_is_told
     assert not company[3].member.clustered
     company.join(company[3])
     company.whole()
+
+
+@pytest.mark.parametrize("method", ("join", "leave"))
+def test_who_asks_a_leader_in_the_moment_of_its_election_is_not_forgotten(method: str) -> None:
+    """Its former lease is still valid, and a leader that hands over sends those who ask to it."""
+    company = Company(3)
+    leader = company.leader()
+    heir, other = (seat for seat in company.seats if seat is not leader)
+    assert leader.member.consensus is not None and heir.member.consensus is not None
+    leader.member.consensus.raft.transfer(heir.member.peer)
+    leader.member.consensus.pump()
+    while not heir.member.consensus.leads:
+        company.pass_s(0.0001)
+    assert heir.member.leased()
+    answers = leave(heir, other.name) if method == "leave" else join(heir, request(heir, "n4"))
+    assert company.until(lambda: bool(answers)) < 5
+    assert answers[0].problem == ""
