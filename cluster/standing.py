@@ -139,9 +139,9 @@ class Standing:
     def decide(self) -> None:
         """Propose what the keeper wants now."""
         consensus = self._consensus
-        if not consensus.leads:
-            return
         raft = consensus.raft
+        if not consensus.leads or raft.handing_over:
+            return  # what was submitted waits: if the other does not take over, it is still wanted
         for proposal in self.keeper.decide(self._now_ms(), raft):
             if isinstance(proposal, Change):
                 self._try(lambda change=proposal: consensus.change(change))  # type: ignore[misc]

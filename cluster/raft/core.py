@@ -84,6 +84,11 @@ class Raft:
         """When `tick` is due."""
         return self._leading.beat_at_ms if self._leading else self._election_at_ms
 
+    @property
+    def handing_over(self) -> bool:
+        """Whether it leads and hands its leadership over: it takes no proposals until that is done or given up."""
+        return self._leading is not None and self._leading.transferee is not None
+
     def caught_up(self, peer: str) -> bool:
         """For a leader: whether this peer answers and holds the log but for a few entries (`Settings.caught_up`)."""
         return self._leading is not None and self._leading.caught_up(peer, self._now_ms)

@@ -217,3 +217,16 @@ def test_who_asks_a_leader_in_the_moment_of_its_election_is_not_forgotten(method
     answers = leave(heir, other.name) if method == "leave" else join(heir, request(heir, "n4"))
     assert company.until(lambda: bool(answers)) < 5
     assert answers[0].problem == ""
+
+
+@pytest.mark.parametrize("method", ("join", "leave"))
+def test_who_asks_while_the_leader_hands_over_to_one_that_dies_is_not_forgotten(method: str) -> None:
+    company = Company(3)
+    leader = company.leader()
+    heir, other = (seat for seat in company.seats if seat is not leader)
+    assert leader.member.consensus is not None
+    leader.member.consensus.raft.transfer(heir.member.peer)
+    heir.kill()
+    answers = leave(leader, heir.name) if method == "leave" else join(leader, request(leader, "n4"))
+    assert company.until(lambda: bool(answers)) < 5
+    assert answers[0].problem == "" and other.member.leased()
