@@ -18,6 +18,7 @@ from .admission import (
 )
 from .views.commands import Join, Leave, Settle
 from .views.happenings import Happening, Joined, Left, Refused
+from .views.machine import peer_of
 
 if TYPE_CHECKING:
     from .member import Member
@@ -74,6 +75,19 @@ class Office:
             return f"{member.me.node} is about to join a cluster itself"
         return member.starting.problem
 
+    def needed(self, node: str) -> str:
+        """Why a member cannot leave although others stay: those who vote without it could elect nobody, not even to let
+        somebody else in; "" if it can."""
+        membership, consensus = self._member.membership, self._member.consensus
+        row = membership.members.get(node)
+        if consensus is None or row is None or len(membership.members) == 1:
+            return ""
+        voters = consensus.raft.configuration.voters
+        rest = [voter for voter in voters if voter in membership.peers and voter != peer_of(row)]
+        if 2 * len(rest) > len(voters):
+            return ""
+        return f"{node} is needed for a majority of the members that vote: let another node join first"
+
     def _settle(self) -> None:
         me = self._member.me
         standing = self._member.standing
@@ -111,6 +125,9 @@ class Office:
             request = waiting.request
             if self._done_already(request):
                 self._answer(waiting, self._welcome())
+                return
+            if isinstance(request, LeaveRequest) and (problem := self.needed(request.node)):
+                self._answer(waiting, CallAnswer(problem))
                 return
             waiting.submitted = True
             if isinstance(request, JoinRequest):

@@ -359,6 +359,8 @@ class ClusterShell:
     async def _depart(self, kill_sessions: bool, accept_loss: bool, timeout_s: float) -> str:
         """This node goes: no more clients; then, if wanted, no more sessions and no more member."""
         node = self._node
+        if kill_sessions and (needed := self._member.office.needed(self.name)):
+            raise ClusterError(needed)
         lasting = sum(1 for session in node.slots if session.durable)
         if kill_sessions and lasting and not accept_loss:
             raise ClusterError(

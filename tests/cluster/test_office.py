@@ -230,3 +230,21 @@ def test_who_asks_while_the_leader_hands_over_to_one_that_dies_is_not_forgotten(
     answers = leave(leader, heir.name) if method == "leave" else join(leader, request(leader, "n4"))
     assert company.until(lambda: bool(answers)) < 5
     assert answers[0].problem == "" and other.member.leased()
+
+
+def test_the_only_voter_of_two_cannot_leave_before_there_is_a_third() -> None:
+    """The other one could elect nobody any more, and let nobody in."""
+    company = Company(3, joined=False)
+    company.join(company[2])
+    company.until(lambda: all(seat.member.whole for seat in company.seats[:2]))
+    answers = company[2].leave("n1")
+    company.until(lambda: bool(answers))
+    assert answers[0].problem == "n1 is needed for a majority of the members that vote: let another node join first"
+    assert company[1].member.leased() and len(company[1].member.membership.members) == 2
+    company.join(company[3])
+    company.whole()
+    answers = company[2].leave("n1")
+    company.until(lambda: bool(answers))
+    assert answers[0].problem == ""
+    company[1].kill()
+    company.until(lambda: company[2].member.whole and company[3].member.whole)

@@ -256,6 +256,11 @@ def test_a_leave_that_cannot_be_says_why(tmp_path: Path) -> None:
         await two.join("127.0.0.1:44001", False)
         with pytest.raises(ClusterError, match=LEAVES[0][1]):
             await said(one, LEAVES[0][0])
+        for shell in (one, two):
+            with pytest.raises(ClusterError, match="is needed for a majority of the members that vote"):
+                await said(shell, "n1@127.0.0.1")
+        client = await trio.client("n1", "c", clean=True)  # refused is refused: clients still find it open
+        await client.abort()
         await said(one, "n2@127.0.0.1")
         with pytest.raises(ClusterError, match=LEAVES[1][1]):
             await said(one, LEAVES[1][0])
