@@ -198,7 +198,8 @@ class Server:
 
     def _make_engine(self, folder: Path, durability: Durability) -> Engine:
         settings = self.settings
-        if settings["message_store.engine"] == "memory":
+        log = self._directory is not None and folder == self._directory.meta  # of the cluster: never in memory alone
+        if settings["message_store.engine"] == "memory" and not log:
             self.log("warning", "message_store.engine = memory: nothing survives the end of this process")
             return VolatileMemoryEngine(self._loop.call_soon)
         options = LevelDBOptions(

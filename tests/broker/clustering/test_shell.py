@@ -169,6 +169,26 @@ def test_a_member_that_was_away_is_shown_as_absent_and_comes_back_by_itself(tmp_
     run(tmp_path, scenario)
 
 
+def test_a_member_that_keeps_its_messages_in_memory_is_a_member_still_when_it_starts_again(tmp_path: Path) -> None:
+    """It was alone, served alone, and was refused as an old copy of its disk: the cluster's log was in memory, too."""
+
+    async def scenario(trio: Trio) -> None:
+        names = ("n1", "n2", "n3")
+        _, two, three = [await trio.start(name, message_store__engine="memory") for name in names]
+        await two.join("127.0.0.1:44001", False)
+        await three.join("127.0.0.1:44001", False)
+        for stopped in (("n3",), names):
+            for name in stopped:
+                await trio.stop(name)
+            for name in stopped:
+                await trio.start(name, message_store__engine="memory")
+            shells = [server.cluster for server in trio.servers.values()]
+            await until(lambda: all(each and each.status().serving == 3 for each in shells))  # noqa: B023
+
+    trio = run(tmp_path, scenario)
+    assert not [line for line in trio.log["n3"] if line.startswith("error")]
+
+
 def test_when_this_node_has_left_its_owner_is_told(tmp_path: Path) -> None:
     async def scenario(trio: Trio) -> None:
         one, two = await trio.start("n1"), await trio.start("n2")
