@@ -50,4 +50,9 @@ def _repair(folder: Path) -> bool:
     )
     if report.files:
         print(f"{folder}: the damaged files are in lost/: {', '.join(report.files)}")
+    if folder.name == "meta":
+        print(
+            f"{folder}: this was the log of the cluster: what is lost the node may have promised to the others. Where "
+            "there are others that vote, move the data directory away, and let the node join again with an empty one"
+        )
     return False

@@ -63,6 +63,26 @@ def test_what_is_lost_is_counted(data: Path, capsys: pytest.CaptureFixture[str])
     assert main([str(data)]) == 0
 
 
+@pytest.mark.parametrize("name", ("messages", "meta"))
+def test_who_lost_something_of_the_log_of_the_cluster_is_told_to_join_again(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may have voted, or have said that it has an entry (review, hole 1: a repair that dropped keys)."""
+    folder = tmp_path / "data"
+    DataDirectory(folder, "node@here", lambda: "id").close()
+    harness = LevelDBHarness(folder / name, "sync")
+    harness.open()
+    for number in range(100):
+        assert harness.write({b"Re%06d" % number: b"x" * 200}) is None
+    harness.engine.close()
+    log = max((folder / name).glob("*.log"), key=lambda path: path.stat().st_size)
+    content = bytearray(log.read_bytes())
+    content[5000:5100] = bytes(100)
+    log.write_bytes(content)
+    assert main([str(folder)]) == 3
+    assert ("let the node join again with an empty one" in capsys.readouterr().out) is (name == "meta")
+
+
 def test_what_cannot_be_done(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No database there, or a node has it: status 1 and a line."""
     assert main([str(tmp_path / "nothing")]) == 1
