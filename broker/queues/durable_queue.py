@@ -138,12 +138,7 @@ class DurableQueue(Queue):
         self._extend(entry)
 
     def _room(self) -> bool:
-        limit = self.max_online if self.front is not None else self.max_offline
-        if limit == UNLIMITED:
-            return True
-        if self.size < limit:
-            return True
-        return self.lifo and self._drop_oldest()
+        return not self.full or (self.lifo and self._drop_oldest())
 
     def _drop_oldest(self) -> bool:
         if self.low != self.high:

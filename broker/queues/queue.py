@@ -117,7 +117,7 @@ class Queue:
 
     def _room(self) -> bool:
         """Make room for one more entry; False if the newest has to go (INV 6.1, `queue_type`)."""
-        if self.max_online == UNLIMITED or len(self.waiting) < self.max_online:
+        if not self.full:
             return True
         if self.lifo and self.waiting:
             oldest = self.waiting.popleft()
@@ -265,6 +265,12 @@ class Queue:
     def size(self) -> int:
         """Messages that wait, those in flight not counted."""
         return len(self.waiting)
+
+    @property
+    def full(self) -> bool:
+        """Whether one more that waits would push another out, or find no place."""
+        limit = self.max_offline if self.front is None else self.max_online
+        return limit != UNLIMITED and self.size >= limit
 
     def hand_over(self, give: Callable[[Entry], bool]) -> None:
         """Offer the messages of shared subscriptions to their other members; what `give` takes is finished here."""

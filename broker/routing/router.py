@@ -312,6 +312,11 @@ class Router:
             found = self.elsewhere(session.mountpoint, message.topic).groups
             group.remote = tuple([each for each in found if (each.group, each.filter) == (group.group, group.filter)])
         member = redistribute(group, message, sent, entry.qos, session, ended, policy, node.rng)
+        if isinstance(member, Subscription) and member.session.queue.full:
+            # what one queue keeps does not move into another that has no room for it (P1)
+            roomy = SharedGroup(group.group, group.filter, group.with_room, group.remote)
+            other = redistribute(roomy, message, sent, entry.qos, session, ended, policy, node.rng)
+            member = other or (member if ended else None)
         if member is None:
             return False
         copy = Message(

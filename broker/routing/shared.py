@@ -53,6 +53,11 @@ class SharedGroup(msgspec.Struct):
         return self.remote + self.away
 
     @property
+    def with_room(self) -> tuple[Subscription, ...]:
+        """The members of this node whose queues take one more without a loss."""
+        return tuple([each for each in self.members if not each.session.queue.full])
+
+    @property
     def node(self) -> str | None:
         """The first other node with members, None if there is none."""
         return next((each.node for each in self.elsewhere), None)

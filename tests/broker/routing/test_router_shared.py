@@ -130,6 +130,32 @@ def test_a_member_that_has_unsubscribed_leaves_messages_behind_too(version: int)
     assert [m.payload for m in second.drain()] == [b"2", b"3"]
 
 
+@pytest.mark.parametrize("queue_type", ("fifo", "lifo"))
+@pytest.mark.parametrize("third", (False, True))
+def test_nothing_moves_into_a_full_queue(third: bool, queue_type: str) -> None:
+    """P1: what the member that goes would have kept is not dropped; a member with room is asked first."""
+    stage = Stage(max_online_messages=3, receive_max_client=1, queue_type=queue_type)
+    first = stage.client("m0", 5, False, 50)
+    first.subscribe(("$share/g/t", 1))
+    publisher = stage.client("p", 5)
+    for number in range(1, 4):
+        publisher.publish("t", b"%d" % number, 1, number)
+    assert len(first.payloads()) == 1
+    second = stage.persistent("m1", 5)
+    second.subscribe(("$share/g/t", 1), ("u", 1))
+    for number in range(1, 5):
+        publisher.publish("u", b"u", 1, number)
+    assert second.payloads() == [b"u"]
+    if third:
+        heir = stage.client("m2", 5)
+        heir.subscribe(("$share/g/t", 1))
+    first.vanish()
+    assert stage.drops() == []
+    if not third:
+        heir = stage.client("m0", 5, False, 50)
+    assert sorted(m.payload for m in heir.drain()) == [b"1", b"2", b"3"]
+
+
 def test_clean_sessions_hand_over_too() -> None:
     """A member without a session that lasts: what was not answered goes on, QoS 2 that was sent does not."""
     stage = Stage(max_inflight_messages=2)
