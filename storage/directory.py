@@ -33,6 +33,7 @@ class _Marker:
     disk_uuid: str
     node_name: str
     boot: int
+    boot_above: int = 0
 
 
 class DataDirectory:
@@ -68,6 +69,11 @@ class DataDirectory:
         return self._boot
 
     @property
+    def boot_above(self) -> int:
+        """Starts up to this number an earlier disk of this node may have had; 0 if none is known of."""
+        return self._marker.boot_above
+
+    @property
     def cluster_id(self) -> str:
         """The cluster that the data belongs to; a new directory begins one of its own."""
         return self._marker.cluster_id
@@ -98,7 +104,8 @@ class DataDirectory:
 
     def raise_boot(self, boot: int) -> None:
         """The next start has a number above this one, which an earlier disk of this node had. Durable on return."""
-        self._write(replace(self._marker, boot=max(boot, self._marker.boot)))
+        marker = self._marker
+        self._write(replace(marker, boot=max(boot, marker.boot), boot_above=max(boot, marker.boot_above)))
 
     def close(self) -> None:
         """Give the lock back; again is no error."""

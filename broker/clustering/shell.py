@@ -263,13 +263,10 @@ class ClusterShell:
             raise ClusterError(str(error)) from None
         me = member.me
         request = JoinRequest(me.node, me.disk, me.boot, me.process, me.address, VERSIONS)
+        self._refuse_writes(self._directory.boot_above)
         answer = await self._ask(address, JOIN, encode_call(request))
         if answer.boot >= me.boot:
-            if not member.metadata.empty:
-                raise ClusterError(
-                    f"{self.name} was a member with another disk, and on this one something was set or retained: the "
-                    "others would take it for what that one wrote. Begin with an empty data directory"
-                )
+            self._refuse_writes(answer.boot)
             await self._note(self._directory.raise_boot, answer.boot)
             raise ClusterError(
                 f"{self.name} was a member with another disk, which may have been started {answer.boot} times: its "
@@ -284,6 +281,14 @@ class ClusterShell:
             SERVE_S,
             f"{self.name} has joined, but does not serve after {SERVE_S:.0f} s: see `vmq-admin cluster show --verbose`",
         )
+
+    def _refuse_writes(self, boot: int) -> None:
+        """What was written in a start up to this one has the names of what an earlier disk of this node wrote."""
+        if self._member.metadata.wrote(boot):
+            raise ClusterError(
+                f"{self.name} was a member with another disk, and on this one something was set or retained: the "
+                "others would take it for what that one wrote. Begin with an empty data directory"
+            )
 
     async def _note(self, write: Callable[[Any], None], what: object) -> None:
         """Have the data directory know it. The others may count this node in already: it asks once more."""

@@ -91,11 +91,11 @@ class MetadataMap:
 
     # Reading and writing
 
-    @property
-    def empty(self) -> bool:
-        """Whether nothing was ever written into the durable half, by whomever, in this start or an earlier one."""
-        clock = self._halves[0].clock
-        return not clock.folded and not any(clock.seen.values())
+    def wrote(self, upto: int) -> bool:
+        """Whether this node may have written into the durable half in a start up to this one; 0 is no start."""
+        clock, names = self._halves[0].clock, self._actors.names
+        early = [seen for actor, seen in clock.seen.items() if names[actor][0] == self.node and names[actor][1] <= upto]
+        return any(early) or bool(upto and clock.folded.get(self.node))
 
     def put(self, key: bytes, value: bytes) -> int:
         """Set a value, replacing all that is known here; the counter of this write, for `barrier`, comes back."""

@@ -47,6 +47,21 @@ def test_a_new_directory(tmp_path: Path) -> None:
     directory.close()
 
 
+def test_what_an_earlier_disk_may_have_had_is_remembered(tmp_path: Path) -> None:
+    use(tmp_path)
+    directory = start(tmp_path)
+    assert (directory.boot, directory.boot_above) == (2, 0)
+    directory.raise_boot(1005)
+    directory.close()
+    directory = start(tmp_path)
+    assert (directory.boot, directory.boot_above) == (1006, 1005)
+    directory.raise_boot(7)
+    directory.close()
+    directory = start(tmp_path)
+    assert (directory.boot, directory.boot_above) == (1007, 1005)
+    directory.close()
+
+
 def test_each_start_has_a_higher_boot_also_after_a_crash(tmp_path: Path) -> None:
     use(tmp_path)
     code = (

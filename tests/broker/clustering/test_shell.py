@@ -340,9 +340,10 @@ def test_nodes_that_start_together_find_each_other(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-@pytest.mark.parametrize("wrote", (False, True))
-def test_who_comes_back_with_another_disk_has_to_come_back_empty(tmp_path: Path, wrote: bool) -> None:
+@pytest.mark.parametrize("wrote", ("nothing", "before it asks", "before the restart", "after it"))
+def test_who_comes_back_with_another_disk_has_to_come_back_empty(tmp_path: Path, wrote: str) -> None:
     """Its first starts have the numbers that starts of the lost disk had: what they write has the same names."""
+    early = wrote.startswith("before")
 
     async def scenario(trio: Trio) -> None:
         one, two = await trio.start("n1"), await trio.start("n2")
@@ -352,17 +353,24 @@ def test_who_comes_back_with_another_disk_has_to_come_back_empty(tmp_path: Path,
         await trio.stop("n2")
         shutil.rmtree(tmp_path / "n2")
         two = await trio.start("n2")
-        if wrote:
+        if wrote == "before it asks":
             two.config.put(b"other", b"of the new one")
-        with pytest.raises(ClusterError, match="empty data directory" if wrote else "restart it, and join again"):
+        problem = "empty data directory" if wrote == "before it asks" else "restart it, and join again"
+        with pytest.raises(ClusterError, match=problem):
             await two.join("127.0.0.1:44001", merge=True)
-        await trio.stop("n2")
-        two = await trio.start("n2")
-        if wrote:
+        if wrote == "before the restart":
+            two.config.put(b"other", b"of the new one")
+        for _ in range(2):
+            await trio.stop("n2")
+            two = await trio.start("n2")
+        if early:
             with pytest.raises(ClusterError, match="empty data directory"):
                 await two.join("127.0.0.1:44001", merge=True)
-        else:
-            await two.join("127.0.0.1:44001", merge=False)
-            assert two.config.get(b"k") == one.config.get(b"k") == b"of the lost disk"
+            return
+        if wrote == "after it":
+            two.config.put(b"other", b"of the new one")
+        await two.join("127.0.0.1:44001", merge=False)
+        assert two.config.get(b"k") == one.config.get(b"k") == b"of the lost disk"
+        assert one.config.get(b"other") == two.config.get(b"other") == (b"of the new one" if "after" in wrote else None)
 
     run(tmp_path, scenario)
