@@ -66,7 +66,7 @@ class Clustering:
         self.missed: Missed
         self.watch: ClusterWatch
         self.config: SharedConfig
-        self._entered_since = self._viewed = 0
+        self._entered_since = 0
         self._over: dict[str, int] = {}
         self._present: dict[str, bytes] = {}
         self._waits: list[tuple[Obligation, int]] = []
@@ -117,7 +117,7 @@ class Clustering:
         """Bring what the map has on the disk into the node's tables, and retained messages that it kept alone into the
         map. Whose sessions last are owed what comes, also by nodes that restart while these are away (P1)."""
         node, metadata = self._node, self._member.metadata
-        self._viewed = self._member.view.id
+        self._purge(self._member.view)
         for problem in self.routes.restore(metadata.scan(LASTING)):
             node.log("error", problem)
         for key, value in metadata.scan(RETAINED):
@@ -212,7 +212,7 @@ class Clustering:
 
     def view_applied(self, before: View, after: View) -> None:
         """Another view is in force."""
-        mine, self._viewed = self._node.name, after.id
+        mine = self._node.name
         self._present.clear()
         self.missed.view_applied(before, after)
         for gone in before.incarnations:
@@ -234,11 +234,14 @@ class Clustering:
         self.watch.changed()
 
     def _purge(self, view: View) -> None:
-        """Routes of writers that serve again under a later boot, or are no members any more, are nobody's.
+        """Routes of writers that serve again under a later boot, or are no members any more, are nobody's; so are those
+        of a disk that was replaced, although the new one has not served yet.
 
         Routes may come here before the log does: of a start that is not applied here nothing is known (hole 4).
         """
         members, boots = self._member.membership.members, self._member.membership.boots
+        for each in members.values():
+            self.routes.drop(each.node, each.joined_view)
 
         def gone(node: str, boot: int) -> bool:
             row = view.row(node)
@@ -265,17 +268,15 @@ class Clustering:
             self._node.view_state = state
 
     def replaced(self, node: str) -> None:
-        """A node has left for good, or came back empty: nothing of its sessions is left.
-
-        Where a snapshot says so, the new one may have entered a view since that was applied here: its routes count.
-        """
-        self.routes.drop(node, self._viewed)
+        """A node has left for good, or came back empty: nothing of its sessions is left."""
+        row = self._member.membership.members.get(node)
+        if row is None:
+            self.routes.drop(node, self._member.view.id)
+        self._purge(self._member.view)
         self.forwarding.gone(node)
         self.relaying.gone(node)
         # the log is read again after a restart: who came after the one that is gone is not meant
-        row = self._member.membership.members.get(node)
         self.receiving.forget(node, self._member.membership.boots[node] + (row is None))
-        self._purge(self._member.view)
 
     def _broken(self) -> None:
         """The cluster does not take this start: from an old copy of a disk also `on` serves nobody (review, hole 1)."""

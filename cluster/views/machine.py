@@ -24,7 +24,8 @@ UNLOGGED_MAX = 1000
 
 
 class MemberRow(Struct, array_like=True, frozen=True):
-    """A member and its last start. `joined`: the log index at which this disk came in, for its age.
+    """A member and its last start. `joined`: the log index at which this disk came in, for its age. `joined_view`: the
+    view that was in force then; what the node said in that one, or before, it said with another disk.
 
     `served`: the node has served once. A newcomer on its way in is not missed, by anybody's policy, before it has.
     `disk_served`: it has served with this disk, which has the log since then at the latest.
@@ -41,6 +42,7 @@ class MemberRow(Struct, array_like=True, frozen=True):
     served: bool = False
     away_ms: int = 0
     disk_served: bool = False
+    joined_view: int = 0
 
 
 def is_unknown(row: MemberRow, earlier: tuple[tuple[int, str], ...]) -> bool:
@@ -142,6 +144,7 @@ class Membership:
             command.address,
             self.index,
             served=known is not None and known.served,
+            joined_view=self.view.id,
         )
 
     def _boot(self, command: Boot | Join) -> tuple[Happening, ...]:

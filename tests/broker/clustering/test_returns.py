@@ -195,6 +195,49 @@ def test_who_was_cut_off_while_a_node_was_replaced_knows_what_is_owed_to_the_new
     assert got(back(theatre[5], "reader")) == [b"m"]
 
 
+@pytest.mark.parametrize("snapshot", (False, True))
+def test_who_restarts_before_a_replaced_node_serves_owes_nothing_to_the_lost_disk(
+    snapshot: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P1: its own snapshot tells of the replacement, nothing else does."""
+    if snapshot:
+        snapshots_only(monkeypatch)
+    theatre = Theatre(3, **MAJORITY)
+    reader_at(theatre[3]).leave()
+    theatre[3].replace_disk()
+    theatre.state_of(1, ViewState.MAJORITY)
+    theatre[3].host.start()
+    assert theatre[3].join("n2:1") == ""
+    theatre[3].kill()
+    theatre.pass_s(1.0)
+    theatre[1].kill()
+    theatre[1].start()
+    theatre.state_of(1, ViewState.MAJORITY)
+    came = theatre[1].client("writer").publish("t", b"m", 1)
+    assert [type(each) for each in came] == [packets.Puback]
+
+
+def test_who_comes_in_before_a_replaced_node_serves_owes_nothing_to_the_lost_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """P1: the routes of the lost disk are still in the map that it fetches."""
+    snapshots_only(monkeypatch)
+    theatre = Theatre(4, joined=False, **MAJORITY)
+    assert [theatre[number].join() for number in (2, 3)] == ["", ""]
+    theatre.until(lambda: all(theatre[number].node.view_state is ViewState.WHOLE for number in (1, 2, 3)))
+    reader_at(theatre[3]).leave()
+    theatre[3].replace_disk()
+    theatre.state_of(1, ViewState.MAJORITY)
+    theatre[3].host.start()
+    assert theatre[3].join("n2:1") == ""
+    theatre[3].kill()
+    theatre.pass_s(1.0)
+    assert theatre[4].join() == ""
+    theatre.state_of(4, ViewState.MAJORITY)
+    came = theatre[4].client("writer").publish("t", b"m", 1)
+    assert [type(each) for each in came] == [packets.Puback]
+
+
 def test_after_a_node_was_replaced_others_can_restart_and_still_hear_it_once(theatre: Theatre) -> None:
     """The log that is read again says that it was replaced: that is not about the one that is there."""
     reader_at(theatre[2], qos=1).leave()
