@@ -121,6 +121,7 @@ class Session:
             following,
             sent,
             self.overrides,
+            self.grouped,
         )
         self.node.store.put(keys.session_key(self.key), encode(record))
         self.stored = True
@@ -131,7 +132,9 @@ class Session:
         """Add or replace a subscription [MQTT-3.8.4-3]; True if its filter was new."""
         new = text not in self.subscriptions
         self.subscriptions[text] = subscription
-        self.grouped = self.grouped or subscription.group is not None
+        if subscription.group is not None and not self.grouped:
+            self.grouped = True
+            self.save()  # messages of the group may be here longer than the subscription
         replaced = self.node.router.table(self.mountpoint).add(subscription)
         self.node.subscribed(subscription, replaced)
         if self.durable:

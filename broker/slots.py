@@ -137,6 +137,7 @@ class Slots:
         session.will = record.will
         session.will_at = record.will_at
         session.overrides = record.overrides
+        session.grouped = record.grouped
         queue = session.queue
         if isinstance(queue, DurableQueue):
             # a connection was there: whatever is on disk may have been sent

@@ -38,7 +38,8 @@ class SessionRecord(msgspec.Struct, array_like=True):
     """What a restart must know of a session (P7).
 
     `expires_at` and `will_at` are cluster time in ms, 0 for none; `next_seq` is a number that no entry has had yet;
-    `attached` says that a connection was there when the record was written.
+    `attached` says that a connection was there when the record was written; `grouped` that it ever had a shared
+    subscription.
     """
 
     mountpoint: str
@@ -56,6 +57,7 @@ class SessionRecord(msgspec.Struct, array_like=True):
     next_seq: int
     sent_below: int
     overrides: dict[str, Any]
+    grouped: bool = False
 
 
 class MessageRecord(msgspec.Struct, array_like=True, gc=False):

@@ -114,8 +114,9 @@ def test_queued_messages_of_a_session_that_ends(how: str) -> None:
     assert sorted(m.payload for m in stage.persistent("m1", 5).drain()) == [b"2", b"3", b"4"]
 
 
+@pytest.mark.parametrize("restart", (False, True))
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_member_that_has_unsubscribed_leaves_messages_behind_too(version: int) -> None:
+def test_a_member_that_has_unsubscribed_leaves_messages_behind_too(version: int, restart: bool) -> None:
     """What waits for it may still come; where its session ends first, others get it (section 4.8.2)."""
     stage = Stage(max_inflight_messages=1, receive_max_client=1)
     (first,) = members(stage, version, 1)
@@ -126,6 +127,11 @@ def test_a_member_that_has_unsubscribed_leaves_messages_behind_too(version: int)
     second = stage.persistent("m1", version)
     second.subscribe(("$share/g/t", 2))
     first.unsubscribe("$share/g/t")
+    if restart:
+        second.vanish()
+        first.vanish()
+        stage.restart()
+        second = stage.persistent("m1", version)
     stage.client("m0", version).leave()
     assert [m.payload for m in second.drain()] == [b"2", b"3"]
 
