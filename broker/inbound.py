@@ -13,10 +13,12 @@ from .answers import PUBLISH
 from .plugins.hooks import Refuse, Verdict
 from .queues.message import Message
 from .queues.records import InboundRecord
+from .refusing import publish_refused, refuse_publish
 from .routing.router import DONE, WAIT
 
 if TYPE_CHECKING:
     from .front import Front
+    from .session import Session
 
 FORWARDED = (
     "payload_format_indicator",
@@ -42,8 +44,7 @@ def publish(front: Front, packet: packets.Publish) -> None:
         packet.topic = topic
     topic = packet.topic
     if packet.qos == 2 and front.session is not None and packet.packet_id in front.session.inbound:
-        # a packet id in use is never a first acceptance: no policy and no hook is asked again [R 13]
-        _accept_packet(front, packet, {})
+        _repeated(front, front.session, packet)
         return
     epoch = front.node.hooks.epoch
     known = front.permitted.get(topic)
@@ -56,9 +57,22 @@ def publish(front: Front, packet: packets.Publish) -> None:
     if topic.startswith("$") or (depth and levels(topic) > depth):
         # clients do not publish to the broker's own topics (section 4.7.2)
         front.node.counters.publish_error[front.version == 5] += 1
-        refuse(front, packet.qos, packet.packet_id, ReasonCode.TOPIC_NAME_INVALID)
+        refuse_publish(front, packet.qos, packet.packet_id, ReasonCode.TOPIC_NAME_INVALID)
         return
     front.decide(_ask(front, packet), lambda verdict: _authorised(front, packet, verdict, epoch))
+
+
+def _repeated(front: Front, session: Session, packet: packets.Publish) -> None:
+    """A packet id in use is never a first acceptance: no policy and no hook refuses it [R 13]. If the message is yet to
+    be given to somebody, here or elsewhere, it is what a plugin makes of it, as it was the first time."""
+    if session.inbound[packet.packet_id].routed and packet.packet_id not in session.forward_again:
+        _accept_packet(front, packet, {})
+        return
+
+    def told(verdict: Verdict) -> None:
+        _accept_packet(front, packet, {} if isinstance(verdict, Refuse) else dict(verdict.modifiers))
+
+    front.decide(_ask(front, packet), told)
 
 
 def _resolve_alias(front: Front, topic: str, alias: int) -> str | None:
@@ -85,7 +99,7 @@ def _ask(front: Front, packet: packets.Publish) -> Any:
 
 def _authorised(front: Front, packet: packets.Publish, verdict: Verdict, epoch: int) -> None:
     if isinstance(verdict, Refuse):
-        _refused(front, packet, verdict)
+        publish_refused(front, packet, verdict)
         return
     modifiers = dict(verdict.modifiers)
     if verdict.cacheable and not modifiers:
@@ -148,31 +162,6 @@ def _notify(front: Front, packet: packets.Publish) -> None:
         front.node.hooks.notify("on_publish_m5", *arguments, packet.properties or {})
     else:
         front.node.hooks.notify("on_publish", *arguments)
-
-
-def _refused(front: Front, packet: packets.Publish, verdict: Refuse) -> None:
-    """Not authorised: what each version gets to see (INV 6.2) [MQTT-3.3.5-2]."""
-    front.node.counters.publish_auth_error[front.version == 5] += 1
-    front.node.event("policy.deny", client=front.client_id, operation="publish", topic=packet.topic)
-    close_v3 = front.node.options.disconnect_on_unauthorized_publish_v3
-    if front.version == 4 or (front.version == 3 and close_v3):
-        front.drop("not_authorized")
-        return
-    code = verdict.reason_code or ReasonCode.NOT_AUTHORIZED
-    refuse(front, packet.qos, packet.packet_id, ReasonCode(code), dict(verdict.properties))
-
-
-def refuse(
-    front: Front, qos: int, packet_id: int, reason: ReasonCode, properties: dict[str, Any] | None = None
-) -> None:
-    """Answer a PUBLISH that is not taken: v5 gets the reason, v3 an answer as if all was well, QoS 0 nothing."""
-    if qos == 0:
-        return
-    kind = packets.Puback if qos == 1 else packets.Pubrec
-    code = reason if front.version == 5 else 0
-    shown = properties if front.version == 5 and front.problem_information else None  # [MQTT5-3.1.2-29]
-    answer = kind(packet_id, code, shown or None)
-    front.reply(lambda: front.send_packet(answer), False)
 
 
 def accept(
@@ -322,7 +311,7 @@ def _not_now(front: Front, reason: ReasonCode, arguments: tuple[Any, ...], dup: 
         node.counters.publish_error[front.version == 5] += 1
         if reason == ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR and qos == 2:
             reason = ReasonCode.UNSPECIFIED_ERROR
-        refuse(front, qos, packet_id, reason)
+        refuse_publish(front, qos, packet_id, reason)
         return
     if not front.parked:
         node.when_accepting(lambda: _unpark(front))

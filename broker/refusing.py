@@ -1,4 +1,4 @@
-"""CONNACK with a reason: how each version learns that its CONNECT is not accepted (INV 6.2)."""
+"""Answers with a reason: how each version learns that its CONNECT or PUBLISH is not accepted (INV 6.2)."""
 
 from __future__ import annotations
 
@@ -55,3 +55,28 @@ def refuse_malformed(front: Front, error: WireError) -> None:
         refuse(front, error.reason, error.detail)
     else:
         front.drop(error.reason.name.lower())
+
+
+def refuse_publish(
+    front: Front, qos: int, packet_id: int, reason: ReasonCode, properties: dict[str, Any] | None = None
+) -> None:
+    """Answer a PUBLISH that is not taken: v5 gets the reason, v3 an answer as if all was well, QoS 0 nothing."""
+    if qos == 0:
+        return
+    kind = packets.Puback if qos == 1 else packets.Pubrec
+    code = reason if front.version == 5 else 0
+    shown = properties if front.version == 5 and front.problem_information else None  # [MQTT5-3.1.2-29]
+    answer = kind(packet_id, code, shown or None)
+    front.reply(lambda: front.send_packet(answer), False)
+
+
+def publish_refused(front: Front, packet: packets.Publish, verdict: Refuse) -> None:
+    """Not authorised: what each version gets to see (INV 6.2) [MQTT-3.3.5-2]."""
+    front.node.counters.publish_auth_error[front.version == 5] += 1
+    front.node.event("policy.deny", client=front.client_id, operation="publish", topic=packet.topic)
+    close_v3 = front.node.options.disconnect_on_unauthorized_publish_v3
+    if front.version == 4 or (front.version == 3 and close_v3):
+        front.drop("not_authorized")
+        return
+    code = verdict.reason_code or ReasonCode.NOT_AUTHORIZED
+    refuse_publish(front, packet.qos, packet.packet_id, ReasonCode(code), dict(verdict.properties))

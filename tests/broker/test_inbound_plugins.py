@@ -106,3 +106,25 @@ def test_throttle_of_a_plugin() -> None:
     assert client.take() == []
     stage.pass_s(0.02)
     assert client.take() == [Puback(2)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_repeated_packet_is_what_the_plugin_made_of_it(version: int, restarted: bool) -> None:
+    """The connection or the process ended before the message was given to anybody: it is not given to others then."""
+    plugin = Changing()
+    plugin.changes = {"a": {"topic": "b", "payload": b"new"}}
+    stage = Stage(plugin)
+    stage.persistent("s", version).subscribe(("#", 2))
+    client = stage.persistent("p", version)
+    stage.hold_disk()
+    client.publish("a", b"old", 2, 7)
+    client.vanish()
+    stage.free_disk()
+    if restarted:
+        stage.restart()
+    assert stage.persistent("p", version).publish("a", b"old", 2, 7, dup=True) == [Pubrec(7)]
+    assert [(m.topic, m.payload) for m in stage.persistent("s", version).messages()] == [("b", b"new")]
+    asked = len(plugin.asked)
+    assert stage.persistent("p", version).publish("a", b"old", 2, 7, dup=True) == [Pubrec(7)]
+    assert len(plugin.asked) == asked  # it is only answered
