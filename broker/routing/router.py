@@ -80,6 +80,11 @@ class Router:
         """
         if plan is None:
             plan = plans.plans.get(message.topic) or plans.build(message.topic)
+        if message.expires_at and message.expires_at < self._node.now:
+            # it waited with its publisher for too long: for the disk, or for a lease [MQTT5-3.3.2-5]
+            self._expire(message, [target.session for target in plan.targets], plan.groups)
+            self.chosen = []
+            return DONE
         targets = plan.targets
         qos = message.qos
         if qos and len(targets) > 1 and len(message.payload) >= bodies.WORTH_SHARING:
@@ -204,10 +209,7 @@ class Router:
         asked = [each for each in plan.groups if each.text in groups]
         if 0 < message.expires_at <= self._node.now:
             # it waited for this node for too long: nobody gets it for the first time any more [MQTT5-3.3.2-5]
-            sessions = [target.session for target in plan.targets] if plain else []
-            sessions += [each.members[0].session for each in asked if each.members]
-            for session in sessions:
-                self._node.expired(session, message)
+            self._expire(message, [target.session for target in plan.targets] if plain else [], asked)
             plain, asked = False, [each for each in asked if not each.members]  # that is said where there are some
         wait = False
         if plain:
@@ -224,6 +226,11 @@ class Router:
                 self._push_groups(message, missing, chosen)
                 self._node.forward(message, (), chosen)
         return WAIT if wait else DONE
+
+    def _expire(self, message: Message, sessions: list[Session], groups: Iterable[SharedGroup]) -> None:
+        """Say that these do not get the message, and of each group somebody."""
+        for session in sessions + [each.members[0].session for each in groups if each.members]:
+            self._node.expired(session, message)
 
     def _push_alternatives(self, message: Message, target: Target) -> bool:
         wait = False

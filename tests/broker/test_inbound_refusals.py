@@ -7,6 +7,7 @@ import pytest
 from strogoff.broker.plugins.hooks import Refuse
 from strogoff.mqtt import packets
 from strogoff.mqtt.packets import Puback, Pubcomp, Publish, Pubrec, Pubrel
+from strogoff.netsplit.policy import ViewState
 
 from .stage import Stage, publish
 
@@ -250,3 +251,39 @@ def test_a_client_that_leaves_while_its_publishes_are_parked() -> None:
     stage.disk.full = False
     stage.pass_s(10)
     assert subscriber.messages() == []
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize("durable", [False, True])
+def test_what_expired_while_it_was_parked_is_for_nobody(qos: int, durable: bool) -> None:
+    """A repeated PUBLISH of v5 waits for the lease: longer than it was worth [MQTT5-3.3.2-5]."""
+    stage = Stage()
+    client = stage.persistent("p", 5)
+    subscriber = (stage.persistent if durable else stage.client)("s", 5)
+    subscriber.subscribe(("t", 2), ("$share/g/t", 2))
+    stage.node.view_state = ViewState.MINORITY
+    assert client.publish("t", b"short", qos, 1, dup=True, message_expiry_interval=1) == []
+    assert client.publish("t", b"long", qos, 2, dup=True, message_expiry_interval=100) == []
+    stage.pass_s(10)
+    stage.node.view_state = ViewState.WHOLE
+    stage.settle()
+    assert [each.packet_id for each in client.take()] == [1, 2]
+    assert subscriber.payloads() == [b"long", b"long"]
+    assert [event["client"] for event in stage.events("q.expire")] == ["s", "s"]
+
+
+def test_what_expired_while_its_handshake_waited_is_for_nobody() -> None:
+    """QoS 2 was noted with a lease, and none was there when its copies could leave [MQTT5-3.3.2-5]."""
+    stage = Stage()
+    client, subscriber = stage.persistent("p", 5), stage.client("s", 5)
+    subscriber.subscribe(("t", 2))
+    stage.hold_disk()
+    assert client.publish("t", b"x", 2, 1, message_expiry_interval=1) == []
+    stage.node.view_state = ViewState.MINORITY
+    stage.free_disk()
+    stage.pass_s(10)
+    stage.node.view_state = ViewState.WHOLE
+    stage.settle()
+    assert client.take() == [Pubrec(1)]
+    assert client.ask(Pubrel(1)) == [Pubcomp(1)]
+    assert subscriber.payloads() == []
