@@ -301,6 +301,12 @@ class Forwarding:
             if copy.owed is not None:
                 copy.owed.discharge()
 
+    def passing_on(self, up: Callable[[str], bool]) -> bool:
+        """Whether somebody who is up has yet to take what nobody would send again, or the disk what leads to that: a
+        will, what an ended session left behind."""
+        under_way = [copies for name, copies in self._under_way.items() if up(name)]
+        return self._node.store.bytes_waiting > 0 or any(copy.kept for copies in under_way for copy in copies)
+
     def void_all(self) -> None:
         """This node was out of the view: what nobody acknowledged to it, it has acknowledged to nobody (hole 14).
 

@@ -10,6 +10,7 @@ import random
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ...cluster.admission import (
@@ -50,6 +51,8 @@ SERVE_S = 60.0
 REDIRECTS = 5
 SPREAD_S = 10.0
 """How long a change of the configuration may take to be at every node of the view."""
+PASS_ON_S = 2.0
+"""How long a node that stops or leaves waits until the others have its wills, and what its sessions left behind."""
 
 Clocks = tuple[Callable[[], float], Callable[[], float]]
 """Wall clock and monotonic clock, in milliseconds."""
@@ -101,7 +104,7 @@ class ClusterShell:
         self._joining = asyncio.Lock()
         self.member: Member | None = None
         self.clustering = Clustering(node)
-        self.when_left: Callable[[], None] = _nothing
+        self.when_left: Callable[[], None] = lambda: None
         self.in_force: Callable[[str], str | None] = lambda key: None
         if meta.get(CLUSTERED) is not None:
             node.view_state = ViewState.MINORITY  # until it has a lease
@@ -148,8 +151,13 @@ class ClusterShell:
         if self._looking is not None:
             self._looking.cancel()
         if self.member is not None:
+            await self._passed_on()
             self.member.close()
         await self._transport.close()
+
+    async def _passed_on(self) -> None:
+        with suppress(ClusterError):
+            await self._until(lambda: not self.clustering.forwarding.passing_on(self._member.links.up), PASS_ON_S, "")
 
     def _misses_somebody(self) -> bool:
         member = self._member
@@ -379,6 +387,7 @@ class ClusterShell:
         await self._until(
             lambda: not len(node.slots), timeout_s, f"{len(node.slots)} sessions of {self.name} are still there"
         )
+        await self._passed_on()
         await self._take_out(self.name)
         self._member.left()
         return "Done"
@@ -395,7 +404,3 @@ def _mono_ms() -> float:
 
 def _wall_ms() -> float:
     return time.time() * 1000
-
-
-def _nothing() -> None:
-    """Nobody wants to know."""

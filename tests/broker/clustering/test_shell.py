@@ -19,6 +19,7 @@ from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, me
 from strogoff.cluster.transport.memory_network import MemoryNetwork
 from strogoff.cluster.transport.wire import CallFailed
 from strogoff.configs import load
+from strogoff.mqtt import packets
 from strogoff.testing.pace import paced
 
 
@@ -372,5 +373,29 @@ def test_who_comes_back_with_another_disk_has_to_come_back_empty(tmp_path: Path,
         await two.join("127.0.0.1:44001", merge=False)
         assert two.config.get(b"k") == one.config.get(b"k") == b"of the lost disk"
         assert one.config.get(b"other") == two.config.get(b"other") == (b"of the new one" if "after" in wrote else None)
+
+    run(tmp_path, scenario)
+
+
+def test_wills_of_a_node_that_is_stopped_reach_the_others(tmp_path: Path) -> None:
+    """They fire when it closes its connections, and nobody sends them again: the stop waits for who is there (P5)."""
+
+    async def scenario(trio: Trio) -> None:
+        one, two = await trio.start("n1"), await trio.start("n2")
+        await two.join("127.0.0.1:44001", False)
+        await until(lambda: one.status().serving == two.status().serving == 2)
+        came: list[bytes] = []
+        reader = await trio.client("n2", "reader", False)
+        reader.delivered = lambda topic, payload, *_: came.append(payload)
+        await reader.subscribe("will/#", 1)
+        port = trio.servers["n1"].listeners.show()[0].port
+        wills = [packets.Will(f"will/{number}", b"%d" % number * 30000, 1) for number in range(100)]
+        mortals = [SteadyClient(will.topic, port, 4, will=will) for will in wills]
+        for mortal in mortals:
+            await mortal.connect(True)
+        await trio.stop("n1")
+        for mortal in mortals:
+            await mortal.gone.wait()
+        await until(lambda: len(came) == 100)
 
     run(tmp_path, scenario)
