@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from ..mqtt import packets
 from ..mqtt.decoder import Decoder
@@ -36,6 +37,7 @@ class Front(Answers):
     """One connection. `session` is None before CONNECT was accepted and after the connection was given up."""
 
     __slots__ = (
+        "__weakref__",
         "aliases_in",
         "auth_method",
         "authenticating",
@@ -239,6 +241,17 @@ class Front(Answers):
             self.publishes_this_second += publishes
             if self.publishes_this_second > rate:
                 self.throttle(1000 - node.now % 1000)
+
+    def when_accepting(self, then: Callable[[Front], None]) -> None:
+        """Go on once more may be accepted than now; a connection that is gone until then is not kept for it."""
+        weak = ref(self)
+
+        def go_on() -> None:
+            front = weak()
+            if front is not None:
+                then(front)
+
+        self.node.when_accepting(go_on)
 
     def await_client(self) -> None:
         """The client's next step towards a session, CONNECT or AUTH, has to come within `mqtt_connect_timeout`."""

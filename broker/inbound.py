@@ -255,7 +255,7 @@ def _route_qos2(front: Front, message: Message, packet_id: int) -> None:
     if node.view_state is ViewState.MINORITY and not node.allows("publish", front):
         # no policy refuses it, but without a lease nobody knows to whom it has to go (review, holes 4 and 13)
         if not front.begun:
-            node.when_accepting(lambda: _route_begun(front))
+            front.when_accepting(_route_begun)
         front.begun.append(lambda: _route_qos2(front, message, packet_id))
         return
     plans = node.router.plans(message.mountpoint)
@@ -314,7 +314,7 @@ def _not_now(front: Front, reason: ReasonCode, arguments: tuple[Any, ...], dup: 
         refuse_publish(front, qos, packet_id, reason)
         return
     if not front.parked:
-        node.when_accepting(lambda: _unpark(front))
+        front.when_accepting(_unpark)
     front.parked.append((front.mountpoint, front.plans, arguments))
     if len(front.parked) >= node.options.max_parked_publishes:
         front.hold("parked")
@@ -326,7 +326,7 @@ def _unpark(front: Front) -> None:
     if front.closed:
         return
     if not node.store.accepting or not node.allows("publish", front):
-        node.when_accepting(lambda: _unpark(front))
+        front.when_accepting(_unpark)
         return
     _route_begun(front)
     parked, front.parked = front.parked, []

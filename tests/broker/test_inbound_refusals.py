@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
+from strogoff.broker.front import Front
 from strogoff.broker.plugins.hooks import Refuse
 from strogoff.mqtt import packets
 from strogoff.mqtt.packets import Puback, Pubcomp, Publish, Pubrec, Pubrel
@@ -287,3 +290,16 @@ def test_what_expired_while_its_handshake_waited_is_for_nobody() -> None:
     assert client.take() == [Pubrec(1)]
     assert client.ask(Pubrel(1)) == [Pubcomp(1)]
     assert subscriber.payloads() == []
+
+
+def test_nothing_is_kept_of_who_left_with_parked_publishes() -> None:
+    """However often a client comes, waits in vain and goes before the split is over (P8)."""
+    stage = Stage(allow_register_during_netsplit="on")
+    stage.node.view_state = ViewState.MINORITY
+    for _ in range(3):
+        client = stage.client("p")
+        assert client.publish("t", b"x" * 1000, 1, 1) == []
+        client.vanish()
+        del client
+    gc.collect()
+    assert [each for each in gc.get_objects() if type(each) is Front and each.node is stage.node and each.closed] == []
