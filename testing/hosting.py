@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from ..broker.clustering.shell import Clocks
+from ..broker.clustering.shell import OF_THE_MACHINE, Clocks
 from ..broker.doors.connection import Connection
 from ..broker.doors.door import DoorOptions
 from ..broker.doors.listeners import Listeners
@@ -74,7 +74,7 @@ class HostedServer(Server):
         drops: list[Drop],
         transport: Callable[[Gate], Transport] | None = None,
         tune: Callable[[ClusterSettings], ClusterSettings] | None = None,
-        clocks: Clocks | None = None,
+        clocks: Clocks = OF_THE_MACHINE,
     ) -> None:
         self.gate = Gate(lambda link, origin: self.node.accept(link, origin), reset, activity, drops)
         super().__init__(

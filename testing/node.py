@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
+from ..broker.clustering.shell import OF_THE_MACHINE
 from ..broker.events import Row
 from ..broker.node import Node
 from ..configs import load
@@ -129,7 +130,7 @@ class NodeHandle:
             self.drops,
             None if wiring is None else partial(wiring.transport, self.number),
             None if wiring is None else wiring.tune,
-            None if wiring is None else (wiring.clock.wall_ms, wiring.clock.mono_ms),
+            OF_THE_MACHINE if wiring is None else (wiring.clock.wall_ms, wiring.clock.mono_ms),
         )
         server.gate.suback_left = lambda client: self._answered((server.node.events.hlc, self.name, client))
         before = set(threading.enumerate())

@@ -56,6 +56,7 @@ PASS_ON_S = 2.0
 
 Clocks = tuple[Callable[[], float], Callable[[], float]]
 """Wall clock and monotonic clock, in milliseconds."""
+OF_THE_MACHINE: Clocks = (lambda: time.time() * 1000, lambda: time.monotonic() * 1000)
 
 DEPART = "depart"
 """The call that asks a node to take itself out: two bytes, whether to close sessions, whether to accept their loss."""
@@ -84,7 +85,7 @@ class ClusterShell:
         settings: Settings | None = None,
         later: Callable[[float, Callable[[], None]], Timer] | None = None,
         rng: Rng | None = None,
-        clocks: Clocks | None = None,
+        clocks: Clocks = OF_THE_MACHINE,
     ) -> None:
         self.name = node.name
         self._node = node
@@ -99,7 +100,7 @@ class ClusterShell:
         self._loop = asyncio.get_running_loop()
         self._later = later or self._loop.call_later
         self._rng = rng or random.SystemRandom()
-        self._wall_ms, self._mono_ms = clocks or (_wall_ms, _mono_ms)
+        self._wall_ms, self._mono_ms = clocks
         self._looking: asyncio.Task[None] | None = None
         self._joining = asyncio.Lock()
         self.member: Member | None = None
@@ -396,11 +397,3 @@ class ClusterShell:
         answer = await self._ask(self._member.me.address, LEAVE, encode_call(LeaveRequest(node, True)))
         if answer.problem:
             raise ClusterError(answer.problem)
-
-
-def _mono_ms() -> float:
-    return time.monotonic() * 1000
-
-
-def _wall_ms() -> float:
-    return time.time() * 1000

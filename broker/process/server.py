@@ -27,7 +27,7 @@ from ...storage.leveldb import LevelDBEngine, LevelDBOptions
 from ...storage.memory import VolatileMemoryEngine
 from ...storage.store import Store
 from ..clustering.settings import cluster_links
-from ..clustering.shell import Clocks, ClusterShell
+from ..clustering.shell import OF_THE_MACHINE, Clocks, ClusterShell
 from ..doors.door import DoorOptions
 from ..doors.listeners import Listeners
 from ..events import Events, Sink
@@ -68,7 +68,7 @@ class Server:
         tune: Callable[[ClusterSettings], ClusterSettings] | None = None,
         sinks: Sequence[Sink] = (),
         chance: Callable[[int], random.Random] | None = None,
-        clocks: Clocks | None = None,
+        clocks: Clocks = OF_THE_MACHINE,
     ) -> None:
         self.settings = settings
         self.log = log
@@ -88,7 +88,7 @@ class Server:
         self._tune = tune
         self._sinks = tuple(sinks)
         self._chance = chance
-        self._wall_ms, self._mono_ms = clocks or (_wall_ms, _mono_ms)
+        self._wall_ms, self._mono_ms = clocks
         self._meta: Store | None = None
         self._loop: asyncio.AbstractEventLoop
         self._directory: DataDirectory | None = None
@@ -291,14 +291,6 @@ class Server:
         if self.node.clock.alarmed:
             self.log("warning", f"the wall clock is {self.node.clock.off_ms / 1000:.1f} s off cluster time; slewing")
         self._loop.call_later(_CLOCK_EVERY_S, self._keep_clock)
-
-
-def _wall_ms() -> float:
-    return time.time() * 1000
-
-
-def _mono_ms() -> float:
-    return time.monotonic() * 1000
 
 
 PLUGIN_ANSWER_S = 60.0

@@ -388,14 +388,12 @@ def test_wills_of_a_node_that_is_stopped_reach_the_others(tmp_path: Path) -> Non
         reader = await trio.client("n2", "reader", False)
         reader.delivered = lambda topic, payload, *_: came.append(payload)
         await reader.subscribe("will/#", 1)
-        port = trio.servers["n1"].listeners.show()[0].port
         wills = [packets.Will(f"will/{number}", b"%d" % number * 30000, 1) for number in range(100)]
+        port = trio.servers["n1"].listeners.show()[0].port
         mortals = [SteadyClient(will.topic, port, 4, will=will) for will in wills]
-        for mortal in mortals:
-            await mortal.connect(True)
+        await asyncio.gather(*[mortal.connect(True) for mortal in mortals])
         await trio.stop("n1")
-        for mortal in mortals:
-            await mortal.gone.wait()
+        await asyncio.gather(*[mortal.gone.wait() for mortal in mortals])
         await until(lambda: len(came) == 100)
 
     run(tmp_path, scenario)
