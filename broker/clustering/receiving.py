@@ -173,8 +173,11 @@ class Receiving:
 
     def took(self, message: Message, part: str) -> bool:
         """Whether a session here has this part of a QoS 2 message that another node was to have."""
-        seen = self._seen.get(message.origin.node, {}).get((message.origin.boot, message.counter))
+        seen = self._known(message)
         return seen is not None and part in seen.parts and part not in seen.relayed
+
+    def _known(self, message: Message) -> _Seen | None:
+        return self._seen.get(message.origin.node, {}).get((message.origin.boot, message.counter))
 
     def _deliver_once(
         self, sender: str, origin: str, mid: tuple[int, int], forwarded: Forwarded, plans: PlanCache
@@ -221,11 +224,10 @@ class Receiving:
     def handed_over(self, message: Message, part: str) -> None:
         """The session that got this part of a QoS 2 message has left it to one that may last, perhaps on another node:
         where only clean sessions had it, a restart has to know from now on, too."""
-        origin, mid = message.origin.node, (message.origin.boot, message.counter)
-        known = self._seen.get(origin, {}).get(mid)
+        known = self._known(message)
         if known is not None and part in known.parts and not known.stored:
             known.stored = True
-            self._note(origin, mid, known)
+            self._note(message.origin.node, (message.origin.boot, message.counter), known)
 
     def _note(self, origin: str, mid: tuple[int, int], seen: _Seen) -> None:
         # what was relayed a restart forgets, and the group's message comes again

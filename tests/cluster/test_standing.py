@@ -52,6 +52,11 @@ def out_while_another_is_started_again(company: Company, other: Seat) -> None:
     company.until(lambda: not other.member.leased())
 
 
+def who(company: Company, leads: bool) -> Seat:
+    """The seat that leads, or the first that does not."""
+    return next(seat for seat in company.seats if (seat is company.leader()) is leads)
+
+
 def said_of_the_log(seat: Seat) -> list[tuple[str, str]]:
     return [(level, text) for level, text in seat.log if text.startswith("log of the cluster: ")]
 
@@ -59,7 +64,7 @@ def said_of_the_log(seat: Seat) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("leads", (False, True))
 def test_who_cannot_write_the_log_is_out_until_there_is_room(leads: bool) -> None:
     company = Company(3)
-    other = next(seat for seat in company.seats if (seat is company.leader()) is leads)
+    other = who(company, leads)
     other.disks[1].full = True
     out_while_another_is_started_again(company, other)
     ((level, text),) = said_of_the_log(other)
@@ -72,7 +77,7 @@ def test_who_cannot_write_the_log_is_out_until_there_is_room(leads: bool) -> Non
 @pytest.mark.parametrize("leads", (False, True))
 def test_who_could_not_write_the_log_once_is_out_until_it_is_started_again(leads: bool) -> None:
     company = Company(3)
-    other = next(seat for seat in company.seats if (seat is company.leader()) is leads)
+    other = who(company, leads)
     other.disks[1].failing = True
     out_while_another_is_started_again(company, other)
     company.pass_s(10.0)

@@ -195,6 +195,17 @@ def test_who_was_cut_off_while_a_node_was_replaced_knows_what_is_owed_to_the_new
     assert got(back(theatre[5], "reader")) == [b"m"]
 
 
+def replaced_and_never_serves(theatre: Theatre) -> None:
+    """n3, where somebody read, joins with a new disk and is killed before it serves."""
+    reader_at(theatre[3]).leave()
+    theatre[3].replace_disk()
+    theatre.state_of(1, ViewState.MAJORITY)
+    theatre[3].host.start()
+    assert theatre[3].join("n2:1") == ""
+    theatre[3].kill()
+    theatre.pass_s(1.0)
+
+
 @pytest.mark.parametrize("snapshot", (False, True))
 def test_who_restarts_before_a_replaced_node_serves_owes_nothing_to_the_lost_disk(
     snapshot: bool, monkeypatch: pytest.MonkeyPatch
@@ -203,13 +214,7 @@ def test_who_restarts_before_a_replaced_node_serves_owes_nothing_to_the_lost_dis
     if snapshot:
         snapshots_only(monkeypatch)
     theatre = Theatre(3, **MAJORITY)
-    reader_at(theatre[3]).leave()
-    theatre[3].replace_disk()
-    theatre.state_of(1, ViewState.MAJORITY)
-    theatre[3].host.start()
-    assert theatre[3].join("n2:1") == ""
-    theatre[3].kill()
-    theatre.pass_s(1.0)
+    replaced_and_never_serves(theatre)
     theatre[1].kill()
     theatre[1].start()
     theatre.state_of(1, ViewState.MAJORITY)
@@ -225,13 +230,7 @@ def test_who_comes_in_before_a_replaced_node_serves_owes_nothing_to_the_lost_dis
     theatre = Theatre(4, joined=False, **MAJORITY)
     assert [theatre[number].join() for number in (2, 3)] == ["", ""]
     theatre.until(lambda: all(theatre[number].node.view_state is ViewState.WHOLE for number in (1, 2, 3)))
-    reader_at(theatre[3]).leave()
-    theatre[3].replace_disk()
-    theatre.state_of(1, ViewState.MAJORITY)
-    theatre[3].host.start()
-    assert theatre[3].join("n2:1") == ""
-    theatre[3].kill()
-    theatre.pass_s(1.0)
+    replaced_and_never_serves(theatre)
     assert theatre[4].join() == ""
     theatre.state_of(4, ViewState.MAJORITY)
     came = theatre[4].client("writer").publish("t", b"m", 1)
