@@ -81,10 +81,7 @@ class Router:
         if plan is None:
             plan = plans.plans.get(message.topic) or plans.build(message.topic)
         if message.expires_at and message.expires_at < self._node.now:
-            # it waited with its publisher for too long: for the disk, or for a lease [MQTT5-3.3.2-5]
-            self._expire(message, [target.session for target in plan.targets], plan.groups)
-            self.chosen = []
-            return DONE
+            return self._route_late(message, plan)
         targets = plan.targets
         qos = message.qos
         if qos and len(targets) > 1 and len(message.payload) >= bodies.WORTH_SHARING:
@@ -226,6 +223,19 @@ class Router:
                 self._push_groups(message, missing, chosen)
                 self._node.forward(message, (), chosen)
         return WAIT if wait else DONE
+
+    def _route_late(self, message: Message, plan: Plan) -> int:
+        """A message that waited for too long, for the disk or for a lease, is for nobody [MQTT5-3.3.2-5].
+
+        Each node says so of its own sessions: the others are told of it, and what it is owed there.
+        """
+        self._expire(message, [target.session for target in plan.targets], plan.groups)
+        chosen: list[RemoteMembers] = []
+        self.chosen = chosen
+        self._push_groups(message, [each for each in plan.groups if not each.members], chosen)
+        if plan.remote or chosen:
+            self._node.forward(message, plan.remote, chosen)
+        return DONE
 
     def _expire(self, message: Message, sessions: list[Session], groups: Iterable[SharedGroup]) -> None:
         """Say that these do not get the message, and of each group somebody."""

@@ -152,6 +152,27 @@ def test_register_on_and_publish_majority_in_a_minority() -> None:
     assert got.index(b"1") < got.index(b"3")
 
 
+@pytest.mark.parametrize("qos", (1, 2))
+def test_what_expired_while_it_waited_for_a_lease_is_said_by_each_node_of_its_own_sessions(qos: int) -> None:
+    """[MQTT5-3.3.2-5], P8: no drop without its event, wherever the session is (3 nodes, seed 111)."""
+    theatre = Theatre(3, **MAJORITY)
+    readers = [spot.client("reader%d" % number, clean=False, expiry_s=600) for number, spot in enumerate(theatre.spots)]
+    for reader, topic_filter in zip(readers, ("t", "t", "$share/g/t"), strict=True):
+        reader.subscribe((topic_filter, 2))
+    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    theatre.isolate(1)
+    theatre.state_of(1, ViewState.MINORITY)
+    writer.send(publish("t", b"m", qos, 7, dup=True, message_expiry_interval=1))
+    theatre.pass_s(2.0)
+    assert writer.take() == []
+    theatre.network.heal()
+    theatre.whole()
+    theatre.pass_s(1.0)
+    assert [type(each) for each in writer.take()] == [packets.Puback if qos == 1 else packets.Pubrec]
+    assert [reader.drain() for reader in readers] == [[], [], []]
+    assert [spot.node.counters.queue_message_expired for spot in theatre.spots] == [1, 1, 1]
+
+
 @pytest.mark.parametrize("order", ((1, 2), (2, 1)))
 def test_retained_writes_on_two_nodes_at_once_end_the_same_everywhere(order: tuple[int, int]) -> None:
     """P4: whoever subscribes anywhere after both acknowledgements gets the same one."""
