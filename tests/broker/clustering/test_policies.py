@@ -156,7 +156,7 @@ def test_register_on_and_publish_majority_in_a_minority() -> None:
 def test_what_expired_while_it_waited_for_a_lease_is_said_by_each_node_of_its_own_sessions(qos: int) -> None:
     """[MQTT5-3.3.2-5], P8: no drop without its event, wherever the session is (3 nodes, seed 111)."""
     theatre = Theatre(3, **MAJORITY)
-    readers = [spot.client("reader%d" % number, clean=False, expiry_s=600) for number, spot in enumerate(theatre.spots)]
+    readers = [spot.client(f"reader{number}", clean=False, expiry_s=600) for number, spot in enumerate(theatre.spots)]
     for reader, topic_filter in zip(readers, ("t", "t", "$share/g/t"), strict=True):
         reader.subscribe((topic_filter, 2))
     writer = theatre[1].client("writer", clean=False, expiry_s=600)
