@@ -25,7 +25,7 @@ from .engine import Batch, DiskFull, Engine
 from .sorted_keys import SortedKeys
 
 RETRY_FIRST_S = 0.5
-RETRY_LAST_S = 5.0
+RETRY_LAST_S = 1.0
 DELETE_STEP = 1000
 """Keys that `delete_range` deletes in one turn: about 1 ms."""
 
