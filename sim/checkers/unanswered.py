@@ -1,8 +1,9 @@
 """Nothing waits for ever while a majority is alive (review, holes 6 and 7).
 
 A publish is owed an answer within three detection times in which all that it may wait for is there: its client is
-connected and reads, its node holds a lease, and so does every node that may have a durable session for it. Sessions of
-a node that is away are waited for, which is what makes them durable. What the node has not accepted yet is owed
+connected and reads, its node holds a lease, and so does every node that may have a durable session for it, and what
+the client sent before with the same QoS is answered: acknowledgements leave in that order. Sessions of a node that is
+away are waited for, which is what makes them durable. What the node has not accepted yet is owed
 nothing: a policy that forbids it parks it for as long (hole 13).
 """
 
@@ -49,9 +50,9 @@ class Waits:
     def judge(self, passed_s: float, open_attempts: Iterable[Attempt], calm: Mapping[str, float]) -> Iterator[str]:
         """`calm`: for how long each node has had nothing to wait for. `open_attempts` of clients at calm nodes."""
         waited: dict[str, float] = {}
-        for attempt in open_attempts:
-            if min(calm.values(), default=0.0) <= 0.0:
-                continue
+        latest_first = sorted(open_attempts, key=lambda each: each.sent, reverse=True)
+        first = {(each.writer, each.qos): each for each in latest_first}
+        for attempt in first.values() if min(calm.values(), default=0.0) > 0.0 else ():
             waited[attempt.key] = total = self._waited.get(attempt.key, 0.0) + passed_s
             if total > PATIENCE_S:
                 yield f"unanswered: {attempt.key} at {attempt.node}, though all it may wait for is there"

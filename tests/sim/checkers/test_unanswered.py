@@ -24,6 +24,21 @@ def test_only_time_without_an_excuse_counts() -> None:
     assert list(waits.judge(2.0, [], {"n1": 1.0})) == []
 
 
+def test_each_waits_since_what_was_sent_before_with_its_qos_is_answered() -> None:
+    """3 nodes, seed 106112: a row of QoS 2 messages behind a slow disk, one commit for each, and then a cut."""
+    story = Story()
+    first, second, third = (story.publish(f"w-{number}", acked=False) for number in (1, 2, 3))
+    third.qos = 2
+    waits = Waits()
+    for _ in range(3):
+        assert list(waits.judge(2.0, [second, first, third], {"n1": 1.0})) == []
+    found = list(waits.judge(2.0, [second, first, third], {"n1": 1.0}))
+    assert [text.split()[1] for text in found] == ["w-3", "w-1"]
+    for _ in range(3):
+        assert list(waits.judge(2.0, [second], {"n1": 1.0})) == []
+    assert len(list(waits.judge(2.0, [second], {"n1": 1.0}))) == 1
+
+
 @pytest.mark.parametrize(
     ("flag", "arrival", "later", "dup", "expected"),
     [
