@@ -19,6 +19,7 @@ from .stage import (
     Act,
     client,
     leaves_topic,
+    member,
     moves,
     one_by_one,
     publishes,
@@ -39,8 +40,8 @@ class FleetPlant:
     `hole` is its number in the review. It must be found within `seeds` seeds from 0 on with `nodes` nodes, by a checker
     whose violations begin with one of `finds`; `first` is the seed that found it when it was planted. It happens under
     the faults of `scenario` if there is one, else under these `kinds` of faults. With a `cast` only these clients are
-    there (`stage.staged`), under the policy `flag`, and do what `acts`
-    say. `sockets_first`: a process that stood still reads its sockets before it looks at its timers, as asyncio does.
+    there (`stage.staged`), under the policy `flag`, publish with `qos`, and do what `acts` say. `sockets_first`: a
+    process that stood still reads its sockets before it looks at its timers, as asyncio does.
     """
 
     name: str
@@ -55,6 +56,7 @@ class FleetPlant:
     nodes: int = 3
     cast: dict[str, ClientSpec] | None = None
     flag: str = "majority"
+    qos: int = 1
     acts: tuple[Act, ...] = ()
     sockets_first: bool = False
 
@@ -63,7 +65,7 @@ class FleetPlant:
         found = plan(seed, nodes, durability, seconds, () if self.scenario else self.kinds)
         if self.scenario:
             found = replace(found, scenario=Scenario.parse(self.scenario))
-        return found if self.cast is None else staged(found, self.cast, self.flag)
+        return found if self.cast is None else staged(found, self.cast, self.flag, self.qos)
 
     def begun(self, fleet: Fleet) -> None:
         """The faults begin: lay out what clients do."""
@@ -126,6 +128,9 @@ FLEET_PLANTS: dict[str, FleetPlant] = {
                    "at 3s cut n2 | n1 n3 for 8s; at 6s fast_restart n1", cast=_PAIR),
         FleetPlant("watermark-in-memory", 7, "a restart forgets how far lanes were taken", 0, 5, ("wrong: twice",),
                    planted.watermark_in_memory, _ACKS_LOST, cast=_PAIR),
+        FleetPlant("given-to-a-second", 9, "who may have a shared message is passed over", 0, 5, ("duplicate",),
+                   planted.given_to_a_second, "at 4s one_way_cut n2 n1 for 5s", qos=2,
+                   cast={"n1": writer(), "n2": member("c0"), "n3": member("c1")}),
         FleetPlant("dropped-not-parked", 13, "a refused v3 PUBLISH is forgotten", 0, 5, ("ack order",),
                    planted.dropped_not_parked, _CUT, cast={"n2": reader(), "n1": writer(pace_s=2.0)}, flag="off"),
         FleetPlant("drained-at-heal", 14, "what a cut left unacknowledged comes after newer", 1, 6, ("stale",),

@@ -29,10 +29,10 @@ TOPIC = "t/0"
 
 def client(
     name: str, filters: tuple[str, ...] = (), topics: tuple[str, ...] = (), pace_s: float = IDLE_S, clean: bool = False,
-    version: int = 4,
+    version: int = 4, qos: int = 1,
 ) -> ClientSpec:  # fmt: skip
-    """A client that does not go away by itself; it publishes with QoS 1 on one of `topics` at its pace."""
-    wanted = tuple([(each, 1) for each in filters])
+    """A client that does not go away by itself. It publishes on one of `topics` at its pace; filters have `qos`."""
+    wanted = tuple([(each, qos) for each in filters])
     return ClientSpec(
         name, version, 0 if clean else None, not clean, bool(topics), topics, wanted, None, 100, 0.0, pace_s, False
     )  # fmt: skip
@@ -48,15 +48,27 @@ def writer(name: str = "w0", pace_s: float = 0.05, topics: tuple[str, ...] = (TO
     return client(name, topics=topics, pace_s=pace_s)
 
 
-def staged(plan: Plan, cast: dict[str, ClientSpec], flag: str = "majority") -> Plan:
-    """The plan with these clients only, each at the node that is its key up to a dot, and `flag` for all policies."""
+def member(name: str) -> ClientSpec:
+    """One of the group that shares what it gets; its session lasts."""
+    return client(name, (f"$share/g/{TOPIC}",), version=5, qos=2)
+
+
+def staged(plan: Plan, cast: dict[str, ClientSpec], flag: str = "majority", qos: int = 1) -> Plan:
+    """The plan with these clients only, each at the node that is its key up to a dot, and `flag` for all policies.
+
+    What they publish at their pace has this QoS.
+    """
     homes = {each.name: place.partition(".")[0] for place, each in cast.items()}
     watcher = ClientSpec(WATCHER, 5, None, True, False, (), ((WILL_FILTER, 2),), None, 100, 0.0, IDLE_S, False)
     homes[WATCHER] = plan.nodes[0]
     swarm = plan.swarm
     options = msgspec.structs.replace(swarm.options, **_PLAIN, **dict.fromkeys(_FLAGS, flag))
     staged_swarm = replace(
-        swarm, clients=(watcher, *cast.values()), features=frozenset({"qos1"}), options=options, delay_s=(0.001, 0.01)
+        swarm,
+        clients=(watcher, *cast.values()),
+        features=frozenset({f"qos{qos}"}),
+        options=options,
+        delay_s=(0.001, 0.01),
     )
     return replace(plan, swarm=staged_swarm, homes=homes, roaming=frozenset(), late=(), restart_all=False)
 
