@@ -199,7 +199,8 @@ class Life:
 class History:
     """Everything that happened. `lines` is the readable trace, None while nobody wants one.
 
-    `commits` counts the batches that are done, on all disks.
+    `commits` counts the batches that are done, on all disks. `given` has (`$share` filter, client, key) of each member
+    of a group whose queue a message was put into.
     """
 
     now: Callable[[], float]
@@ -210,6 +211,7 @@ class History:
     subscriptions: list[Subscribed] = field(default_factory=list)
     connections: dict[str, list[Connection]] = field(default_factory=dict)
     drops: list[Dropped] = field(default_factory=list)
+    given: set[tuple[str, str, str]] = field(default_factory=set)
     faults: list[Fault] = field(default_factory=list)
     lives: dict[str, Life] = field(default_factory=dict)
     events: list[tuple[float, dict[str, Any]]] = field(default_factory=list)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from random import Random
 from typing import Any
@@ -13,6 +14,7 @@ from .client import Client
 from .disk import SimDisk
 from .drops import Witness
 from .faults import Faults
+from .gifts import note_gifts
 from .history import History
 from .host import Host
 from .judge import judge, make_case
@@ -41,6 +43,12 @@ class Outcome:
     lines: tuple[str, ...] = ()
 
 
+def _made(history: History, plant: Plant | None, node: Node) -> None:
+    note_gifts(history, node)
+    if plant is not None:
+        plant.apply(node)
+
+
 class World:
     """All that one seed consists of."""
 
@@ -58,8 +66,7 @@ class World:
         self.host.event_level = 1
         self.host.on_event = self._event
         self.host.mark = lambda: (history.commits, loop.now_s, False)
-        if plant is not None:
-            self.host.on_node = plant.apply
+        self.host.on_node = partial(_made, history, plant)
         kept = swarm.options.persistent_client_expiration_s or None
         self.clients = [
             Client(spec, self.host, history, Random(f"{swarm.seed}/{spec.name}"), swarm.delay_s, kept)

@@ -1,7 +1,7 @@
 """P1, acked means kept: an acknowledged message comes to every session that subscribed before (anomaly A1).
 
 A session counts if it is there at the end; a message is excused that the node gave up visibly, for a limit or its
-expiry. What was shared has to come to some member of its group, unless one that may have been given it went with it.
+expiry. What was shared has to come to some member of its group, unless one that was given it went with it.
 """
 
 from __future__ import annotations
@@ -42,10 +42,14 @@ def _shared(case: Case, dropped: set[tuple[str, str]]) -> Iterator[str]:
 
 
 def _took_it_along(case: Case, member: Subscribed, attempt: Attempt) -> bool:
-    """The member may have been given it, and its session is over, or its disk is gone; or it asked for QoS 0."""
+    """The member was given it, and its session is over or it asked for QoS 0; or all that its disk had is gone."""
     if member.gone < attempt.sent:
         return False
-    if not member.qos or any(at_s > attempt.sent_at for at_s in case.history.life(member.node).emptied):
+    if any(at_s > attempt.sent_at for at_s in case.history.life(member.node).emptied):
+        return True
+    if (member.filter, member.client, attempt.key) not in case.history.given:
+        return False
+    if not member.qos:
         return True
     if case.sessions.get(member.client) == member.epoch:
         return False

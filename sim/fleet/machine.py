@@ -21,6 +21,7 @@ from ...storage.engine import Durability
 from ..cluster_host import ClusterHost
 from ..disk import SimDisk
 from ..drops import Witness
+from ..gifts import note_gifts
 from ..history import History
 from ..host import EPOCH_MS
 from ..loop import Scheduled, VirtualLoop
@@ -77,6 +78,7 @@ class Machine(ClusterHost):
         self.meta = self._new_disk("sync")
         plugins: dict[str, object] = {"witness": Witness(history)}
         super().__init__(loop, roads, _messages, _raft, options, seed, name, plugins)
+        self.on_node = partial(note_gifts, history)
 
     def _new_disk(self, durability: Durability, content: Mapping[bytes, bytes] | None = None) -> SimDisk:
         return SimDisk(self._rng, self.loop.call_later, lambda: self.loop.now_s, durability, self.latency_s, content)

@@ -84,6 +84,10 @@ class Story:
         self.history.deliveries.append(delivery)
         return delivery
 
+    def give(self, key: str, client: str, group: str) -> None:
+        """A node put it into the queue of a member of the group, which is its filter."""
+        self.history.given.add((group, client, key))
+
     def drop(self, key: str, client: str = "s", reason: str = "queue_full") -> None:
         self.history.drops.append(Dropped(client, key, reason, self.tick(), self.now))
 

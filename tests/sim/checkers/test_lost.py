@@ -52,7 +52,7 @@ def test_a_shared_message_needs_one_member() -> None:
     assert list(check(made.case())) == []
 
 
-def test_a_member_that_is_gone_may_have_taken_it_along() -> None:
+def test_a_member_that_is_gone_took_along_what_it_was_given() -> None:
     made = Story()
     gone = made.connect("a")
     made.connect("b")
@@ -60,6 +60,9 @@ def test_a_member_that_is_gone_may_have_taken_it_along() -> None:
         made.subscribe(name, "$share/g/s/#")
     made.publish("w-1", topic="s/0")
     made.close(gone)
+    made.give("w-1", "a", "$share/h/s/#")
+    assert list(check(made.case())) == ["lost: no member of $share/g/s/# got w-1, acknowledged after a SUBACK"]
+    made.give("w-1", "a", "$share/g/s/#")
     assert list(check(made.case())) == []
 
 
@@ -71,6 +74,8 @@ def test_who_went_before_took_nothing_along() -> None:
         made.subscribe(name, f"$share/{group}/s/#").gone = made.tick() if name == "c" else NEVER
     made.connect("b", epoch=2)
     made.publish("w-1", topic="s/0")
+    for name, group in (("a", "g"), ("b", "g"), ("c", "g"), ("d", "h")):
+        made.give("w-1", name, f"$share/{group}/s/#")
     made.sessions.pop("c")
     made.sessions.pop("d")
     assert list(check(made.case())) == ["lost: no member of $share/g/s/# got w-1, acknowledged after a SUBACK"]
@@ -86,4 +91,6 @@ def test_a_member_with_qos_0_may_have_missed_it() -> None:
         made.connect(f"m{qos}")
         made.subscribe(f"m{qos}", "$share/g/s/#", qos)
     made.publish("w-1", topic="s/0")
+    assert len(list(check(made.case()))) == 1
+    made.give("w-1", "m0", "$share/g/s/#")
     assert list(check(made.case())) == []
