@@ -8,7 +8,7 @@ from ..mqtt import packets
 from ..mqtt.reasons import ReasonCode
 from ..mqtt.topics import levels
 from ..mqtt.wire import MAX_VARINT, encode_varint
-from . import authenticating
+from . import authenticating, subscribing
 from .answers import REGISTER
 from .plugins.hooks import Refuse, Subscriber, Verdict
 from .queues.records import WillRecord
@@ -255,6 +255,7 @@ def _welcome(front: Front, session: Session, present: bool) -> None:
     front.connect_packet = None
     if not front.transport_paused:
         front.resume_sending()
+    subscribing.resumed(front, session)
     front.release("connack")
 
 

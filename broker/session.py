@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 NEVER = 0xFFFFFFFF
 """A session expiry interval that never ends (MQTT 5.0 section 3.1.2.11.2)."""
 
+DUE, LOST, RESTARTED = range(3)
+"""Retained messages come behind the SUBACK; the connection was lost before that; a restart came, perhaps after it."""
+
 
 class Session:
     """One client id's session. `front` is None while no connection is there; times are cluster time in ms."""
@@ -34,6 +37,7 @@ class Session:
     __slots__ = (
         "__weakref__",
         "client_id",
+        "due",
         "durable",
         "ending",
         "expires_at",
@@ -73,6 +77,8 @@ class Session:
         self.expiry_timer: Timer | None = None
         self.front: Front | None = None
         self.subscriptions: dict[str, Subscription] = {}
+        self.due: dict[str, int] = {}
+        """Filters whose retained messages are not in the queue yet: `DUE`, `LOST` or `RESTARTED`."""
         self.grouped = False
         self.inbound: dict[int, InboundRecord] = {}
         self.forward_again: set[int] = set()
@@ -129,14 +135,31 @@ class Session:
     # -- subscriptions
 
     def subscribe(self, text: str, subscription: Subscription) -> bool:
-        """Add or replace a subscription [MQTT-3.8.4-3]; True if its filter was new."""
-        new = text not in self.subscriptions
+        """Add or replace a subscription [MQTT-3.8.4-3]; True if its retained messages are due behind the SUBACK.
+
+        If the connection was lost before that, the filter is as good as new.
+        """
+        before = self.due.pop(text, None)
+        new = text not in self.subscriptions or before in (LOST, RESTARTED)
+        handling = subscription.retain_handling
+        due = subscription.group is None and (handling == 0 or (handling == 1 and new))  # [MQTT5-3.3.1-10]
+        if due or (handling == 1 and before == DUE):
+            self.due[text] = DUE
         self.subscriptions[text] = subscription
         if subscription.group is not None and not self.grouped:
             self.grouped = True
             self.save()  # messages of the group may be here longer than the subscription
         replaced = self.node.router.table(self.mountpoint).add(subscription)
         self.node.subscribed(subscription, replaced)
+        self._write_subscription(text, subscription)
+        return due
+
+    def served(self, text: str) -> None:
+        """What is retained for this filter is in the queue, as safe as the open batch."""
+        if self.due.pop(text, None) is not None:
+            self._write_subscription(text, self.subscriptions[text])
+
+    def _write_subscription(self, text: str, subscription: Subscription) -> None:
         if self.durable:
             record = SubscriptionRecord(
                 subscription.qos,
@@ -144,15 +167,16 @@ class Session:
                 subscription.retain_as_published,
                 subscription.retain_handling,
                 subscription.identifier,
+                text in self.due,
             )
             self.node.store.put(self._subscription_key(text), encode(record))
-        return new
 
     def unsubscribe(self, text: str) -> bool:
         """Remove a subscription; False if there was none."""
         subscription = self.subscriptions.pop(text, None)
         if subscription is None:
             return False
+        self.due.pop(text, None)
         self.node.router.table(self.mountpoint).remove(self, subscription.filter, subscription.group)
         self.node.unsubscribed(subscription)
         if self.durable:
@@ -247,6 +271,7 @@ class Session:
             self.node.event("will.cancel", client=self.client_id, reason="resumed")
         self.expires_at = self.will_at = 0
         self.front = front
+        self.due = {text: state or LOST for text, state in self.due.items()}
         self.queue.attach(front, window)
         if self.grouped:
             self.node.presence(self)

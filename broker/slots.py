@@ -18,7 +18,7 @@ from ..storage import keys
 from .queues.durable_queue import DurableQueue
 from .queues.records import WillRecord, decode_inbound, decode_session, decode_subscription
 from .routing.subscriptions import Subscription
-from .session import Session
+from .session import RESTARTED, Session
 
 if TYPE_CHECKING:
     from .front import Front
@@ -166,6 +166,8 @@ class Slots:
                 record.identifier,
             )
             session.subscriptions[text] = subscription
+            if record.due:
+                session.due[text] = RESTARTED
             session.grouped = session.grouped or group is not None
             table.add(subscription)
         prefix = keys.inbound_prefix(session.key, session.incarnation)

@@ -10,6 +10,7 @@ from ..mqtt.topics import levels, parse_shared, valid_filter
 from .answers import SUBSCRIBE, UNSUBSCRIBE
 from .plugins.hooks import Refuse, Verdict
 from .routing.subscriptions import Subscription
+from .session import RESTARTED
 
 if TYPE_CHECKING:
     from .front import Front
@@ -87,19 +88,21 @@ def _authorised(front: Front, packet: packets.Subscribe, reasons: list[int | Non
     _apply_modifiers(packet, reasons, verdict.modifiers.get("topics"))
     identifier = (packet.properties or {}).get("subscription_identifier", 0)
     answers: list[int] = []
-    fresh: list[tuple[Subscription, bool]] = []
+    fresh: list[tuple[str, Subscription]] = []
+    wrote = False
     for wanted, reason in zip(packet.subscriptions, reasons, strict=True):
         reason = reason if reason is not None else _problem(front, wanted.filter)
         if reason is not None:
             answers.append(reason)
             continue
         subscription = _make(front, session, wanted, identifier)
-        new = session.subscribe(wanted.filter, subscription)
+        if session.subscribe(wanted.filter, subscription):
+            fresh.append((wanted.filter, subscription))
+        wrote = session.durable
         node.event("sub.add", client=front.client_id, filter=wanted.filter, qos=wanted.qos)
-        fresh.append((subscription, new))
         answers.append(wanted.qos)
     _notify(front, "on_subscribe", [(w.filter, w.qos) for w in packet.subscriptions], packet.properties)
-    _suback(front, packet, answers, session.durable and bool(fresh), SUBSCRIBE)
+    _suback(front, packet, answers, wrote, SUBSCRIBE)
     # retained messages come after SUBACK, and after everything that was routed before it
     front.reply(lambda: _send_retained(front, fresh), False)
 
@@ -147,15 +150,18 @@ def _suback(front: Front, packet: packets.Subscribe, reasons: list[int], wait: b
     front.promise(lambda: front.send_packet(answer), wait, operation=operation)
 
 
-def _send_retained(front: Front, fresh: list[tuple[Subscription, bool]]) -> None:
+def resumed(front: Front, session: Session) -> None:
+    """A restart came between a SUBACK, perhaps, and what was retained for it: now the session gets that (P4, P7)."""
+    due = [text for text, state in session.due.items() if state == RESTARTED]
+    _send_retained(front, [(text, session.subscriptions[text]) for text in due])
+
+
+def _send_retained(front: Front, fresh: list[tuple[str, Subscription]]) -> None:
     session = front.session
     if session is None:
         return
-    for subscription, new in fresh:
-        if subscription.group is not None or subscription.retain_handling == 2:
-            continue  # [MQTT5-3.3.1-11]
-        if subscription.retain_handling == 1 and not new:
-            continue  # [MQTT5-3.3.1-10]
+    for text, subscription in fresh:
+        session.served(text)
         identifiers = (subscription.identifier,) if subscription.identifier else ()
         for message in front.node.retained(session.mountpoint).match(subscription.filter, front.node.now):
             raised = session.queue.upgrade and subscription.qos > message.qos

@@ -92,13 +92,17 @@ class EntryRecord(msgspec.Struct, array_like=True, gc=False):
 
 
 class SubscriptionRecord(msgspec.Struct, array_like=True, gc=False):
-    """The options of a subscription; the filter, `$share` included, is in the key."""
+    """The options of a subscription; the filter, `$share` included, is in the key.
+
+    `due` says that retained messages were not put into the queue yet, which comes after the SUBACK.
+    """
 
     qos: int
     no_local: bool
     retain_as_published: bool
     retain_handling: int
     identifier: int
+    due: bool = False
 
 
 class InboundRecord(msgspec.Struct, array_like=True, gc=False):

@@ -197,3 +197,57 @@ def test_expired_retained_messages_are_swept() -> None:
     assert len(stage.keys(b"r")) == 1
     stage.pass_s(21)
     assert stage.keys(b"r") == [] and stage.node.retained_count == 0
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("power", [False, True])
+def test_a_restart_right_behind_the_suback_takes_nothing(version: int, power: bool) -> None:
+    """Who has a SUBACK does not ask again: what was retained before comes, also what had not left yet (P4, P7)."""
+    stage = Stage()
+    publisher = stage.client("p", version)
+    topics = [f"t/{number}" for number in range(50)]
+    for topic in topics:
+        publisher.publish(topic, qos=1, retain=True)
+    client = stage.persistent("s", version, **({"receive_maximum": 20} if version == 5 else {}))
+    stage.hold_disk()
+    client.subscribe(("t/#", 1))
+    stage.disk.stall_until = 0.0
+    while not client.received:
+        assert stage.loop.turn()
+    suback, *came = client.take()
+    assert isinstance(suback, Suback)
+    stage.restart(power)
+    client = stage.persistent("s", version)
+    came += client.drain()
+    assert sorted({each.topic for each in came}) == sorted(topics)
+    client.leave()
+    stage.restart()
+    assert stage.persistent("s", version).drain() == []  # once is enough
+
+
+def test_a_connection_that_is_lost_before_the_suback() -> None:
+    """For who asks again only what is new comes with retained messages: this is (MQTT 5.0 section 3.8.3.1)."""
+    stage = Stage()
+    stage.client("p").publish("t", b"kept", 1, 1, retain=True)
+    once = option("t", 1, retain_handling=1)
+    client = stage.persistent("s", 5)
+    stage.hold_disk()
+    assert client.subscribe(once) == []
+    client.vanish()
+    stage.free_disk()
+    client = stage.persistent("s", 5)
+    assert client.take() == []
+    assert [type(each) for each in client.subscribe(once)] == [Suback, Publish]
+    assert [type(each) for each in client.subscribe(once)] == [Suback]
+
+
+def test_two_subscribe_packets_at_once_are_not_both_new() -> None:
+    """[MQTT5-3.3.1-10]: also where the first has no answer yet."""
+    stage = Stage()
+    stage.client("p").publish("t", b"kept", 1, 1, retain=True)
+    client = stage.persistent("s", 5)
+    stage.hold_disk()
+    for _ in range(2):
+        client.subscribe(option("t", 1, retain_handling=1))
+    stage.free_disk()
+    assert [type(each) for each in client.take()] == [Suback, Publish, Suback]
