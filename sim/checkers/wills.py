@@ -79,12 +79,25 @@ def _judge(
 
 def _died_with_it(case: Case, connection: Connection) -> bool:
     """Its node fired it for watchers elsewhere and ended before that was done: one copy does not do (hole 19)."""
-    life = case.history.life(connection.node)
-    return case.scattered and any(
-        row["type"] == "will.fire" and row["node"] == connection.node and row["client"] == connection.client
-        and at_s >= connection.opened_at and any(at_s <= end <= at_s + UNDER_WAY_S for end in life.ends)
-        for at_s, row in case.history.events
-    )  # fmt: skip
+    if not case.scattered:
+        return False
+    ends = case.history.life(connection.node).ends
+    begin = _begun(case, connection)
+    fired = [at_s for at_s in _told(case, connection, "will.fire") if at_s >= begin]
+    return any(at_s <= end <= at_s + UNDER_WAY_S for at_s in fired for end in ends)
+
+
+def _begun(case: Case, connection: Connection) -> float:
+    """When its node let this connection in: where the CONNACK comes late, the connection may be over by then."""
+    begins = [at_s for at_s in _told(case, connection, "conn.open") if at_s <= connection.opened_at]
+    return max(begins, default=connection.opened_at)
+
+
+def _told(case: Case, connection: Connection, kind: str) -> Iterator[float]:
+    wanted = (kind, connection.node, connection.client)
+    for at_s, row in case.history.events:
+        if (row["type"], row["node"], row.get("client")) == wanted:
+            yield at_s
 
 
 def _late(case: Case, connection: Connection, later: Connection | None, who: str) -> Iterator[str]:

@@ -136,7 +136,7 @@ class Fleet:
         history = self.history
         if kind == "store.state":
             history.life(machine.name).full_until = self.loop.now_s if row["state"] == "serving" else inf
-        if kind in ("will.fire", "sess.end", "policy.deny"):
+        if kind in ("conn.open", "will.fire", "sess.end", "policy.deny"):
             history.events.append((self.loop.now_s, row))
         if history.lines is not None:
             shown = {name: value for name, value in row.items() if name not in _HEADER}

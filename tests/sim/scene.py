@@ -8,7 +8,7 @@ from typing import Any
 
 from strogoff.sim.checkers.case import Case
 from strogoff.sim.disk import SimDisk
-from strogoff.sim.history import NEVER, Attempt, Connection, Delivery, Dropped, Fault, History, Subscribed, Will
+from strogoff.sim.history import FIRST, NEVER, Attempt, Connection, Delivery, Dropped, Fault, History, Subscribed, Will
 from strogoff.sim.host import Host
 from strogoff.sim.loop import VirtualLoop
 from strogoff.sim.swarm import Swarm, draw
@@ -100,7 +100,7 @@ class Story:
         self.history.life().starts.append(self.now)
 
     def event(self, type_: str, client: str) -> None:
-        self.history.events.append((self.now, {"type": type_, "client": client}))
+        self.history.events.append((self.now, {"type": type_, "client": client, "node": FIRST}))
 
     def case(self) -> Case:
         return Case(self.history, self.swarm, self.sessions, self.kept, self.now)

@@ -157,3 +157,26 @@ def test_and_after_one_of_the_node_of_the_watcher() -> None:
     assert kinds(made) == ["will twice"]
     made.history.life("n2").starts.append(made.now)
     assert kinds(made) == []
+
+
+@pytest.mark.parametrize(("fired", "lost"), [("never", 1), ("before CONNACK", 0), ("after it", 0)])
+def test_one_copy_goes_with_its_node(fired: str, lost: int) -> None:
+    """Watchers elsewhere were not there when it fired (hole 19). The CONNACK may come after that (5 nodes, seed
+    103393)."""
+    made, first = story(will=will())
+    made.close(first)
+    made.event("conn.open", "c")
+    made.event("will.fire", "c")
+    made.deliver("c!1", WATCHER)
+    made.event("conn.open", "c")
+    if fired == "before CONNACK":
+        made.event("will.fire", "c")
+    made.close(made.connect("c", present=False, will=will("c!2")))
+    if fired == "after it":
+        made.event("will.fire", "c")
+    made.now += 10
+    case = made.case()
+    case.scattered = True
+    assert [text.split(":")[0] for text in check(case)] == ["will lost"]
+    made.fault("stop")
+    assert len(list(check(case))) == lost
