@@ -83,10 +83,14 @@ class Office:
         if consensus is None or row is None or len(membership.members) == 1:
             return ""
         voters = consensus.raft.configuration.voters
-        rest = [voter for voter in voters if voter in membership.peers and voter != peer_of(row)]
-        if 2 * len(rest) > len(voters):
+        rest = [each.node for each in membership.members.values() if each is not row and peer_of(each) in voters]
+        away = [name for name in rest if membership.view.row(name) is None]
+        if 2 * (len(rest) - len(away)) > len(voters):
             return ""
-        return f"{node} is needed for a majority of the members that vote: let another node join first"
+        need = f"{node} is needed for a majority of the members that vote"
+        if 2 * len(rest) <= len(voters):
+            return f"{need}: let another node join first"
+        return f"{need} while {' and '.join(away)} is away: start it again or take it out first"
 
     def _settle(self) -> None:
         me = self._member.me

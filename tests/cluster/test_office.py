@@ -248,3 +248,28 @@ def test_the_only_voter_of_two_cannot_leave_before_there_is_a_third() -> None:
     assert answers[0].problem == ""
     company[1].kill()
     company.until(lambda: company[2].member.whole and company[3].member.whole)
+
+
+def test_a_voter_cannot_leave_while_another_one_is_away() -> None:
+    """Taken out first, the one that is away is no voter any more when the other goes: then it can."""
+    company = Company(3)
+    leader = company.leader()
+    gone, other = (seat for seat in company.seats if seat is not leader)
+    gone.kill()
+    company.until(lambda: leader.member.view.row(gone.name) is None)
+    for name in (leader.name, other.name):
+        answers = leave(leader, name)
+        company.until(lambda answers=answers: bool(answers))
+        assert answers[0].problem == (
+            f"{name} is needed for a majority of the members that vote while {gone.name} is away: start it again or "
+            "take it out first"
+        )
+    answers = leave(leader, gone.name)
+    company.until(lambda: bool(answers))
+    assert answers[0].problem == ""
+    consensus = leader.member.consensus
+    assert consensus is not None
+    company.until(lambda: consensus.raft.configuration.voters == (leader.member.peer,))
+    answers = leave(leader, other.name)
+    company.until(lambda: bool(answers))
+    assert answers[0].problem == "" and leader.member.leased()
