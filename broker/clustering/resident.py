@@ -18,11 +18,9 @@ from ...cluster.metadata.spaces import SPACES, Space
 from ...cluster.views.view import View
 from ...mqtt.reasons import ReasonCode
 from ...netsplit.policy import ViewState
-from ...storage.keys import retained_prefix
 from ..front import Front
 from ..obligations import Obligation
 from ..queues.message import Message
-from ..queues.records import decode_message, encode, to_record
 from ..routing.remote import RemoteMembers, RemoteTarget
 from ..routing.subscriptions import Subscription
 from ..shared_config import CONFIG, SharedConfig
@@ -30,7 +28,8 @@ from .announcer import Announcer
 from .forwarding import Forwarding
 from .missed import PUBLISHED, Missed
 from .receiving import Receiving
-from .routes import LASTING, Routes
+from .retained import RETAINED, SharedRetained
+from .routes import LASTING, MalformedRoute, Routes
 from .routes import SPACES as ROUTES
 from .watch import ClusterWatch
 
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from ..node import Node
     from ..outlet import Outlet
 
-RETAINED = b"t"
 CLUSTER_SPACES: dict[bytes, Space] = {**SPACES, PUBLISHED: Space(durable=False, stamped=False)}
 
 BARRIER_LIMIT_MS = 9500
@@ -66,6 +64,7 @@ class Clustering:
         self.missed: Missed
         self.watch: ClusterWatch
         self.config: SharedConfig
+        self.retained: SharedRetained
         self._entered_since = 0
         self._over: dict[str, int] = {}
         self._present: dict[str, bytes] = {}
@@ -93,6 +92,7 @@ class Clustering:
         )  # fmt: skip
         self.watch = ClusterWatch(node, member)
         self.config = SharedConfig(member.metadata)
+        self.retained = SharedRetained(node, member.metadata, self._wait_for)
         self.missed = Missed(node, member)
         self.receiving.load()
         node.router.elsewhere = self.routes.match
@@ -105,7 +105,7 @@ class Clustering:
         node.present = lambda name: member.view.incarnation(name) is not None
         node.congested = self.forwarding.congested
         node.when_relieved = self.forwarding.relief.append
-        node.retain_elsewhere = self._retain
+        node.retain_elsewhere = self.retained.keep
         node.subscribed = self._subscribed
         node.unsubscribed = self._unsubscribed
         node.presence = self.announcer.presence
@@ -120,13 +120,7 @@ class Clustering:
         self._purge(self._member.view)
         for problem in self.routes.restore(metadata.scan(LASTING)):
             node.log("error", problem)
-        for key, value in metadata.scan(RETAINED):
-            self._restore_retained(key, value)
-        for mountpoint, message in node.retained_on_disk():
-            key = RETAINED + retained_prefix(mountpoint)[1:] + message.topic.encode()
-            if metadata.get(key) is None:
-                metadata.put(key, encode(to_record(message)))
-            node.store.delete(retained_prefix(mountpoint) + message.topic.encode())
+        self.retained.load()
 
     # -- what the node tells
 
@@ -170,14 +164,6 @@ class Clustering:
     def _unsubscribed(self, subscription: Subscription) -> None:
         self.missed.unsubscribed(subscription.session)
         self.announcer.removed(subscription)
-
-    def _retain(self, mountpoint: str, topic: str, message: Message | None) -> None:
-        metadata = self._member.metadata
-        key = RETAINED + retained_prefix(mountpoint)[1:] + topic.encode()
-        if message is None:
-            self._wait_for(metadata.delete(key))
-        else:
-            self._wait_for(metadata.put(key, encode(to_record(message))))
 
     def _guard(self, front: Outlet, promised: int) -> bool:
         """Whether promises may leave: not without a lease, unless the policy asks for no lease (review, hole 4)."""
@@ -315,17 +301,14 @@ class Clustering:
     def metadata_changed(self, key: bytes, value: bytes | None) -> None:
         """Another node changed the value of a key."""
         if key[:1] in ROUTES:
-            self.routes.change(key, value)
+            try:
+                self.routes.change(key, value)
+            except MalformedRoute as error:  # every node has it: it must stop none
+                self._node.log("error", str(error))
         elif key[:1] == RETAINED:
-            self._restore_retained(key, value)
+            self.retained.changed(key, value)
         elif key[:1] == CONFIG:
             self.config.changed(key, value)
-
-    def _restore_retained(self, key: bytes, value: bytes | None) -> None:
-        length = int.from_bytes(key[1:3], "big")
-        mountpoint, topic = key[3 : 3 + length].decode(), key[3 + length :].decode()
-        message = None if value is None else decode_message(key, value, mountpoint, self._node.origins)
-        self._node.retained(mountpoint).restore(topic, message)
 
     def _serving(self) -> bool:
         standing = self._member.standing

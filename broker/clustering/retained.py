@@ -1,0 +1,63 @@
+"""Retained messages as entries of the replicated map: every node of the cluster has all of them (P4).
+
+An entry that cannot be read is left out and said so: it is at every node, and must stop none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ...cluster.metadata.map import MetadataMap
+from ...storage.keys import retained_prefix
+from ..queues.message import Message
+from ..queues.records import RecordError, decode_message, encode, to_record
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+RETAINED = b"t"
+
+
+class SharedRetained:
+    """Between a node's tables of retained messages and the map; `wait_for` gets the number of each write."""
+
+    def __init__(self, node: Node, metadata: MetadataMap, wait_for: Callable[[int | None], None]) -> None:
+        self._node = node
+        self._metadata = metadata
+        self._wait_for = wait_for
+
+    def load(self) -> None:
+        """Bring in what the map has on the disk, and into the map what the node kept while it was alone."""
+        node, metadata = self._node, self._metadata
+        for key, value in metadata.scan(RETAINED):
+            self.changed(key, value)
+        for mountpoint, message in node.retained_on_disk():
+            key = _key(mountpoint, message.topic)
+            if metadata.get(key) is None:
+                metadata.put(key, encode(to_record(message)))
+            node.store.delete(retained_prefix(mountpoint) + message.topic.encode())
+
+    def keep(self, mountpoint: str, topic: str, message: Message | None) -> None:
+        """This node's clients changed what is retained for a topic."""
+        key = _key(mountpoint, topic)
+        if message is None:
+            self._wait_for(self._metadata.delete(key))
+        else:
+            self._wait_for(self._metadata.put(key, encode(to_record(message))))
+
+    def changed(self, key: bytes, value: bytes | None) -> None:
+        """An entry has this value now, or none."""
+        node = self._node
+        length = int.from_bytes(key[1:3], "big")
+        try:
+            mountpoint, topic = key[3 : 3 + length].decode(), key[3 + length :].decode()
+            message = None if value is None else decode_message(key, value, mountpoint, node.origins)
+        except (RecordError, UnicodeDecodeError) as error:
+            node.log("error", f"a retained message of the cluster is left out, key {key!r}: {error}")
+            return
+        node.retained(mountpoint).restore(topic, message)
+
+
+def _key(mountpoint: str, topic: str) -> bytes:
+    return RETAINED + retained_prefix(mountpoint)[1:] + topic.encode()
