@@ -1,8 +1,9 @@
 """Where other nodes may be: addresses as operators write them, and what to do with what answers there.
 
 A node that is alone asks every address who lives there. If anybody is in a cluster, it joins that; if all are alone,
-the one with the lowest name is the first of a new cluster, and the others join it. So nodes that start together find
-each other whatever the order, and a node that lost its disk comes back to its cluster.
+one is the first of a new cluster, and the others join it: who has clients already, for only who has none may join, else
+the one with the lowest name. So nodes that start together find each other whatever the order, and a node that lost its
+disk comes back to its cluster.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ class AddressError(ValueError):
 
 
 class WhoAnswer(Struct, array_like=True, frozen=True):
-    """Who lives here: `cluster_id` is empty while the node is alone."""
+    """Who lives here: `cluster_id` is empty while the node is alone. `holds`: it has sessions or retained messages."""
 
     node: str
     cluster_id: str
     serving: bool
+    holds: bool = False
 
 
 def encode_who(answer: WhoAnswer) -> bytes:
@@ -68,10 +70,10 @@ def written(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def choose(me: str, found: Sequence[tuple[str, WhoAnswer]]) -> str | None:
+def choose(me: str, found: Sequence[tuple[str, WhoAnswer]], holds: bool = False) -> str | None:
     """The address to join, None to wait: for others to join this node, or for somebody to answer.
 
-    `found` are (address, answer) of whoever answered, this node itself included or not.
+    `found` are (address, answer) of whoever answered, this node itself included or not; `holds` is said of this node.
     """
     others = sorted([(answer.node, address, answer) for address, answer in found if answer.node != me])
     for _, address, answer in others:
@@ -79,6 +81,7 @@ def choose(me: str, found: Sequence[tuple[str, WhoAnswer]]) -> str | None:
             return address
     if any(answer.cluster_id for _, _, answer in others):
         return None  # a cluster that is just being formed, or has no majority now
-    if others and others[0][0] < me:
-        return others[0][1]
+    first = min([(not answer.holds, name, address) for name, address, answer in others], default=None)
+    if first is not None and first[:2] < (not holds, me):
+        return first[2]
     return None

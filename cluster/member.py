@@ -13,7 +13,6 @@ import msgspec
 
 from .admission import JOIN, LEAVE, CallAnswer, encode_call, not_the_one
 from .consensus import Consensus
-from .discovery import WHO, WhoAnswer, encode_who
 from .entering import Entering
 from .identity import Incarnation
 from .links.hello import Self as Hello
@@ -389,9 +388,6 @@ class Member:
             self.office.join(request, reply)
         elif method == LEAVE:
             self.office.leave(request, reply)
-        elif method == WHO:
-            cluster_id = self.me.cluster_id if self.clustered else ""
-            reply(encode_who(WhoAnswer(self.me.node, cluster_id, self.clustered and self.leased())))
         else:
             reply(encode_call(CallAnswer(f"{self.me.node} does not know the call {method}")))
 

@@ -13,6 +13,8 @@ from .office import ClusterError
 
 LOOK_S = 0.5
 """How often a node that is alone looks."""
+FIRST_S = 10.0
+"""How long a node that starts looks, before it takes clients, while somebody is there whom it is to join."""
 AGAIN_S = 5.0
 """How often a member looks for others that it does not reach where they were: after a restart they may be elsewhere."""
 
@@ -21,7 +23,7 @@ class Discovery:
     """`run` for the life of the node. `found` says that it is in a cluster, `missing` that it does not reach everybody
     there; `hint` is told under which address a node answers. `places` are addresses as operators write them: names are
     asked of DNS anew each time, and all addresses of a name count, as a headless service has one for each node. `join`
-    raises `ClusterError`.
+    raises `ClusterError`. `holds` says whether this node has sessions or retained messages: then it can join nobody.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class Discovery:
         missing: Callable[[], bool],
         hint: Callable[[WhoAnswer, str], None],
         log: Callable[[str, str], None],
+        holds: Callable[[], bool] = lambda: False,
     ) -> None:
         self._name = name
         self._places = places
@@ -43,26 +46,45 @@ class Discovery:
         self._missing = missing
         self._hint = hint
         self._log = log
+        self._holds = holds
         self._said = ""
+        self._settled = asyncio.Event()
+
+    async def first(self) -> None:
+        """While it runs, before clients come: wait until this node is in a cluster or has nobody to join.
+
+        Sessions that it had before would keep it out (`ClusterError`), and be owned here and there.
+        """
+        try:
+            async with asyncio.timeout(FIRST_S):
+                await self._settled.wait()
+        except TimeoutError:
+            self._log("warning", f"discovery: in no cluster after {FIRST_S:.0f} s, clients are let in all the same")
 
     async def run(self) -> None:
         """Ask all addresses, again and again, and join whom `choose` names."""
         while True:
-            await self._look_for_a_cluster()
-            await asyncio.sleep(AGAIN_S)
-            if self._missing():
+            await self._look()
+            await asyncio.sleep(AGAIN_S if self._found() else LOOK_S)
+            if self._found() and self._missing():
                 for address, answer in await self._who_is_there():
                     self._hint(answer, address)
 
-    async def _look_for_a_cluster(self) -> None:
-        while not self._found():
-            address = choose(self._name, await self._who_is_there())
+    async def _look(self) -> None:
+        """Look once, and join. It is settled unless this node is alone and somebody is there whom it is to join."""
+        waits = False
+        if not self._found():
+            there = await self._who_is_there()
+            address = choose(self._name, there, self._holds())
             if address is not None and not self._found():
                 try:
                     await self._join(address)
                 except ClusterError as error:
                     self._say(str(error))
-            await asyncio.sleep(LOOK_S)
+            clusters = any(answer.cluster_id for _, answer in there if answer.node != self._name)
+            waits = (address is not None or clusters) and not self._found()
+        if not waits:
+            self._settled.set()
 
     def _say(self, problem: str) -> None:
         if problem != self._said:

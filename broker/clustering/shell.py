@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING, Any
 from ...cluster.admission import (
     JOIN,
     LEAVE,
-    CallAnswer,
     JoinRequest,
     LeaveRequest,
     MalformedCall,
-    decode_answer,
     encode_call,
 )
-from ...cluster.discovery import AddressError, WhoAnswer, parse_address, written
+from ...cluster.discovery import WHO, AddressError, WhoAnswer, encode_who, parse_address, written
 from ...cluster.links.ports import Timer
 from ...cluster.member import CLUSTERED, Member
 from ...cluster.office import VERSIONS
@@ -33,6 +31,7 @@ from ...cluster.transport.wire import Accepted, CallFailed, Refused, Transport, 
 from ...netsplit.policy import ViewState
 from ...storage.store import Store
 from ..shared_config import SharedConfig
+from .asking import CALL_S, ask_leader
 from .config_calls import VALUES, answer_values, ask_values, spread
 from .discovery import Discovery
 from .office import ClusterError, NodeRow, StatusRow
@@ -44,11 +43,8 @@ if TYPE_CHECKING:
     from ...storage.directory import DataDirectory
     from ..node import Node
 
-CALL_S = 12.0
-"""How long one call to another node may take: the log waits for the last lease of whom it takes out."""
 SERVE_S = 60.0
 """How long a join waits until this node serves: the others' metadata come first."""
-REDIRECTS = 5
 SPREAD_S = 10.0
 """How long a change of the configuration may take to be at every node of the view."""
 PASS_ON_S = 2.0
@@ -113,7 +109,8 @@ class ClusterShell:
     # -- life
 
     async def start(self) -> None:
-        """Listen, and go on with the log on the disk, or look for others. Raises `TransportError`."""
+        """Listen, and go on with the log on the disk, or look for others: clients may come when it returns. Raises
+        `TransportError`."""
         bound = await self._transport.serve(self._listen, self._accept, self._answer)
         address = written(self._host, int(bound.rpartition(":")[2]))
         node, loop = self._node, self._loop
@@ -143,9 +140,10 @@ class ClusterShell:
         if self._discover:
             look = Discovery(
                 self.name, self._discover, self._transport, lambda: member.clustered,
-                lambda address: self.join(address, False), self._misses_somebody, self._hint, node.log,
+                lambda address: self.join(address, False), self._misses_somebody, self._hint, node.log, self._holds,
             )  # fmt: skip
             self._looking = loop.create_task(look.run())
+            await look.first()
 
     async def stop(self) -> None:
         """End; the others see it at once."""
@@ -191,12 +189,22 @@ class ClusterShell:
             return await self._depart_answer(request)
         if method == VALUES:
             return answer_values(request, self.in_force)
+        if method == WHO:
+            return self._who()
         answer: asyncio.Future[bytes] = self._loop.create_future()
         try:
             self.member.answer_call(method, request, lambda data: None if answer.done() else answer.set_result(data))
         except MalformedCall as error:
             raise CallFailed(str(error)) from None
         return await answer
+
+    def _who(self) -> bytes:
+        member = self._member
+        cluster_id, serving = (member.me.cluster_id, member.leased()) if member.clustered else ("", False)
+        return encode_who(WhoAnswer(self.name, cluster_id, serving, self._holds()))
+
+    def _holds(self) -> bool:
+        return bool(len(self._node.slots) or self._node.retained_count)
 
     # -- the office: what is
 
@@ -273,7 +281,7 @@ class ClusterShell:
         me = member.me
         request = JoinRequest(me.node, me.disk, me.boot, me.process, me.address, VERSIONS)
         self._refuse_writes(self._directory.boot_above)
-        answer = await self._ask(address, JOIN, encode_call(request))
+        answer = await ask_leader(self._transport, address, JOIN, encode_call(request))
         if answer.boot >= me.boot:
             self._refuse_writes(answer.boot)
             await self._note(self._directory.raise_boot, answer.boot)
@@ -307,17 +315,6 @@ class ClusterShell:
             raise ClusterError(
                 f"the data directory of {self.name} cannot be written ({error}): make room there, and join again"
             ) from None
-
-    async def _ask(self, address: str, method: str, request: bytes) -> CallAnswer:
-        for _ in range(REDIRECTS):
-            try:
-                answer = decode_answer(await self._transport.call(address, method, request, CALL_S))
-            except (CallFailed, MalformedCall) as error:
-                raise ClusterError(f"{address}: {error}") from None
-            if not answer.ask or answer.ask == address:
-                return answer
-            address = answer.ask
-        raise ClusterError(f"the leader changes too often to be asked, last at {address}")
 
     async def _until(self, true: Callable[[], bool], limit_s: float, problem: str) -> None:
         end = self._loop.time() + limit_s
@@ -394,6 +391,7 @@ class ClusterShell:
         return "Done"
 
     async def _take_out(self, node: str) -> None:
-        answer = await self._ask(self._member.me.address, LEAVE, encode_call(LeaveRequest(node, True)))
+        request = encode_call(LeaveRequest(node, True))
+        answer = await ask_leader(self._transport, self._member.me.address, LEAVE, request)
         if answer.problem:
             raise ClusterError(answer.problem)

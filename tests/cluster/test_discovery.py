@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import permutations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,8 +69,8 @@ def test_who_arrives_as_it_was_and_noise_does_not() -> None:
             decode_who(noise)
 
 
-def alone(name: str) -> tuple[str, WhoAnswer]:
-    return f"{name}:1", WhoAnswer(name, "", False)
+def alone(name: str, holds: bool = False) -> tuple[str, WhoAnswer]:
+    return f"{name}:1", WhoAnswer(name, "", False, holds)
 
 
 def test_all_alone_the_lowest_name_waits_and_the_others_go_there() -> None:
@@ -86,6 +87,18 @@ def test_whoever_is_in_a_cluster_counts_more_than_names() -> None:
     assert choose("a", found) == "z:1"
 
 
+def test_who_has_clients_already_is_the_first_of_a_new_cluster() -> None:
+    """Who has sessions cannot join anybody."""
+    found = [alone("a"), alone("b"), alone("c", True)]
+    assert [choose(name, found, name == "c") for name in "abc"] == ["c:1", "c:1", None]
+    found = [alone("a"), alone("b", True), alone("c", True)]
+    assert [choose(name, found, name != "a") for name in "abc"] == ["b:1", None, "b:1"]
+
+
+def test_an_answer_of_an_earlier_version_is_understood() -> None:
+    assert decode_who(msgspec.msgpack.encode(["n1", "c", True])) == WhoAnswer("n1", "c", True)
+
+
 def test_a_cluster_without_a_lease_is_waited_for() -> None:
     found = [alone("a"), ("z:1", WhoAnswer("z", "cluster", False))]
     assert choose("b", found) is None
@@ -97,10 +110,10 @@ def test_nobody_and_myself_are_nobody_to_join() -> None:
     assert choose("b", [("elsewhere:1", WhoAnswer("b", "cluster", True))]) is None
 
 
-@given(st.lists(st.sampled_from("abcdef"), min_size=2, unique=True), st.randoms())
-def test_nodes_that_start_together_found_one_cluster(names: list[str], random: object) -> None:
-    """Whoever sees whom: joins go to lower names only, so there is no circle, and one waits."""
-    found = [alone(name) for name in names]
-    wanted = {name: choose(name, found) for name in names}
-    assert [name for name, address in wanted.items() if address is None] == [min(names)]
-    assert all(address is None or address[0] < name for name, address in wanted.items())
+@given(st.dictionaries(st.sampled_from("abcdef"), st.booleans(), min_size=2))
+def test_nodes_that_start_together_found_one_cluster(nodes: dict[str, bool]) -> None:
+    """Whoever sees whom: all go to the same one, which waits."""
+    found = [alone(name, holds) for name, holds in nodes.items()]
+    wanted = {name: choose(name, found, holds) for name, holds in nodes.items()}
+    (first,) = (name for name, address in wanted.items() if address is None)
+    assert {address for name, address in wanted.items() if name != first} == {f"{first}:1"}

@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import pytest
 
-from strogoff.cluster.discovery import WHO, decode_who
 from strogoff.cluster.links.hello import Self as Hello
 from strogoff.cluster.links.ports import Lane
 from tests.cluster.company import Company, Seat
@@ -243,14 +242,6 @@ def test_a_node_alone_talks_to_nobody() -> None:
     me = company[2].member.me
     hello = Hello(me.node, me.boot, me.disk, me.process, me.cluster_id, me.address)
     assert company[1].member.check(hello) == "n1 is alone, not in a cluster"
-
-
-def test_who_lives_here() -> None:
-    company = Company(2)
-    answers: list[bytes] = []
-    company[1].member.answer_call(WHO, b"", answers.append)
-    who = decode_who(answers[0])
-    assert (who.node, who.cluster_id, who.serving) == ("n1", "cluster-of-n1", True)
 
 
 def test_an_unknown_call_is_answered() -> None:

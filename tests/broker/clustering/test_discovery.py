@@ -45,6 +45,7 @@ class Search:
         self.found = asyncio.Event()
         self.missing = False
         self.refusals: list[str] = []
+        self.holds = False
 
     async def place(self, port: int, answer: WhoAnswer | None) -> Place:
         made = Place(answer)
@@ -62,6 +63,7 @@ class Search:
             lambda: self.missing,
             lambda answer, address: self.hints.append((answer.node, address)),
             lambda level, text: self.log.append(f"{level}: {text}"),
+            lambda: self.holds,
         )
 
     async def _join(self, address: str) -> None:
@@ -144,6 +146,62 @@ def test_the_same_place_under_two_names_is_asked_once() -> None:
         assert place.asked == 1
 
     run(scenario)
+
+
+def test_clients_wait_until_it_is_in_the_cluster() -> None:
+    """What they leave here would keep it out, or be owned twice."""
+
+    async def scenario(search: Search) -> None:
+        search.refusals = ["not now", "not now"]
+        await search.place(1, WhoAnswer("a", "", False))
+        discovery = search.discovery("127.0.0.1:1")
+        task = asyncio.create_task(discovery.run())
+        async with asyncio.timeout(5):
+            await discovery.first()
+        task.cancel()
+        assert search.found.is_set()
+
+    search = run(scenario)
+    assert len(search.joined) == 3
+    assert search.log == ["warning: discovery: not now"]
+
+
+@pytest.mark.parametrize("answer", [None, WhoAnswer("b", "", False), WhoAnswer("c", "", False)])
+def test_clients_do_not_wait_where_nobody_is_to_be_joined(answer: WhoAnswer | None) -> None:
+    """Nobody answers, it meets itself, or is itself the first."""
+
+    async def scenario(search: Search) -> None:
+        await search.place(1, answer)
+        discovery = search.discovery("127.0.0.1:1", "127.0.0.1:2")
+        task = asyncio.create_task(discovery.run())
+        async with asyncio.timeout(5):
+            await discovery.first()
+        task.cancel()
+
+    search = run(scenario)
+    assert (search.joined, search.log) == ([], [])
+
+
+def test_clients_do_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_discovery, "FIRST_S", 0.02)
+
+    async def scenario(search: Search) -> None:
+        await search.place(1, WhoAnswer("a", "cluster", False))
+        discovery = search.discovery("127.0.0.1:1")
+        task = asyncio.create_task(discovery.run())
+        await discovery.first()
+        task.cancel()
+
+    assert run(scenario).log == ["warning: discovery: in no cluster after 0 s, clients are let in all the same"]
+
+
+def test_who_has_clients_already_joins_nobody_that_has_none() -> None:
+    async def scenario(search: Search) -> None:
+        search.holds = True
+        place = await search.place(1, WhoAnswer("a", "", False))
+        await search.run(search.discovery("127.0.0.1:1"), lambda: place.asked >= 3)
+
+    assert run(scenario).joined == []
 
 
 def test_a_member_that_misses_others_is_told_where_they_are_now() -> None:

@@ -4,93 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bench.steady import SteadyClient
 from strogoff.broker.clustering.office import ClusterError
 from strogoff.broker.clustering.shell import DEPART, ClusterShell
-from strogoff.broker.process.server import Server
-from strogoff.cluster.surroundings import Settings as ClusterSettings
-from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
-from strogoff.cluster.transport.memory_network import MemoryNetwork
+from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport
 from strogoff.cluster.transport.wire import CallFailed
-from strogoff.configs import load
 from strogoff.mqtt import packets
-from strogoff.testing.pace import paced
-
-
-def quick(settings: ClusterSettings) -> ClusterSettings:
-    """A lease of 400 ms."""
-    return paced(settings, 5, 3)
-
-
-class Trio:
-    """Servers n1, n2, n3; each is started when it is asked for."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.network: MemoryNetwork = memory_network(0.4, 0.4)
-        self.servers: dict[str, Server] = {}
-        self.log: dict[str, list[str]] = {}
-
-    async def start(self, name: str, **settings: str) -> ClusterShell:
-        lines = self.log.setdefault(name, [])
-        wanted = {
-            "nodename": f"{name}@127.0.0.1",
-            "listener.tcp.default": "127.0.0.1:0",
-            "listener.vmq.default": f"127.0.0.1:{44000 + int(name[1:])}",
-            "allow_anonymous": "on",
-            "systree_enabled": "off",
-            "platform_data_dir": str(self.folder / name),
-            **{key.replace("__", "."): value for key, value in settings.items()},
-        }
-        server = self.servers[name] = Server(
-            load(None, {}, wanted),
-            lambda level, text: lines.append(f"{level}: {text}"),
-            AsyncioMemoryTransport(self.network, name),
-            quick,
-        )
-        await server.start()
-        assert server.cluster is not None
-        return server.cluster
-
-    async def stop(self, name: str) -> None:
-        await self.servers.pop(name).stop()
-
-    async def client(self, name: str, client_id: str, clean: bool = True) -> SteadyClient:
-        made = SteadyClient(client_id, self.servers[name].listeners.show()[0].port, 4)
-        await made.connect(clean)
-        return made
-
-
-def run(folder: Path, scenario: Callable[[Trio], Awaitable[None]]) -> Trio:
-    """Run a scenario, bounded; the loop must have nothing to complain of."""
-    complaints: list[Any] = []
-
-    async def main() -> Trio:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-        trio = Trio(folder)
-        try:
-            async with asyncio.timeout(40):
-                await scenario(trio)
-        finally:
-            for name in list(trio.servers):
-                await trio.stop(name)
-        return trio
-
-    trio = asyncio.run(main())
-    assert complaints == []
-    return trio
-
-
-async def until(true: Callable[[], object]) -> None:
-    async with asyncio.timeout(15):
-        while not true():  # noqa: ASYNC110
-            await asyncio.sleep(0)
+from tests.broker.clustering.trio import Trio, run, until
 
 
 async def said(shell: ClusterShell, node: str, kill: bool = True, accept_loss: bool = False) -> list[str]:
@@ -327,6 +251,20 @@ def test_calls_that_make_no_sense_are_refused(tmp_path: Path) -> None:
         ):
             with pytest.raises(CallFailed, match=problem):
                 await caller.call("127.0.0.1:44001", method, request, 2.0)
+
+    run(tmp_path, scenario)
+
+
+def test_who_had_clients_before_the_others_came_founds_the_cluster(tmp_path: Path) -> None:
+    """The lowest name does otherwise, and nobody with sessions of its own is let in: the two would stay alone."""
+
+    async def scenario(trio: Trio) -> None:
+        places = "127.0.0.1:44001 127.0.0.1:44002"
+        two = await trio.start("n2", discovery__nodes=places)
+        await (await trio.client("n2", "c", clean=False)).abort()
+        one = await trio.start("n1", discovery__nodes=places)  # which has joined when it takes clients
+        assert one.status().members == 2
+        await until(lambda: one.status().serving == two.status().serving == 2)
 
     run(tmp_path, scenario)
 

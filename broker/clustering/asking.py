@@ -1,0 +1,24 @@
+"""Requests that only the leader can carry out, made of whoever is known: who does not lead says who does."""
+
+from __future__ import annotations
+
+from ...cluster.admission import CallAnswer, MalformedCall, decode_answer
+from ...cluster.transport.wire import CallFailed, Transport
+from .office import ClusterError
+
+CALL_S = 12.0
+"""How long one call to another node may take: the log waits for the last lease of whom it takes out."""
+REDIRECTS = 5
+
+
+async def ask_leader(transport: Transport, address: str, method: str, request: bytes) -> CallAnswer:
+    """What the leader answers, which may be a problem. Raises `ClusterError` if it cannot be found."""
+    for _ in range(REDIRECTS):
+        try:
+            answer = decode_answer(await transport.call(address, method, request, CALL_S))
+        except (CallFailed, MalformedCall) as error:
+            raise ClusterError(f"{address}: {error}") from None
+        if not answer.ask or answer.ask == address:
+            return answer
+        address = answer.ask
+    raise ClusterError(f"the leader changes too often to be asked, last at {address}")

@@ -1,0 +1,87 @@
+"""Real servers in one process, on a network in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from bench.steady import SteadyClient
+from strogoff.broker.clustering.shell import ClusterShell
+from strogoff.broker.process.server import Server
+from strogoff.cluster.surroundings import Settings as ClusterSettings
+from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
+from strogoff.cluster.transport.memory_network import MemoryNetwork
+from strogoff.configs import load
+from strogoff.testing.pace import paced
+
+
+def quick(settings: ClusterSettings) -> ClusterSettings:
+    """A lease of 400 ms."""
+    return paced(settings, 5, 3)
+
+
+class Trio:
+    """Servers n1, n2, n3; each is started when it is asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.network: MemoryNetwork = memory_network(0.4, 0.4)
+        self.servers: dict[str, Server] = {}
+        self.log: dict[str, list[str]] = {}
+
+    async def start(self, name: str, **settings: str) -> ClusterShell:
+        lines = self.log.setdefault(name, [])
+        wanted = {
+            "nodename": f"{name}@127.0.0.1",
+            "listener.tcp.default": "127.0.0.1:0",
+            "listener.vmq.default": f"127.0.0.1:{44000 + int(name[1:])}",
+            "allow_anonymous": "on",
+            "systree_enabled": "off",
+            "platform_data_dir": str(self.folder / name),
+            **{key.replace("__", "."): value for key, value in settings.items()},
+        }
+        server = self.servers[name] = Server(
+            load(None, {}, wanted),
+            lambda level, text: lines.append(f"{level}: {text}"),
+            AsyncioMemoryTransport(self.network, name),
+            quick,
+        )
+        await server.start()
+        assert server.cluster is not None
+        return server.cluster
+
+    async def stop(self, name: str) -> None:
+        await self.servers.pop(name).stop()
+
+    async def client(self, name: str, client_id: str, clean: bool = True) -> SteadyClient:
+        made = SteadyClient(client_id, self.servers[name].listeners.show()[0].port, 4)
+        await made.connect(clean)
+        return made
+
+
+def run(folder: Path, scenario: Callable[[Trio], Awaitable[None]]) -> Trio:
+    """Run a scenario, bounded; the loop must have nothing to complain of."""
+    complaints: list[Any] = []
+
+    async def main() -> Trio:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        trio = Trio(folder)
+        try:
+            async with asyncio.timeout(40):
+                await scenario(trio)
+        finally:
+            for name in list(trio.servers):
+                await trio.stop(name)
+        return trio
+
+    trio = asyncio.run(main())
+    assert complaints == []
+    return trio
+
+
+async def until(true: Callable[[], object]) -> None:
+    async with asyncio.timeout(15):
+        while not true():  # noqa: ASYNC110
+            await asyncio.sleep(0)
