@@ -1,0 +1,63 @@
+"""Who does not lead says who does."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from strogoff.broker.clustering.asking import ask_leader
+from strogoff.broker.clustering.office import ClusterError
+from strogoff.cluster.admission import CallAnswer, encode_call
+from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
+from strogoff.cluster.transport.wire import Accepted, Refused, Wire
+
+LEADS = CallAnswer(cluster_id="c")
+
+
+def _nobody(hello: bytes, wire: Wire) -> Accepted | Refused:
+    return Refused("no streams here")
+
+
+def ask(answers: dict[str, CallAnswer | bytes], first: str) -> CallAnswer:
+    """Ask the node at port `first` of those that are there."""
+
+    async def main() -> CallAnswer:
+        network = memory_network()
+
+        def place(answer: CallAnswer | bytes) -> object:
+            async def answering(method: str, request: bytes) -> bytes:
+                assert (method, request) == ("join", b"please")
+                return answer if isinstance(answer, bytes) else encode_call(answer)
+
+            return answering
+
+        for address, answer in answers.items():
+            await AsyncioMemoryTransport(network, address).serve(address, _nobody, place(answer))  # type: ignore[arg-type]
+        return await ask_leader(AsyncioMemoryTransport(network, "me"), first, "join", b"please")
+
+    return asyncio.run(main())
+
+
+def test_the_leader_is_found() -> None:
+    answers = {"h:1": CallAnswer(ask="h:2"), "h:2": CallAnswer(ask="h:3"), "h:3": LEADS}
+    assert ask(answers, "h:1") == LEADS
+    assert ask(answers, "h:3") == LEADS
+
+
+def test_a_problem_is_an_answer() -> None:
+    assert ask({"h:1": CallAnswer("no")}, "h:1").problem == "no"
+    assert ask({"h:1": CallAnswer("no leader", ask="h:1")}, "h:1").problem == "no leader"
+
+
+def test_who_cannot_be_asked_is_named() -> None:
+    with pytest.raises(ClusterError, match=r"^h:2: "):
+        ask({"h:1": CallAnswer(ask="h:2")}, "h:1")
+    with pytest.raises(ClusterError, match=r"^h:1: CallAnswer of 1 bytes"):
+        ask({"h:1": b"\xc1"}, "h:1")
+
+
+def test_nobody_is_followed_for_ever() -> None:
+    circle = {"h:1": CallAnswer(ask="h:2"), "h:2": CallAnswer(ask="h:1")}
+    with pytest.raises(ClusterError, match="the leader changes too often to be asked, last at h:2"):
+        ask(circle, "h:1")
