@@ -220,6 +220,7 @@ class Member:
                 self._member_changed(each)
             elif isinstance(each, Refused):
                 self.starting.refused(each)
+        self.metadata.hold(not self.membership.agreed)  # where the view stays
         self.office.applied(happened)
         self.look()
 
@@ -232,6 +233,8 @@ class Member:
             ports.event("mem.up", target=entered.node, view=after.id)
         self._set_peers()
         self.resident.view_applied(before, after)
+        if missed := " or ".join(self.membership.missed):
+            ports.log("warning", f"nobody serves before {missed} is back, or taken out: no other node knows all of it")
         self._enter()
 
     def _enter(self) -> None:
@@ -283,6 +286,7 @@ class Member:
         # tombstones do not wait for who has to come back empty (review, hole 16), but for whom the log may yet name
         kept = sorted([row.node for row in rows if row.node in members and not row.stale])
         self.metadata.set_members(kept if self.starting.known() else None)
+        self.metadata.hold(not self.membership.agreed)
         self.metadata.set_peers([each for each in self.view.incarnations if each.node != me])
 
     # -- messages

@@ -124,9 +124,9 @@ class Office:
             if not member.membership.cluster_id:
                 self._settle()  # founded a moment ago
                 return
-            if not standing.valid():
-                return  # whoever joins must find this node with a lease
             request = waiting.request
+            if isinstance(request, JoinRequest) and not standing.valid():
+                return  # whoever joins must find this node with a lease
             if self._done_already(request):
                 self._answer(waiting, self._welcome())
                 return

@@ -82,6 +82,8 @@ class Host:
         self._connections = 0
         self._stop_by: float | None = None
         self._stopped: Callable[[], None] | None = None
+        self.unwritten = False
+        """The last orderly stop could not write everything in time."""
         self._wake: Scheduled | None = None
         self._wake_at = 0
 
@@ -157,6 +159,7 @@ class Host:
     def _stop_ended(self) -> None:
         node, self.node = self.node, None
         assert node is not None
+        self.unwritten = node.store.bytes_waiting > 0
         node.store.close()
         self._forget_wake()
         self.pipes.clear()

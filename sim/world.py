@@ -107,7 +107,9 @@ class World:
         self.host.kill()
 
     def stopped(self) -> None:
-        """The process has ended in order."""
+        """The process has ended in order; what the disk did not take in time is gone as by a kill."""
+        if self.host.unwritten:
+            self.history.fault("kill")
         self.history.life().ends.append(self.loop.now_s)
         self.watch.reopen()
 

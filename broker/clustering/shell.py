@@ -332,7 +332,7 @@ class ClusterShell:
             raise ClusterError(f"{node} is not a member of this cluster")
         if len(member.membership.members) == 1:
             raise ClusterError(f"{node} is the only member of its cluster")
-        if not member.leased():
+        if not member.leased() and member.view.serving:
             raise ClusterError(
                 f"{self.name} has no lease: a majority of the members that vote is needed to take one out"
             )

@@ -22,6 +22,7 @@ class Barriers:
         self._waiting: list[tuple[int, int]] = []
         self._then: dict[int, Then] = {}
         self._handle = 0
+        self._held = False
 
     def __len__(self) -> int:
         return len(self._then)
@@ -52,8 +53,16 @@ class Barriers:
         self._peers = dict(peers)
         self._release()
 
+    def hold(self, held: bool) -> None:
+        """While it is held, nothing counts as known by all: somebody who is away may be taken for one who knows it."""
+        if held != self._held:
+            self._held = held
+            self._release()
+
     def reached(self) -> int:
         """The counter up to which all peers have everything; without peers there is no limit."""
+        if self._held:
+            return 0
         return min((self.counter_of(peer) for peer in self._peers), default=1 << 62)
 
     def counter_of(self, peer: str) -> int:

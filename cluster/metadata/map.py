@@ -180,6 +180,10 @@ class MetadataMap:
         self._barriers.set_peers(self._peers.items())
         self._wake()
 
+    def hold(self, held: bool) -> None:
+        """Whether barriers wait, whatever the peers have; see `Membership.agreed`."""
+        self._barriers.hold(held)
+
     def met(self, peer: str) -> None:
         """A stream to a peer is open, perhaps to another process of it: what waited for the one before is void, also
         an acknowledgement that was for this one already. It is said again."""

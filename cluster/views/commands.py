@@ -75,10 +75,14 @@ class Stale(Struct, array_like=True, frozen=True, tag=4):
 
 
 class SetView(Struct, array_like=True, frozen=True, tag=5):
-    """The next view, in force only if `after` is still the id of the present one (compare and set)."""
+    """The next view, in force only if `after` is still the id of the present one (compare and set).
+
+    `alone`: those who serve in it are there and may promise something without those who do not: only they know it then.
+    """
 
     after: Annotated[int, Meta(ge=0)]
     rows: tuple[Row, ...]
+    alone: bool = False
 
 
 class Away(Struct, array_like=True, frozen=True, tag=6):

@@ -67,7 +67,7 @@ class Keeper:
         self._absent: dict[str, float] = {}
         self._forget_ms = now_ms
         self._submitted: list[Asked] = []
-        self._proposed: tuple[int, float] | None = None
+        self._proposed: tuple[tuple[int, bool], float] | None = None
         self._change_ms = now_ms
         self._views: dict[int, float] = {}
         self._shut_out: dict[str, tuple[float, float]] = {}
@@ -254,14 +254,15 @@ class Keeper:
 
     def _view_command(self, now_ms: float) -> list[SetView]:
         view = self.membership.view
-        if self._proposed and self._proposed[0] == view.id and now_ms < self._proposed[1]:
+        present = view.id, self.membership.agreed
+        if self._proposed and self._proposed[0] == present and now_ms < self._proposed[1]:
             return []
         command = next_view(self._outlook(now_ms))
         if command is None:
             return []
         staying = {(row.node, row.since) for row in command.rows}
         self._doomed.update((row.node, row.since) for row in view.rows if (row.node, row.since) not in staying)
-        self._proposed = (view.id, now_ms + self.settings.proposal_ms)
+        self._proposed = (present, now_ms + self.settings.proposal_ms)
         return [command]
 
     def _outlook(self, now_ms: float) -> Outlook:

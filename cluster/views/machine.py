@@ -59,10 +59,14 @@ class _State(Struct, array_like=True):
     members: tuple[MemberRow, ...] = ()
     view: View = View()
     boots: dict[str, int] = {}
+    knowing: tuple[str, ...] = ()
 
 
 class Membership:
     """`boots` has the highest boot that each name ever had, member or not: no `(node, boot)` exists twice, ever.
+
+    `knowing`: who knows all that was ever promised, those who serve among them. What everybody in the view has to know
+    is promised only while nobody else is (`agreed`), and where all of them are away nobody knows it.
 
     `index`: the last applied entry of the log. `view` and the rows of `members` are replaced, never changed.
     What is asked in every turn follows from the last entry: `peers`, the Raft peers of all members but the stale by
@@ -75,6 +79,8 @@ class Membership:
         self.members: dict[str, MemberRow] = {}
         self.view = View()
         self.boots: dict[str, int] = {}
+        self.knowing: tuple[str, ...] = ()
+        self.agreed = True
         self.peers: tuple[str, ...] = ()
         self.whole = False
 
@@ -104,6 +110,13 @@ class Membership:
             happened = (*happened, ViewChanged(before, self.view))
         return happened
 
+    @property
+    def missed(self) -> tuple[str, ...]:
+        """For whom everybody waits: nobody serves, and none of those who know what was promised is in the view."""
+        if self.view.serving or not self.view.rows or any(self.view.row(node) for node in self.knowing):
+            return ()
+        return self.knowing
+
     # -- members
 
     def _settle(self, command: Settle) -> tuple[Happening, ...]:
@@ -112,7 +125,7 @@ class Membership:
         self.cluster_id = command.cluster_id
         self._enter(Join(command.node, command.disk, command.boot, command.process, command.address))
         self.view = View(1, (Row(command.node, command.boot, 1, True),))
-        self._note_served()
+        self._note_served(True)
         return (Settled(command.cluster_id), Joined(command.node, False))
 
     def _join(self, command: Join) -> tuple[Happening, ...]:
@@ -130,6 +143,7 @@ class Membership:
             # another disk had the log's boots under this name, and later ones, of which others may have writes
             return (Refused(command, f"boot {command.boot} is not above {had}, which this name may have had", had),)
         self._remove_row(command.node)
+        self._forget(command.node)
         self._enter(command)
         return (Joined(command.node, known is not None),)
 
@@ -177,6 +191,7 @@ class Membership:
         if len(self.members) == 1:
             return (Refused(Leave(node), "the last member cannot leave"),)
         self._remove_row(node)
+        self._forget(node)
         del self.members[node]
         return (Left(node),)
 
@@ -186,6 +201,7 @@ class Membership:
             return ()
         if self.view.row(node) is not None:
             return (Refused(Stale(node), "it is in the view"),)
+        self._forget(node)
         self.members[node] = msgspec.structs.replace(known, stale=True)
         return (WentStale(node),)
 
@@ -194,6 +210,10 @@ class Membership:
         if known is not None and not known.away_ms and self.view.row(node) is None:
             self.members[node] = msgspec.structs.replace(known, away_ms=since_ms)
         return ()
+
+    def _forget(self, node: str) -> None:
+        """What this node knew is gone with its disk."""
+        self.knowing = tuple([each for each in self.knowing if each != node])
 
     # -- the view
 
@@ -214,10 +234,13 @@ class Membership:
                 return (Refused(command, f"row of {row.node}: {reason}"),)
         if rows != self.view.rows:
             self.view = View(self.view.id + 1, rows)
-            self._note_served()
+        self._note_served(command.alone)
         return ()
 
-    def _note_served(self) -> None:
+    def _note_served(self, alone: bool) -> None:
+        serving = self.view.serving
+        if serving:
+            self.knowing = serving if alone else tuple(sorted({*self.knowing, *serving}))
         for row in self.view.rows:
             member = self.members[row.node]
             if member.away_ms or (row.serving and not member.disk_served):
@@ -252,7 +275,7 @@ class Membership:
         """All of it, for `restore` on another node or after a restart. Equal memberships give equal bytes."""
         members = tuple(self.members[node] for node in sorted(self.members))
         boots = {node: self.boots[node] for node in sorted(self.boots)}
-        return msgspec.msgpack.encode(_State(self.cluster_id, self.index, members, self.view, boots))
+        return msgspec.msgpack.encode(_State(self.cluster_id, self.index, members, self.view, boots, self.knowing))
 
     def restore(self, data: bytes) -> None:
         """Become what `snapshot` wrote. Raises `MalformedCommand` and stays as it was."""
@@ -261,6 +284,7 @@ class Membership:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise MalformedCommand(f"snapshot of a membership, {len(data)} bytes: {error}") from error
         self.cluster_id, self.index, self.view, self.boots = state.cluster_id, state.index, state.view, state.boots
+        self.knowing = state.knowing or state.view.serving
         self.members = {row.node: row for row in state.members}
         self._derive()
 
@@ -268,6 +292,7 @@ class Membership:
         rows = sorted(self.members.values(), key=lambda row: (row.joined, row.node))
         self.peers = tuple([peer_of(row) for row in rows if not row.stale])
         serving = self.view.serving
+        self.agreed = not serving or set(self.knowing) <= set(serving)
         self.whole = bool(serving) and all(row.node in serving for row in rows if row.served)
 
 

@@ -120,12 +120,21 @@ class Fleet:
         machine.crash(power)
 
     def stopped(self, machine: Machine) -> None:
-        """The process has ended in order."""
+        """The process has ended in order; what the disk did not take in time is gone as by a kill."""
+        if machine.unwritten:
+            self.history.fault("kill", machine.name)
         self.history.life(machine.name).ends.append(self.loop.now_s)
         machine.stopped()
 
     def lose_disk(self, machine: Machine) -> None:
-        """All that the node had stored is gone."""
+        """All that the node had stored is gone, and with their sessions what its clients remember of QoS 2 ids.
+
+        They need not hear of it: where the CONNACK that says so is lost, the next one finds the session that the
+        CONNECT before has made.
+        """
+        for client in self.clients:
+            if client.host is machine:
+                client.receiver.forget()
         self.history.life(machine.name).emptied.append(self.loop.now_s)
         machine.lose_disk()
 

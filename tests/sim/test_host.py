@@ -39,6 +39,7 @@ def test_a_stop_closes_commits_and_tells() -> None:
     assert not host.up and host.node is not None
     loop.run_for(5)
     assert [packet.reason for packet in peer.take()] == [0x8B] and stopped and host.node is None
+    assert not host.unwritten
     disks[0] = disks[0].reopen()
     assert len(host.start().slots) == 1
 
@@ -53,6 +54,7 @@ def test_a_stop_does_not_wait_for_ever() -> None:
     host.stop(lambda: stopped.append(loop.now_s))
     loop.run_for(STOP_S + 1)
     assert stopped == [1 + STOP_S]
+    assert host.unwritten
 
 
 def test_cluster_time_is_noted_and_never_goes_back() -> None:

@@ -7,6 +7,7 @@ from math import inf
 import pytest
 
 from strogoff.cluster import consensus
+from strogoff.cluster.admission import LEAVE, LeaveRequest, encode_call
 from strogoff.cluster.links.settings import LinkSettings
 from strogoff.cluster.raft.interface import Settings as RaftSettings
 from strogoff.cluster.surroundings import Settings
@@ -143,3 +144,39 @@ def test_an_old_copy_of_a_disk_serves_nobody_once_it_is_refused_also_with_on() -
     assert [type(each) for each in before.take()] == [packets.Disconnect]
     _, connack = spot.connect("after")
     assert connack.reason == ReasonCode.SERVER_UNAVAILABLE
+
+
+@pytest.mark.parametrize("returns", (True, False))
+def test_nobody_serves_while_the_only_one_that_served_is_away(returns: bool) -> None:
+    """P1: it had sessions that the others have not heard of. They wait for it, or until it is taken out."""
+    theatre = Theatre(3, **MAJORITY)
+    theatre[3].kill()
+    theatre.state_of(1, ViewState.MAJORITY)
+    theatre[2].kill()
+    theatre[2].start()
+    theatre[2].disks[0].stall_until = inf  # it votes, and does not serve
+    theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
+    reader = theatre[1].connect_soon("reader", clean=False, expiry_s=600)
+    reader.send(packets.Subscribe(1, [option("t", 1)], None))
+    theatre.until(lambda: len(reader.received) == 2)
+    theatre[1].kill()
+    theatre[2].disks[0].stall_until = 0.0
+    theatre[3].start()
+    theatre.pass_s(10.0)
+    members = [theatre[number].host.member for number in (2, 3)]
+    assert all(each and each.view.nodes == ("n2", "n3") and not each.view.serving for each in members)
+    _, connack = theatre[2].connect("writer")
+    assert connack.reason == ReasonCode.SERVER_UNAVAILABLE
+    if returns:
+        theatre[1].start()
+        theatre.whole()
+    else:
+        answers: list[bytes] = []
+        for each in members:
+            assert each is not None
+            each.answer_call(LEAVE, encode_call(LeaveRequest("n1", True)), answers.append)
+        theatre.until(lambda: theatre[2].node.view_state is ViewState.WHOLE)
+    assert theatre[2].client("writer").publish("t", b"m", 1)[0].reason == (0 if returns else 0x10)
+    if returns:
+        reader = theatre[1].client("reader", clean=False, expiry_s=600)
+        assert [each.payload for each in reader.drain()] == [b"m"]

@@ -110,7 +110,7 @@ def test_granting_stops_first_and_the_row_goes_after_the_last_lease() -> None:
         assert leader.decide(now) == []
     leader.grant("a", 2190)
     assert leader.decide(2199) == []
-    assert leader.decide(2200) == [SetView(3, (A, B))]
+    assert leader.decide(2200) == [SetView(3, (A, B), True)]
 
 
 def test_granting_resumes_when_they_hear_each_other_again() -> None:
@@ -133,16 +133,16 @@ def test_what_a_proposal_removes_is_granted_nothing_even_if_it_comes_back() -> N
         leader.decide(now)
     leader.grant("a", 2490)
     leader.grant("c", 2490)
-    assert leader.decide(2500) == [SetView(3, (A, C))]
+    assert leader.decide(2500) == [SetView(3, (A, C), True)]
     assert leader.request("b", 2510) is None
     assert leader.decide(2520) == []  # one proposal at a time
     leader.grant("a", 3490)
     leader.grant("c", 3490)
-    assert leader.decide(3500) == [SetView(3, (A, C))]
-    apply(leader.membership, SetView(3, (A, C)))
+    assert leader.decide(3500) == [SetView(3, (A, C), True)]
+    apply(leader.membership, SetView(3, (A, C), True))
     for node in "abc":
         leader.request(node, 3600)
-    assert leader.decide(3600) == [SetView(4, (A, Row("b", 1, 5), C))]
+    assert leader.decide(3600) == [SetView(4, (A, Row("b", 1, 5), C), True)]
 
 
 def test_a_new_leader_removes_nobody_before_the_leases_of_the_old_one_end() -> None:
@@ -221,7 +221,7 @@ def test_a_node_that_does_not_apply_views_is_out() -> None:
         leader.request("b", now, view=2)
         proposals = leader.decide(now)
         if any(isinstance(proposal, SetView) for proposal in proposals):
-            assert now >= 2500 and SetView(3, (A, C)) in proposals
+            assert now >= 2500 and SetView(3, (A, C), True) in proposals
             return
     raise AssertionError
 
@@ -294,7 +294,7 @@ def test_who_is_away_for_too_long_has_to_come_back_empty() -> None:
     clock = [1_000_000]
     leader = Leader()
     leader.keeper = Keeper("a", leader.membership, lambda: clock[0], TIMES)
-    apply(leader.membership, SetView(leader.membership.view.id, (A, B)))
+    apply(leader.membership, SetView(leader.membership.view.id, (A, B), True))
 
     def at(now: float) -> list[object]:
         for node in "ab":

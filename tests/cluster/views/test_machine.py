@@ -275,3 +275,28 @@ def test_who_is_away_is_noted_once_and_forgotten_when_it_is_back() -> None:
     assert membership.members["b"].away_ms == 600
     apply(membership, SetView(view.id + 1, (A, Row("b", 1, view.id + 2))))
     assert membership.members["b"].away_ms == 0
+
+
+def test_who_knows_what_was_promised() -> None:
+    """Those who serve, and others until it is said that they may promise something alone, or their disks are gone."""
+    membership = cluster("a", "b", "c")
+    assert (membership.knowing, membership.agreed) == (("a", "b", "c"), True)
+    rows = (A, Row("b", 1, 2, True))
+    apply(membership, SetView(3, rows))
+    assert (membership.knowing, membership.agreed) == (("a", "b", "c"), False)
+    view = membership.view
+    apply(membership, SetView(4, rows, True))
+    assert (membership.knowing, membership.agreed, membership.view) == (("a", "b"), True, view)
+    apply(membership, boot("a", 2))
+    assert not membership.agreed
+    apply(membership, boot("b", 2))
+    assert (membership.knowing, membership.agreed) == (("a", "b"), True)  # nobody serves
+    apply(membership, SetView(membership.view.id, (Row("c", 1, membership.view.id + 1),), True))
+    assert membership.knowing == ("a", "b")
+    apply(membership, join("b", disk="new", boot=ABOVE + 1))
+    assert membership.knowing == ("a",)
+    apply(membership, Stale("a"))
+    assert membership.knowing == ()
+    left = cluster("a", "b")
+    apply(left, boot("b", 2), Leave("a"))
+    assert left.knowing == ("b",)

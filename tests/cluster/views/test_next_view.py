@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from strogoff.cluster.views.commands import Row, SetView, Stale
+from strogoff.cluster.views.commands import Leave, Row, SetView, Stale
 from strogoff.cluster.views.machine import Membership
 from strogoff.cluster.views.messages import LeaseRequest
 from strogoff.cluster.views.next_view import Outlook, next_view
@@ -26,6 +26,16 @@ def said(membership: Membership, node: str, hears: str, **fields: Any) -> LeaseR
 
 
 def look(
+    membership: Membership, *requests: LeaseRequest, removable: str = "", ready: str | None = None
+) -> SetView | None:
+    """The next view if it has other rows, whether it says that those who serve are alone or not."""
+    found = propose(membership, *requests, removable=removable, ready=ready)
+    if found is None or found.rows == membership.view.rows:
+        return None
+    return msgspec.structs.replace(found, alone=False)
+
+
+def propose(
     membership: Membership, *requests: LeaseRequest, removable: str = "", ready: str | None = None
 ) -> SetView | None:
     by_node = {request.node: request for request in requests}
@@ -169,3 +179,31 @@ def test_who_asked_before_the_last_one_came_does_not_serve_with_who_asked_everyb
     assert look(membership, a, b, c) is None  # said before a served
     promoted = look(membership, a, again, c)
     assert promoted and promoted.rows[1].serving
+
+
+def test_nobody_serves_while_all_who_served_last_are_away() -> None:
+    """What was promised then nobody else knows: subscriptions of their sessions, above all (3 nodes, seed 110389)."""
+    membership = cluster("a")
+    apply(membership, join("b"), join("c"), SetView(1, (A, Row("b", 1, 2))))
+    apply(membership, SetView(2, (Row("b", 1, 2),)))
+    done = said(membership, "b", "", exchanged=(("b", 2),))
+    assert look(membership, done) is None
+    apply(membership, SetView(3, (Row("a", 1, 4), Row("b", 1, 2))))
+    exchanged = (("a", 4), ("b", 2))
+    both = [said(membership, node, other, exchanged=exchanged) for node, other in ("ab", "ba")]
+    assert look(membership, *both) == SetView(4, (Row("a", 1, 4, True), Row("b", 1, 2, True)))
+    apply(membership, SetView(4, (Row("b", 1, 2),)), Leave("a"))
+    done = said(membership, "b", "", exchanged=(("b", 2),))
+    assert look(membership, done) == SetView(5, (Row("b", 1, 2, True),))
+
+
+def test_those_who_serve_promise_nothing_without_one_that_is_away_before_the_log_says_that_they_may() -> None:
+    """A start is in the log at once; after a restart of all those serve still in it who have not come back."""
+    membership = cluster("a", "b", "c")
+    apply(membership, boot("c", 2))
+    a, b = said(membership, "a", "b"), said(membership, "b", "a")
+    assert propose(membership, a) is None  # b may be dead, and c the only one that knows
+    alone = propose(membership, a, b)
+    assert alone == SetView(4, (A, B), True)
+    apply(membership, alone)
+    assert membership.view.id == 4 and propose(membership, a, b) is None

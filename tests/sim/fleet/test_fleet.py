@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+from math import inf
+
 import pytest
 
 from strogoff.sim.running import Order, run_seed
+
+from .floor import joined, until
 
 
 @pytest.mark.parametrize(
@@ -21,3 +26,29 @@ def test_a_seed_replays_exactly_and_its_trace_has_all() -> None:
     text = "\n".join(first.lines)
     for part in ("FAULT", " leads, whole, view ", "--> PUBLISH", "conn.open"):
         assert part in text, part
+
+
+def test_with_a_disk_goes_what_its_clients_remember_of_qos_2_ids() -> None:
+    """Nobody releases them any more; the CONNACK that says so may be lost (3 nodes, seed 110977)."""
+    fleet = joined()
+    mine, other = fleet.clients[:2]
+    mine.host, other.host = fleet.machines["n3"], fleet.machines["n1"]
+    for client in (mine, other):
+        client.receiver.held[7] = "w-1"
+    machine = fleet.machines["n3"]
+    fleet.crash(machine, True)
+    fleet.lose_disk(machine)
+    assert (mine.receiver.held, other.receiver.held) == ({}, {7: "w-1"})
+
+
+def test_a_stop_that_cannot_write_is_a_kill() -> None:
+    """For those who judge what may be undone (3 nodes, seed 112226)."""
+    fleet = joined()
+    first, last = fleet.machines["n1"], fleet.machines["n3"]
+    last.watch.disk.stall_until = inf
+    for machine in (first, last):
+        assert machine.node is not None
+        machine.node.store.put(b"x", b"1")
+        machine.stop(partial(fleet.stopped, machine))
+    until(fleet, lambda: all(fleet.history.life(name).ends for name in ("n1", "n3")))
+    assert [(each.kind, each.node) for each in fleet.history.faults if each.kind == "kill"] == [("kill", "n3")]
