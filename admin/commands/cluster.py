@@ -130,7 +130,7 @@ COMMANDS = (
         _leave,
         keys=(Key("node", "the node that leaves"),),
         flags=(
-            Flag("kill_sessions", "close its connections and move its sessions; without it only its ports close", "k"),
+            Flag("kill_sessions", "close its connections and end its sessions; without it only its ports close", "k"),
             Flag(
                 "summary-interval",
                 f"seconds between lines; default {SUMMARY_S}",

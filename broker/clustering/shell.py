@@ -9,7 +9,7 @@ import asyncio
 import random
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -62,8 +62,8 @@ class ClusterShell:
     """One node's member, on asyncio. Made before the node opens, started after; `stop` comes before its store closes.
 
     `host` is where other nodes reach this one, `listen` the address to listen on, `discover` the configured addresses
-    of other nodes, asked anew each time. `stop_mqtt` closes the listeners for clients. `when_left` is called
-    when this node has left its cluster for good. `later`, `rng` and `clocks` are the
+    of other nodes, asked anew each time. `stop_mqtt` suspends the listeners for clients, and with True ends their
+    connections. `when_left` is called when this node has left its cluster for good. `later`, `rng` and `clocks` are the
     member's timers, its source of chance, and wall clock and monotonic clock in milliseconds.
     `in_force` says the value of a setting, for other nodes that ask.
     """
@@ -77,7 +77,7 @@ class ClusterShell:
         listen: str,
         host: str,
         discover: tuple[str, ...],
-        stop_mqtt: Callable[[], Any],
+        stop_mqtt: Callable[[bool], Awaitable[None]],
         settings: Settings | None = None,
         later: Callable[[float, Callable[[], None]], Timer] | None = None,
         rng: Rng | None = None,
@@ -378,10 +378,11 @@ class ClusterShell:
                 f"{self.name} has {lasting} sessions that last, and their messages are nowhere else: --accept-loss "
                 "gives them up"
             )
-        self._stop_mqtt()
+        await self._stop_mqtt(False)
         if not kill_sessions:
             return "Done! Use -k to close the sessions that are still there, and to leave"
         node.end_sessions("left_cluster")
+        await self._stop_mqtt(True)  # those that have no session yet
         await self._until(
             lambda: not len(node.slots), timeout_s, f"{len(node.slots)} sessions of {self.name} are still there"
         )

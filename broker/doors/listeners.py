@@ -70,6 +70,14 @@ class Listeners:
         if kill_sessions:
             listener.end_connections("listener_stopped")
 
+    async def suspend(self, kill_sessions: bool) -> None:
+        """Suspend all of them, as `stop` does one."""
+        for key in list(self._listeners):
+            await self.stop(key, kill_sessions)
+        for door in self._former if kill_sessions else ():
+            for connection in list(door.connections):
+                connection.end("listener_stopped")
+
     async def restart(self, which: str) -> None:
         """Resume a listener, on the port that it had."""
         await self.find(which).start()

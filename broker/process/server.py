@@ -170,7 +170,7 @@ class Server:
             links.listen,
             links.host,
             links.discover,
-            self._close_to_clients,
+            self.listeners.suspend,
             links.settings if self._tune is None else self._tune(links.settings),
             self._later,
             rng,
@@ -192,9 +192,6 @@ class Server:
             self.systree.start()
         if any(name.endswith("_during_netsplit") for name in names):
             node.view_state = node.view_state  # publishes that were parked may go on
-
-    def _close_to_clients(self) -> None:
-        self._spawn_task(self.listeners.close(CLOSE_GRACE_S))
 
     def _make_engine(self, folder: Path, durability: Durability) -> Engine:
         settings = self.settings
