@@ -20,6 +20,8 @@ def node_rows(member: Member) -> list[NodeRow]:
     rows = []
     for name, row in sorted(member.membership.members.items()):
         seen = member.view.row(name)
+        if name == mine and member.incarnation is None:
+            seen = None  # an earlier start of this node
         heard = member.links.heard_ms(name)
         rows.append(
             NodeRow(

@@ -40,6 +40,20 @@ def test_nodes_come_and_go() -> None:
     assert 0 < status.lease_ms_left <= 2000 and status.leader in ("n1", "n2")
 
 
+def test_who_starts_again_and_reaches_nobody_does_not_serve_as_its_former_start_did() -> None:
+    """Its log has the view of then: /health was OK for as long as it was cut off, and all clients were refused."""
+    theatre = Theatre(3)
+    theatre.pass_s(1.0)
+    for number in (1, 2, 3):
+        theatre[number].kill()
+    theatre[3].start()
+    theatre.pass_s(3.0)
+    rows = node_rows(member(theatre, 3))
+    assert member(theatre, 3).view.row("n3") is not None
+    assert (rows[2].running, rows[2].state, rows[2].incarnation) == (True, "absent", "")
+    assert theatre[3].node.view_state is ViewState.MINORITY
+
+
 def test_an_even_cluster_has_a_member_without_a_vote() -> None:
     theatre = Theatre(2)
     theatre.pass_s(1.0)
