@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from .. import __version__
 from .context import Context
+
+if TYPE_CHECKING:
+    from ..broker.node import Node
 
 _FIGURES = {
     "msg_in": "mqtt_publish_received",
@@ -68,10 +71,19 @@ def not_serving(context: Context) -> list[str]:
         reasons.append(f"the message store has failed, start the node again: {store.detail}")
     office = context.cluster
     if office is not None:
-        reasons += _SAID_OF_DISK.get(office.status().log_disk, [])
+        status = office.status()
+        reasons += _SAID_OF_DISK.get(status.log_disk, [])
         states = {row.node: row.state for row in office.rows()}
-        reasons += _SAID.get(states.get(office.name, "stranger"), [])
+        state = states.get(office.name, "stranger")
+        reasons += _SAID.get(state, [])
+        if state == "serving" and status.sees == "minority" and not _takes_clients(context.node):
+            reasons.append("the node is cut off from the majority of its cluster")
     return reasons
+
+
+def _takes_clients(node: Node) -> bool:
+    """Whether a node without a lease lets clients in."""
+    return node.options.allow_register_during_netsplit == "on"
 
 
 _SAID = {

@@ -76,6 +76,19 @@ def test_disks_that_cannot_be_written(tmp_path: Path) -> None:
     in_house(tmp_path, test)
 
 
+@pytest.mark.parametrize("policy", ["off", "majority", "on"])
+def test_a_node_that_is_cut_off_gets_no_clients_unless_it_takes_them(tmp_path: Path, policy: str) -> None:
+    async def test(house: House) -> None:
+        office = house.server.cluster = Office()  # type: ignore[attr-defined, unused-ignore]
+        office.sees(sees="minority")
+        said = "the node is cut off from the majority of its cluster"
+        assert not_serving(house.context) == ([] if policy == "on" else [said])
+        office.sees(sees="majority")
+        assert not_serving(house.context) == []
+
+    in_house(tmp_path, test, allow_register_during_netsplit=policy)
+
+
 def test_who_runs_in_a_cluster(tmp_path: Path) -> None:
     async def test(house: House) -> None:
         office = house.server.cluster = Office()  # type: ignore[attr-defined, unused-ignore]
