@@ -7,9 +7,9 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import uvloop
 
@@ -88,7 +88,9 @@ async def serve(settings: Settings, extensions: Sequence[Extension] = ()) -> int
         loop.add_signal_handler(number, stopping.set)
     server = Server(settings, log)
     try:
-        await _start(server, extensions)
+        if not await _unless(stopping, _start(server, extensions)):
+            log("notice", "stopped, before the start was over")
+            return 0
     except (StorageError, ListenError, TransportError, PluginError, PluginFileError, OSError) as error:
         log("error", f"the node cannot start: {error}")
         print(f"strogoff: the node cannot start: {error}", file=sys.stderr)
@@ -104,6 +106,20 @@ async def serve(settings: Settings, extensions: Sequence[Extension] = ()) -> int
     await _stop(server, extensions)
     log("notice", "stopped")
     return 0
+
+
+async def _unless(stopping: asyncio.Event, start: Coroutine[Any, Any, None]) -> bool:
+    """Do it, and say whether it came to its end: a signal cancels it."""
+    starting, signalled = asyncio.ensure_future(start), asyncio.ensure_future(stopping.wait())
+    await asyncio.wait((starting, signalled), return_when=asyncio.FIRST_COMPLETED)
+    signalled.cancel()
+    if not starting.done():
+        starting.cancel()
+        await asyncio.wait((starting,))
+    if starting.cancelled():
+        return False
+    starting.result()
+    return True
 
 
 async def _start(server: Server, extensions: Sequence[Extension]) -> None:

@@ -126,6 +126,27 @@ def test_a_signal_stops_everything_in_reverse_order(
     assert f"data in {tmp_path}/data" in said
 
 
+class Waiter(Part):
+    """Its start waits for others, who never come."""
+
+    async def start(self, server: Server) -> None:
+        """A signal comes meanwhile."""
+        await super().start(server)
+        asyncio.get_running_loop().call_later(0.05, os.kill, os.getpid(), signal.SIGTERM)
+        await asyncio.Event().wait()
+
+
+def test_a_signal_ends_a_start_that_still_waits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As for a cluster; it came to its end first, and whoever had sent the signal lost patience and killed the node."""
+    diary: list[str] = []
+    parts = [Part("one", diary), Waiter("two", diary), Part("three", diary)]
+    assert asyncio.run(daemon.serve(settings(tmp_path), parts)) == 0
+    assert diary == ["one starts", "two starts", "one stops"]
+    said = capsys.readouterr().out
+    assert "[NOTICE] stopped, before the start was over" in said and "is ready" not in said
+    assert asyncio.run(daemon.serve(settings(tmp_path), [Interrupter(diary, signal.SIGTERM)])) == 0
+
+
 def test_a_part_that_cannot_start_stops_those_before_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Status 1, one line, and nothing is left that keeps the next start away."""
     diary: list[str] = []
