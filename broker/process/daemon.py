@@ -75,7 +75,11 @@ def read_settings(argv: Sequence[str]) -> Settings:
 
 async def serve(settings: Settings, extensions: Sequence[Extension] = ()) -> int:
     """Run until SIGTERM or SIGINT; the exit status. Extensions start after the server and stop before it."""
-    logger = set_up(settings)
+    try:
+        logger = set_up(settings)
+    except OSError as error:
+        print(f"strogoff: the node cannot start: the log cannot be written: {error}", file=sys.stderr)
+        return 1
 
     def log(level: str, text: str) -> None:
         log_line(logger, level, text)

@@ -43,7 +43,7 @@ def _file(settings: Any, prefix: str) -> logging.Handler:
     path = Path(settings[f"{prefix}.file"])
     path.parent.mkdir(parents=True, exist_ok=True)
     size = settings[f"{prefix}.rotation.size"] or 0
-    handler = RotatingFileHandler(path, maxBytes=size, backupCount=settings[f"{prefix}.rotation.keep"], delay=True)
+    handler = RotatingFileHandler(path, maxBytes=size, backupCount=settings[f"{prefix}.rotation.keep"])
     if settings[f"{prefix}.rotation.compress_on_rotate"]:
         handler.namer = lambda name: name + ".gz"
         handler.rotator = _compress

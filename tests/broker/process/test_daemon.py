@@ -147,6 +147,22 @@ def test_a_signal_ends_a_start_that_still_waits(tmp_path: Path, capsys: pytest.C
     assert asyncio.run(daemon.serve(settings(tmp_path), [Interrupter(diary, signal.SIGTERM)])) == 0
 
 
+@pytest.mark.parametrize("where", ["file/broker.log", "folder"])
+@pytest.mark.parametrize("place", ["log__console__file", "log__error__file"])
+def test_a_log_that_cannot_be_written_is_a_clear_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str, where: str
+) -> None:
+    """Its folder cannot be made, or belongs to somebody else: status 1, no traceback, and no node without a log."""
+    fine = {"log__console__file": str(tmp_path / "console.log"), "log__error__file": str(tmp_path / "error.log")}
+    wanted = {**fine, "log__console": "file", "log__error": "on", place: str(tmp_path / where)}
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    assert asyncio.run(daemon.serve(settings(tmp_path, **wanted))) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("strogoff: the node cannot start: the log cannot be written: ")
+    assert f"'{tmp_path}/f" in said and said.count("\n") == 1
+
+
 def test_a_part_that_cannot_start_stops_those_before_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Status 1, one line, and nothing is left that keeps the next start away."""
     diary: list[str] = []
