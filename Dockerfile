@@ -12,6 +12,8 @@ RUN mkdir -p /strogoff/etc /strogoff/data /strogoff/log \
     && chown -R strogoff /strogoff \
     && ln -s /strogoff /vernemq
 COPY --chown=strogoff configs/vmq.acl /strogoff/etc/vmq.acl
+# conf.d/*.conf are read beside it
+RUN echo "# the defaults" > /strogoff/etc/vernemq.conf && chown strogoff /strogoff/etc/vernemq.conf
 USER 10000
 WORKDIR /strogoff
 ENV PATH=/opt/strogoff/bin:$PATH PYTHONUNBUFFERED=1 STROGOFF_DATA_DIR=/strogoff/data

@@ -41,12 +41,12 @@ def prepare(environ: Mapping[str, str], home: Path) -> tuple[Path | None, dict[s
     wanted = from_environment(environ)
     if wanted.users:
         overrides["vmq_passwd.password_file"] = str(_write_users(etc / "vmq.passwd", wanted.users))
-    if "log.console" not in wanted.values and not local.exists():
+    if "log.console" not in wanted.values and not local.exists() and not _say(etc, "log.console"):
         overrides["log.console"] = "console"
         overrides["log.error"] = "off"
-    if "cluster.address" not in wanted.values and not _says(conf, "cluster.address"):
+    if "cluster.address" not in wanted.values and not _say(etc, "cluster.address"):
         overrides["cluster.address"] = own_address(address)
-    if "nodename" not in wanted.values and not _says(conf, "nodename"):
+    if "nodename" not in wanted.values and not _say(etc, "nodename"):
         name = _name_of_data(Path(overrides["platform_data_dir"]))
         overrides["nodename"] = name or f"VerneMQ@{socket.gethostname()}"
     return conf if conf.exists() else None, dict(environ), overrides
@@ -72,9 +72,10 @@ def _write_users(path: Path, users: Mapping[str, str]) -> Path:
     return path
 
 
-def _says(conf: Path, key: str) -> bool:
-    """Whether the file sets the key. A name that is not the one of the data is a mistake, which the start will tell."""
-    return conf.exists() and re.search(rf"(?m)^\s*{re.escape(key)}\s*=", conf.read_text()) is not None
+def _say(etc: Path, key: str) -> bool:
+    """Whether the files set the key. A name that is not the one of the data is a mistake, which the start will tell."""
+    files = [each for each in (etc / "vernemq.conf", *(etc / "conf.d").glob("*.conf")) if each.exists()]
+    return any(re.search(rf"(?m)^\s*{re.escape(key)}\s*=", each.read_text()) for each in files)
 
 
 def _name_of_data(directory: Path) -> str | None:

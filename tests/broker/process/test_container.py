@@ -76,6 +76,17 @@ def test_a_file_counts_and_variables_win(home: Path) -> None:
     assert (loaded["retry_interval"], loaded["max_client_id_size"]) == (6, 50)
 
 
+@pytest.mark.parametrize("file", ["vernemq.conf", "conf.d/mine.conf"])
+def test_what_the_image_says_by_itself_gives_way_to_files(home: Path, file: str) -> None:
+    """The log, the node's name and its address; they did only to variables, or only to one of the files."""
+    (home / "etc" / "conf.d").mkdir()
+    (home / "etc" / "vernemq.conf").write_text("# the defaults\n")
+    (home / "etc" / file).write_text("log.console = both\nnodename = n1@here\ncluster.address = 10.0.0.7\n")
+    loaded = settings(home)
+    found = [loaded[key] for key in ("log.console", "log.error", "nodename", "cluster.address")]
+    assert found == ["both", True, "n1@here", "10.0.0.7"]
+
+
 def test_a_local_file_replaces_everything(home: Path) -> None:
     """Variables and all; ###IPADDRESS### is the container's. Written to etc/vernemq.conf, as in VerneMQ's image."""
     (home / "etc" / "vernemq.conf").write_text("retry_interval = 5\n")
