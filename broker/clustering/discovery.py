@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Awaitable, Callable
 
 from ...cluster.admission import MalformedCall
-from ...cluster.discovery import WHO, AddressError, WhoAnswer, choose, decode_who, parse_address, written
+from ...cluster.discovery import WHO, AddressError, WhoAnswer, choose, decode_who, parse_address
 from ...cluster.transport.wire import CallFailed, Transport
+from .names import Names, NoAnswerError
 from .office import ClusterError
 
 LOOK_S = 0.5
@@ -48,6 +48,8 @@ class Discovery:
         self._log = log
         self._holds = holds
         self._said = ""
+        self._names = Names()
+        self._unsure = False
         self._settled = asyncio.Event()
 
     async def first(self) -> None:
@@ -71,7 +73,8 @@ class Discovery:
                     self._hint(answer, address)
 
     async def _look(self) -> None:
-        """Look once, and join. It is settled unless this node is alone and somebody is there whom it is to join."""
+        """Look once, and join. It is settled unless this node is alone and somebody is there whom it is to join, or may
+        be: DNS does not say."""
         waits = False
         if not self._found():
             there = await self._who_is_there()
@@ -82,7 +85,7 @@ class Discovery:
                 except ClusterError as error:
                     self._say(str(error))
             clusters = any(answer.cluster_id for _, answer in there if answer.node != self._name)
-            waits = (address is not None or clusters) and not self._found()
+            waits = (address is not None or clusters or self._unsure) and not self._found()
         if not waits:
             self._settled.set()
 
@@ -92,21 +95,19 @@ class Discovery:
             self._log("warning", f"discovery: {problem}")
 
     async def _who_is_there(self) -> list[tuple[str, WhoAnswer]]:
-        addresses: dict[str, None] = {}
-        for place in self._places:
-            for address in await self._resolve(place):
-                addresses[address] = None
+        self._unsure = False
+        found = await asyncio.gather(*[self._resolve(place) for place in self._places])
+        addresses = dict.fromkeys([address for each in found for address in each])
         answers = await asyncio.gather(*[self._who(address) for address in addresses])
         return [(address, answer) for address, answer in zip(addresses, answers, strict=True) if answer is not None]
 
     async def _resolve(self, place: str) -> list[str]:
         try:
-            host, port = parse_address(place)
-            infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            return await self._names.addresses(*parse_address(place))
         except (AddressError, OSError) as error:
+            self._unsure = self._unsure or isinstance(error, NoAnswerError)
             self._say(f"{place}: {error}")
             return []
-        return sorted({written(str(info[4][0]), port) for info in infos})
 
     async def _who(self, address: str) -> WhoAnswer | None:
         try:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from strogoff.broker.clustering import discovery as cluster_discovery
+from strogoff.broker.clustering import names
 from strogoff.broker.clustering.discovery import Discovery
 from strogoff.broker.clustering.office import ClusterError
 from strogoff.cluster.discovery import WHO, WhoAnswer, encode_who
@@ -74,10 +78,14 @@ class Search:
 
     async def run(self, discovery: Discovery, until: Callable[[], bool]) -> None:
         task = asyncio.create_task(discovery.run())
-        async with asyncio.timeout(5):
-            while not until():  # noqa: ASYNC110
-                await asyncio.sleep(0)
+        await until_so(until)
         task.cancel()
+
+
+async def until_so(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not true():  # noqa: ASYNC110
+            await asyncio.sleep(0)
 
 
 def run(scenario: Callable[[Search], Awaitable[None]]) -> Search:
@@ -137,6 +145,89 @@ def test_what_is_no_address_is_said_and_the_others_are_asked() -> None:
     assert search.joined == ["127.0.0.1:1"]
     assert len(search.log) == 1
     assert "[::1" in search.log[0]
+
+
+def _names(monkeypatch: pytest.MonkeyPatch, **others: Callable[[], Any]) -> None:
+    """Names for DNS, and what happens when they are asked for."""
+    known = socket.getaddrinfo
+
+    def look(host: str, *more: Any, **options: Any) -> Any:
+        return others[host]() if host in others else known(host, *more, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look)
+
+
+def test_what_can_be_no_name_is_said_and_the_others_are_asked() -> None:
+    """A template whose variable is empty, say. It ended the search for good, in silence."""
+
+    async def scenario(search: Search) -> None:
+        await search.place(1, WhoAnswer("a", "cluster", True))
+        await search.run(search.discovery("nodes..svc:1", "127.0.0.1:1"), search.found.is_set)
+
+    search = run(scenario)
+    assert search.joined == ["127.0.0.1:1"]
+    assert search.log == ["warning: discovery: nodes..svc:1: this cannot be a name: its parts have 1 to 63 characters"]
+
+
+def test_a_name_that_hangs_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DNS servers that are gone: half a minute, in which this node took clients, and could join nobody any more."""
+    monkeypatch.setattr(names, "ANSWER_S", 0.02)
+    over, asked = threading.Event(), []
+    _names(monkeypatch, slow=lambda: [asked.append(1), over.wait(10), []][-1])
+
+    async def scenario(search: Search) -> None:
+        place = await search.place(1, WhoAnswer("c", "", False))
+        discovery = search.discovery("slow:1", "127.0.0.1:1")
+        task = asyncio.create_task(discovery.run())
+        await until_so(lambda: place.asked >= 3)
+        place.answer = WhoAnswer("a", "cluster", True)
+        await until_so(search.found.is_set)
+        task.cancel()
+
+    assert run(scenario).log == ["warning: discovery: slow:1: DNS has not answered within 0.02 s"]
+    assert asked == [1]
+    over.set()
+
+
+def test_clients_wait_while_dns_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does when a machine has just started: nobody knows yet whether there is a cluster."""
+    fails = [socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")] * 3
+
+    def later() -> Any:
+        if fails:
+            raise fails.pop()
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 1))]
+
+    _names(monkeypatch, nodes=later)
+
+    async def scenario(search: Search) -> None:
+        await search.place(1, WhoAnswer("a", "cluster", True))
+        discovery = search.discovery("nodes:1")
+        task = asyncio.create_task(discovery.run())
+        async with asyncio.timeout(5):
+            await discovery.first()
+        task.cancel()
+        assert search.found.is_set()
+
+    assert run(scenario).log == ["warning: discovery: nodes:1: [Errno -3] Temporary failure in name resolution"]
+
+
+def test_clients_do_not_wait_for_a_name_that_nobody_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A headless service has it when the first node is ready: that is this one."""
+
+    def none() -> Any:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    _names(monkeypatch, nodes=none)
+
+    async def scenario(search: Search) -> None:
+        discovery = search.discovery("nodes:1")
+        task = asyncio.create_task(discovery.run())
+        async with asyncio.timeout(5):
+            await discovery.first()
+        task.cancel()
+
+    assert run(scenario).log == ["warning: discovery: nodes:1: [Errno -2] Name or service not known"]
 
 
 def test_the_same_place_under_two_names_is_asked_once() -> None:
