@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ...configs import ListenerSettings
 from .psk import read_keys
 
@@ -51,6 +53,14 @@ def make_context(settings: ListenerSettings) -> ssl.SSLContext:
         _load_certificate(context, settings)
     _load_authorities(context, settings)
     return context
+
+
+def check_files(cafile: str, certfile: str, keyfile: str) -> None:
+    """For whom reads these files itself, has no password, and cannot say what is wrong. Raises `TlsError`."""
+    if b"ENCRYPTED" in _read(keyfile, "keyfile"):
+        raise TlsError(f"keyfile: {keyfile}: the key is encrypted, which it cannot be here")
+    none = ListenerSettings(type="ssl", name="", host="", port=0)
+    make_context(msgspec.structs.replace(none, cafile=cafile, certfile=certfile, keyfile=keyfile))
 
 
 def notices(settings: ListenerSettings) -> list[str]:

@@ -18,8 +18,9 @@ from ...analytics.schema import MESSAGE
 from ...cluster.clock import ClusterClock
 from ...cluster.links.ports import Timer
 from ...cluster.surroundings import Settings as ClusterSettings
+from ...cluster.transport.grpc_settings import Tls
 from ...cluster.transport.grpc_wire import GrpcTransport
-from ...cluster.transport.wire import Transport
+from ...cluster.transport.wire import Transport, TransportError
 from ...configs import Settings
 from ...storage.directory import DataDirectory
 from ...storage.engine import Durability, Engine
@@ -30,6 +31,7 @@ from ..clustering.settings import cluster_links
 from ..clustering.shell import OF_THE_MACHINE, Clocks, ClusterShell
 from ..doors.door import DoorOptions
 from ..doors.listeners import Listeners
+from ..doors.tls import TlsError, check_files
 from ..events import Events, Sink
 from ..node import Node, Ports
 from ..plugins.builtin import BuiltinPlugins
@@ -161,6 +163,8 @@ class Server:
         links = cluster_links(self.settings, self.log)
         if links is None:
             return
+        if links.tls is not None:
+            _check(links.tls)
         self._meta = Store(self._make_engine(directory.meta, "sync"), self._loop.call_soon, self._loop.call_later)
         self.cluster = ClusterShell(
             self.node,
@@ -296,6 +300,14 @@ PLUGIN_ANSWER_S = 60.0
 
 async def _within(work: Awaitable[object]) -> object:
     return await asyncio.wait_for(work, PLUGIN_ANSWER_S)
+
+
+def _check(tls: Tls) -> None:
+    """gRPC says of files that it cannot use no more than that it cannot listen. Raises `TransportError`."""
+    try:
+        check_files(str(tls.cafile), str(tls.certfile), str(tls.keyfile))
+    except TlsError as error:
+        raise TransportError(f"listener.vmqs: {error}") from None
 
 
 def tune_gc() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from strogoff.broker.doors.tls import TlsError, check_depth, common_name, make_context, notices
+from strogoff.broker.doors.tls import TlsError, check_depth, check_files, common_name, make_context, notices
 
 from .street import Authority
 
@@ -50,6 +50,19 @@ def test_versions_and_verification(authority: Authority) -> None:
     assert with_a_hole.options & ssl.OP_NO_TLSv1_2
     assert not with_a_hole.options & ssl.OP_NO_TLSv1_3
     assert refusal(authority.settings(tls_versions=())) == "tls_version: no version is given"
+
+
+def test_files_that_others_read(authority: Authority) -> None:
+    check_files(authority.cafile, authority.certfile, authority.keyfile)
+    for cafile, certfile, keyfile, said in (
+        (authority.cafile, authority.certfile, encrypted(authority, b"secret"), "the key is encrypted"),
+        (authority.cafile, authority.certfile, authority.certfile, "not usable"),
+        (authority.cafile, authority.keyfile, authority.keyfile, "not usable"),
+        (authority.keyfile, authority.certfile, authority.keyfile, "no CERTIFICATE in it"),
+        (authority.cafile, authority.certfile, "/nowhere", "No such file"),
+    ):
+        with pytest.raises(TlsError, match=said):
+            check_files(cafile, certfile, keyfile)
 
 
 def test_ciphers_and_curves(authority: Authority) -> None:

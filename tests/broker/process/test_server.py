@@ -18,10 +18,12 @@ from strogoff.broker.doors.listeners import ListenError
 from strogoff.broker.plugins.loader import PluginError
 from strogoff.broker.process import server as module
 from strogoff.broker.process.server import Server, tune_gc
+from strogoff.cluster.transport.wire import TransportError
 from strogoff.configs import load
 from strogoff.mqtt.packets import Will
 from strogoff.storage.engine import DirectoryInUse, WrongDirectory
 from strogoff.storage.leveldb import LevelDBEngine
+from tests.broker.doors.street import Authority
 
 
 def make(folder: Path, **settings: str) -> Server:
@@ -159,6 +161,24 @@ def test_what_fails_leaves_nothing_behind(tmp_path: Path) -> None:
         await during(make(tmp_path), work)
         assert "'other@here'" in await refused(make(tmp_path, nodename="other@here"), WrongDirectory)
         await during(make(tmp_path), lambda server: asyncio.sleep(0))
+
+    run(test())
+
+
+def test_certificates_between_nodes_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+    """gRPC says that it cannot listen: the port was thought to be in use."""
+    (tmp_path / "other").mkdir()
+    mine, other = Authority(tmp_path), Authority(tmp_path / "other")
+
+    def secured(**files: str) -> Server:
+        wanted = {"cafile": mine.cafile, "certfile": mine.certfile, "keyfile": mine.keyfile, **files}
+        options = {f"listener__vmqs__default__{name}": value for name, value in wanted.items()}
+        return make(tmp_path, listener__vmqs__default="127.0.0.1:0", **options)
+
+    async def test() -> None:
+        said = await refused(secured(keyfile=other.keyfile), TransportError)
+        assert said == f"listener.vmqs: keyfile: {other.keyfile}: not the key of the certificate {mine.certfile}"
+        await during(secured(), lambda server: asyncio.sleep(0))
 
     run(test())
 
