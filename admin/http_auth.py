@@ -8,6 +8,7 @@ from aiohttp.typedefs import Handler
 
 from ..configs import ListenerSettings
 from .context import Context
+from .render import visible
 from .wire import Refusal
 
 _SAID = {
@@ -32,7 +33,9 @@ def guarded(context: Context, listener: str, scope: str, handler: Handler) -> Ha
         verdict = "missing" if key is None else context.api_keys.check(key, scope)
         if verdict == "ok":
             return await handler(request)
-        context.server.log("info", f"{listener}: {request.path} refused to {request.remote}: API key {verdict}")
+        context.server.log(
+            "info", f"{listener}: {visible(request.path)} refused to {request.remote}: API key {verdict}"
+        )
         said = _SAID.get(verdict, f"this API key is for something else: its scope is not {scope}.")
         return web.Response(
             status=401,

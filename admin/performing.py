@@ -11,9 +11,11 @@ from aiohttp import web
 
 from ..broker.clustering.office import ClusterError
 from ..broker.doors.sockets import ListenError
+from ..configs.settings import is_secret
 from ..storage.engine import StorageError
 from .catalogue import COMMANDS
 from .context import Context
+from .render import visible
 from .reply import Alert, CommandError, Part, Text
 from .wire import progress_line, to_lines
 from .words import Say, find, overview, parse
@@ -74,14 +76,14 @@ async def _perform(context: Context, words: Sequence[str], say: Say) -> tuple[li
 
 
 def loggable(words: Sequence[str]) -> str:
-    """The command line without secrets."""
+    """The command line without secrets, as one line."""
     secret_keys = _SECRET_KEYS.get(words[0], ()) if words else ()
     shown: list[str] = []
     for word in words:
         name = word.partition("=")[0]
-        secret = (name in _SECRETS or name in secret_keys) and "=" in word
+        secret = (name in _SECRETS or name in secret_keys or (words[0] == "set" and is_secret(name))) and "=" in word
         hidden = bool(shown) and shown[-1] in _SECRETS
-        shown.append(f"{name}=(hidden)" if secret else "(hidden)" if hidden else word)
+        shown.append(f"{name}=(hidden)" if secret else "(hidden)" if hidden else visible(word))
     return " ".join(shown)
 
 

@@ -55,6 +55,15 @@ def test_what_does_not_fit(tmp_path: Path, headers: dict[str, str], reason: str,
     in_house(tmp_path, test, **HTTP)
 
 
+def test_a_path_is_one_line_of_the_log(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        assert (await house.get("/api/v1/x%0D%1B[2Jforged"))[0] == 401
+        (line,) = [line for line in house.lines if "refused" in line]
+        assert "/api/v1/x\\r\\x1b[2Jforged refused" in line
+
+    in_house(tmp_path, test, **HTTP)
+
+
 def test_no_key_is_asked_for_where_the_configuration_says_so(tmp_path: Path) -> None:
     async def test(house: House) -> None:
         assert (await house.get(PAGE))[0] == 200

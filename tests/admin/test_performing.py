@@ -29,6 +29,10 @@ def test_commands_are_logged_without_secrets(tmp_path: Path) -> None:
         "listener start --keypasswd=(hidden) --ssl --keypasswd (hidden)"
     )
     assert loggable(["config", "show", "--key=listener"]) == "config show --key=listener"
+    assert (
+        loggable(["set", "listener.ssl.mine.keypasswd=x", "--all"]) == "set listener.ssl.mine.keypasswd=(hidden) --all"
+    )
+    assert loggable(["session", "disconnect", "client-id=a\n[ERROR] b"]) == "session disconnect client-id=a\\n[ERROR] b"
     assert loggable([]) == ""
 
 
