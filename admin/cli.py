@@ -40,7 +40,7 @@ _OPTIONS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; 0, or 1 if the command could not be carried out."""
     try:
-        options, words, form = _split(sys.argv[1:] if argv is None else argv)
+        options, words, form = _split(_texts(sys.argv[1:] if argv is None else argv))
         if not words or words[0] in ("-h", "--help", "help"):
             from .catalogue import COMMANDS
             from .words import overview
@@ -80,6 +80,16 @@ def _write(text: str) -> None:
     except BrokenPipeError:
         # whoever reads has enough, such as `| head`; Python must not complain of it at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _texts(argv: Sequence[str]) -> Sequence[str]:
+    """The words, if a node can be told them."""
+    for word in argv:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise Unreachable(f"{word!a} is not UTF-8.") from None
+    return argv
 
 
 def _split(argv: Sequence[str]) -> tuple[dict[str, str], list[str], str]:

@@ -128,7 +128,7 @@ class RemoteNode:
         try:
             connection.connect()
             connection.sock.settimeout(ANSWER_S)
-        except socket.gaierror:
+        except (socket.gaierror, UnicodeError):
             raise Unreachable(f"{down} there is no host {self._host}.") from None
         except ConnectionRefusedError:
             raise Unreachable(f"{down} nobody listens there.") from None

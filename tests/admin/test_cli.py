@@ -106,6 +106,8 @@ def test_no_words(capsys: pytest.CaptureFixture[str]) -> None:
         (["--api-key", "k", "node", "status"], "--api-key goes with --url.\n"),
         (["--cafile=f", "node", "status"], "--cafile goes with --url.\n"),
         (["-c"], "-c needs a value.\n"),
+        (["session", "disconnect", "client-id=\udcff"], "'client-id=\\udcff' is not UTF-8.\n"),
+        (["--url", "http://a..b:1", "node", "status"], "http://a..b:1 cannot be reached: there is no host a..b.\n"),
         (["node", "status", "--format"], "--format needs a value.\n"),
         (["node", "status", "--format=xml"], "--format: 'xml' is none of human, json, csv.\n"),
         (["-c", "/no/such.conf", "node", "status"], "1 problem in the configuration:\n"),
