@@ -8,6 +8,7 @@ import logging
 import os
 import shutil
 import sys
+from contextlib import suppress
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,16 @@ class _Json(logging.Formatter):
         return json.dumps(row)
 
 
+class _File(RotatingFileHandler):
+    """A line that the disk does not take goes to the terminal; as a line, not as a traceback with our sources."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Called where writing a line raised."""
+        if sys.stderr is not None:
+            with suppress(OSError):
+                print(f"{self.baseFilename}: {sys.exc_info()[1]}: {record.getMessage()}", file=sys.stderr)
+
+
 def _formatter(kind: str) -> logging.Formatter:
     if kind == "json":
         return _Json()
@@ -43,7 +54,7 @@ def _file(settings: Any, prefix: str) -> logging.Handler:
     path = Path(settings[f"{prefix}.file"])
     path.parent.mkdir(parents=True, exist_ok=True)
     size = settings[f"{prefix}.rotation.size"] or 0
-    handler = RotatingFileHandler(path, maxBytes=size, backupCount=settings[f"{prefix}.rotation.keep"])
+    handler = _File(path, maxBytes=size, backupCount=settings[f"{prefix}.rotation.keep"])
     if settings[f"{prefix}.rotation.compress_on_rotate"]:
         handler.namer = lambda name: name + ".gz"
         handler.rotator = _compress

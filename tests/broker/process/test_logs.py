@@ -28,6 +28,14 @@ def test_files_errors_apart(tmp_path: Path) -> None:
     assert errors.read_text().endswith("[ERROR] something broke\n")
 
 
+def test_a_line_that_the_disk_does_not_take_goes_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """With a traceback of twenty lines for each, before."""
+    logger = set_up(load(None, {}, {"log.console.file": "/dev/full", "log.error": "off"}))
+    log_line(logger, "info", "listening")
+    assert capsys.readouterr().err == "/dev/full: [Errno 28] No space left on device: listening\n"
+    logger.handlers.clear()
+
+
 def test_json_lines(tmp_path: Path) -> None:
     path = tmp_path / "console.log"
     overrides = {"log.console.file": str(path), "log.console.file.format": "json", "log.error": "off"}
