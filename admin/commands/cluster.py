@@ -133,14 +133,14 @@ COMMANDS = (
             Flag("kill_sessions", "close its connections and end its sessions; without it only its ports close", "k"),
             Flag(
                 "summary-interval",
-                f"seconds between lines; default {SUMMARY_S}",
+                "as VerneMQ has it; without effect, no sessions move",
                 "i",
                 "SECONDS",
                 convert=seconds(LONGEST_SUMMARY_S),
             ),
             Flag(
                 "timeout",
-                f"seconds to wait for the others; default {TIMEOUT_S}",
+                "as VerneMQ has it; without effect, the members have 10 s",
                 "t",
                 "SECONDS",
                 convert=seconds(LONGEST_S),
