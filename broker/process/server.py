@@ -211,7 +211,8 @@ class Server:
         return LevelDBEngine(folder, self._loop.call_soon_threadsafe, durability, options)
 
     async def stop(self) -> None:
-        """Close the connections, commit everything, let go of the directory."""
+        """Close the connections, commit everything, let go of the directory; of databases only if the disk answers."""
+        answers = True
         if hasattr(self, "node"):
             self.node.close()
         await self.listeners.close(CLOSE_GRACE_S)
@@ -219,25 +220,30 @@ class Server:
             await self.cluster.stop()
         if hasattr(self, "node"):
             self.store.put(_CLOCK_KEY, self.node.clock.now_ms().to_bytes(8, "big"))
-            await self._flush()
+            answers = await self._flush()
         if self._plugins is not None:
             await self._plugins.close()
         if self._wake is not None:
             self._wake.cancel()
         for task in list(self._tasks):
             task.cancel()
+        if answers:  # else a write is under way, for which closing waits: the process ends with it
+            self._close_databases()
+        if self._eventlog is not None:
+            await self._loop.run_in_executor(None, self._eventlog.close)
+        if self._directory is not None:
+            self._directory.close()
+
+    def _close_databases(self) -> None:
         if hasattr(self, "store"):
             self.store.close()
         elif self._engine is not None:
             self._engine.close()
         if self._meta is not None:
             self._meta.close()
-        if self._eventlog is not None:
-            await self._loop.run_in_executor(None, self._eventlog.close)
-        if self._directory is not None:
-            self._directory.close()
 
-    async def _flush(self) -> None:
+    async def _flush(self) -> bool:
+        """Whether the disk answers, be it that it is full."""
         done = asyncio.Event()
         self.store.flush(done.set)
         try:
@@ -246,6 +252,7 @@ class Server:
             self.log(
                 "error", f"message store: not everything could be written within {STOP_S:.0f} s: {self.store.detail}"
             )
+        return done.is_set() or not self.store.accepting
 
     # -- ports
 
