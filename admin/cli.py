@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..configs import ConfigError, load
+from ..configs import ConfigError, load, usual_file
 from .reach import LocalNode, RemoteNode, Unreachable, Way
 from .render import FORMATS, alerts, render, visible
 from .wire import CutOff, from_lines
@@ -133,8 +133,7 @@ def _way(options: dict[str, str]) -> Way:
 
 
 def _local(options: dict[str, str]) -> LocalNode:
-    usual = Path("etc/vernemq.conf")
-    conf = Path(options["conf"]) if "conf" in options else usual if usual.exists() else None
+    conf = Path(options["conf"]) if "conf" in options else usual_file()
     directory = options.get("data_dir")
     if directory is None and "conf" not in options:
         directory = os.environ.get("STROGOFF_DATA_DIR")

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from .listeners import ListenerSettings
-from .loader import load
+from .loader import load, usual_file
 from .lookup import Setting
 from .problems import ConfigError, Problem
 from .schema import Key, schema
@@ -22,4 +22,5 @@ __all__ = [
     "Settings",
     "load",
     "schema",
+    "usual_file",
 ]

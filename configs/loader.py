@@ -48,16 +48,34 @@ def load(path: Path | None, environ: Mapping[str, str] = {}, overrides: Mapping[
     return settings
 
 
+def usual_file() -> Path | None:
+    """`./etc/vernemq.conf` if it is there, also if nobody may look at it: then `load` says so."""
+    path = Path("etc/vernemq.conf")
+    try:
+        return path if path.exists() else None
+    except OSError:
+        return path
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
 def _files(path: Path) -> tuple[list[Line], list[Problem], list[str]]:
     lines: list[Line] = []
     problems: list[Problem] = []
     warnings: list[str] = []
-    for file in (path, *sorted((path.parent / "conf.d").glob("*.conf"))):
+    folder = path.parent / "conf.d"
+    try:
+        beside = sorted(each for each in folder.iterdir() if each.name.endswith(".conf")) if folder.is_dir() else []
+    except OSError as error:
+        beside = []
+        problems.append(Problem(str(folder), 0, "", f"the folder cannot be read: {_reason(error)}"))
+    for file in (path, *beside):
         try:
             content = file.read_bytes().decode("utf-8-sig")
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            problems.append(Problem(str(file), 0, "", f"the file cannot be read: {reason}"))
+            problems.append(Problem(str(file), 0, "", f"the file cannot be read: {_reason(error)}"))
         except UnicodeDecodeError as error:
             line = error.object[: error.start].count(b"\n") + 1
             problems.append(Problem(str(file), line, "", "this is no UTF-8 text", "", ascii(error.object[error.start])))

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import uvloop
 
 from ...cluster.transport.wire import TransportError
-from ...configs import ConfigError, Settings, load
+from ...configs import ConfigError, Settings, load, usual_file
 from ...configs.problems import Problem
 from ...storage.engine import StorageError
 from ..doors.listeners import ListenError
@@ -66,11 +66,7 @@ def read_settings(argv: Sequence[str]) -> Settings:
         except (OSError, ValueError) as error:
             raise ConfigError([Problem("container", 0, "", str(error))]) from error
         return load(arguments.conf or conf, environ, {**more, **overrides})
-    path: Path | None = arguments.conf
-    if path is None:
-        usual = Path("etc/vernemq.conf")
-        path = usual if usual.exists() else None
-    return load(path, os.environ, overrides)
+    return load(arguments.conf or usual_file(), os.environ, overrides)
 
 
 async def serve(settings: Settings, extensions: Sequence[Extension] = ()) -> int:

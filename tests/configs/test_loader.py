@@ -68,6 +68,25 @@ def test_later_lines_win_and_both_are_named(conf: Conf, tmp_path: Path) -> None:
     assert loaded.notices == [f"{at}:3: retry_interval is set again; {at}:1 does not count"]
 
 
+def test_what_may_not_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of somebody else, say: a folder was passed over in silence, a file that nobody may look at was a traceback."""
+    monkeypatch.chdir(tmp_path)
+    assert configs.usual_file() is None
+    (tmp_path / "etc" / "conf.d").mkdir(parents=True)
+    (tmp_path / "etc" / "vernemq.conf").write_text("")
+
+    def denied(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    # the tests may run as root, whom no mode keeps out
+    monkeypatch.setattr(Path, "iterdir", denied)
+    with pytest.raises(configs.ConfigError) as error:
+        configs.load(configs.usual_file())
+    assert [str(each) for each in error.value.problems] == ["etc/conf.d: the folder cannot be read: permission denied"]
+    monkeypatch.setattr(Path, "exists", denied)
+    assert configs.usual_file() == Path("etc/vernemq.conf")
+
+
 def test_files_in_conf_d_are_read_after_the_file_in_order(conf: Conf, tmp_path: Path) -> None:
     (tmp_path / "conf.d").mkdir()
     (tmp_path / "conf.d" / "b.conf").write_text("retry_interval = 7")
