@@ -134,12 +134,15 @@ def _way(options: dict[str, str]) -> Way:
 
 def _local(options: dict[str, str]) -> LocalNode:
     conf = Path(options["conf"]) if "conf" in options else usual_file()
+    # a container does not look at variables then, at its start
+    local = conf is not None and os.path.exists(conf.with_name("vernemq.conf.local"))
+    environ = {} if local else os.environ
     directory = options.get("data_dir")
     if directory is None and "conf" not in options:
         directory = os.environ.get("STROGOFF_DATA_DIR")
     overrides = {"platform_data_dir": directory} if directory is not None else {}
     try:
-        settings = load(conf, os.environ, overrides)
+        settings = load(conf, environ, overrides)
     except ConfigError as error:
         raise Unreachable(str(error)) from None
     return LocalNode(str(settings["nodename"]), Path(str(settings["node.admin_socket"])))

@@ -139,6 +139,22 @@ def test_ways_to_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     in_house(tmp_path, test)
 
 
+def test_variables_do_not_count_where_the_start_passed_over_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A container with a vernemq.conf.local; its health check failed because of a variable that nobody looked at."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DOCKER_VERNEMQ_NO_SUCH_KEY", "1")
+    (tmp_path / "etc").mkdir()
+    for name in ("vernemq.conf", "vernemq.conf.local"):
+        (tmp_path / "etc" / name).write_text("nodename = n1@here\n")
+    assert main(["node", "status"]) == 1
+    assert capsys.readouterr().err.startswith("Node 'n1@here' not responding to pings.")
+    (tmp_path / "etc" / "vernemq.conf.local").unlink()
+    assert main(["node", "status"]) == 1
+    assert "no_such_key: unknown key" in capsys.readouterr().err
+
+
 def test_a_socket_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "mine.sock"
 
