@@ -196,16 +196,19 @@ class RunningCluster:
 
     @property
     def rows(self) -> list[Row]:
-        """The event log so far, all nodes, as `analytics/schema.py` defines it, at level `message`."""
+        """The event log so far, all nodes, as `analytics/schema.py` defines it, at level `message`.
+
+        A copy, made in one step: the report of a failed test is written while its brokers go on in another thread.
+        """
         return list(self._rows)
 
     def audit(self) -> Audit:
         """Judge the event log so far: what was lost, duplicated, reordered, forgotten."""
-        return audit(self._rows, answers=self._answers)
+        return audit(self.rows, answers=list(self._answers))
 
     def write_log(self, directory: Path) -> Path:
         """Write the event log as JSON lines in the layout that `strogoff analytics` reads; gives the directory back."""
-        return write_log(self._rows, directory)
+        return write_log(self.rows, directory)
 
     async def settled(self, timeout: float = SETTLE_S, clients: Iterable[str] | None = None) -> None:
         """Wait until nothing is on its way: all is committed and acknowledged, queues of connected clients are empty.

@@ -264,3 +264,28 @@ def test_on_uvloop() -> None:
             assert (await tx.reconnect()).session_present
 
     uvloop.run(test())
+
+
+def test_the_log_is_judged_and_written_while_it_grows(tmp_path: Path) -> None:
+    """As a failed test's is, by another thread than that of its brokers: what came meanwhile is not in it."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            first = c.rows[0]
+
+            class Grows(str):
+                """A value in a row; to write it takes so long that another row comes."""
+
+                __slots__ = ()
+
+                def __hash__(self) -> int:
+                    c._rows.append(first)
+                    return super().__hash__()
+
+            rows = len(c.rows)
+            c._rows.append({**first, "seq": c.rows[-1]["seq"] + 1, "node": Grows(first["node"]), "type": "node.stop"})
+            assert c.audit().verdict == "valid"
+            c.write_log(tmp_path)
+            assert len(c.rows) > rows + 2
+
+    run(test())
