@@ -7,6 +7,7 @@ and a QoS 2 message that came twice is given out once. Everything that waits has
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable
 from types import TracebackType
@@ -95,11 +96,16 @@ class Client(asyncio.Protocol):
         self._decoder = Decoder("client", self.version)
         self.connack = self.closed_by = None
         host, port = self.address_of(node)
-        async with asyncio.timeout(timeout):
-            await loop.create_connection(lambda: self, host, port, ssl=self._tls)
-            answered = self._expect(Connack, 0)
-            self._send(self._connect)
-            connack: Connack = await self._answer(answered, "CONNACK")
+        try:
+            async with self._within(timeout, "no CONNACK"):
+                await loop.create_connection(lambda: self, host, port, ssl=self._tls)
+                answered = self._expect(Connack, 0)
+                self._send(self._connect)
+                connack: Connack = await answered
+        except BaseException:
+            self.abort()  # what is not answered is no connection; the next try begins with a new one
+            await self._gone.wait()
+            raise
         if connack.reason:
             await self._until_gone()
             raise refusal("CONNECT", connack.reason, self.version)
@@ -134,7 +140,7 @@ class Client(asyncio.Protocol):
 
     async def closed(self, timeout: float = TIMEOUT_S) -> packets.Disconnect | None:
         """Wait until the connection has ended; the broker's DISCONNECT, if there was one. Raises TimeoutError."""
-        async with asyncio.timeout(timeout):
+        async with self._within(timeout, "the connection did not end"):
             await self._gone.wait()
         return self.closed_by
 
@@ -174,8 +180,8 @@ class Client(asyncio.Protocol):
         answered = self._expect(Publish, packet_id)
         self.session.outgoing[packet_id] = packet
         self._send(packet)
-        async with asyncio.timeout(timeout):
-            reason: int = await self._answer(answered, f"acknowledgement of PUBLISH {packet_id} on {topic}")
+        async with self._within(timeout, f"no acknowledgement of PUBLISH {packet_id} on {topic}"):
+            reason: int = await answered
         if reason >= 0x80:
             raise refusal(f"PUBLISH on {topic}", reason, self.version)
         return reason
@@ -193,8 +199,8 @@ class Client(asyncio.Protocol):
         packet_id = self.session.new_id()
         answered = self._expect(packets.Suback, packet_id)
         self._send(Subscribe(packet_id, wanted, properties or None))
-        async with asyncio.timeout(timeout):
-            suback: packets.Suback = await self._answer(answered, "SUBACK")
+        async with self._within(timeout, f"no SUBACK for {', '.join(each.filter for each in wanted)}"):
+            suback: packets.Suback = await answered
         for each, reason in zip(wanted, suback.reasons, strict=True):
             if reason >= 0x80:
                 raise refusal(f"SUBSCRIBE to {each.filter}", reason, 5)
@@ -206,8 +212,8 @@ class Client(asyncio.Protocol):
         packet_id = self.session.new_id()
         answered = self._expect(packets.Unsuback, packet_id)
         self._send(Unsubscribe(packet_id, many))
-        async with asyncio.timeout(timeout):
-            unsuback: packets.Unsuback = await self._answer(answered, "UNSUBACK")
+        async with self._within(timeout, f"no UNSUBACK for {', '.join(many)}"):
+            unsuback: packets.Unsuback = await answered
         for text, reason in zip(many, unsuback.reasons, strict=False):
             if reason >= 0x80:
                 raise refusal(f"UNSUBSCRIBE from {text}", reason, 5)
@@ -322,12 +328,14 @@ class Client(asyncio.Protocol):
         if future is not None and not future.done():
             future.set_result(value)
 
-    async def _answer(self, future: asyncio.Future[Any], what: str) -> Any:
+    @contextlib.asynccontextmanager
+    async def _within(self, timeout: float, what: str) -> AsyncIterator[None]:
+        """A limit in seconds; who reaches it says what did not come."""
         try:
-            return await future
-        except asyncio.CancelledError:
-            future.cancel(f"no {what}")
-            raise
+            async with asyncio.timeout(timeout):
+                yield
+        except TimeoutError:
+            raise TimeoutError(f"{self.name}: {what} within {timeout:g} s") from None
 
     def _live(self) -> asyncio.Transport:
         if self._transport is None:
@@ -339,7 +347,7 @@ class Client(asyncio.Protocol):
         transport.write(encode(packet, self.version))
 
     async def _until_gone(self) -> None:
-        async with asyncio.timeout(TIMEOUT_S):
+        async with self._within(TIMEOUT_S, "the connection did not end"):
             await self._gone.wait()
 
     def _keep_alive(self, seconds: int) -> None:

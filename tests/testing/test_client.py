@@ -189,3 +189,28 @@ def test_an_answer_that_does_not_come() -> None:
             await c.settled()
 
     run(test())
+
+
+def test_a_timeout_says_what_did_not_come() -> None:
+    """Whose, what and for how long; a connection that was never accepted is none afterwards."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            tx = await c.client("tx")
+            late = Client("late", port=c[0].port)
+            await c.pause(0)
+            for work, text in (
+                (tx.publish("t", "x", qos=1, timeout=0.01), "tx: no acknowledgement of PUBLISH 1 on t within 0.01 s"),
+                (tx.subscribe(["a", "b"], timeout=0.01), "tx: no SUBACK for a, b within 0.01 s"),
+                (tx.unsubscribe("a", timeout=0.01), "tx: no UNSUBACK for a within 0.01 s"),
+                (tx.closed(0.01), "tx: the connection did not end within 0.01 s"),
+                (late.connect(timeout=0.01), "late: no CONNACK within 0.01 s"),
+            ):
+                with pytest.raises(TimeoutError) as caught:
+                    await work  # type: ignore[misc]
+                assert str(caught.value) == text
+            await c.resume(0)
+            await late.connect()
+            await late.disconnect()
+
+    run(test())
