@@ -11,7 +11,7 @@ from .node import LeakError
 
 _T = TypeVar("_T")
 CALL_S = 60.0
-"""How long a blocking call waits at most; whatever is called has a shorter limit of its own."""
+"""How long a blocking call waits at most, beyond the limit that its caller has set."""
 
 
 class LoopThread:
@@ -25,11 +25,22 @@ class LoopThread:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
+        # here, because the thread that stops this one may have a running loop itself
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
 
-    def call(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Run to the end, from a thread that may block; the result, or what it raised."""
+    def call(self, work: Coroutine[Any, Any, _T], limit_s: float = 0.0) -> _T:
+        """Run to the end, from a thread that may block; the result, or what it raised.
+
+        `limit_s` is the limit that the work has itself. When the caller is interrupted, the work is cancelled.
+        """
         assert threading.current_thread() is not self._thread, "a blocking call from the loop itself"
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(CALL_S)
+        running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return running.result(limit_s + CALL_S)
+        except BaseException:
+            running.cancel()
+            raise
 
     async def bridge(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Run to the end, from a coroutine of any other asyncio loop; to cancel this cancels the work."""
@@ -47,17 +58,19 @@ class LoopThread:
         """End the thread; again is no error."""
         if self._loop.is_closed():
             return
-        left = [task for task in self.call(_tasks()) if not task.done()]
+        left = self.call(_left())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CALL_S)
         if self._thread.is_alive():
             raise LeakError(f"the thread {self._thread.name} does not end")
-        self._loop.run_until_complete(self._loop.shutdown_default_executor())
-        self._loop.close()
         if left:
             raise LeakError(f"tasks are left: {left}")
 
 
-async def _tasks() -> list[asyncio.Task[Any]]:
+async def _left() -> list[asyncio.Task[Any]]:
+    """The tasks that do not end; who is cancelled is given the time to."""
     me = asyncio.current_task()
-    return [task for task in asyncio.all_tasks() if task is not me]
+    others = [task for task in asyncio.all_tasks() if task is not me]
+    if ending := [task for task in others if task.cancelling()]:
+        await asyncio.wait(ending, timeout=CALL_S / 2)
+    return [task for task in others if not task.done()]

@@ -131,15 +131,15 @@ class SyncCluster:
 
     def settled(self, timeout: float = SETTLE_S, clients: Iterable[str] | None = None) -> None:
         """As `Cluster.settled`. What another thread's client has not yet handed to the system is not seen."""
-        self.thread.call(self.cluster.settled(timeout, clients))
+        self.thread.call(self.cluster.settled(timeout, clients), timeout)
 
     def sees(self, nodes: int | Iterable[int], state: Sees, timeout: float = SERVE_S) -> None:
         """As `Cluster.sees`."""
-        self.thread.call(self.cluster.sees(nodes, state, timeout))
+        self.thread.call(self.cluster.sees(nodes, state, timeout), timeout)
 
     def whole(self, timeout: float = SERVE_S) -> None:
         """As `Cluster.whole`."""
-        self.thread.call(self.cluster.whole(timeout))
+        self.thread.call(self.cluster.whole(timeout), timeout)
 
     # -- clients
 
@@ -214,7 +214,7 @@ class SyncDrop:
 
     def happened(self, timeout: float = TIMEOUT_S) -> None:
         """Wait until the packet was dropped. Raises TimeoutError."""
-        self._thread.call(self.drop.happened(timeout))
+        self._thread.call(self.drop.happened(timeout), timeout)
 
 
 class Remote:
@@ -261,8 +261,8 @@ class Remote:
 class SyncClient(Remote):
     """As `Client`, blocking. A context manager that disconnects at its end."""
 
-    def _do(self, work: Coroutine[Any, Any, _T]) -> _T:
-        return self._thread.call(work)
+    def _do(self, work: Coroutine[Any, Any, _T], limit_s: float = 0.0) -> _T:
+        return self._thread.call(work, limit_s)
 
     def publish(
         self, topic: str, payload: bytes | str = b"", qos: int = 0, retain: bool = False, **options: Any
@@ -280,7 +280,7 @@ class SyncClient(Remote):
 
     def message(self, timeout: float = TIMEOUT_S) -> Message:
         """As `Client.message`."""
-        return self._do(self.client.message(timeout))
+        return self._do(self.client.message(timeout), timeout)
 
     def messages(self, timeout: float = TIMEOUT_S) -> Iterator[Message]:
         """Messages as they come, until none came for `timeout` seconds."""
@@ -300,7 +300,7 @@ class SyncClient(Remote):
 
     def closed(self, timeout: float = TIMEOUT_S) -> Disconnect | None:
         """As `Client.closed`."""
-        return self._do(self.client.closed(timeout))
+        return self._do(self.client.closed(timeout), timeout)
 
     def __enter__(self) -> Self:
         return self

@@ -207,7 +207,7 @@ def test_a_timeout_says_what_did_not_come() -> None:
                 (late.connect(timeout=0.01), "late: no CONNACK within 0.01 s"),
             ):
                 with pytest.raises(TimeoutError) as caught:
-                    await work  # type: ignore[misc]
+                    await work
                 assert str(caught.value) == text
             await c.resume(0)
             await late.connect()
