@@ -230,3 +230,9 @@ def describe(item: pytest.Item) -> list[tuple[str, str]]:
             lines.append(f"event log: not written: {error}")
         sections.append(("mqtt", "\n".join(lines)))
     return sections
+
+
+def forget(item: pytest.Item) -> None:
+    """All reports of a test are made. Pytest keeps its items to the end of the run; logs and disks need not stay."""
+    if _TRACES in item.stash:
+        del item.stash[_TRACES]

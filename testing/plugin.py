@@ -7,6 +7,7 @@ test: plain ones, pytest-asyncio's (strict and auto), anyio's on asyncio.
 from __future__ import annotations
 
 import contextlib
+import sys
 from argparse import ArgumentError
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
@@ -59,6 +60,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         from .fixtures import describe
 
         report.sections += describe(item)
+    if call.when == "teardown" and f"{__package__}.fixtures" in sys.modules:
+        from .fixtures import forget
+
+        forget(item)
 
 
 @pytest.fixture

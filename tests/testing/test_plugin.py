@@ -147,6 +147,29 @@ def test_a_test_that_passes_tells_nothing(pytester: pytest.Pytester) -> None:
     assert not (pytester.path / "traces").exists()
 
 
+def test_nothing_is_kept_of_a_test_that_is_over(pytester: pytest.Pytester) -> None:
+    """Pytest keeps its items to the end of the run; the logs and disks of their brokers go."""
+    source = """
+        import gc, weakref
+        import pytest
+
+        seen = []
+
+        @pytest.mark.parametrize("number", range(3))
+        def test_it(mqtt_broker, number):
+            seen.append(weakref.ref(mqtt_broker.cluster))
+
+        def test_fails(mqtt_broker):
+            seen.append(weakref.ref(mqtt_broker.cluster))
+            assert False
+
+        def test_gone():
+            gc.collect()
+            assert [each() for each in seen[:3]] == [None] * 3
+    """
+    run_sample(pytester, source, "--mqtt-seed=3").assert_outcomes(passed=4, failed=1)
+
+
 def test_the_marker(pytester: pytest.Pytester) -> None:
     """Seed, policy, configuration and engine; the command line's seed wins."""
     source = """
