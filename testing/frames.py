@@ -29,9 +29,12 @@ class FrameFilter:
         self._left = 0
         self._passing = True
         self._broken = False
+        self._over = False
 
     def feed(self, data: bytes) -> bytes:
         """What of `data`, and of what was held back, goes on."""
+        if self._over:
+            return b""
         if self._broken:
             return data
         out = bytearray()
@@ -48,9 +51,15 @@ class FrameFilter:
             pos += 1
             if len(self._header) > 1:
                 self._look(out)
+                if self._over:
+                    break
                 if self._broken:
                     return bytes(out + data[pos:])
         return bytes(out)
+
+    def end(self) -> None:
+        """Nothing more goes on, from the packet on that is asked about."""
+        self._over = True
 
     def _look(self, out: bytearray) -> None:
         """Decide about the packet, once its length is known."""

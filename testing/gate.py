@@ -84,7 +84,7 @@ class Gate:
         """Ask all faults; each counts for itself."""
         hit = [drop for drop in self.drops if drop.hits(packet, direction, passage.client_id)]
         if any(drop.then == "cut" for drop in hit):
-            passage.reset()
+            passage.tear()
         if packet == "SUBACK" and direction == "out" and not hit:
             self.suback_left(passage.client_id)
         return bool(hit)
@@ -117,6 +117,7 @@ class Passage:
         self._front: Front | None = None
         self._in = FrameFilter(lambda packet: not gate.drops_now(packet, "in", self))
         self._out = FrameFilter(lambda packet: not gate.drops_now(packet, "out", self))
+        self._torn = False
         self._cut = False
 
     def open(self, origin: ConnectionOrigin) -> None:
@@ -140,6 +141,20 @@ class Passage:
         if isinstance(self._link, Connection):
             self._gate.reset(self._link)
 
+    def tear(self) -> None:
+        """The packet that is asked about is dropped, and the connection with it; what came before it still passes."""
+        self._torn = True
+        self._in.end()
+        self._out.end()
+
+    def _tear(self) -> None:
+        if not self._torn or self._cut:
+            return
+        self._cut = True
+        if isinstance(self._link, Connection):
+            # a turn later: some loops hand to the system only at the end of a turn what was written in it
+            asyncio.get_running_loop().call_soon(self._gate.reset, self._link)
+
     # -- the connection's side
 
     def receive(self, data: bytes, /) -> None:
@@ -150,6 +165,7 @@ class Passage:
         passing = self._in.feed(data)
         if passing and not self._cut and self._front is not None:
             self._front.receive(passing)
+        self._tear()
 
     def lost(self, reason: str, /) -> None:
         """As `FrontPort.lost`."""
@@ -178,6 +194,7 @@ class Passage:
         passing = self._out.feed(data)
         if passing and not self._cut:
             self._link.write(passing)
+        self._tear()
 
     def close(self) -> None:
         """As `Link.close`."""

@@ -43,6 +43,20 @@ def test_a_packet_is_left_out_whole(cuts: list[int]) -> None:
     assert b"".join(filter.feed(piece) for piece in pieces(BYTES, cuts)) == kept
 
 
+@given(st.lists(st.integers(0, len(BYTES)), max_size=20))
+def test_it_ends_at_a_packet(cuts: list[int]) -> None:
+    """All before it has passed, and nothing behind it."""
+
+    def keep(packet: str) -> bool:
+        if packet == "PINGREQ":
+            filter.end()
+        return packet != "PINGREQ"
+
+    filter = FrameFilter(keep)
+    before = b"".join(encode(packet, 5) for packet in STREAM[:2])
+    assert b"".join(filter.feed(piece) for piece in pieces(BYTES, cuts)) == before
+
+
 @given(st.binary(max_size=60))
 def test_what_is_no_mqtt_passes(data: bytes) -> None:
     """At most an incomplete header is held back: the broker says what is wrong, not this."""

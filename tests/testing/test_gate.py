@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from strogoff.testing.activity import Activity
 from strogoff.testing.faults import Drop
 from strogoff.testing.gate import Gate
@@ -76,12 +78,25 @@ def test_a_packet_is_dropped_in_its_direction() -> None:
 
 
 def test_nothing_passes_after_a_cut() -> None:
-    """What came with the dropped packet is gone with the connection."""
+    """What came behind the dropped packet is gone with the connection."""
     ends = Ends(Drop("PUBACK", direction="in", then="cut"))
     ends.passage.receive(PUBACK + PINGREQ)
     ends.link.write(PUBACK)
     ends.passage.lost("aborted")
     assert ends.told[1:] == [("lost", "aborted")]
+
+
+@pytest.mark.parametrize("cut", [PUBACK + PINGREQ, PUBACK])
+def test_what_came_before_the_cut_passes(cut: bytes) -> None:
+    """In one piece with the packet that is dropped: exactly that one is swallowed."""
+    ends = Ends(Drop("PUBACK", nth=2, direction="in", then="cut"))
+    ends.passage.receive(PINGREQ + PUBACK + cut)
+    ends.passage.receive(PINGREQ)
+    assert ends.told[1:] == [("in", PINGREQ + PUBACK)]
+    ends = Ends(Drop("PUBACK", nth=2, then="cut"))
+    ends.link.write(PUBACK + cut)
+    ends.link.write(PINGREQ)
+    assert ends.told[1:] == [("out", PUBACK)]
 
 
 def test_a_frozen_gate_holds_all_and_lets_go_in_order() -> None:
