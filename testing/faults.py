@@ -13,6 +13,12 @@ Direction = Literal["in", "out"]
 
 Then = Literal["go on", "cut"]
 
+_ONE_WAY: dict[str, Direction] = {
+    **dict.fromkeys(("CONNECT", "SUBSCRIBE", "UNSUBSCRIBE", "PINGREQ"), "in"),
+    **dict.fromkeys(("CONNACK", "SUBACK", "UNSUBACK", "PINGRESP"), "out"),
+}
+"""Packets that there are in one direction only (table 2.1 of both standards)."""
+
 
 class FaultError(Exception):
     """A fault was asked for that there is not; the text says what is possible."""
@@ -46,6 +52,10 @@ class Drop:
             raise FaultError(f"then {self.then!r}: 'go on' or 'cut'")
         if self.nth < 1:
             raise FaultError(f"nth {self.nth}: packets are counted from 1")
+        if _ONE_WAY.get(self.packet, self.direction) != self.direction:
+            raise FaultError(f"no {self.packet} goes {self.direction}: direction={_ONE_WAY[self.packet]!r}")
+        if self.packet == "CONNECT" and self.client is not None:
+            raise FaultError("whose CONNECT it is nobody knows before it is read: leave `client` out")
 
     def hits(self, packet: str, direction: str, client: str) -> bool:
         """Count a packet; True if it is the one."""

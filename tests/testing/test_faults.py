@@ -26,6 +26,9 @@ def test_the_nth_is_hit_once() -> None:
         ({"packet": "PUBACK", "nth": 0}, "counted from 1"),
         ({"packet": "PUBACK", "direction": "up"}, "'in' (client to broker)"),
         ({"packet": "PUBACK", "then": "explode"}, "'go on' or 'cut'"),
+        ({"packet": "SUBSCRIBE"}, "no SUBSCRIBE goes out: direction='in'"),
+        ({"packet": "connack", "direction": "in"}, "no CONNACK goes in: direction='out'"),
+        ({"packet": "CONNECT", "direction": "in", "client": "c"}, "leave `client` out"),
     ],
 )
 def test_what_there_is_not(arguments: dict[str, object], text: str) -> None:
