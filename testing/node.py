@@ -23,6 +23,7 @@ from .wiring import Wiring
 
 LISTENER = "listener.tcp.default"
 CLUSTER_LISTENER = "listener.vmq.default"
+NOBODY = "a connection before CONNECT"
 _THREADS = ("leveldb ", "eventlog")
 
 
@@ -206,12 +207,12 @@ class NodeHandle:
         yield from _queues(node)
         for passage in server.gate.passages.values():
             if passage.bytes_unsent:
-                yield f"{passage.client_id or 'a connection'} does not read: {passage.bytes_unsent} bytes wait"
+                yield f"{passage.client_id or NOBODY}: does not read, {passage.bytes_unsent} bytes wait"
 
 
 def _fronts(node: Node) -> Iterator[str]:
     for front in node.fronts.values():
-        name = front.client_id or "a connection before CONNECT"
+        name = front.client_id or NOBODY
         if front.pending or front.held is not None or front.unacked:
             yield f"{name}: {front.unacked} publishes without acknowledgement, {len(front.pending)} answers wait"
         if front.out:

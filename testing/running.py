@@ -30,7 +30,7 @@ from .faults import Direction, Drop, FaultError, Then
 from .history import Answer
 from .line import Lines, sides_of
 from .neighbourhood import can_serve, complete, divided, join, serves, under_way
-from .node import LeakError, NodeHandle
+from .node import NOBODY, LeakError, NodeHandle
 from .pace import check_pace
 from .places import Engine, temporary_directory
 from .trace import write_log
@@ -242,7 +242,8 @@ class RunningCluster:
             found += under_way(self.nodes, self._wiring.lines)
         if wanted is None:
             return found
-        return [line for line in found if line.startswith("node ") or line.split(":")[0] in wanted]
+        ours = ("node ", *(f"{name}: " for name in (NOBODY, *wanted)))
+        return [line for line in found if line.startswith(ours)]
 
     async def sees(self, nodes: int | Iterable[int], state: Sees, timeout: float = SERVE_S) -> None:
         """Wait until these nodes see that much of the cluster (`NodeHandle.sees`). Raises TimeoutError that says more.

@@ -159,6 +159,29 @@ def test_rest_is_when_nothing_waits() -> None:
     run(test())
 
 
+def test_rest_for_some_clients() -> None:
+    """Whatever they are called, and whatever it is that they leave lying."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            clients = [await c.client(name, auto_ack=False) for name in ("00:1b:44", "00", "slow")]
+            await clients[0].subscribe("t", qos=1)
+            await clients[2].subscribe("big")
+            await clients[1].publish("t", "x", qos=1)
+            await c.settled(clients=["00", "slow"])
+            with pytest.raises(NotSettled, match="00:1b:44: 0 messages wait, 1 are not acknowledged"):
+                await c.settled(timeout=0.02, clients=["00:1b:44"])
+            assert clients[2]._transport is not None
+            clients[2]._transport.pause_reading()
+            for _ in range(20):
+                await clients[1].publish("big", b"x" * 1_000_000)
+            await c.settled(clients=["00"])
+            with pytest.raises(NotSettled, match="slow: does not read"):
+                await c.settled(timeout=0.02, clients=["slow"])
+
+    run(test())
+
+
 def test_the_same_seed_makes_the_same_choices() -> None:
     """Members of a shared subscription are chosen by chance."""
     chosen: list[list[int]] = []
