@@ -65,6 +65,8 @@ class NodeHandle:
         self._answered = answered
         self._wiring = wiring
         self._server: HostedServer | None = None
+        self._changing = asyncio.Lock()
+        """Held while the node starts or ends: what is asked meanwhile comes after it."""
         self._threads: list[threading.Thread] = []
         self._reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -117,6 +119,10 @@ class NodeHandle:
 
     async def start(self) -> None:
         """Start a server on the disk that there is. Raises what `Server.start` raises, and `ConfigError`."""
+        async with self._changing:
+            await self._start()
+
+    async def _start(self) -> None:
         if self._server is not None:
             raise FaultError(f"node {self.number} is up")
         settings = load(None, {}, self._conf)
@@ -142,6 +148,21 @@ class NodeHandle:
 
     async def stop(self) -> None:
         """Stop in order: everything is written, clients are told. Raises `LeakError` if something is left."""
+        async with self._changing:
+            await self._stop()
+
+    async def end(self, leaks: list[str]) -> None:
+        """Stop if it runs, also if it is just about to; give the port back. Adds to `leaks` what is left behind."""
+        try:
+            async with self._changing:
+                if self.up:
+                    await self._stop()
+        except LeakError as error:
+            leaks.append(str(error))
+        finally:
+            self.release()
+
+    async def _stop(self) -> None:
         server, self._server = self.server, None
         self._awake()
         server.gate.thaw()
@@ -150,11 +171,12 @@ class NodeHandle:
 
     async def kill(self) -> None:
         """As kill -9. What was committed is on the disk, the rest is gone."""
-        server, self._server = self.server, None
-        self._awake()
-        server.node.event("fault.kill", nodes=[self.name])
-        await server.kill()
-        await self._check(server)
+        async with self._changing:
+            server, self._server = self.server, None
+            self._awake()
+            server.node.event("fault.kill", nodes=[self.name])
+            await server.kill()
+            await self._check(server)
 
     def pause(self) -> None:
         """As SIGSTOP: connections stay open, nothing is read, written or timed."""

@@ -13,6 +13,7 @@ async with Cluster(3, pace=10) as c:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 from collections import deque
@@ -126,7 +127,12 @@ class RunningCluster:
         await self.close()
 
     async def open(self) -> None:
-        """Start all nodes, and join them to a cluster. Raises what a node's start raises; then nothing is left."""
+        """Start all nodes, and join them to a cluster. Raises what a node's start raises; then nothing is left.
+
+        Once: again is a RuntimeError.
+        """
+        if self.nodes:
+            raise RuntimeError("this cluster was opened before: it is used as it is, or another one is made")
         self._activity = Activity()
         if self._directory is None:
             self._temporary = temporary_directory(self.engine)
@@ -163,20 +169,16 @@ class RunningCluster:
 
     async def close(self) -> None:
         """Close the clients, stop the nodes that run, remove what was temporary. Raises `LeakError`."""
-        leaks = []
+        leaks: list[str] = []
         for client in self._clients:
             client.abort()
-        for handle in self.nodes:
-            if handle.up:
-                try:
-                    await handle.stop()
-                except LeakError as error:
-                    leaks.append(str(error))
-            handle.release()
-        if self._wiring is not None:
-            self._wiring.release()
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+        async with contextlib.AsyncExitStack() as ending:  # all of it, whatever fails or is cancelled on the way
+            if self._temporary is not None:
+                ending.callback(shutil.rmtree, self._temporary, ignore_errors=True)
+            if self._wiring is not None:
+                ending.callback(self._wiring.release)
+            for handle in reversed(self.nodes):
+                ending.push_async_callback(handle.end, leaks)
         if leaks:
             raise LeakError("; ".join(leaks))
 

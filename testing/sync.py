@@ -47,7 +47,9 @@ class SyncCluster:
     # -- life
 
     def open(self) -> None:
-        """Start the thread and the nodes."""
+        """Start the thread and the nodes. Once: again is a RuntimeError."""
+        if self._thread is not None:
+            raise RuntimeError("the cluster is open: it is used as it is, without `with`")
         thread = LoopThread(f"strogoff cluster {self.seed}")
         try:
             thread.call(self.cluster.open())

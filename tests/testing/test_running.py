@@ -12,6 +12,7 @@ import uvloop
 from strogoff.configs import ConfigError
 from strogoff.testing.cluster import Cluster
 from strogoff.testing.faults import FaultError
+from strogoff.testing.hosting import HostedServer
 from strogoff.testing.running import Engine, NotSettled
 from strogoff.testing.trace import write_log
 
@@ -219,6 +220,53 @@ def test_two_clusters_at_once(tmp_path: Path) -> None:
     run(test())
     assert {thread for thread in set(threading.enumerate()) - before if "asyncio" not in thread.name} == set()
     assert (tmp_path / "a" / "node0" / "strogoff.json").exists()
+
+
+@pytest.mark.parametrize("engine", ["memory", "leveldb"])
+def test_what_comes_while_a_node_starts_or_ends(engine: Engine) -> None:
+    """Comes after it; a cluster that is closed meanwhile leaves nothing."""
+
+    async def test() -> None:
+        async with Cluster(engine=engine) as c:
+            await asyncio.gather(c.stop(0), c.start(0))
+            assert c[0].up
+            await asyncio.gather(c.kill(0), c.start(0))
+            await c.stop(0)
+            both = await asyncio.gather(c.start(0), c.start(0), return_exceptions=True)
+            assert both[0] is None and str(both[1]) == "node 0 is up"
+            await c.kill(0)
+            late = asyncio.create_task(c.start(0))
+            await asyncio.sleep(0)
+        await late
+        assert not c[0].up
+        with pytest.raises(RuntimeError, match="was opened before"):
+            await c.open()
+
+    before = set(threading.enumerate())
+    run(test())
+    assert [each.name for each in set(threading.enumerate()) - before if "asyncio" not in each.name] == []
+
+
+def test_all_is_closed_whatever_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One node that does not end in order, or a test that is given up just then."""
+
+    async def test(error: type[BaseException]) -> None:
+        c = Cluster(3, pace=10)
+        await c.open()
+
+        async def fails() -> None:
+            await HostedServer.stop(server)
+            raise error("of a plugin")
+
+        server = c[1].server
+        monkeypatch.setattr(server, "stop", fails)
+        with pytest.raises(error, match="of a plugin"):
+            await c.close()
+        assert not any(handle.up for handle in c.nodes)
+        assert c._temporary is not None and not c._temporary.exists()
+
+    for error in (ValueError, asyncio.CancelledError):
+        run(test(error))
 
 
 def test_what_cannot_be_asked_for() -> None:

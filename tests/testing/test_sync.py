@@ -68,6 +68,8 @@ def test_nothing_is_left() -> None:
     """Also after a start that failed; to close again is no error."""
     with SyncCluster() as c:
         c.client("left open")
+        with pytest.raises(RuntimeError, match="the cluster is open"), c:
+            pass
     c.close()
     with pytest.raises(ValueError):
         SyncCluster(9)
