@@ -132,6 +132,8 @@ class History:
         self._connections: dict[Owner, int] = {}
         self._closed: dict[Owner, int] = {}
         self._armed: dict[Owner, str] = {}
+        self._due_wills: dict[Owner, list[int]] = {}
+        """Wills of connections that are over, neither published nor given up yet: without a lease they wait for one."""
         self._seq: dict[tuple[str, str, int], int] = {}
         self._running: dict[str, tuple[int, bool]] = {}
         for place, row in enumerate(_in_order(rows, answers or ())):
@@ -145,6 +147,7 @@ class History:
             handler = _HANDLERS.get(row["type"])
             if handler is not None:
                 handler(self, place, row)
+        self._judge_wills()
 
     def session_at(self, owner: Owner, place: int) -> Session | None:
         """The session of a client of a node at a place."""
@@ -218,10 +221,11 @@ class History:
 
     def _end_session(self, session: Session, place: int) -> None:
         session.ended = place
-        if self._armed.pop(session.owner, "") == "armed":
-            self.wills.append(WillCase(session.client, "lost"))
+        self._will_due(place, session.owner)
+        self._armed.pop(session.owner, None)
 
     def _connected(self, place: int, row: Row) -> None:
+        self._will_due(place, _owner(row))
         self._connections[_owner(row)] = self._connections.get(_owner(row), 0) + 1
 
     def _disconnected(self, place: int, row: Row) -> None:
@@ -289,8 +293,23 @@ class History:
     def _arm(self, place: int, row: Row) -> None:
         self._armed[_owner(row)] = "armed"
 
+    def _will_due(self, place: int, owner: Owner) -> None:
+        """The connection that brought a will is over: it was published or given up, or waits for a lease, or is lost."""
+        if self._armed.get(owner) == "armed":
+            del self._armed[owner]
+            self._due_wills.setdefault(owner, []).append(place)
+
+    def _judge_wills(self) -> None:
+        for owner, places in self._due_wills.items():
+            if self.separation.alone(owner[0], self.length) is None:
+                self.wills += [WillCase(owner[1], "lost")] * len(places)
+
     def _fire(self, place: int, row: Row) -> None:
         self.known.add(mid_of(row))
+        due = self._due_wills.get(_owner(row))
+        if due:
+            due.pop(0)
+            return
         state = self._armed.get(_owner(row))
         if state != "armed" and self.first_boot[row["node"]] == 1:
             self.wills.append(WillCase(row["client"], "dup" if state == "fired" else "spurious"))

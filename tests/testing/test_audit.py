@@ -129,6 +129,14 @@ def will_lost(log: Log) -> None:
     log.say("sess.end", client="mortal", reason="disconnected")
 
 
+def will_of_a_lasting_session_lost(log: Log) -> None:
+    """A14: the client has been away and is back, and nobody has said anything of its will."""
+    log.connect("mortal", will=True)
+    log.say("conn.close", client="mortal", reason="closed")
+    log.connect("mortal", present=True, will=True)
+    log.say("will.cancel", client="mortal", reason="disconnected")
+
+
 def will_dup(log: Log) -> None:
     """A14: published twice."""
     log.connect("mortal", will=True)
@@ -157,6 +165,7 @@ PLANTS: list[tuple[Callable[[Log], None], str, str]] = [
     (reordered, "reordered", "A6 reordered"),
     (amnesia, "amnesia", "A12 session forgotten: rx"),
     (will_lost, "wills", "A14 will lost: mortal"),
+    (will_of_a_lasting_session_lost, "wills", "A14 will lost: mortal"),
     (will_dup, "wills", "A14 will dup: mortal"),
     (will_spurious, "wills", "A14 will spurious: mortal"),
 ]
@@ -276,3 +285,29 @@ def test_nothing_is_owed_to_who_left() -> None:
     log.say("sess.end", client="brief", reason="clean_start")
     log.ack(mid)
     assert audit(log.rows).verdict == "valid"
+
+
+def test_a_will_may_wait_for_a_lease() -> None:
+    """A node without one publishes it at the heal, after the end of its session or beside the next connection."""
+    for lasts in (False, True):
+        log = clean()
+        log.say("split.detect", nodes=["other"], state="minority")
+        log.connect("mortal", will=True)
+        log.say("conn.close", client="mortal", reason="closed")
+        if lasts:
+            log.connect("mortal", present=True, will=True)
+        else:
+            log.say("sess.end", client="mortal", reason="disconnected")
+        assert audit(log.rows).verdict == "valid"
+        waiting = list(log.rows)
+        log.say("split.heal", nodes=["other"], state="minority")
+        assert [case.kind for case in audit(log.rows).wills] == ["lost"]
+        log.say("will.fire", client="mortal", topic="will", mid=(NODE, 1, 6000))
+        assert audit(log.rows).verdict == "valid"
+        if lasts:
+            log.say("conn.close", client="mortal", reason="closed")
+            log.say("will.fire", client="mortal", topic="will", mid=(NODE, 1, 6001))
+            assert audit(log.rows).verdict == "valid"
+        log.say("will.fire", client="mortal", topic="will", mid=(NODE, 1, 6002))
+        assert [case.kind for case in audit(log.rows).wills] == ["dup" if lasts else "spurious"]
+        assert audit(waiting).verdict == "valid"
