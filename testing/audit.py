@@ -91,12 +91,15 @@ class Audit:
         return "\n".join([f"{self.verdict}: {counts}, {self.waiting} waiting", *self.problems()])
 
 
-def audit(rows: Iterable[Row], lifo: bool = False, answers: Iterable[Answer] | None = None) -> Audit:
+def audit(
+    rows: Iterable[Row], lifo: bool = False, answers: Iterable[Answer] | None = None, kept: Iterable[Answer] = ()
+) -> Audit:
     """Judge the rows of one run, of all nodes and boots, in any order. With `lifo` queues order is not judged.
 
-    `answers`: the SUBACKs that left, where that is known: a subscription is promised from its SUBACK on.
+    `answers`: the SUBACKs that left, where that is known: a subscription is promised from its SUBACK on. `kept`: the
+    CONNACKs of sessions that outlive their connection; the log shows that only when they have done so.
     """
-    history = History(rows, answers)
+    history = History(rows, answers, kept)
     result = Audit(
         len(history.accepted),
         len(history.acked),

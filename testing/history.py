@@ -19,7 +19,7 @@ Mid = tuple[str, int, int]
 Owner = tuple[str, str]
 """Whose a session is: its node and its client id."""
 Answer = tuple[int, str, str]
-"""A SUBACK that has left the broker: hlc, node, client id."""
+"""A SUBACK or CONNACK that has left the broker: hlc, node, client id."""
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Held:
 
 @dataclass
 class Session:
-    """A session from its begin to its end. `durable`: the log shows that it outlives a connection."""
+    """A session from its begin to its end. `durable`: it is known to outlive a connection."""
 
     node: str
     client: str
@@ -101,10 +101,13 @@ class WillCase:
 class History:
     """What a log says. `holes` are reasons why it does not say everything.
 
-    `answers` are the SUBACKs that have left; without them a subscription counts from its row on.
+    `answers` are the SUBACKs that have left; without them a subscription counts from its row on. `kept` are those
+    CONNACKs whose sessions outlive a connection; without them a session does so once the log has shown it.
     """
 
-    def __init__(self, rows: Iterable[Row], answers: Iterable[Answer] | None = None) -> None:
+    def __init__(
+        self, rows: Iterable[Row], answers: Iterable[Answer] | None = None, kept: Iterable[Answer] = ()
+    ) -> None:
         self.sessions: dict[Owner, list[Session]] = {}
         self.accepted: dict[Mid, Accepted] = {}
         self.acked: dict[Mid, int] = {}
@@ -136,10 +139,10 @@ class History:
         """Wills of connections that are over, neither published nor given up yet: without a lease they wait for one."""
         self._seq: dict[tuple[str, str, int], int] = {}
         self._running: dict[str, tuple[int, bool]] = {}
-        for place, row in enumerate(_in_order(rows, answers or ())):
+        for place, row in enumerate(_in_order(rows, answers or (), kept)):
             self.length = place + 1
-            if row["type"] == _SUBACK:
-                self._answered(place, row)
+            if row["type"] in _LEFT:
+                _LEFT[row["type"]](self, place, row)
                 continue
             self._count(row)
             self._life(place, row)
@@ -242,6 +245,11 @@ class History:
         for held in session.subscriptions if session is not None else ():
             held.answered = min(held.answered, place)
 
+    def _welcomed(self, place: int, row: Row) -> None:
+        session = self._open(_owner(row))
+        if session is not None:
+            session.durable = True
+
     def _unsubscribe(self, place: int, row: Row) -> None:
         session = self._open(_owner(row))
         group, pattern = parse_shared(row["filter"])
@@ -294,7 +302,7 @@ class History:
         self._armed[_owner(row)] = "armed"
 
     def _will_due(self, place: int, owner: Owner) -> None:
-        """The connection that brought a will is over: it was published or given up, or waits for a lease, or is lost."""
+        """The connection that brought a will is over: what is not published or given up yet may wait for a lease."""
         if self._armed.get(owner) == "armed":
             del self._armed[owner]
             self._due_wills.setdefault(owner, []).append(place)
@@ -323,14 +331,16 @@ def _owner(row: Row) -> Owner:
     return row["node"], row["client"]
 
 
-_SUBACK = "suback"
+_LEFT = {"suback": History._answered, "connack": History._welcomed}
 _LAST = 1 << 62
 
 
-def _in_order(rows: Iterable[Row], answers: Iterable[Answer]) -> list[Row]:
-    """All rows by (hlc, node, seq), with a row of our own for each SUBACK, behind what its node had said by then."""
+def _in_order(rows: Iterable[Row], subacks: Iterable[Answer], connacks: Iterable[Answer]) -> list[Row]:
+    """All rows by (hlc, node, seq), with a row of our own for each SUBACK and CONNACK that we know of, behind what its
+    node had said by then."""
+    left = [("suback", each) for each in subacks] + [("connack", each) for each in connacks]
     ours = [
-        {"type": _SUBACK, "hlc": hlc, "node": node, "client": client, "seq": _LAST} for hlc, node, client in answers
+        {"type": kind, "hlc": hlc, "node": node, "client": client, "seq": _LAST} for kind, (hlc, node, client) in left
     ]
     return sorted([*rows, *ours], key=lambda row: (row["hlc"], row["node"], row["seq"]))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ..broker.clustering.shell import OF_THE_MACHINE
 from ..broker.events import Row
+from ..broker.front import Front
 from ..broker.node import Node
 from ..configs import load
 from .activity import Activity
@@ -36,7 +37,7 @@ class NodeHandle:
 
     `number` counts from 0. `host` and `port` are those of the TCP listener and stay the same over restarts: the port is
     reserved, by a bound socket that never listens, for as long as the handle is open. `sink` takes the rows of its log,
-    `answered` hears of each SUBACK that leaves.
+    `answered` hears of each SUBACK that leaves, `kept` of each CONNACK of a session that outlives its connection.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class NodeHandle:
         activity: Activity,
         sink: Callable[[Row], None],
         answered: Callable[[Answer], None],
+        kept: Callable[[Answer], None],
         wiring: Wiring | None = None,
     ) -> None:
         self.number = number
@@ -63,6 +65,7 @@ class NodeHandle:
         self._activity = activity
         self._sink = sink
         self._answered = answered
+        self._kept = kept
         self._wiring = wiring
         self._server: HostedServer | None = None
         self._changing = asyncio.Lock()
@@ -140,11 +143,16 @@ class NodeHandle:
             OF_THE_MACHINE if wiring is None else (wiring.clock.wall_ms, wiring.clock.mono_ms),
         )
         server.gate.suback_left = lambda client: self._answered((server.node.events.hlc, self.name, client))
+        server.gate.connack_left = partial(self._welcomed, server)
         before = set(threading.enumerate())
         await server.start()
         fresh = set(threading.enumerate()) - before
         self._threads = [thread for thread in fresh if thread.name.startswith(_THREADS)]
         self._server = server
+
+    def _welcomed(self, server: HostedServer, front: Front) -> None:
+        if front.session is not None and front.session.durable and front.session.expiry_s:
+            self._kept((server.node.events.hlc, self.name, front.client_id))
 
     async def stop(self) -> None:
         """Stop in order: everything is written, clients are told. Raises `LeakError` if something is left."""

@@ -111,6 +111,7 @@ class RunningCluster:
         self._temporary: Path | None = None
         self._rows: deque[Row] = deque(maxlen=ROWS_KEPT)
         self._answers: deque[Answer] = deque(maxlen=ROWS_KEPT)
+        self._kept: deque[Answer] = deque(maxlen=ROWS_KEPT)
         self._clients: list[Client] = []
         self._activity: Activity
         self._wiring: Wiring | None = None
@@ -156,9 +157,8 @@ class RunningCluster:
     def _handle(self, number: int, name: str, place: Path) -> NodeHandle:
         conf = {"nodename": name, **self._conf}
         disks: Disks | None = {} if self.engine == "memory" else None
-        return NodeHandle(
-            number, conf, place, disks, self.seed, self._activity, self._row, self._answers.append, self._wiring
-        )
+        told = (self._row, self._answers.append, self._kept.append)
+        return NodeHandle(number, conf, place, disks, self.seed, self._activity, *told, self._wiring)
 
     def _row(self, row: Row) -> None:
         """Take a row of a node's log. What happens anywhere after it is stamped later: one loop knows the order."""
@@ -206,7 +206,7 @@ class RunningCluster:
 
     def audit(self) -> Audit:
         """Judge the event log so far: what was lost, duplicated, reordered, forgotten."""
-        return audit(self.rows, answers=list(self._answers))
+        return audit(self.rows, answers=list(self._answers), kept=list(self._kept))
 
     def write_log(self, directory: Path) -> Path:
         """Write the event log as JSON lines in the layout that `strogoff analytics` reads; gives the directory back."""

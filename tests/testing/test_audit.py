@@ -311,3 +311,16 @@ def test_a_will_may_wait_for_a_lease() -> None:
         log.say("will.fire", client="mortal", topic="will", mid=(NODE, 1, 6002))
         assert [case.kind for case in audit(log.rows).wills] == ["dup" if lasts else "spurious"]
         assert audit(waiting).verdict == "valid"
+
+
+def test_what_a_session_was_owed_when_its_node_died() -> None:
+    """Acknowledged, and not safe: a session that lasts has lost it. The log alone does not show that it lasts."""
+    log = Log()
+    log.subscriber("rx")
+    kept = [(log.rows[-1]["hlc"], NODE, "rx")]
+    mid = log.accept()
+    log.route(mid, "rx", durable=False)
+    log.ack(mid)
+    log.boot()
+    assert audit(log.rows).verdict == "valid"
+    assert [case.kind for case in audit(log.rows, kept=kept).lost_acked] == ["queue"]

@@ -9,8 +9,10 @@ import pytest
 
 from strogoff.broker.events import Row
 from strogoff.testing.audit import Audit, audit
+from strogoff.testing.cluster import Cluster
 
 from .log_of import Log
+from .runner import run
 
 A, B = "a@127.0.0.1", "b@127.0.0.1"
 
@@ -132,3 +134,47 @@ def test_a_group_in_a_minority_is_not_judged() -> None:
     two.a.say("split.detect", nodes=[B], state="minority")
     two.lost()
     assert two.audit().verdict == "valid"
+
+
+def test_a_forgotten_session_is_found() -> None:
+    """Also one that had not come back yet, nor got anything: its CONNACK had left. What was lost with it, too."""
+
+    async def test(lasts: bool) -> None:
+        async with Cluster() as c:
+            rx = await c.client("rx", clean_start=not lasts)
+            await rx.subscribe("t", qos=1)
+            await c.kill(0)
+            assert c[0].disks is not None
+            c[0].disks.clear()
+            await c.start(0)
+            await rx.reconnect()
+            assert not rx.session_present
+            found = c.audit()
+            assert (found.amnesia, found.verdict) == ((["rx"], "invalid") if lasts else ([], "valid"))
+
+    for lasts in (True, False):
+        run(test(lasts))
+
+
+def test_a_session_that_has_been_given_up_is_not_forgotten() -> None:
+    """Its client came back without an expiry, or ended it: a kill takes it."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            for name, disconnects in (("expires", False), ("ends", True)):
+                rx = await c.client(name, clean_start=False)
+                await rx.subscribe("t", qos=1)
+                if disconnects:
+                    await rx.disconnect(properties={"session_expiry_interval": 0})
+                else:
+                    rx._connect.properties = None
+                    await rx.reconnect()
+            await c.settled()
+            await c.kill(0)
+            await c.start(0)
+            for client in c._clients:
+                await client.reconnect()
+                assert not client.session_present
+            assert c.audit().problems() == []
+
+    run(test())
