@@ -203,7 +203,7 @@ def _overtakers(history: History, sent: list[Sent]) -> dict[tuple[object, ...], 
     found: dict[tuple[object, ...], tuple[int, int]] = {}
     for each in sent:
         message = history.accepted.get(each.mid)
-        if message is None or (each.session.owner, message.topic) in history.retained:
+        if message is None or history.retained(each.session.owner, message):
             continue
         lane = (*message.lane, message.topic, message.qos)
         if message.place > found.get(lane, (-1, -1))[0]:
@@ -217,7 +217,7 @@ def _repeated(history: History, session: Session, sent: list[Sent], result: Audi
     for each in sent:
         message = history.accepted.get(each.mid)
         before = first.setdefault(each.mid, each)
-        if before is each or message is None or (session.owner, message.topic) in history.retained:
+        if before is each or message is None or history.retained(session.owner, message):
             continue
         qos = each.qos if each.qos is not None else _delivered_qos(session, message)
         acked = any(before.place < place < each.place for place in history.received.get((each.mid, session.owner), ()))
@@ -243,7 +243,7 @@ def _reordered(history: History, session: Session, sent: list[Sent]) -> Iterator
         if message is None or each.mid in seen:
             continue
         seen.add(each.mid)
-        if (session.owner, message.topic) in history.retained:
+        if history.retained(session.owner, message):
             continue
         if not session.matching(message.topic, message.place):
             continue  # shared, or it came with a later subscription

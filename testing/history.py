@@ -67,7 +67,7 @@ class Session:
 
 @dataclass
 class Accepted:
-    """A PUBLISH that was accepted. `lane`: the publisher's connection."""
+    """A PUBLISH that was accepted. `lane`: the publisher's connection. `retain`: or the row does not say."""
 
     mid: Mid
     place: int
@@ -121,7 +121,7 @@ class History:
         self.received: dict[tuple[Mid, Owner], list[int]] = {}
         """(message, whose) -> places of dlv.ack."""
         self.given_up: set[tuple[Mid, Owner]] = set()
-        self.retained: set[tuple[Owner, str]] = set()
+        self._brought: set[tuple[Owner, str]] = set()
         """(whose, topic) of retained messages that a SUBSCRIBE brought."""
         self.deaths: dict[tuple[str, int], int] = {}
         """(node, boot) -> place where it is known to have ended without a stop."""
@@ -158,6 +158,10 @@ class History:
             if session.begun <= place <= session.ended:
                 return session
         return None
+
+    def retained(self, owner: Owner, message: Accepted) -> bool:
+        """Whether a SUBSCRIBE may have brought a message: then it comes out of turn, and as often as one subscribes."""
+        return message.retain and (owner, message.topic) in self._brought
 
     # -- the log itself, and the lives of nodes
 
@@ -262,7 +266,7 @@ class History:
     def _accept(self, place: int, row: Row) -> None:
         client, mid = row["client"], mid_of(row)
         lane = (*_owner(row), row.get("pub_conn") or self._connections.get(_owner(row), 0))
-        known = Accepted(mid, place, client, lane, row["topic"], row["qos"], bool(row.get("retain")))
+        known = Accepted(mid, place, client, lane, row["topic"], row["qos"], row.get("retain") is not False)
         self.accepted.setdefault(mid, known)
 
     def _route(self, place: int, row: Row) -> None:
@@ -294,7 +298,7 @@ class History:
             self.received.setdefault((mid_of(row), _owner(row)), []).append(place)
 
     def _bring(self, place: int, row: Row) -> None:
-        self.retained.add((_owner(row), row["topic"]))
+        self._brought.add((_owner(row), row["topic"]))
 
     # -- wills
 

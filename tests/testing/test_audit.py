@@ -274,6 +274,21 @@ def test_a_retained_message_may_come_again() -> None:
     assert audit(log.rows).problems() == []
 
 
+@pytest.mark.parametrize("plant", [sent_again, qos2_other_id, qos2_as_new, reordered, overtaken])
+def test_what_is_not_retained_is_judged_beside_what_is(plant: Callable[[Log], None]) -> None:
+    """A retained message of the topic came with a SUBSCRIBE: that excuses nothing else."""
+    log = clean()
+    mid = log.whole(retain=True)
+    log.say("sub.add", client="rx", filter="t/#", qos=2)
+    log.say("ret.deliver", client="rx", topic="t/1")
+    log.send(mid, packet_id=50)
+    accept = log.accept
+    log.accept = lambda *of, **more: accept(*of, retain=False, **more)  # type: ignore[method-assign]
+    plant(log)
+    (problem,) = audit(log.rows).problems()
+    assert problem.startswith(next(text for planted, _, text in PLANTS if planted is plant))
+
+
 def test_nothing_is_owed_to_who_left() -> None:
     """Unsubscribed, or ended, before the message or after it."""
     log = clean()
