@@ -51,7 +51,10 @@ class BrokerProcess:
         return self._process.pid
 
     def start(self) -> None:
-        """Start, and wait until it is ready. Raises RuntimeError with its output if that fails."""
+        """Start, and wait until it is ready. Raises RuntimeError with its output if that fails, or if it runs."""
+        if self._process is not None and self._process.poll() is None:
+            raise RuntimeError(f"the broker runs already, as process {self.pid}")
+        self._end(kill=True)  # one that has ended by itself
         if self._directory is None and self._temporary is None:
             self._temporary = Path(tempfile.mkdtemp(prefix="strogoff-"))
         data = self._directory or self._temporary
@@ -70,7 +73,12 @@ class BrokerProcess:
         )
         self._reader = threading.Thread(target=self._read, args=(self._process,), name="strogoff output", daemon=True)
         self._reader.start()
-        if not self._ready.wait(READY_S) or not self.port or self._process.poll() is not None:
+        try:
+            started = self._ready.wait(READY_S) and self.port and self._process.poll() is None
+        except BaseException:  # the test run is interrupted: nobody else knows of the process
+            self._end(kill=True)
+            raise
+        if not started:
             self._end(kill=True)
             raise RuntimeError("the broker did not start:\n" + "\n".join(self.output))
 
@@ -119,7 +127,11 @@ class BrokerProcess:
             self._temporary = None
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(

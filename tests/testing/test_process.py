@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,10 @@ def test_kill_and_start(tmp_path: Path) -> None:
             assert broker.pid
         broker.start()
         assert broker.port == port and broker.pid != pid
+        pid = broker.pid
+        with pytest.raises(RuntimeError, match=f"runs already, as process {pid}"):
+            broker.start()
+        assert broker.pid == pid
         asyncio.run(talk(port, True))
     broker.close()
 
@@ -40,3 +45,19 @@ def test_a_start_that_fails_says_why() -> None:
     with pytest.raises(RuntimeError, match=r"did not start:(.|\n)*max_inflight_mesages"):
         broker.start()
     broker.close()
+
+
+def test_a_start_that_is_interrupted_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the process nor its data."""
+    broker = BrokerProcess()
+    seen: list[Any] = []
+
+    def interrupted(timeout: float) -> bool:
+        seen.extend([broker._process, broker._temporary])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(broker._ready, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt), broker:
+        pass
+    process, temporary = seen
+    assert process.returncode == -9 and not temporary.exists()
