@@ -118,6 +118,8 @@ class Ledger:
         self.suspicions += 1
         self.active = True
         self._emit("split.suspect", {"nodes": [peer], "begin_ms": begin, "window_ms": now - begin})
+        if self.open is not None and self._state is ViewState.MINORITY:
+            self._take_in(self.open)
 
     def returned(self, peer: str, now: int) -> None:
         """The peer was heard again. A suspicion that was not followed by a detection is over and counted."""
@@ -251,9 +253,15 @@ class Ledger:
         incident.view = view_id
         if state is ViewState.MINORITY:
             incident.worst = state.value
+            self._take_in(incident)
         for peer in missing:
             self._suspects.pop(peer, None)
         self._emit("split.change", {"nodes": list(missing), "state": state.value, "view": view_id})
+
+    def _take_in(self, incident: Incident) -> None:
+        """Without a lease no view goes on without anybody: who is silent then is missing, too."""
+        incident.peers = tuple(sorted({*incident.peers, *self._suspects}))
+        self._suspects.clear()
 
     def _counted(self) -> dict[str, int]:
         return {f"{operation}_{outcome}": n for (operation, outcome), n in self._counts.items() if n}

@@ -211,6 +211,27 @@ def test_the_ledger_is_bounded() -> None:
     assert [row["number"] for row in desk.ledger.rows()] == list(range(21, KEEP + 21))
 
 
+def test_who_is_silent_while_there_is_no_lease_belongs_to_the_incident() -> None:
+    """A second member goes, and then a third: nobody can make a view without them, and no suspicion has passed."""
+    desk = Desk()
+    ledger = desk.ledger
+    ledger.suspected("c", 3000, 4100)
+    ledger.view(("c",), 2, True, 5000)
+    ledger.suspected("b", 5500, 6600)
+    ledger.view(("c",), 2, False, 7000)
+    ledger.suspected("d", 6500, 7600)
+    ledger.suspected("d", 6500, 7850)
+    for peer in "bcd":
+        ledger.returned(peer, 8000)
+    ledger.view((), 3, True, 8100)
+    ledger.healed(8200)
+    assert (desk.last()["nodes"], desk.last()["state"]) == (["b", "c", "d"], "minority")
+    assert desk.types == ["suspect", "detect", "suspect", "change", "suspect", "change", "heal"]
+    assert (ledger.metrics()["netsplit_suspected"], ledger.metrics()["netsplit_passed"]) == (3, 0)
+    ledger.suspected("b", 8500, 9600)
+    assert ledger.active and ledger.begin_ms == 8500
+
+
 @pytest.mark.parametrize(("operation", "outcome"), [("ping", "accepted"), ("publish", "lost")])
 def test_words_that_are_not_in_the_lists_are_our_bug(operation: str, outcome: str) -> None:
     desk = Desk()
