@@ -50,7 +50,11 @@ class Lookout:
     def healed(self, now: int) -> None:
         """`Ledger.healed`, with everything counted up to this moment."""
         self.tick(now)
+        incident = self.ledger.open
         self.ledger.healed(now)
+        if incident is not None and self.ledger.open is None:
+            for peer in incident.peers:
+                self.evidence.heard(peer, now)  # its silence was this incident, and no suspicion comes after it
         self._tally(now)
 
     def _tally(self, now: int) -> None:

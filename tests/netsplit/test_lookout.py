@@ -59,6 +59,22 @@ def test_the_window_is_counted_back_to_its_begin() -> None:
     assert [type_ for type_, _ in post.events] == ["split.suspect", "split.detect", "split.change", "split.heal"]
 
 
+def test_no_suspicion_comes_after_the_heal() -> None:
+    """The view that makes the node whole may come before the next heartbeat says who was heard."""
+    post = Post()
+    post.pass_ms(2500, "b")
+    post.lookout.view(("c",), 2, True, post.now)
+    post.pass_ms(2000, "b")
+    for view in (3, 4):
+        post.lookout.view((), view, True, post.now)
+        post.lookout.healed(post.now)
+    post.pass_ms(1000, "b")
+    assert [type_ for type_, _ in post.events] == ["split.suspect", "split.detect", "split.change", "split.heal"]
+    assert (post.ledger.metrics()["netsplit_suspected"], post.ledger.metrics()["netsplit_passed"]) == (1, 0)
+    post.pass_ms(250, "b")
+    assert post.fields("split.suspect")[1]["begin_ms"] == 5500, "silent from the heal on"
+
+
 def test_what_is_counted_where_it_happens_is_added() -> None:
     post = Post()
     post.pass_ms(1000, "b", "c")
