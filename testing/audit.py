@@ -290,7 +290,7 @@ def _unexpected(history: History) -> Iterator[Case]:
             from_before = each.mid[1] < history.first_boot.get(each.mid[0], 1)
             if each.mid not in made and not from_before:
                 yield Case("never accepted", each.mid, session.client, session.number)
-        elif session.subscriptions and not any(
+        elif (session.known or session.subscriptions) and not any(
             held.since < each.place and held.until > message.place and matches(held.filter, message.topic)
             for held in session.subscriptions
         ):

@@ -45,6 +45,8 @@ class Session:
     boot: int
     ended: int = NEVER
     durable: bool = False
+    known: bool = False
+    """The log has its begin, and so all of its subscriptions."""
     subscriptions: list[Held] = field(default_factory=list)
     resumed: list[int] = field(default_factory=list)
 
@@ -204,7 +206,7 @@ class History:
             if before.durable:
                 self.amnesia.append(before)
             self._end_session(before, place)
-        self._begin(place, row)
+        self._begin(place, row).known = True
 
     def _begin(self, place: int, row: Row) -> Session:
         owner = _owner(row)

@@ -91,6 +91,12 @@ def no_subscription(log: Log) -> None:
     log.send(log.accept(topic="elsewhere"), packet_id=30)
 
 
+def no_subscription_at_all(log: Log) -> None:
+    """A3: a session from its begin on, and it has never asked for anything."""
+    log.connect("quiet")
+    log.send(log.accept(), "quiet", packet_id=30)
+
+
 def sent_again(log: Log) -> None:
     """A4: QoS 1, acknowledged, and sent again."""
     log.send(log.whole(), packet_id=40, dup=True)
@@ -159,6 +165,7 @@ PLANTS: list[tuple[Callable[[Log], None], str, str]] = [
     (group_loss, "lost_acked", "A1 lost, stale-route"),
     (never_accepted, "unexpected", "A3 unexpected, never accepted"),
     (no_subscription, "unexpected", "A3 unexpected, no subscription"),
+    (no_subscription_at_all, "unexpected", "A3 unexpected, no subscription"),
     (sent_again, "duplicates", "A4 duplicate"),
     (qos2_other_id, "qos2_violations", "A5 QoS 2"),
     (qos2_as_new, "qos2_violations", "A5 QoS 2"),
