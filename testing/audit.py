@@ -12,8 +12,9 @@ owed to others after the heal, and only to subscriptions from before the split.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal
 
 from ..mqtt.topics import matches
@@ -21,6 +22,8 @@ from .history import Accepted, Answer, History, Mid, Owner, Row, Sent, Session, 
 from .separation import NEVER
 
 Verdict = Literal["valid", "invalid", "unknown"]
+Queues = Mapping[str, Mapping[str, int]]
+"""Node -> client id -> how many messages are in the queue of its session, those in flight included."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +48,9 @@ class Case:
 class Audit:
     """What an audit found. Lists are in the order of the log.
 
-    `lost_acked` (A1) has the kinds stale-route, queue, overtaken and not-resent; `duplicates` (A4) are QoS 1, which the
-    standard allows, so they do not make a run invalid; `qos2_violations` (A5) do. `amnesia` (A12) names clients,
-    `wills` (A14) clients and kinds, `holes` (A0) what the log does not say.
+    `lost_acked` (A1) has the kinds stale-route, queue, overtaken, not-resent and gone; `duplicates` (A4) are QoS 1,
+    which the standard allows, so they do not make a run invalid; `qos2_violations` (A5) do. `amnesia` (A12) names
+    clients, `wills` (A14) clients and kinds, `holes` (A0) what the log does not say.
     """
 
     published: int = 0
@@ -92,12 +95,17 @@ class Audit:
 
 
 def audit(
-    rows: Iterable[Row], lifo: bool = False, answers: Iterable[Answer] | None = None, kept: Iterable[Answer] = ()
+    rows: Iterable[Row],
+    lifo: bool = False,
+    answers: Iterable[Answer] | None = None,
+    kept: Iterable[Answer] = (),
+    queues: Queues = MappingProxyType({}),
 ) -> Audit:
     """Judge the rows of one run, of all nodes and boots, in any order. With `lifo` queues order is not judged.
 
     `answers`: the SUBACKs that left, where that is known: a subscription is promised from its SUBACK on. `kept`: the
-    CONNACKs of sessions that outlive their connection; the log shows that only when they have done so.
+    CONNACKs of sessions that outlive their connection; the log shows that only when they have done so. `queues`: those
+    of the nodes that run, as they are now; without them a message waits that entered a queue and was not seen since.
     """
     history = History(rows, answers, kept)
     result = Audit(
@@ -114,7 +122,8 @@ def audit(
     for sessions in history.sessions.values():
         for session in sessions:
             own = sends.get((session.owner, session.number), [])
-            _owed(history, session, own, lifo, result)
+            there = queues.get(session.node)
+            _owed(history, session, own, lifo, result, None if there is None else there.get(session.client, 0))
             _repeated(history, session, own, result)
             if not lifo:
                 result.reordered += _reordered(history, session, own)
@@ -127,8 +136,9 @@ def _case(kind: str, message: Accepted, session: Session) -> Case:
     return Case(kind, message.mid, session.client, session.number, message.topic, message.qos)
 
 
-def _owed(history: History, session: Session, sent: list[Sent], lifo: bool, result: Audit) -> None:
-    """A1 for one session; what is owed and not lost is counted as waiting."""
+def _owed(history: History, session: Session, sent: list[Sent], lifo: bool, result: Audit, there: int | None) -> None:
+    """A1 for one session; what is owed and not lost is counted as waiting. `there`: how many messages its queue has."""
+    waiting: list[Accepted] = []
     last_sent: dict[Mid, int] = {}
     for each in sent:
         last_sent[each.mid] = each.place
@@ -145,8 +155,15 @@ def _owed(history: History, session: Session, sent: list[Sent], lifo: bool, resu
             continue
         if (kind := _lost(history, session, message, last_sent.get(mid), overtakers, lifo)) == "":
             result.waiting += 1
+            if key in history.queued:
+                waiting.append(message)
         elif kind:
             result.lost_acked.append(_case(kind, message, session))
+    if there is not None and there < len(waiting):
+        missing = len(waiting) - there
+        result.waiting -= missing
+        # which of them, nobody can say: the oldest are named
+        result.lost_acked += [_case("gone", message, session) for message in waiting[:missing]]
 
 
 def _lost(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from .audit import Audit
 from .bridged import BridgedClient
 from .cluster import Cluster
 from .places import Engine
@@ -30,7 +31,8 @@ class _Traces:
 
     directory: Path
     first_seed: int
-    clusters: list[RunningCluster]
+    clusters: list[tuple[RunningCluster, Callable[[], Audit]]]
+    """With what judges each, in the thread that it belongs to."""
 
 
 _TRACES = pytest.StashKey[_Traces]()
@@ -113,7 +115,7 @@ class ClusterFactory:
 
     def opened(self, cluster: RunningCluster, sync: SyncCluster | None = None) -> None:
         """A cluster is about to run: a failure tells of it, and the fixture's end closes it."""
-        self._traces.clusters.append(cluster)
+        self._traces.clusters.append((cluster, cluster.audit if sync is None else sync.audit))
         if sync is not None:
             self._open.append(sync)
 
@@ -215,13 +217,13 @@ def describe(item: pytest.Item) -> list[tuple[str, str]]:
     """Sections for the report of a failed test: one for each of its clusters, whose log is written meanwhile."""
     traces = item.stash.get(_TRACES, None)
     sections = []
-    for place, cluster in enumerate(traces.clusters if traces is not None else []):
+    for place, (cluster, judge) in enumerate(traces.clusters if traces is not None else []):
         assert traces is not None
         lines = [f"seed {cluster.seed} (replay with --mqtt-seed={traces.first_seed}), {cluster.engine} engine"]
         if len(cluster.nodes) > 1:
             lines.append(f"{len(cluster.nodes)} nodes, {cluster.links} links, pace {cluster.pace:g}")
         lines += [f"fault: {fault}" for fault in cluster.faults]
-        found = cluster.audit()
+        found = judge()
         lines.append(f"audit: {found.verdict}")
         lines += [f"  {problem}" for problem in found.problems()[:_MOST_PROBLEMS]]
         try:

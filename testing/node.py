@@ -221,6 +221,13 @@ class NodeHandle:
     def _log_line(self, level: str, text: str) -> None:
         self.log.append(f"{level}: {text}")
 
+    def queued(self) -> dict[str, int]:
+        """How many messages the queue of each session has, those in flight included."""
+        found: dict[str, int] = {}
+        for each in self.node.slots:
+            found[each.client_id] = found.get(each.client_id, 0) + each.queue.size + len(each.queue.inflight)
+        return found
+
     # -- rest
 
     def pending(self) -> Iterator[str]:

@@ -206,7 +206,8 @@ class RunningCluster:
 
     def audit(self) -> Audit:
         """Judge the event log so far: what was lost, duplicated, reordered, forgotten."""
-        return audit(self.rows, answers=list(self._answers), kept=list(self._kept))
+        queues = {each.name: each.queued() for each in self.nodes if each.up and not each.paused}
+        return audit(self.rows, answers=list(self._answers), kept=list(self._kept), queues=queues)
 
     def write_log(self, directory: Path) -> Path:
         """Write the event log as JSON lines in the layout that `strogoff analytics` reads; gives the directory back."""

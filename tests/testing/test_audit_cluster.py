@@ -156,6 +156,32 @@ def test_a_forgotten_session_is_found() -> None:
         run(test(lasts))
 
 
+def test_a_message_that_its_queue_lost_is_found() -> None:
+    """Acknowledged, entered in a queue, safe, and not there after a restart, though nothing newer has overtaken it."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            rx = await c.client("rx", clean_start=False)
+            await rx.subscribe("t", qos=1)
+            await rx.disconnect()
+            tx = await c.client("tx")
+            for number in range(3):
+                await tx.publish("t", f"payload {number}", qos=1)
+            await c.kill(0)
+            assert c.audit().verdict == "valid" and c[0].disks is not None
+            disk = c[0].disks["messages"].table
+            (lost,) = [key for key, value in disk.values.items() if b"payload 2" in value]
+            disk.put_all([(lost, None)])
+            await c.start(0)
+            found = c.audit()
+            assert ([case.kind for case in found.lost_acked], found.waiting) == (["gone"], 2)
+            await rx.reconnect()
+            await c.settled()
+            assert len(rx.take()) == 2 and [case.mid[2] for case in c.audit().lost_acked] == [5]
+
+    run(test())
+
+
 def test_a_session_that_has_been_given_up_is_not_forgotten() -> None:
     """Its client came back without an expiry, or ended it: a kill takes it."""
 
