@@ -137,6 +137,8 @@ class History:
         self._connections: dict[Owner, int] = {}
         self._closed: dict[Owner, int] = {}
         self._armed: dict[Owner, str] = {}
+        self._last_will: dict[Owner, Row] = {}
+        """What the log said last of a client's wills: published, or given up."""
         self._due_wills: dict[Owner, list[int]] = {}
         """Wills of connections that are over, neither published nor given up yet: without a lease they wait for one."""
         self._seq: dict[tuple[str, str, int], int] = {}
@@ -325,12 +327,21 @@ class History:
             due.pop(0)
             return
         state = self._armed.get(_owner(row))
-        if state != "armed" and self.first_boot[row["node"]] == 1:
+        if state != "armed" and self.first_boot[row["node"]] == 1 and not self._undone(row):
             self.wills.append(WillCase(row["client"], "dup" if state == "fired" else "spurious"))
         self._armed[_owner(row)] = "fired"
+        self._last_will[_owner(row)] = row
+
+    def _undone(self, row: Row) -> bool:
+        """Whether a kill may have undone what the log says of a will: it is true for good only once it is safe."""
+        last = self._last_will.get(_owner(row))
+        if last is None or last["boot"] == row["boot"] or (last["node"], last["boot"]) not in self.deaths:
+            return False
+        return last["type"] == "will.cancel" or all(mid != mid_of(last) for mid, _ in self.durable)
 
     def _cancel(self, place: int, row: Row) -> None:
         self._armed[_owner(row)] = "cancelled"
+        self._last_will[_owner(row)] = row
 
 
 def _owner(row: Row) -> Owner:

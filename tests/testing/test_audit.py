@@ -309,6 +309,27 @@ def test_nothing_is_owed_to_who_left() -> None:
     assert audit(log.rows).verdict == "valid"
 
 
+@pytest.mark.parametrize("said", ["fire", "fire and end", "cancel"])
+def test_a_kill_may_undo_what_was_said_of_a_will(said: str) -> None:
+    """It is published once more by the next boot; but not if the first time was safe in somebody's queue."""
+    for safe in (False, True) if said.startswith("fire") else (False,):
+        log = clean()
+        log.connect("mortal", will=True)
+        if said == "cancel":
+            log.say("will.cancel", client="mortal", reason="disconnected")
+        else:
+            log.say("will.fire", client="mortal", topic="will", mid=(NODE, 1, 6000))
+            if safe:
+                log.say("q.durable", mid=(NODE, 1, 6000), client="rx", lsn=1)
+        if "end" in said:
+            log.say("sess.end", client="mortal", reason="disconnected")
+        log.boot()
+        log.say("will.fire", client="mortal", topic="will", mid=(NODE, 2, 6001))
+        assert audit(log.rows).verdict == ("invalid" if safe else "valid")
+        log.say("will.fire", client="mortal", topic="will", mid=(NODE, 2, 6002))
+        assert [case.kind for case in audit(log.rows).wills][-1] == "dup"
+
+
 def test_a_will_may_wait_for_a_lease() -> None:
     """A node without one publishes it at the heal, after the end of its session or beside the next connection."""
     for lasts in (False, True):
