@@ -199,11 +199,10 @@ def _lost(
 def _never_queued(history: History, session: Session, message: Accepted) -> str | None:
     """How an owed message was lost that no queue ever had."""
     origin, acked = message.mid[0], history.acked[message.mid]
+    if history.died(session, acked):
+        return None
     if origin != session.node:
-        if not session.durable and (
-            history.separation.away(origin, session.node, message.place, acked)
-            or history.deaths.get((session.node, session.boot), NEVER) < acked
-        ):
+        if not session.durable and history.separation.away(origin, session.node, message.place, acked):
             return None  # a clean session has ended for those who do not see its node
         alone = history.separation.alone(origin, acked)
         if alone is not None:
@@ -283,7 +282,7 @@ def _lost_by_groups(history: History) -> Iterator[Case]:
             continue
         groups: dict[tuple[str, str], list[Session]] = {}
         for session in members:
-            if session.begun < message.place < session.ended:
+            if session.begun < message.place < session.ended and not history.died(session, message.place):
                 for held in session.matching(message.topic, message.place, shared=True):
                     if held.answered >= message.place:
                         continue

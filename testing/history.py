@@ -167,6 +167,10 @@ class History:
         """Whether a SUBSCRIBE may have brought a message: then it comes out of turn, and as often as one subscribes."""
         return message.retain and (owner, message.topic) in self._brought
 
+    def died(self, session: Session, place: int) -> bool:
+        """Whether a session was over by then with its node, which had no time to say so."""
+        return not session.durable and self.deaths.get((session.node, session.boot), NEVER) < place
+
     # -- the log itself, and the lives of nodes
 
     def _count(self, row: Row) -> None:

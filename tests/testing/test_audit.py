@@ -264,6 +264,22 @@ def test_a_clean_session_ends_with_its_node() -> None:
     assert audit(log.rows).verdict == "valid"
 
 
+@pytest.mark.parametrize("filter", ["t/#", "$share/g/t/#"])
+def test_nothing_new_is_owed_to_a_clean_session_of_a_dead_node(filter: str) -> None:
+    """The node is back before the client; one that lasts is owed it."""
+    for lasts in (False, True):
+        log = Log()
+        log.subscriber("rx", filter)
+        if lasts:
+            log.say("conn.close", client="rx", reason="closed")
+            log.connect("rx", present=True)
+        log.boot()
+        mid = log.accept()
+        log.say("pub.route", mid=mid, targets=[])
+        log.ack(mid)
+        assert [case.kind for case in audit(log.rows).lost_acked] == ["stale-route"] * lasts
+
+
 def test_lifo_queues_have_another_order() -> None:
     """So it is not judged."""
     log = clean()
