@@ -137,6 +137,24 @@ def test_a_failed_cluster_tells_what_it_was(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["3 nodes, memory links, pace 10", "fault: partition 1 | 0 | 2", "audit: valid"])
 
 
+def test_a_failed_test_whose_brokers_are_blocked(pytester: pytest.Pytester) -> None:
+    """Somebody's plugin, say: the report is made all the same."""
+    source = """
+        import threading
+        from strogoff.testing import loop_thread
+
+        def test_it(mqtt_broker, monkeypatch, request):
+            free = threading.Event()
+            mqtt_broker.thread._loop.call_soon_threadsafe(free.wait)
+            monkeypatch.setattr(loop_thread, "CALL_S", 0.05)
+            request.addfinalizer(free.set)
+            assert False
+    """
+    result = run_sample(pytester, source)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["audit: not made: *", "event log: */cluster-0"])
+
+
 def test_a_test_that_passes_tells_nothing(pytester: pytest.Pytester) -> None:
     """And leaves no files."""
     result = run_sample(
