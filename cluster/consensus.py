@@ -148,11 +148,12 @@ class Consensus:
         self._send(node_of(message.to), encode_message(message))
 
     def _apply(self, index: int, data: bytes) -> None:
+        agreed = self.membership.agreed
         try:
             happened = self.membership.apply(index, data)
         except MalformedCommand:
             return  # refused alike on every member
-        if happened:
+        if happened or agreed is not self.membership.agreed:
             self.on_applied(happened)
 
     def _restore(self, data: bytes) -> None:

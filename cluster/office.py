@@ -125,7 +125,8 @@ class Office:
                 self._settle()  # founded a moment ago
                 return
             request = waiting.request
-            if isinstance(request, JoinRequest) and not standing.valid():
+            waited_for = request.node in member.membership.missed
+            if isinstance(request, JoinRequest) and not standing.valid() and not waited_for:
                 return  # whoever joins must find this node with a lease
             if self._done_already(request):
                 self._answer(waiting, self._welcome())

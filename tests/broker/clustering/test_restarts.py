@@ -180,3 +180,17 @@ def test_nobody_serves_while_the_only_one_that_served_is_away(returns: bool) -> 
     if returns:
         reader = theatre[1].client("reader", clean=False, expiry_s=600)
         assert [each.payload for each in reader.drain()] == [b"m"]
+
+
+def test_suback_waits_for_one_decision_after_a_start_of_another_node() -> None:
+    """The view has been without it since its start: the log says only that those who serve are alone."""
+    theatre = Theatre(3, **MAJORITY)
+    theatre[3].kill()
+    theatre[3].start()
+    theatre[3].disks[0].stall_until = inf  # it does not come in
+    theatre.state_of(1, ViewState.MAJORITY)
+    reader = theatre[1].client("reader", clean=False, expiry_s=600)
+    reader.send(packets.Subscribe(1, [option("t", 1)], None))
+    assert theatre.until(lambda: bool(reader.received)) < 3.0
+    member = theatre[1].host.member
+    assert member is not None and member.membership.knowing == ("n1", "n2")

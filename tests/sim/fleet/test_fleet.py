@@ -13,7 +13,7 @@ from .floor import joined, until
 
 
 @pytest.mark.parametrize(
-    ("nodes", "seed"), [(2, 1), (3, 0), (3, 9), (3, 25), (3, 26), (3, 390), (3, 4691), (3, 10667), (4, 2)]
+    ("nodes", "seed"), [(2, 1), (3, 0), (3, 9), (3, 25), (3, 26), (3, 390), (3, 4691), (3, 10667), (3, 116710), (4, 2)]
 )
 def test_seeds(nodes: int, seed: int) -> None:
     outcome = run_seed(seed, Order(nodes=nodes))
