@@ -1,4 +1,4 @@
-"""Barriers: a write is done when every node of the applied view has it in memory (architecture 5; review, hole 4).
+"""Barriers: a write is done when every node of the applied view says it has it (architecture 5; review, hole 4).
 
 Acknowledgements are cumulative, so the state is one counter per peer, and a barrier is passed when the smallest of them
 has reached it. The set of peers is that of the applied view, re-evaluated at each view: a dead node releases whoever
@@ -42,7 +42,7 @@ class Barriers:
         return self._then.pop(handle, None) is not None
 
     def acked(self, peer: str, boot: int, counter: int) -> None:
-        """This boot of a peer has all our writes up to `counter` in memory."""
+        """This boot of a peer has all our writes up to `counter`, see `Ack`."""
         known = self._acked.get(peer, (0, 0))
         if (boot, counter) > known:
             self._acked[peer] = (boot, counter)

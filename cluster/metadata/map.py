@@ -1,10 +1,10 @@
 """The replicated map that spreads by gossip: every node has all of it (architecture 5).
 
 A write is visible here at once and goes to every node of the view at the end of the turn, on the FIFO lane. Peers
-acknowledge cumulatively what they have applied in memory, and a *barrier* waits for all of them. What a peer missed
-while it was away is found by comparing clocks (`exchange.py`): on joining, when a lane shows a gap, and every
-`SYNC_INTERVAL_MS` with a random peer. Values of concurrent writes stay side by side until somebody writes again;
-readers see the one that the space's rule picks (`spaces.py`).
+acknowledge cumulatively what they have applied and, of the durable half, have on the disk (`landing.py`); a *barrier*
+waits for all of them. What a peer missed while it was away is found by comparing clocks (`exchange.py`): on joining,
+when a lane shows a gap, and every `SYNC_INTERVAL_MS` with a random peer. Values of concurrent writes stay side by side
+until somebody writes again; readers see the one that the space's rule picks (`spaces.py`).
 
 The durable and the volatile half (`replica.py`) have clocks of their own, for a restart forgets the volatile one; one
 counter numbers the writes of both, so that one barrier and one acknowledgement speak of all writes.
@@ -21,6 +21,7 @@ equal: 3 messages, 148 bytes, 0.4 ms; that differ in 1,000 keys: 39 messages, 29
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 
 from ..identity import Incarnation
 from . import dvv
@@ -32,6 +33,7 @@ from .exchange import Clocks, Exchanges
 from .hlc import HybridClock
 from .incoming import Incoming
 from .known import Known
+from .landing import Landing
 from .messages import Ack, Ask, Batch, MalformedMetadata, Message, More, Part, PartWriter, Report, Writes, clock_of
 from .messages import decode as decode_message
 from .messages import encode as encode_message
@@ -62,6 +64,7 @@ class MetadataMap:
         self._me = self._actors.number(node, boot)
         self._halves = (Replica(self._actors, self._changed), Replica(self._actors, self._changed))
         self._durable = Durable(ports.store, self._halves[0], self._actors) if ports.store is not None else None
+        self._landing = Landing(ports.store)
         self._unsaved: dict[bytes, None] = {}
         self._barriers = Barriers()
         self._known = Known(self._actors)
@@ -167,6 +170,7 @@ class MetadataMap:
                 self._durable.save_key(key)
             self._unsaved.clear()
             self._durable.save_clock()
+            self._landing.wrote()
 
     # Peers and members
 
@@ -209,8 +213,8 @@ class MetadataMap:
 
     def exchange(self, peer: str, view: int, then: Then) -> None:
         """Full exchange with a peer, answered after it applied `view`. `then(True)`: both have what either had at the
-        time; `then(False)`: the peer left the view or did not answer for a minute."""
-        self._exchanges.ask(peer, view, then)
+        time, and this node on its disk; `then(False)`: the peer left the view or did not answer for a minute."""
+        self._exchanges.ask(peer, view, lambda well: self._landing.landed(lambda: then(True)) if well else then(False))
 
     # Messages
 
@@ -231,7 +235,7 @@ class MetadataMap:
             done = min(replica.clock.base(actor) for replica in self._halves)
             if (boot, done) > self._told.get(peer, (boot, 0)):
                 self._told[peer] = (boot, done)
-                self._send(peer, Ack(self.boot, boot, done))
+                self._landing.landed(partial(self._acknowledge, peer, boot, done))
         if self._gaps:
             pending = self._exchanges.pending()
             for peer in self._gaps:
@@ -239,6 +243,10 @@ class MetadataMap:
                     self._exchanges.ask(peer, 0, _nothing)
             self._gaps.clear()
         self._exchanges.view_applied()
+
+    def _acknowledge(self, peer: str, boot: int, done: int) -> None:
+        if self._peers.get(peer) == boot:
+            self._send(peer, Ack(self.boot, boot, done))
 
     def tell(self) -> None:
         """Send what was written now, before anything else that is sent in this turn."""
@@ -336,6 +344,7 @@ class MetadataMap:
 
     def tick(self, now_ms: float) -> None:
         """Time has passed: reports, the exchange with a random peer, retries, tombstones. `now_ms` is monotonic."""
+        self._landing.look()
         self._exchanges.tick()
         if self._next_sync_ms is None:
             self._next_sync_ms = now_ms + self._ports.rng.uniform(0, self.sync_interval_ms)

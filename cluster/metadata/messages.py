@@ -71,7 +71,7 @@ class Writes(msgspec.Struct, array_like=True, tag=0):
 
 
 class Ack(msgspec.Struct, array_like=True, tag=1):
-    """All writes of the receiver's boot `of_boot` up to `counter` are applied in memory."""
+    """All writes of the receiver's boot `of_boot` up to `counter` are applied, the durable ones on its disk."""
 
     boot: int
     of_boot: int

@@ -30,6 +30,11 @@ def ack_before_apply(world: World, map_: MetadataMap) -> None:
     map_.receive = eager  # type: ignore[method-assign]
 
 
+def ack_from_memory(world: World, map_: MetadataMap) -> None:
+    """Writes are acknowledged when they are applied, before they are on the disk."""
+    map_._landing._store = None
+
+
 class LastArrivalWins(Replica):
     """A copy that comes replaces ours as a whole."""
 
@@ -103,6 +108,7 @@ def _become(map_: MetadataMap, kind: type[Replica]) -> None:
 
 PLANTS = {
     "ack before apply": ack_before_apply,
+    "ack from memory": ack_from_memory,
     "whole values": whole_values,
     "no tombstones": no_tombstones,
     "past gaps": past_gaps,

@@ -74,8 +74,8 @@ def test_an_acknowledgement_does_not_overtake_what_was_written_before_it() -> No
 def test_an_acknowledgement_that_was_lost_is_said_again_with_the_next_view(world: World) -> None:
     a, b = world.nodes["A"].map, world.nodes["B"].map
     done: list[bool] = []
-    a.barrier(a.put(b"tx", b"v"), done.append)
-    while b.get(b"tx") is None:
+    a.barrier(a.put(b"fx", b"v"), done.append)
+    while b.get(b"fx") is None:
         world.loop.run_for(0.001)
     world.loop.settle()
     world.lanes["B", 1, "A"].clear()
@@ -84,6 +84,54 @@ def test_an_acknowledgement_that_was_lost_is_said_again_with_the_next_view(world
     world.set_view(world.view)
     world.loop.run_for(1)
     assert done == [True]
+
+
+def test_a_barrier_is_passed_when_the_peers_have_it_on_disk(world: World) -> None:
+    """A peer that is killed then and comes back while the writer is away still owes the writer's sessions."""
+    a, b = world.nodes["A"], world.nodes["B"]
+    b.disk.stall_until = world.loop.now_s + 3
+    passed: list[bool] = []
+    a.map.barrier(a.map.put(b"lx", b"v"), passed.append)
+    world.loop.run_for(1)
+    assert (b.map.get(b"lx"), passed) == (b"v", [])
+    a.map.barrier(a.map.put(b"fx", b"v"), passed.append)
+    world.loop.run_for(3)
+    assert passed == [True, True]
+    world.restart("B", power=False)
+    assert world.nodes["B"].map.get(b"lx") == b"v"
+
+
+def test_what_is_not_on_disk_is_not_waited_for(world: World) -> None:
+    world.nodes["B"].disk.stall_until = world.loop.now_s + 3
+    passed: list[bool] = []
+    world.nodes["A"].map.barrier(world.nodes["A"].map.put(b"fx", b"v"), passed.append)
+    world.loop.run_for(1)
+    assert passed == [True]
+
+
+def test_a_full_disk_of_one_node_holds_nobody_up(world: World) -> None:
+    world.nodes["B"].disk.full = True
+    passed: list[bool] = []
+    world.nodes["A"].map.barrier(world.nodes["A"].map.put(b"tx", b"v"), passed.append)
+    world.loop.run_for(1)
+    assert passed == [True]
+
+
+def test_an_exchange_is_complete_when_this_node_has_it_on_disk(world: World) -> None:
+    """Who has exchanged counts as one that knows what was promised, also after a restart."""
+    world.isolate("C")
+    world.loop.run_for(1)
+    world.nodes["A"].map.put(b"tx", b"v")
+    world.loop.run_for(1)
+    world.nodes["C"].disk.stall_until = world.loop.now_s + 3
+    ended: list[bool] = []
+    world.heal()
+    world.loop.run_for(0.1)
+    world.nodes["C"].map.exchange("A", 0, ended.append)
+    world.loop.run_for(2)
+    assert (world.nodes["C"].map.get(b"tx"), ended) == (b"v", [])
+    world.loop.run_for(2)
+    assert ended == [True]
 
 
 def test_concurrent_values_stay_until_somebody_writes_again(world: World) -> None:

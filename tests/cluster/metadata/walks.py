@@ -12,7 +12,7 @@ def walk(seed: int, steps: int = 120, plant: Plant | None = None) -> list[str]:
     world = World(seed, plant=plant)
     rng = world.rng
     names = "ABCDE"[: rng.randint(2, 5)]
-    world = World(seed, names, plant, durability=rng.choice(["os", "sync"]))
+    world = World(seed, names, plant, rng.choice(["os", "sync"]), rng.choice([0.005, 0.5]))
     rng = world.rng
     faults = rng.sample(["cut", "kill", "power", "disk"], rng.randint(0, 4))
     for step in range(steps):

@@ -64,9 +64,17 @@ class Node:
 
 
 class World:
-    """All of it. `history[dot]` is (key, value, the dots of this key that the writer had seen)."""
+    """All of it. `history[dot]` is (key, value, the dots of this key that the writer had seen); `promised[name]` are
+    the durable ones that this node was said to have when a barrier was passed."""
 
-    def __init__(self, seed: int, names: str = "ABC", plant: Plant | None = None, durability: str = "os") -> None:
+    def __init__(
+        self,
+        seed: int,
+        names: str = "ABC",
+        plant: Plant | None = None,
+        durability: str = "os",
+        latency_s: float = 0.005,
+    ) -> None:
         self.rng = Random(seed)
         self.loop = VirtualLoop()
         self.plant = plant
@@ -78,19 +86,26 @@ class World:
         self.loss = 0.3
         self.history: dict[Dot, tuple[bytes, bytes | None, set[Dot]]] = {}
         self.alive: set[Dot] = set()
+        self.promised: dict[str, list[Dot]] = {}
         self.messages = 0
         self.bytes = 0
         self.errors: list[str] = []
         self.nodes: dict[str, Node] = {}
         self.names = tuple(names)
-        self.durability = durability
+        self.durability, self.latency_s = durability, latency_s
         for name in names:
             self.start(name, 1, self.new_disk())
         self.set_view(tuple(names))
 
     def new_disk(self) -> SimDisk:
         """An empty one."""
-        return SimDisk(self.rng, self.loop.call_later, lambda: self.loop.now_s, self.durability)  # type: ignore[arg-type]
+        return SimDisk(
+            self.rng,
+            self.loop.call_later,
+            lambda: self.loop.now_s,
+            self.durability,  # type: ignore[arg-type]
+            (0.0002, self.latency_s),
+        )
 
     def start(self, name: str, boot: int, disk: SimDisk) -> Node:
         node = self.nodes[name] = Node(self, name, boot, disk)
@@ -186,10 +201,15 @@ class World:
         for lane, waiting in self.lanes.items():
             if lane[2] == name:
                 waiting.clear()
+        if lost or (power and self.durability == "os"):
+            self.promised.pop(name, None)
         if lost:
             self.start(name, node.boot + 1000, self.new_disk())
         else:
-            self.start(name, node.boot + 1, node.disk.reopen())
+            node = self.start(name, node.boot + 1, node.disk.reopen())
+            for dot in self.promised.get(name, []):
+                if not covers(node, self.history[dot][0], dot):
+                    self.errors.append(f"barrier {dot} passed, {name} lacks {self.history[dot][0]!r} after a restart")
         if name in self.view:
             self.set_view(self.view)
 
@@ -236,6 +256,8 @@ class World:
                 other = self.nodes[peer]
                 if other.alive and other.boot == boot and not self.knows(other, key, dot):
                     self.errors.append(f"barrier {dot} passed, {peer} lacks {key!r}")
+                if node.map._spaces[key[:1]].durable:
+                    self.promised.setdefault(peer, []).append(dot)
 
         node.map.barrier(counter, passed)
 
