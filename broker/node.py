@@ -251,17 +251,24 @@ class Node(Observer):
 
     def allows(self, operation: str, front: Front) -> bool:
         """Whether the split policy lets this operation begin (INV 7.3); a hook may have set the client's own flag."""
+        return self._allowed(operation, front, self._view_state)
+
+    def _allowed(self, operation: str, front: Front, state: ViewState) -> bool:
         if self.barred:
             return False
         flag = getattr(self.options, f"allow_{operation}_during_netsplit")
         own = front.modifiers.get(f"allow_{operation}")
         if own is not None:
             flag = own if isinstance(own, str) else "on" if own else "off"
-        return decide(flag, self.view_state) is not Decision.REFUSE
+        return decide(flag, state) is not Decision.REFUSE
 
     def promises_without_lease(self, front: Front, promised: int) -> bool:
-        """Whether the policy lets all these operations be accepted without a lease (`on`, or the hook's word)."""
-        return all(self.allows(name, front) for name, bit in OPERATION_BITS.items() if promised & bit)
+        """Whether the policy lets all these operations be accepted without a lease (`on`, or the hook's word).
+
+        `view_state` is not asked: the lease may have ended with a pause that nobody has noticed yet.
+        """
+        names = [name for name, bit in OPERATION_BITS.items() if promised & bit]
+        return all(self._allowed(name, front, ViewState.MINORITY) for name in names)
 
     def reopen_mids(self) -> None:
         """Tell `mid_opened` of the inbound QoS 2 handshakes that were open before it listened."""

@@ -93,6 +93,21 @@ def test_a_lease_that_ends_between_match_and_flush() -> None:
     assert reader.payloads() == [b"m"]
 
 
+@pytest.mark.parametrize("flag", ("off", "majority"))
+def test_what_is_read_after_a_pause_is_not_promised_before_the_node_knows_that_its_lease_is_over(flag: str) -> None:
+    """Review, hole 4 (c): it still takes itself for whole, where no policy refuses anything (5 nodes, seed 108204).
+
+    The machine was frozen: its wall clock is ahead, and no timer is due.
+    """
+    theatre = Theatre(3, allow_publish_during_netsplit=flag)
+    theatre[1].client("own", clean=False, expiry_s=600).subscribe(("t", 1))
+    writer = theatre[1].client("writer")
+    assert [type(each) for each in writer.publish("t", b"1", 1)] == [packets.Puback]
+    theatre[1].host.wall_ahead_ms = 5000.0
+    assert [type(each) for each in writer.publish("t", b"2", 1, 2)] == [packets.Disconnect]
+    assert theatre[1].node.view_state is ViewState.WHOLE, "it was asked before the node knew"
+
+
 @pytest.mark.parametrize("qos", (1, 2))
 def test_what_waits_for_the_disk_when_its_node_enters_again_was_matched_before(qos: int) -> None:
     """Review, holes 4 and 14: read before the node knew that it stood still, and a full disk keeps its lease."""

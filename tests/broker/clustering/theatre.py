@@ -41,6 +41,10 @@ class StandingHost(ClusterHost):
     """A machine whose process can stand still (SIGSTOP): its clocks go on, and whatever reaches it waits."""
 
     gate: Gate
+    wall_ahead_ms = 0.0
+
+    def _wall_ms(self) -> float:
+        return super()._wall_ms() + self.wall_ahead_ms
 
     def new_transport(self) -> MemoryTransport:
         assert isinstance(self.network, GatedNetwork)
