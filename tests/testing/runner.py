@@ -17,4 +17,4 @@ def run(work: Coroutine[Any, Any, None]) -> None:
             await work
 
     asyncio.run(bounded())
-    assert complaints == []
+    assert not complaints, complaints

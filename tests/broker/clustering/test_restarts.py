@@ -42,19 +42,21 @@ def test_who_starts_first_does_not_serve_before_it_knows_the_sessions_of_the_oth
 
 
 def test_who_asked_the_first_before_the_last_came_does_not_serve_before_it_knows_what_the_last_one_knew() -> None:
-    """P1, P4: that the disks of n1 and n2 have the route, SUBACK does not wait for; n3 has the session."""
+    """P1, P4: n1 and n2 do not have the route on their disks, which are full: SUBACK does not wait for them."""
     theatre = Theatre(3, **MAJORITY)
     reader = theatre[3].client("reader", clean=False, expiry_s=600)
     for number in (1, 2):
-        theatre[number].disks[0].stall_until = inf
-    assert reader.subscribe(("t", 1))[0].reasons == [1]
+        theatre[number].disks[0].full = True
+    reader.send(packets.Subscribe(1, [option("t", 1)], None))
+    theatre.until(lambda: bool(reader.received))
+    assert reader.take()[0].reasons == [1]
     for spot in theatre.spots:
         spot.kill(power=True)
     for path in (("n1", "n3"), ("n3", "n1")):
         theatre.network.delay(*path, 0.25)
     for number in (1, 2):
-        theatre[number].disks[0].stall_until = 0.0
         theatre[number].start()
+        theatre[number].disks[0].full = False
         assert not theatre[number].node.router.elsewhere("", "t").plain
     theatre[3].start()
     members = [theatre[number].host.member for number in (1, 2)]
