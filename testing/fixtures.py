@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -23,6 +23,7 @@ from .wiring import Links
 OPERATIONS = ("register", "publish", "subscribe", "unsubscribe")
 _MARKER = ("nodes", "seed", "policy", "conf", "engine", "links", "pace")
 _MOST_PROBLEMS = 20
+_Number = TypeVar("_Number", int, float)
 
 
 @dataclass
@@ -64,6 +65,11 @@ def ratio(config: pytest.Config, name: str) -> float | None:
         raise pytest.UsageError(f"--{name.replace('_', '-')}: {text!r} is not a number") from None
 
 
+def first(*values: _Number | None) -> _Number:
+    """The first that is given; 0 is given, too, and whoever takes it says that it does not do."""
+    return next(value for value in values if value is not None)
+
+
 def policy_conf(policy: str | Mapping[str, str]) -> dict[str, str]:
     """The configuration keys for a netsplit policy: one for all operations, or some by name. pytest.UsageError."""
     rows = dict.fromkeys(OPERATIONS, policy) if isinstance(policy, str) else dict(policy)
@@ -102,15 +108,14 @@ class ClusterFactory:
         pace: float | None = None,
     ) -> Prepared:
         """A cluster to be opened by `async with` or `with`; arguments as those of `Cluster`."""
-        count = nodes or self._nodes or number(self._config, "mqtt_nodes") or 1
+        count = first(nodes, self._nodes, number(self._config, "mqtt_nodes"), 1)
         policy = policy_conf(self._marker.get("policy", {}))
         merged: dict[str, str | int | bool] = {**policy, **self._marker.get("conf", {}), **(conf or {})}
         used = engine or self._marker.get("engine", "memory")
         if seed is None:
             seed = self._traces.first_seed + len(self._traces.clusters)
         way = links or self._marker.get("links", "memory")
-        if pace is None:
-            pace = ratio(self._config, "mqtt_pace") or self._marker.get("pace", 1.0)
+        pace = first(pace, ratio(self._config, "mqtt_pace"), self._marker.get("pace"), 1.0)
         return Prepared(self, (count, merged, used, way, seed, directory, pace))
 
     def opened(self, cluster: RunningCluster, sync: SyncCluster | None = None) -> None:

@@ -124,6 +124,18 @@ def test_clusters(pytester: pytest.Pytester) -> None:
     run_sample(pytester, CLUSTER.replace("PACE", "7"), "--mqtt-nodes=2", "--mqtt-pace=7").assert_outcomes(passed=3)
 
 
+def test_zero_is_said_to_be_wrong(pytester: pytest.Pytester) -> None:
+    source = """
+        def test_it(mqtt_cluster):
+            with mqtt_cluster():
+                pass
+    """
+    for option, problem in (("--mqtt-nodes=0", "nodes = 0"), ("--mqtt-pace=0", "pace = 0")):
+        result = run_sample(pytester, source, option)
+        result.assert_outcomes(failed=1)
+        result.stdout.fnmatch_lines([f"*ValueError: {problem}*"])
+
+
 def test_a_failed_cluster_tells_what_it_was(pytester: pytest.Pytester) -> None:
     """How many nodes, how they were connected, and what was done to their links."""
     source = """
