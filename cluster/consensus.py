@@ -15,7 +15,7 @@ from .raft.interface import Settings as RaftSettings
 from .raft.messages import Change, Kind, Message, decode_message, encode_message
 from .raft.stable import RaftStable
 from .views.commands import Command, MalformedCommand, encode_command
-from .views.happenings import Booted, Happening, Joined, Left, ViewChanged, WentStale
+from .views.happenings import Agreed, Booted, Happening, Joined, Left, ViewChanged, WentStale
 from .views.machine import MemberRow, Membership, peer_of
 
 SNAPSHOT_EVERY = 1000
@@ -148,18 +148,18 @@ class Consensus:
         self._send(node_of(message.to), encode_message(message))
 
     def _apply(self, index: int, data: bytes) -> None:
-        agreed = self.membership.agreed
         try:
             happened = self.membership.apply(index, data)
         except MalformedCommand:
             return  # refused alike on every member
-        if happened or agreed is not self.membership.agreed:
+        if happened:
             self.on_applied(happened)
 
     def _restore(self, data: bytes) -> None:
         before, members = self.membership.view, self.membership.members
         self.membership.restore(data)
-        self.on_applied((*_skipped(members, self.membership.members), ViewChanged(before, self.membership.view)))
+        skipped = _skipped(members, self.membership.members)
+        self.on_applied((Agreed(self.membership.agreed), *skipped, ViewChanged(before, self.membership.view)))
 
     def _compact(self) -> None:
         applied = self.raft.applied_index

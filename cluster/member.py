@@ -29,7 +29,7 @@ from .standing import Standing
 from .starting import Starting
 from .surroundings import Datagram, Identity, Ports, Resident, Settings
 from .views.commands import Boot, decode_command
-from .views.happenings import Booted, Happening, Joined, Left, Refused, ViewChanged, WentStale
+from .views.happenings import Agreed, Booted, Happening, Joined, Left, Refused, ViewChanged, WentStale
 from .views.machine import Membership
 from .views.view import View
 
@@ -173,6 +173,7 @@ class Member:
         )
         consensus.on_applied = self._applied
         consensus.on_broken = self.starting.broken
+        self.metadata.hold(not self.membership.agreed)
         self._set_peers()
         self.look()
         self._tick()
@@ -210,17 +211,17 @@ class Member:
 
     def _applied(self, happened: tuple[Happening, ...]) -> None:
         assert self.standing is not None
-        row = self.membership.members.get(self.me.node)
-        self._was_member = self._was_member or (row is not None and row.disk == self.me.disk)
+        self._was_member = self._was_member or self.me.disk in [row.disk for row in self.membership.members.values()]
         self.standing.applied(happened)
         for each in happened:
             if isinstance(each, ViewChanged):
                 self._view_changed(each.before, each.after)
             elif isinstance(each, Joined | Left | Booted | WentStale):
                 self._member_changed(each)
+            elif isinstance(each, Agreed):
+                self.metadata.hold(not each.agreed)
             elif isinstance(each, Refused):
                 self.starting.refused(each)
-        self.metadata.hold(not self.membership.agreed)  # where the view stays
         self.office.applied(happened)
         self.look()
 
@@ -286,7 +287,6 @@ class Member:
         # tombstones do not wait for who has to come back empty (review, hole 16), but for whom the log may yet name
         kept = sorted([row.node for row in rows if row.node in members and not row.stale])
         self.metadata.set_members(kept if self.starting.known() else None)
-        self.metadata.hold(not self.membership.agreed)
         self.metadata.set_peers([each for each in self.view.incarnations if each.node != me])
 
     # -- messages

@@ -47,6 +47,12 @@ class ViewChanged(NamedTuple):
     after: View
 
 
+class Agreed(NamedTuple):
+    """Whether those who serve are all who know what was promised: see `Membership.knowing`."""
+
+    agreed: bool
+
+
 class Refused(NamedTuple):
     """The command changed nothing. `boot`: the highest one that its node has had, if that was the reason."""
 
@@ -55,4 +61,4 @@ class Refused(NamedTuple):
     boot: int = 0
 
 
-Happening = Settled | Joined | Booted | Left | WentStale | ViewChanged | Refused
+Happening = Settled | Joined | Booted | Left | WentStale | Agreed | ViewChanged | Refused

@@ -10,13 +10,14 @@ holes 1 and 4). A refused command changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 import msgspec
 from msgspec import Struct
 
 from .commands import Away, Boot, Join, Leave, MalformedCommand, Row, Settle, SetView, Stale, decode_command
-from .happenings import Booted, Happening, Joined, Left, Refused, Settled, ViewChanged, WentStale
+from .happenings import Agreed, Booted, Happening, Joined, Left, Refused, Settled, ViewChanged, WentStale
 from .view import View
 
 UNLOGGED_MAX = 1000
@@ -89,7 +90,7 @@ class Membership:
         command = decode_command(data)
         assert index > self.index, (index, self.index)
         self.index = index
-        before = self.view
+        before, agreed = self.view, self.agreed
         match command:
             case Settle():
                 happened = self._settle(command)
@@ -106,6 +107,8 @@ class Membership:
             case SetView():
                 happened = self._set_view(command)
         self._derive()
+        if self.agreed is not agreed:
+            happened = (Agreed(self.agreed), *happened)  # before barriers go on without somebody
         if self.view is not before:
             happened = (*happened, ViewChanged(before, self.view))
         return happened
@@ -113,9 +116,13 @@ class Membership:
     @property
     def missed(self) -> tuple[str, ...]:
         """For whom everybody waits: nobody serves, and none of those who know what was promised is in the view."""
-        if self.view.serving or not self.view.rows or any(self.view.row(node) for node in self.knowing):
+        if self.view.serving or not self.view.rows or self.known_to(self.view.nodes):
             return ()
         return self.knowing
+
+    def known_to(self, nodes: Iterable[str]) -> bool:
+        """Whether one of these served last, and can be asked for what was promised then."""
+        return not self.knowing or any(node in self.knowing for node in nodes)
 
     # -- members
 

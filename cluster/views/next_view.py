@@ -71,7 +71,8 @@ def _promoted(outlook: Outlook, staying: list[Row], able: list[str]) -> list[Row
     """The rows that stay, those of them serving now that have completed their exchanges."""
     serving = [row for row in staying if row.serving]
     required = serving or list(staying)
-    if not serving and (able or (outlook.gathering and _missed(outlook, staying)) or not _knows(outlook, staying)):
+    known = outlook.membership.known_to([row.node for row in staying])
+    if not serving and (able or (outlook.gathering and _missed(outlook, staying)) or not known):
         # Nobody serves, as after a restart of all: whoever is about to come in may know what the others do not.
         return staying
     rows: list[Row] = []
@@ -87,12 +88,6 @@ def _missed(outlook: Outlook, staying: list[Row]) -> bool:
     """Somebody who has served, and has sessions that last, perhaps, is not there yet."""
     names = [row.node for row in staying]
     return any(row.served and row.node not in names for row in outlook.membership.members.values())
-
-
-def _knows(outlook: Outlook, staying: list[Row]) -> bool:
-    """Somebody is there who served last and can be asked for what was promised then."""
-    knowing = outlook.membership.knowing
-    return not knowing or any(row.node in knowing for row in staying)
 
 
 def _has_exchanged(outlook: Outlook, row: Row, required: list[Row]) -> bool:

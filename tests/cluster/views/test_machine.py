@@ -20,7 +20,17 @@ from strogoff.cluster.views.commands import (
     Stale,
     encode_command,
 )
-from strogoff.cluster.views.happenings import Booted, Happening, Joined, Left, Refused, Settled, ViewChanged, WentStale
+from strogoff.cluster.views.happenings import (
+    Agreed,
+    Booted,
+    Happening,
+    Joined,
+    Left,
+    Refused,
+    Settled,
+    ViewChanged,
+    WentStale,
+)
 from strogoff.cluster.views.machine import UNLOGGED_MAX, Membership, peer_of, wanted_voters
 from strogoff.cluster.views.view import View
 
@@ -121,7 +131,8 @@ def test_the_same_rows_are_no_new_view() -> None:
 def test_a_restart_leaves_with_the_same_entry() -> None:
     membership = cluster("a", "b")
     before = membership.view
-    assert apply(membership, boot("b", 2)) == (Booted("b", 2), ViewChanged(before, View(4, (A,))))
+    after = ViewChanged(before, View(4, (A,)))
+    assert apply(membership, boot("b", 2)) == (Agreed(False), Booted("b", 2), after)
     assert "logged one is 2" in refusal(apply(membership, SetView(4, (A, Row("b", 1, 5)))))
     apply(membership, SetView(4, (A, Row("b", 2, 5))))
     assert membership.view.incarnation("b") == Incarnation("b", 2, 5)
@@ -197,7 +208,7 @@ def test_a_stale_member_returns_with_an_empty_disk() -> None:
     membership = cluster("a", "b", "c")
     assert "in the view" in refusal(apply(membership, Stale("b")))
     apply(membership, SetView(3, (A, Row("c", 1, 2, True))))
-    assert apply(membership, Stale("b")) == (WentStale("b"),)
+    assert apply(membership, Stale("b")) == (Agreed(True), WentStale("b"))
     assert apply(membership, Stale("b")) == () and apply(membership, Stale("x")) == ()
     assert "empty disk" in refusal(apply(membership, boot("b", 2)))
     assert "too long" in refusal(apply(membership, SetView(4, (A, Row("b", 1, 5)))))
@@ -285,7 +296,7 @@ def test_who_knows_what_was_promised() -> None:
     apply(membership, SetView(3, rows))
     assert (membership.knowing, membership.agreed) == (("a", "b", "c"), False)
     view = membership.view
-    apply(membership, SetView(4, rows, True))
+    assert apply(membership, SetView(4, rows, True)) == (Agreed(True),)  # although the view stays
     assert (membership.knowing, membership.agreed, membership.view) == (("a", "b"), True, view)
     apply(membership, boot("a", 2))
     assert not membership.agreed
