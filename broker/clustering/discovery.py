@@ -36,7 +36,7 @@ class Discovery:
         missing: Callable[[], bool],
         hint: Callable[[WhoAnswer, str], None],
         log: Callable[[str, str], None],
-        holds: Callable[[], bool] = lambda: False,
+        holds: Callable[[], bool],
     ) -> None:
         self._name = name
         self._places = places
