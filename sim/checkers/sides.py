@@ -1,7 +1,9 @@
 """Only a side with a majority of the voters serves (review, hole 21; policies off and majority, anomaly A19).
 
-The majority is the leader's, which confirms that it still leads (hole 5); whoever reaches that leader may get a lease,
-be it that it does not reach the others of the majority. Who serves beside whom is a question of the view's clique.
+The majority is the leader's, which confirms that it still leads (hole 5); whoever is heard by that leader may get a
+lease, be it that it does not reach the others of the majority. It need not hear the leader at the same time: the lease
+begins when the request leaves, and its answer may wait in the network until a cut is over. Who serves beside whom is a
+question of the view's clique.
 """
 
 from __future__ import annotations
@@ -15,13 +17,13 @@ LEASE_S = Settings().expiry_ms / 1000
 
 
 def reaches_majority(node: str, leaders: Mapping[str, Sequence[str]], hears: Callable[[str, str], bool]) -> bool:
-    """Whether a node may exchange messages with one that leads, and that one with a majority of the voters.
+    """Whether a node may be heard by one that leads, and that one exchange messages with a majority of the voters.
 
-    `leaders`: the voters as each knows them that thinks that it leads. `hears(a, b)`: both ways, both running.
+    `leaders`: the voters as each knows them that thinks that it leads. `hears(a, b)`: what `b` sends comes to `a`.
     """
     for leader, voters in leaders.items():
-        reached = sum(voter == leader or hears(leader, voter) for voter in voters)
-        if 2 * reached > len(voters) and (node == leader or hears(node, leader)):
+        reached = sum(voter == leader or (hears(leader, voter) and hears(voter, leader)) for voter in voters)
+        if 2 * reached > len(voters) and (node == leader or hears(leader, node)):
             return True
     return False
 

@@ -81,10 +81,9 @@ class Fleet:
         without = node is not None and node.view_state is ViewState.MINORITY
         return (self.history.commits, self.loop.now_s, without)
 
-    def linked(self, a: str, b: str) -> bool:
-        """Whether two machines may exchange messages: both run, and no cut is between them."""
-        running = self.machines[a].runs and self.machines[b].runs
-        return running and not self.roads.is_cut(a, b) and not self.roads.is_cut(b, a)
+    def hears(self, a: str, b: str) -> bool:
+        """Whether one machine may hear another: both run, and what `b` sends to `a` is not cut."""
+        return self.machines[a].runs and self.machines[b].runs and not self.roads.is_cut(b, a)
 
     # -- what faults use
 

@@ -210,7 +210,7 @@ class Machine(ClusterHost):
     def stopped(self) -> None:
         """The process has ended in order."""
         self.watch.reopen()
-        self.meta.close()
+        self.meta_store.close()
         self.meta = self.meta.reopen()
 
     def stand_still(self, frozen: bool) -> None:

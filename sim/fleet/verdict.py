@@ -67,18 +67,18 @@ class Sides:
             cut = dict(self._cuts.items() & cuts.items())
             stood = dict(self._still.items() & still.items())
             self._ways, self._cuts, self._still = ways, cuts, still
-            self._reaching = _reaching(fleet, leaders, fleet.linked)
+            self._reaching = _reaching(fleet, leaders, fleet.hears)
 
-            def were_linked(a: str, b: str) -> bool:
-                return a not in stood and b not in stood and (a, b) not in cut and (b, a) not in cut
+            def heard(a: str, b: str) -> bool:
+                return a not in stood and b not in stood and (b, a) not in cut
 
-            self._reached.update(dict.fromkeys(_reaching(fleet, leaders, were_linked), now))
+            self._reached.update(dict.fromkeys(_reaching(fleet, leaders, heard), now))
         self._reached.update(dict.fromkeys(self._reaching, now))
         return sides.judge(now, [each.node for each in held], self._reached)
 
 
-def _reaching(fleet: Fleet, leaders: Leaders, linked: Callable[[str, str], bool]) -> list[str]:
-    return [name for name in fleet.machines if not leaders or sides.reaches_majority(name, leaders, linked)]
+def _reaching(fleet: Fleet, leaders: Leaders, hears: Callable[[str, str], bool]) -> list[str]:
+    return [name for name in fleet.machines if not leaders or sides.reaches_majority(name, leaders, hears)]
 
 
 class Unanswered:

@@ -99,3 +99,18 @@ def test_what_was_sent_again_when_others_knew_of_a_subscription_at_last() -> Non
         made.deliver("w-2")
         made.deliver("w-1")
         assert list(check(made.case())) == said
+
+
+def test_an_old_copy_of_a_disk_is_not_judged_where_no_lease_is_asked_for() -> None:
+    """Its sessions are as they were: what they got since comes again, before or behind it (3 nodes, seed 126342)."""
+    made = story()
+    for key in ("w-1", "w-2"):
+        made.publish(key, acked=False)
+    made.deliver("w-2")
+    made.history.life().entered.append(0.5)
+    made.history.life().emptied.append(made.now)
+    connection = made.connect("s")
+    made.deliver("w-1", connection=2)
+    assert list(check(made.case())) == ["reordered: s, session 1 got w-1 after w-2, same topic and QoS"]
+    connection.ap = True
+    assert list(check(made.case())) == []

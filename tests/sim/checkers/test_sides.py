@@ -27,6 +27,18 @@ def test_who_reaches_the_leader_need_not_reach_its_majority() -> None:
     assert not reaches_majority("b", leaders, linked("bc", "bd", "be", "ac", "ad"))
 
 
+def test_the_answer_of_the_leader_may_wait_until_a_cut_is_over() -> None:
+    """3 nodes, seeds 125728 and 127512: the leader heard x, which heard it when it stood still already."""
+
+    def hears(one: str, other: str) -> bool:
+        return one + other in ("ab", "ba", "ax")
+
+    leaders = {"a": ("a", "b", "c")}
+    assert reaches_majority("x", leaders, hears)
+    assert not reaches_majority("x", {"a": ("a", "x", "c")}, hears), "of the majority itself both ways are asked"
+    assert not reaches_majority("x", leaders, lambda one, other: one + other in ("ab", "ba", "xa"))
+
+
 def test_one_of_several_that_think_that_they_lead_is_enough() -> None:
     ways = linked("ab", "cd", "de", "ce")
     assert [reaches_majority(node, {"a": VOTERS, "c": VOTERS}, ways) for node in VOTERS] == [0, 0, 1, 1, 1]

@@ -52,3 +52,21 @@ def test_a_stop_that_cannot_write_is_a_kill() -> None:
         machine.stop(partial(fleet.stopped, machine))
     until(fleet, lambda: all(fleet.history.life(name).ends for name in ("n1", "n3")))
     assert [(each.kind, each.node) for each in fleet.history.faults if each.kind == "kill"] == [("kill", "n3")]
+
+
+def test_a_stop_closes_both_stores_in_one_turn() -> None:
+    """As the process does: what one disk says then reaches nobody (5 nodes, seed 113602)."""
+    fleet = joined()
+    machine = fleet.machines["n3"]
+    assert machine.node is not None
+    machine.meta_store.put(b"x", b"1")
+    machine.meta.stall_until = fleet.loop.now_s + 0.1
+    fleet.loop.run_for(0.01)
+    machine.meta_store.put(b"x", b"2")
+    machine.node.store.put(b"x", b"1")
+    machine.stop(partial(fleet.stopped, machine))
+    fleet.loop.settle()
+    machine.stand_still(False)
+    fleet.loop.run_for(0.2)
+    machine.wake_up()
+    until(fleet, lambda: bool(fleet.history.life("n3").ends))
