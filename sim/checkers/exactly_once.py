@@ -4,6 +4,7 @@ Counted is what a client hands on, by the writer's own counter; that it comes at
 SUBSCRIBE that brings a retained message again is no second delivery. Nor is it one that an old copy of a disk has what
 its session got long ago: no lease is given to it, but a node whose policy is `on` asks for none before it serves. A
 clean session leaves no record of what it got where its node dies or is cut off: another member of its group may get it.
+With a disk goes the handshake of what its clients sent: whose CONNACK that says so got lost goes on with it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from ..history import Delivery
+from ..history import Attempt, Delivery
 from .case import Case
 
 
@@ -25,7 +26,7 @@ def check(case: Case) -> Iterator[str]:
         attempt = attempts.get(each.key)
         if attempt is None or attempt.ap or attempt.qos != 2 or each.qos != 2 or not each.first or each.retained:
             continue
-        if case.by_old_copy(each.client, each.connection):
+        if case.by_old_copy(each.client, each.connection) or _handshake_lost(case, attempt, each):
             continue
         group = _group(case, each)
         if not group or not _without_a_record(case, each):
@@ -33,6 +34,12 @@ def check(case: Case) -> Iterator[str]:
     for (who, key), count in counts.items():
         if count > 1:
             yield f"duplicate: {who} got {key} {count} times with QoS 2"
+
+
+def _handshake_lost(case: Case, attempt: Attempt, delivery: Delivery) -> bool:
+    """It was sent again, and its node had lost its disk since it was sent first: nobody knew its packet id any more."""
+    emptied = case.history.life(attempt.node).emptied
+    return attempt.resent > 0 and any(attempt.sent_at < at_s <= delivery.sent_at for at_s in emptied)
 
 
 def _group(case: Case, delivery: Delivery) -> str:

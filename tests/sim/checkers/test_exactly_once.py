@@ -76,3 +76,20 @@ def test_an_old_copy_of_a_disk_may_have_it_again_only_where_no_lease_is_asked_fo
     assert list(check(story.case())) == []
     story.history.life().entered.append(connection.asked_at - 0.5)
     assert list(check(story.case())) == ["duplicate: s, session 1 got w-1 2 times with QoS 2"]
+
+
+def test_with_the_disk_of_its_writer_goes_the_handshake() -> None:
+    """The CONNACK that said so got lost; the next speaks of the empty session since (5 nodes, seed 115621)."""
+    story = Story()
+    story.connect("s")
+    attempt = story.publish("w-1", qos=2, acked=False)
+    story.deliver("w-1")
+    attempt.node = "n2"
+    story.history.life("n2").emptied.append(story.now)
+    story.now += 1
+    story.deliver("w-1")
+    assert list(check(story.case())) == ["duplicate: s, session 1 got w-1 2 times with QoS 2"], "it was not sent again"
+    attempt.resent = 1
+    assert list(check(story.case())) == []
+    attempt.sent_at = story.history.life("n2").emptied[0]
+    assert list(check(story.case())) == ["duplicate: s, session 1 got w-1 2 times with QoS 2"]
