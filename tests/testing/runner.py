@@ -17,4 +17,12 @@ def run(work: Coroutine[Any, Any, None]) -> None:
             await work
 
     asyncio.run(bounded())
-    assert not complaints, complaints
+    found = [each for each in complaints if not _of_an_earlier_loop(each)]
+    assert not found, found
+
+
+def _of_an_earlier_loop(context: dict[str, Any]) -> bool:
+    """gRPC has one queue of events for all loops of a process: what comes late for a loop that is closed, as the end of
+    a stream that was cancelled, it reads in the next one, and fails there. This test's loop is not closed."""
+    closed = str(context.get("exception")) == "Event loop is closed"
+    return closed and "PollerCompletionQueue._handle_events" in context["message"]
