@@ -45,6 +45,13 @@ class Story:
         self.sessions[client] = connection.epoch
         return connection
 
+    def connect_to_old_copy(self, client: str) -> Connection:
+        """The node has entered a view, and then got an old copy of its disk, with which it has entered none."""
+        life = self.history.life()
+        life.entered.append(0.5)
+        life.emptied.append(self.now)
+        return self.connect(client)
+
     def close(self, connection: Connection, came_back_s: float | None = None) -> None:
         connection.closed = self.tick()
         connection.closed_at = self.now

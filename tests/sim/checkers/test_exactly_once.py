@@ -67,9 +67,7 @@ def test_an_old_copy_of_a_disk_may_have_it_again_only_where_no_lease_is_asked_fo
     story.connect("s")
     story.publish("w-1", qos=2)
     story.deliver("w-1")
-    story.history.life().entered.append(0.5)
-    story.history.life().emptied.append(story.now)
-    connection = story.connect("s")
+    connection = story.connect_to_old_copy("s")
     story.deliver("w-1", connection=2)
     assert list(check(story.case())) == ["duplicate: s, session 1 got w-1 2 times with QoS 2"]
     connection.ap = True

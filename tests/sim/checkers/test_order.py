@@ -107,9 +107,7 @@ def test_an_old_copy_of_a_disk_is_not_judged_where_no_lease_is_asked_for() -> No
     for key in ("w-1", "w-2"):
         made.publish(key, acked=False)
     made.deliver("w-2")
-    made.history.life().entered.append(0.5)
-    made.history.life().emptied.append(made.now)
-    connection = made.connect("s")
+    connection = made.connect_to_old_copy("s")
     made.deliver("w-1", connection=2)
     assert list(check(made.case())) == ["reordered: s, session 1 got w-1 after w-2, same topic and QoS"]
     connection.ap = True

@@ -55,9 +55,7 @@ def test_an_old_copy_of_a_disk_knows_no_ids_and_serves_only_where_no_lease_is_as
     story.connect("s")
     story.publish("w-1", qos=2)
     story.deliver("w-1", packet_id=5)
-    story.history.life().entered.append(0.5)
-    story.history.life().emptied.append(story.now)
-    connection = story.connect("s")
+    connection = story.connect_to_old_copy("s")
     story.deliver("w-1", connection=2, packet_id=6, dup=True)
     story.history.ids.append(Mixed("s", 2, "another message"))
     wrong = ["packet id: another message", "packet id: s got w-1 again under 6, before it was [5]"]
