@@ -56,7 +56,7 @@ SHELLS = {
 
 IO_MODULES = {"asyncio", "socket", "ssl", "os", "time", "random", "uuid", "logging", "threading", "subprocess"}
 
-SIZE_LIMIT = 400
+SIZE_LIMIT = 600
 
 
 def modules(room: str) -> list[Path]:
