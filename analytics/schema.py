@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Version of the schema. Readers accept rows up to their own version; a type or a required field more raises it."""
 
 OFF: Final = 0
@@ -86,11 +86,13 @@ _FIELDS: Final = """
     filter          string   -          topic filter as subscribed
     first           int      seq        first missing row
     healed_ms       int      ms         cluster time when the node was whole again and had merged
+    joining         strings  -          members in the view that do not serve yet
     key             string   -          configuration key
     last            int      seq        last missing row
     level           string   -          eventlog.level: session or message
     lsn             int      -          number of the commit that holds it
     mid             mid      -          identity of the message: node and boot that accepted it, counter
+    missing         strings  -          members that are not in the view
     mountpoint      string   -          mountpoint of the client
     new             string   -          value after the change
     nodes           strings  -          nodes concerned
@@ -125,11 +127,13 @@ _FIELDS: Final = """
 # Type, level (s = session, m = message), required and ?optional fields : meaning.
 _TYPES: Final = """
     conn.open s client peer version ?mountpoint ?username ?pub_conn : a connection got its session
-    conn.close s client reason ?mountpoint ?code ?pub_conn : a connection with a session ended
+    conn.close s client reason ?mountpoint ?code ?pub_conn ?peer ?username ?detail : a connection with a session ended
+    conn.refuse s client peer version code reason ?mountpoint ?username : a CONNECT was refused
     sess.create s client ?mountpoint ?epoch ?slot : a session began
     sess.resume s client ?mountpoint ?epoch ?slot : a session was found again
     sess.expire s client ?mountpoint ?epoch : a session's expiry interval was over
-    sess.takeover.start s client ?mountpoint ?epoch ?source : another connection of the client id is being closed
+    sess.takeover.start s client ?mountpoint ?epoch ?source ?username ?peer ?old
+        : another connection of the client id is being closed; peer is the new one's address, old the other's
     sess.takeover.end s client ?mountpoint ?epoch ?outcome : the other connection is fenced
     sess.end s client reason ?mountpoint ?epoch : a session is over, its queue with it
     sub.add s client filter qos ?mountpoint ?epoch : a subscription was added or replaced
@@ -152,7 +156,7 @@ _TYPES: Final = """
     ret.set m topic mid ?bytes : a retained message was set or, without payload, removed
     ret.deliver m client topic ?mid : a retained message went to a new subscription
     ret.refuse s topic client reason : a retained message was refused
-    policy.deny s client operation topic ?reason ?policy ?mountpoint ?code : an operation was refused
+    policy.deny s client operation topic ?reason ?policy ?mountpoint ?code ?username ?peer : an operation was refused
     store.sync m lsn ?count ?bytes : everything up to lsn is on the disk
     store.state s state ?detail : the message store changed its state
     node.start s sessions retained ?level ?detail : first row of a boot
@@ -168,6 +172,9 @@ _TYPES: Final = """
     mem.suspect s target ?detail ?view : a member did not answer in time
     mem.down s target ?reason ?view : a member left the view
     mem.up s target ?view : a member entered the view
+    mem.view s view nodes ?joining ?missing : another view is in force: who serves, who is joining, who is missing
+    lease.get s view : this node has a lease: it may accept and acknowledge
+    lease.lose s view ?detail : this node has lost its lease; detail is the cause
     split.suspect s nodes begin_ms window_ms ?detail : a member is silent: perhaps an incident
     split.pass s nodes begin_ms window_ms ?detail : it was heard again before anything was detected
     split.detect s nodes ?state ?view ?begin_ms ?detected_ms ?window_ms ?counts ?detail

@@ -10,6 +10,8 @@ from ..mqtt.topics import levels
 from ..mqtt.wire import MAX_VARINT, encode_varint
 from . import authenticating, subscribing
 from .answers import REGISTER
+from .log_line import Line
+from .observer import address
 from .plugins.hooks import Refuse, Subscriber, Verdict
 from .queues.records import WillRecord
 from .refusing import refuse, refuse_verdict
@@ -159,7 +161,7 @@ def register(front: Front) -> None:
     assert packet is not None
     node = front.node
     if not node.allows("register", front):
-        node.event("policy.deny", client=front.client_id, operation="register", topic="", reason="netsplit")
+        node.denied(front, "register", "", "netsplit")
         refuse(front, ReasonCode.SERVER_UNAVAILABLE, "the cluster is not complete")
         return
     options, modifiers, properties = node.options, front.modifiers, packet.properties or {}
@@ -294,7 +296,15 @@ def _keepalive(front: Front) -> None:
         front.set_timer("keepalive", due - node.now, lambda: _keepalive(front))
         return
     node.counters.keepalive_expired[front.version == 5] += 1
-    node.log("warning" if node.options.keepalive_as_warning else "info", f"{front.client_id}: keep alive expired")
+    line = Line(
+        "conn.keepalive",
+        "keep alive expired: the client was silent, its connection is closed",
+        client_id=front.client_id,
+        user=front.username,
+        peer=address(front.peer),
+        silent_ms=node.now - front.last_seen,
+    )
+    node.log("warning" if node.options.keepalive_as_warning else "info", line)
     front.disconnect(ReasonCode.KEEP_ALIVE_TIMEOUT)
 
 

@@ -259,6 +259,7 @@ class Front(Answers):
 
     def _connect_timeout(self) -> None:
         if self.session is None:
+            self.node.connect_refused(self, 0, "connect_timeout")
             self.drop("connect_timeout")
 
     # -- the end
@@ -269,7 +270,6 @@ class Front(Answers):
             return
         if error.reason == ReasonCode.PACKET_TOO_LARGE:
             self.node.counters.invalid_msg_size[self.version == 5] += 1
-        self.node.log("debug", f"{self.client_id or self.peer}: {error.detail}")
         if self.session is None:
             refusing.refuse_malformed(self, error)
         else:
@@ -283,7 +283,7 @@ class Front(Answers):
             properties = {"reason_string": detail} if detail and self.problem_information else None
             self.send_packet(packets.Disconnect(reason, properties))
             self.node.counters.disconnect_sent(reason)
-        self.drop(reason.name.lower())
+        self.drop(reason.name.lower(), detail=detail)
 
     def too_late(self) -> None:
         """Another node did not take in time what it has to have before we may answer (review, ambiguity 4)."""
@@ -298,17 +298,17 @@ class Front(Answers):
         self.session = None
         self._close("session_taken_over", session)
 
-    def drop(self, reason: str, fire_will: bool = True) -> None:
+    def drop(self, reason: str, fire_will: bool = True, detail: str = "") -> None:
         """Give the connection up: flush, close, and let the session go on without it."""
         if self.closed:
             return
         session = self.session
         self.session = None
-        self._close(reason, session)
+        self._close(reason, session, detail)
         if session is not None and session.front is self:
             session.detach(fire_will)
 
-    def _close(self, reason: str, session: Session | None) -> None:
+    def _close(self, reason: str, session: Session | None, detail: str = "") -> None:
         self.is_writable = False
         self.flush()
         self.closed = True
@@ -317,7 +317,7 @@ class Front(Answers):
         for timer in self.timers.values():
             self.node.timers.cancel(timer)
         self.timers.clear()
-        self.node.front_closed(self, reason, session)
+        self.node.front_closed(self, reason, session, detail)
         self.link.close()
 
     def lost(self, reason: str) -> None:

@@ -306,7 +306,7 @@ def _not_now(front: Front, reason: ReasonCode, arguments: tuple[Any, ...], dup: 
     node = front.node
     topic, qos, packet_id = arguments[0], arguments[2], arguments[6]
     why = "netsplit" if reason == ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR else f"store_{node.store.state}"
-    node.event("policy.deny", client=front.client_id, operation="publish", topic=topic, reason=why)
+    node.denied(front, "publish", topic, why)
     if qos == 0 or (front.version == 5 and not dup):
         node.counters.publish_error[front.version == 5] += 1
         if reason == ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR and qos == 2:

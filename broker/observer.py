@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from .session import Session
 
 
+def address(peer: tuple[str, int]) -> str:
+    """Host and port of a client as one word."""
+    return f"{peer[0]}:{peer[1]}"
+
+
 class Observer:
     """The part of a node that tells what happens. Methods named `message_...` are called at level `message` only."""
 
@@ -55,7 +60,7 @@ class Observer:
             "conn.open",
             client=front.client_id,
             mountpoint=front.mountpoint,
-            peer=f"{front.peer[0]}:{front.peer[1]}",
+            peer=address(front.peer),
             version=front.version,
             username=front.username,
         )
@@ -69,13 +74,58 @@ class Observer:
         if session.durable:
             self.hooks.notify("on_client_wakeup", front.subscriber)
 
-    def front_closed(self, front: Front, reason: str, session: Session | None) -> None:
+    def front_closed(self, front: Front, reason: str, session: Session | None, detail: str = "") -> None:
         """A connection is given up."""
         if self.fronts.pop(id(front), None) is None:
             return
         self.counters.socket_close += 1
         if session is not None and front.connected:  # one that ends before its CONNACK was never opened
-            self.event("conn.close", client=front.client_id, mountpoint=front.mountpoint, reason=reason)
+            self.event(
+                "conn.close",
+                client=front.client_id,
+                mountpoint=front.mountpoint,
+                reason=reason,
+                peer=address(front.peer),
+                username=front.username,
+                detail=detail or None,
+            )
+
+    def connect_refused(self, front: Front, code: int, reason: str) -> None:
+        """CONNECT is answered with this code, or with none (0) where the version has no answer."""
+        self.event(
+            "conn.refuse",
+            client=front.client_id,
+            peer=address(front.peer),
+            username=front.username,
+            mountpoint=front.mountpoint,
+            version=front.version,
+            code=code,
+            reason=reason,
+        )
+
+    def taken_over(self, old: Front, new: Front) -> None:
+        """A connection is about to be closed, because another one has its client id."""
+        self.event(
+            "sess.takeover.start",
+            client=new.client_id,
+            mountpoint=new.mountpoint,
+            username=new.username,
+            peer=address(new.peer),
+            old=address(old.peer),
+        )
+
+    def denied(self, front: Front, operation: str, topic: str, reason: str | None = None) -> None:
+        """The rules for this client (no `reason`), the split policy or the disk (`reason`) forbid an operation."""
+        self.event(
+            "policy.deny",
+            client=front.client_id,
+            mountpoint=front.mountpoint,
+            operation=operation,
+            topic=topic,
+            reason=reason,
+            username=front.username,
+            peer=address(front.peer),
+        )
 
     def client_offline(self, session: Session) -> None:
         """A persistent session lost its connection."""

@@ -30,7 +30,7 @@ def refuse(
         extra.setdefault("reason_string", detail)
     front.send_packet(packets.Connack(False, code, (extra or None) if front.version == 5 else None))
     front.node.counters.connack_sent(front.version, code)
-    front.node.log("info", f"{front.client_id or front.peer}: CONNECT refused: {detail or why}")
+    front.node.connect_refused(front, code, detail or why or reason.name.lower())
     front.drop("connect_refused")
 
 
@@ -54,6 +54,7 @@ def refuse_malformed(front: Front, error: WireError) -> None:
         front.version = 5
         refuse(front, error.reason, error.detail)
     else:
+        front.node.connect_refused(front, 0, error.detail)
         front.drop(error.reason.name.lower())
 
 
@@ -73,7 +74,7 @@ def refuse_publish(
 def publish_refused(front: Front, packet: packets.Publish, verdict: Refuse) -> None:
     """Not authorised: what each version gets to see (INV 6.2) [MQTT-3.3.5-2]."""
     front.node.counters.publish_auth_error[front.version == 5] += 1
-    front.node.event("policy.deny", client=front.client_id, operation="publish", topic=packet.topic)
+    front.node.denied(front, "publish", packet.topic)
     close_v3 = front.node.options.disconnect_on_unauthorized_publish_v3
     if front.version == 4 or (front.version == 3 and close_v3):
         front.drop("not_authorized")

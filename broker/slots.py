@@ -85,7 +85,7 @@ class Slots:
         session = self._sessions.get(key)
         if session is not None and session.front is not None:
             old: Front = session.front
-            node.event("sess.takeover.start", client=request.client_id, mountpoint=request.mountpoint)
+            node.taken_over(old, request.front)
             old.taken_over()
             session.detach(fire_will=not node.options.suppress_lwt_on_session_takeover)
             node.event("sess.takeover.end", client=request.client_id, mountpoint=request.mountpoint)

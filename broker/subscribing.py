@@ -25,7 +25,7 @@ def subscribe(front: Front, packet: packets.Subscribe) -> None:
     node.counters.subscribe_received[front.version == 5] += 1
     if not node.allows("subscribe", front):
         node.counters.subscribe_error[front.version == 5] += 1
-        node.event("policy.deny", client=front.client_id, operation="subscribe", topic="", reason="netsplit")
+        node.denied(front, "subscribe", "", "netsplit")
         _suback(front, packet, [ReasonCode.NOT_AUTHORIZED] * len(packet.subscriptions), False)
         return
     reasons: list[int | None] = []
@@ -81,7 +81,7 @@ def _authorised(front: Front, packet: packets.Subscribe, reasons: list[int | Non
     assert session is not None
     if isinstance(verdict, Refuse):
         node.counters.subscribe_auth_error[front.version == 5] += 1
-        node.event("policy.deny", client=front.client_id, operation="subscribe", topic=packet.subscriptions[0].filter)
+        node.denied(front, "subscribe", packet.subscriptions[0].filter)
         code = verdict.reason_code or ReasonCode.NOT_AUTHORIZED
         _suback(front, packet, [code if reason is None else reason for reason in reasons], False)
         return
@@ -178,7 +178,7 @@ def unsubscribe(front: Front, packet: packets.Unsubscribe) -> None:
     node.counters.unsubscribe_received[front.version == 5] += 1
     if not node.allows("unsubscribe", front):
         node.counters.unsubscribe_error[front.version == 5] += 1
-        node.event("policy.deny", client=front.client_id, operation="unsubscribe", topic="", reason="netsplit")
+        node.denied(front, "unsubscribe", "", "netsplit")
         if front.version == 5:
             reasons = [int(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR)] * len(packet.filters)
             _unsuback(front, packet.packet_id, reasons, False)

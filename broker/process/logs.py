@@ -9,11 +9,17 @@ import os
 import shutil
 import sys
 from contextlib import suppress
+from datetime import datetime
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
+from ..log_line import Line, escape
+
 NOTICE = 25
+FILE_MODE = 0o640
+"""Permissions of log files, before the umask."""
 _LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -26,28 +32,71 @@ _LEVELS = {
 }
 
 
-class _Json(logging.Formatter):
+class _Formatter(logging.Formatter):
+    """One record, one line, whatever is in it: what clients call themselves cannot forge another line."""
+
+    def __init__(self, node: str) -> None:
+        super().__init__()
+        self.node = node
+
+    def when(self, record: logging.LogRecord) -> str:
+        """Local time with milliseconds and its offset to UTC."""
+        return datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")
+
+    def said(self, record: logging.LogRecord) -> str:
+        """The message, with the traceback behind it if there is one."""
+        text = record.getMessage()
+        return f"{text}: {self.formatException(record.exc_info)}" if record.exc_info else text
+
+
+class _Text(_Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        row = {"time": self.formatTime(record), "level": record.levelname.lower(), "msg": record.getMessage()}
-        if record.exc_info:
-            row["error"] = self.formatException(record.exc_info)
+        line = record.msg
+        event = f"{line.event}: " if isinstance(line, Line) else ""
+        return f"{self.when(record)} {self.node} [{record.levelname}] {event}{escape(self.said(record))}"
+
+
+class _Json(_Formatter):
+    """Every row has time, level, node, event and msg; the fields of a `Line` stand beside them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = record.msg
+        event, text, fields = "log", "", {}
+        if isinstance(line, Line):
+            event, text, fields = line.event, line.text, line.fields
+        row = {
+            **fields,
+            "time": self.when(record),
+            "level": record.levelname.lower(),
+            "node": self.node,
+            "event": event,
+            "msg": text or self.said(record),
+        }
         return json.dumps(row)
 
 
 class _File(RotatingFileHandler):
-    """A line that the disk does not take goes to the terminal; as a line, not as a traceback with our sources."""
+    """A line that the disk does not take goes to the terminal; as a line, not as a traceback with our sources.
+
+    The files are readable for their owner and its group, because client ids, users and addresses stand in them.
+    """
+
+    def _open(self) -> TextIOWrapper:
+        return open(self.baseFilename, self.mode, encoding="utf-8", opener=_private)  # type: ignore[return-value]
 
     def handleError(self, record: logging.LogRecord) -> None:
         """Called where writing a line raised."""
         if sys.stderr is not None:
             with suppress(OSError):
-                print(f"{self.baseFilename}: {sys.exc_info()[1]}: {record.getMessage()}", file=sys.stderr)
+                print(f"{self.baseFilename}: {sys.exc_info()[1]}: {escape(record.getMessage())}", file=sys.stderr)
 
 
-def _formatter(kind: str) -> logging.Formatter:
-    if kind == "json":
-        return _Json()
-    return logging.Formatter("%(asctime)s.%(msecs)03d [%(levelname)s] %(message)s", "%Y-%m-%dT%H:%M:%S")
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, FILE_MODE)
+
+
+def _formatter(settings: Any, kind: str) -> logging.Formatter:
+    return (_Json if kind == "json" else _Text)(str(settings["nodename"]))
 
 
 def _file(settings: Any, prefix: str) -> logging.Handler:
@@ -58,12 +107,12 @@ def _file(settings: Any, prefix: str) -> logging.Handler:
     if settings[f"{prefix}.rotation.compress_on_rotate"]:
         handler.namer = lambda name: name + ".gz"
         handler.rotator = _compress
-    handler.setFormatter(_formatter(settings[f"{prefix}.file.format"]))
+    handler.setFormatter(_formatter(settings, settings[f"{prefix}.file.format"]))
     return handler
 
 
 def _compress(source: str, target: str) -> None:
-    with open(source, "rb") as plain, gzip.open(target, "wb") as packed:
+    with open(source, "rb") as plain, open(target, "wb", opener=_private) as file, gzip.open(file, "wb") as packed:
         shutil.copyfileobj(plain, packed)
     os.remove(source)
 
@@ -78,7 +127,7 @@ def set_up(settings: Any) -> logging.Logger:
     where = settings["log.console"]
     if where in ("console", "both"):
         handler: logging.Handler = logging.StreamHandler(sys.stdout)
-        handler.setFormatter(_formatter(settings["log.console.console.format"]))
+        handler.setFormatter(_formatter(settings, settings["log.console.console.format"]))
         logger.addHandler(handler)
     if where in ("file", "both"):
         logger.addHandler(_file(settings, "log.console"))
@@ -92,5 +141,5 @@ def set_up(settings: Any) -> logging.Logger:
 
 
 def log_line(logger: logging.Logger, level: str, text: str) -> None:
-    """One line at a level of vernemq.conf."""
+    """One line at a level of vernemq.conf; a `Line` keeps its fields."""
     logger.log(_LEVELS[level], text)

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...analytics.schema import MESSAGE
+from ...analytics.schema import LEVELS, MESSAGE, SESSION
 from ...cluster.clock import ClusterClock
 from ...cluster.links.ports import Timer
 from ...cluster.surroundings import Settings as ClusterSettings
@@ -33,6 +33,7 @@ from ..doors.door import DoorOptions
 from ..doors.listeners import Listeners
 from ..doors.tls import TlsError, check_files
 from ..events import Events, Sink
+from ..journal import FLUSH_S, Journal
 from ..node import Node, Ports
 from ..plugins.builtin import BuiltinPlugins
 from ..plugins.hooks import Hooks, Refuse, Verdict
@@ -73,14 +74,14 @@ class Server:
         clocks: Clocks = OF_THE_MACHINE,
     ) -> None:
         self.settings = settings
-        self.log = log
+        self.log = Journal(log, debug=settings["log.console.level"] == "debug")
         self.hooks = Hooks(on_error=self._plugin_failed, spawn=self._spawn_task, within=_within)
         crl_ms = settings["crl_refresh_interval"]
         assert isinstance(crl_ms, int)
         doors = DoorOptions(
             write_buffer_bytes=int(settings["flow.out_buffer_bytes"]), crl_refresh_interval_s=crl_ms / 1000
         )
-        self.listeners = Listeners(log, doors)
+        self.listeners = Listeners(self.log, doors)
         self.node: Node
         self.store: Store
         self.runtime: RuntimeSettings
@@ -122,6 +123,7 @@ class Server:
             await self.stop()
             raise
         self._keep_clock()
+        self._flush_log()
 
     def mqtt_listeners(self) -> list[Any]:
         """The configured listeners that speak MQTT."""
@@ -137,12 +139,15 @@ class Server:
         floor = self.store.get(_CLOCK_KEY)
         clock = ClusterClock(self._wall_ms, self._mono_ms, int.from_bytes(floor, "big") if floor else 0)
         self._plugins = BuiltinPlugins(settings, self.hooks, self.log)
-        level = {"off": 0, "session": 1, "message": 2}[str(settings["eventlog.level"])]
+        level = LEVELS[str(settings["eventlog.level"])]
         run_id = directory.cluster_id
         events = Events(name, directory.boot, run_id, clock.now_ms, time.monotonic_ns, level)
         if level:
             self._eventlog = EventLog.from_settings(settings, name, directory.boot, self.log)
             events.add(self._eventlog)
+        if settings["log.console"] != "off":
+            events.set_level(max(level, SESSION))
+            events.add(self.log.event)
         for sink in self._sinks:
             events.set_level(MESSAGE)
             events.add(sink)
@@ -233,6 +238,7 @@ class Server:
             await self._loop.run_in_executor(None, self._eventlog.close)
         if self._directory is not None:
             self._directory.close()
+        self.log.flush()
 
     def _close_databases(self) -> None:
         if hasattr(self, "store"):
@@ -290,6 +296,11 @@ class Server:
 
     def _plugin_failed(self, plugin: str, hook: str, error: BaseException) -> None:
         self.log("error", f"plugin {plugin}, hook {hook}: {type(error).__name__}: {error}")
+
+    def _flush_log(self) -> None:
+        self.log.flush()
+        if not self.node.closing:
+            self._loop.call_later(FLUSH_S, self._flush_log)
 
     def _keep_clock(self) -> None:
         """Remember cluster time, so that a restart with a clock set back does not turn time back."""

@@ -48,7 +48,8 @@ def test_a_stock_conf_with_every_key_at_its_default_loads(conf: Conf, pem: Path)
     assert len(loaded.notices) == 1
     assert loaded.notices[0].startswith("accepted, but without effect in this broker: ")
     allowed = {"certfile", "keyfile", "buffer_sizes", "auth_plugins", "authz_plugins", "stock"}
-    assert {key for key in loaded.changed() if key.split(".")[-1] not in allowed} == set()
+    ours = {"log.console.rotation.size", "log.error.rotation.size"}  # VerneMQ's log files grow without bound
+    assert {key for key in loaded.changed() if key.split(".")[-1] not in allowed} == ours
 
 
 def test_nothing_at_all_is_the_defaults() -> None:

@@ -34,6 +34,8 @@ def test_defaults_are_those_of_vernemq() -> None:
     written = {"yes": "on", "true": "on"}
     for name, default in VERNEMQ:
         key = schema().keys[name]
+        if name.endswith(".rotation.size") and key.default == "64MB":  # VerneMQ's log files grow without bound
+            continue
         if default == "—" or key.group == "Listener options" or key.name == "vmq_generic_msg_store.store_dir":
             continue
         text = "" if default == '""' else default

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
+import os
+import stat
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from strogoff.broker.log_line import Line
 from strogoff.broker.process.logs import log_line, set_up
 from strogoff.configs import load
 
@@ -24,7 +29,8 @@ def test_files_errors_apart(tmp_path: Path) -> None:
     logger = set_up(load(None, {}, {"log.console.file": str(console), "log.error.file": str(errors)}))
     log_line(logger, "info", "all is well")
     log_line(logger, "error", "something broke")
-    assert [line.split("] ")[1] for line in console.read_text().splitlines()] == ["all is well", "something broke"]
+    lines = console.read_text().splitlines()
+    assert [line.split("] ")[1] for line in lines] == ["all is well", "something broke"]
     assert errors.read_text().endswith("[ERROR] something broke\n")
 
 
@@ -40,8 +46,71 @@ def test_json_lines(tmp_path: Path) -> None:
     path = tmp_path / "console.log"
     overrides = {"log.console.file": str(path), "log.console.file.format": "json", "log.error": "off"}
     log_line(set_up(load(None, {}, overrides)), "warning", 'a "quoted" line')
-    row = json.loads(path.read_text())
-    assert (row["level"], row["msg"]) == ("warning", 'a "quoted" line')
+    log_line(logging.getLogger("strogoff"), "info", Line("conn.refuse", "CONNECT refused", client_id="c\n1", code=5))
+    plain, refused = map(json.loads, path.read_text().splitlines())
+    assert (plain["level"], plain["event"], plain["msg"]) == ("warning", "log", 'a "quoted" line')
+    assert (refused["event"], refused["msg"]) == ("conn.refuse", "CONNECT refused")
+    assert (refused["client_id"], refused["code"], refused["node"]) == ("c\n1", 5, "VerneMQ@127.0.0.1")
+    assert datetime.fromisoformat(refused["time"]).tzinfo is not None
+
+
+def test_a_line_of_text_has_time_with_zone_node_level_and_event(tmp_path: Path) -> None:
+    path = tmp_path / "console.log"
+    overrides = {"log.console.file": str(path), "log.error": "off", "nodename": "n1@10.0.0.1"}
+    log_line(
+        set_up(load(None, {}, overrides)), "warning", Line("conn.refuse", "CONNECT refused", client_id="c", code=5)
+    )
+    when, _, rest = path.read_text().partition(" ")
+    assert datetime.fromisoformat(when).utcoffset() is not None
+    assert rest == "n1@10.0.0.1 [WARNING] conn.refuse: CONNECT refused client_id=c code=5\n"
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_no_line_forges_another(tmp_path: Path, form: str) -> None:
+    """Neither a plain line with a client's words in it, nor one with a traceback, is more than one line."""
+    path = tmp_path / "console.log"
+    logger = set_up(
+        load(None, {}, {"log.console.file": str(path), "log.console.file.format": form, "log.error": "off"})
+    )
+    hostile = "c\n2026-01-01 n1 [ERROR] forged\r\x1b[2J\u2028x"
+    log_line(logger, "info", f"{hostile}: TLS handshake failed")
+    log_line(logger, "info", Line("conn.refuse", "CONNECT refused", client_id=hostile))
+    try:
+        raise ValueError(hostile)
+    except ValueError:
+        logger.exception("a plugin failed")
+    text = path.read_text()
+    assert len(text.splitlines()) == 3 and text.replace("\n", "").isprintable()
+    assert "forged" in text and "Traceback" in text
+
+
+def test_files_are_for_the_owner_and_its_group(tmp_path: Path) -> None:
+    """Client ids, users and addresses stand in them, also in rotated and in compressed ones."""
+    for compress in ("off", "on"):
+        folder = tmp_path / compress
+        overrides = {
+            "log.console.file": str(folder / "console.log"),
+            "log.error.file": str(folder / "error.log"),
+            "log.console.rotation.size": "1KB",
+            "log.console.rotation.compress_on_rotate": compress,
+        }
+        before = os.umask(0)
+        try:
+            logger = set_up(load(None, {}, overrides))
+            for number in range(30):
+                log_line(logger, "error", f"line {number} " + "x" * 100)
+        finally:
+            os.umask(before)
+        assert len(list(folder.iterdir())) > 3
+        assert {stat.S_IMODE(each.stat().st_mode) for each in folder.iterdir()} == {0o640}
+
+
+def test_files_are_rotated_unless_somebody_wants_them_to_grow() -> None:
+    settings = load(None, {}, {})
+    for name in ("console", "error"):
+        assert settings[f"log.{name}.rotation.size"] == 64 * 1024 * 1024 and settings[f"log.{name}.rotation.keep"] == 5
+    settings = load(None, {}, {"log.console.rotation.size": "infinity"})
+    assert settings["log.console.rotation.size"] is None
 
 
 def test_rotation_by_size_compressed(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from tests.broker.doors.street import Authority
 
 
 def make(folder: Path, **settings: str) -> Server:
-    """A server on a free port with its data in `folder`; its log lines are in `server.log.lines`."""
+    """A server on a free port with its data in `folder`; its log lines are in `server.log.write.lines`."""
     lines: list[str] = []
 
     def log(level: str, text: str) -> None:
@@ -46,7 +46,7 @@ def make(folder: Path, **settings: str) -> Server:
 
 def lines(server: Server) -> list[str]:
     """What it has logged."""
-    found: list[str] = server.log.lines  # type: ignore[attr-defined]
+    found: list[str] = server.log.write.lines  # type: ignore[attr-defined]
     return found
 
 
