@@ -56,7 +56,7 @@ def test_join_leave_and_what_is_shown_meanwhile(tmp_path: Path) -> None:
         one, two, three = [await trio.start(name) for name in ("n1", "n2", "n3")]
         await two.join("127.0.0.1:44001", False)
         await three.join("n2@127.0.0.1:44002", False)  # anybody can be asked
-        await until(lambda: one.status().serving == 3)
+        await until(lambda: all(shell.status().serving == 3 for shell in (one, two, three)))
         for shell in (one, two, three):
             status = shell.status()
             assert (status.sees, status.members, status.serving) == ("whole", 3, 3)
