@@ -1,11 +1,17 @@
 # A node of Strogoff: small, not root, data on a volume, stopped cleanly by SIGTERM. docs/container.md tells more.
 #   docker build -t strogoff .
 #   docker run -p 1883:1883 -v strogoff:/strogoff/data -e DOCKER_VERNEMQ_ALLOW_ANONYMOUS=on strogoff
-FROM docker.io/library/python:3.12-slim-bookworm AS build
+FROM docker.io/library/python:3.13-slim-bookworm AS build
+# Every library has the version and the hash that locks/ names; nothing else is fetched.
+COPY locks /src/locks
+RUN python3 -m venv /opt/build && /opt/build/bin/pip install --no-cache-dir --require-hashes -r /src/locks/build.txt \
+    && python3 -m venv /opt/strogoff \
+    && /opt/strogoff/bin/pip install --no-cache-dir --require-hashes -r /src/locks/container.txt
 COPY . /src
-RUN python3 -m venv /opt/strogoff && /opt/strogoff/bin/pip install --no-cache-dir /src
+RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheel /src \
+    && /opt/strogoff/bin/pip install --no-cache-dir --no-deps --no-index /wheel/*.whl
 
-FROM docker.io/library/python:3.12-slim-bookworm
+FROM docker.io/library/python:3.13-slim-bookworm
 COPY --from=build /opt/strogoff /opt/strogoff
 RUN mkdir -p /strogoff/etc /strogoff/data /strogoff/log \
     && useradd --uid 10000 --home-dir /strogoff --no-create-home strogoff \

@@ -1,60 +1,63 @@
-# Two commands do everything on a fresh machine with Python >= 3.11 and make: `make run` and `make test`.
+# Two commands do everything on a fresh machine with Python 3.11 to 3.14 and make: `make run` and `make test`.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DATA ?= ./data
 
-.PHONY: run test test-slow test-all check kill-test link-test fuzz sim format conformance clean
+.PHONY: venv-run venv-test run test test-slow test-all check kill-test link-test fuzz sim format conformance lock clean
 KILLS ?= 200
 ROUNDS ?= 200
 SECONDS_EACH ?= 600
 SEEDS ?= 5000
+LOCKED := --universal --python-version 3.13 --generate-hashes --no-header --upgrade --quiet
 
-$(VENV)/.run: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e .
-	touch $@
+venv-run:                         # says what is wrong with the Python before anything is compiled; mends a broken .venv
+	@$(PYTHON) dev/venv.py $(VENV) run
 
-$(VENV)/.test: pyproject.toml $(VENV)/.run
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,analytics,dev]'
-	touch $@
+venv-test:
+	@$(PYTHON) dev/venv.py $(VENV) test
 
-run: $(VENV)/.run                 ## one broker on 127.0.0.1:1883, data under ./data; Ctrl-C stops it, a restart remembers
+run: venv-run                 ## one broker on 127.0.0.1:1883, data under ./data; Ctrl-C stops it, a restart remembers
 	$(BIN)/strogoff start --conf configs/dev.conf --data-dir $(DATA)
 
-test: $(VENV)/.test               ## the fast suite
+test: venv-test               ## the fast suite
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-slow: $(VENV)/.test          ## the slow tests: Spark, packaging, long kills
+test-slow: venv-test          ## the slow tests: Spark, packaging, long kills
 	$(BIN)/python -m pytest -n 2 -m slow
 
 test-all: test test-slow          ## everything
 
-check: $(VENV)/.test              ## format, lint, strict types; the layering is in tests/test_structure.py
+check: venv-test              ## format, lint, strict types; the layering is in tests/test_structure.py
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python docs/conformance.py --check
 	$(BIN)/python -m pytest tests/test_structure.py
 
-format: $(VENV)/.test
+format: venv-test
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-kill-test: $(VENV)/.test          ## kill -9 the broker 200 times under load and audit what it acknowledged
+kill-test: venv-test          ## kill -9 the broker 200 times under load and audit what it acknowledged
 	$(BIN)/python -m bench.kill_test --kills $(KILLS)
 
-link-test: $(VENV)/.test          ## cut, kill and pause two of three nodes 200 times under load, and audit; by root
+link-test: venv-test          ## cut, kill and pause two of three nodes 200 times under load, and audit; by root
 	$(BIN)/python -m bench.link_test --rounds $(ROUNDS)
 
-fuzz: $(VENV)/.test               ## ten minutes of wrong bytes for the decoder
+fuzz: venv-test               ## ten minutes of wrong bytes for the decoder
 	$(BIN)/python -m bench.fuzz_decoder --seconds $(SECONDS_EACH)
 
-sim: $(VENV)/.test                ## 5,000 seeds of the simulator
+sim: venv-test                ## 5,000 seeds of the simulator
 	$(BIN)/strogoff sim --seeds $(SEEDS) --jobs 2
 
-conformance: $(VENV)/.test        ## rewrite docs/conformance.md from the statements and the tests
+conformance: venv-test        ## rewrite docs/conformance.md from the statements and the tests
 	$(BIN)/python docs/conformance.py
+
+lock: venv-test                   ## write the versions and hashes of the container's libraries anew; look at the difference
+	$(BIN)/pip install --quiet 'uv>=0.9,<1'
+	$(BIN)/uv pip compile pyproject.toml $(LOCKED) -o locks/container.txt
+	echo 'hatchling>=1.27,<2' | $(BIN)/uv pip compile - $(LOCKED) -o locks/build.txt
 
 clean:
 	rm -rf $(VENV)

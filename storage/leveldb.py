@@ -23,9 +23,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-import plyvel
-
 from .engine import Batch, DiskFull, Done, Durability, StorageError
+from .leveldb_binding import plyvel
 from .leveldb_damage import explain, tables_of
 from .leveldb_folder import Folder
 

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import plyvel
-
 from .engine import Corrupted, StorageError
 from .files import sync_directory, write_durably
 from .leveldb import LevelDBOptions
+from .leveldb_binding import plyvel
 from .leveldb_damage import REMEDY, explain
 from .leveldb_folder import Folder
 from .leveldb_log import frame, sift

@@ -63,7 +63,7 @@ def test_each_word_loads_only_what_it_needs() -> None:
     code = (
         "import sys; from strogoff.cli import main; main(['version']);"
         "print(sorted({m.split('.')[1] for m in sys.modules if m.startswith('strogoff.')}),"
-        "[m for m in ('uvloop', 'aiohttp', 'plyvel', 'pyspark', 'grpc') if m in sys.modules])"
+        "[m for m in ('uvloop', 'aiohttp', 'plyvel', 'plyvel_next', 'pyspark', 'grpc') if m in sys.modules])"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     assert ran.stdout.splitlines()[-1] == "['cli'] []"

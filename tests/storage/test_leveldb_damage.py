@@ -6,10 +6,10 @@ import errno
 import os
 from pathlib import Path
 
-import plyvel
 import pytest
 
 from strogoff.storage.engine import Corrupted, DiskFull
+from strogoff.storage.leveldb_binding import plyvel
 from strogoff.storage.leveldb_damage import explain, tables_of
 
 DB = Path("/data/my messages")

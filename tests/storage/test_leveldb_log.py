@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-import plyvel
 import pytest
 
+from strogoff.storage.leveldb_binding import plyvel
 from strogoff.storage.leveldb_log import BLOCK, HEADER, checksum, frame, sift
 
 SIZES = (0, 1, 100, BLOCK - HEADER - 1, BLOCK - HEADER, BLOCK - HEADER + 1, BLOCK, 3 * BLOCK + 5, 20)

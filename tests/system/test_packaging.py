@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -128,6 +129,26 @@ def test_the_commands_run_where_they_are_installed(
     finally:
         assert background.run(broker.stop()) == 0
     assert broker.tracebacks() == []
+
+
+NEWEST = shutil.which("python3.13") or next(iter(sorted(Path.home().glob(".pyenv/versions/3.13*/bin/python3"))), None)
+"""The Python of the Dockerfile, if this machine has it."""
+
+
+@pytest.mark.skipif(NEWEST is None, reason="needs Python 3.13, the one of the Dockerfile")
+def test_the_steps_of_the_dockerfile_install_from_the_locks(source: Path, tmp_path: Path) -> None:
+    """The RUN lines of its first stage, with other folders, on the Python that it names; then the broker's command."""
+    stage = (source / "Dockerfile").read_text().split("\nFROM ")[0]
+    steps = re.findall(r"(?m)^RUN ((?:.*\\\n)*.*)$", stage)
+    assert len(steps) == 2
+    for step in steps:
+        here = step.replace("\\\n", " ").replace("python3 ", f"{NEWEST} ")
+        here = here.replace("/src", str(source)).replace("/opt/", f"{tmp_path}/").replace("/wheel", f"{tmp_path}/wheel")
+        run("sh", "-ec", here)
+    said = run(tmp_path / "strogoff" / "bin" / "strogoff", "config", "reference", cwd=tmp_path)
+    assert "message_store.durability" in said
+    listed = run(tmp_path / "strogoff" / "bin" / "pip", "freeze", cwd=tmp_path)
+    assert "plyvel-next==" in listed and "hatchling" not in listed
 
 
 def test_a_stranger_may_not_import_the_rooms(installed: Path, tmp_path: Path) -> None:

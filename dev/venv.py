@@ -1,0 +1,132 @@
+"""Make `.venv` ready for `make run` and `make test`, and mend it when it is broken.
+
+    python3 dev/venv.py .venv run      # the broker
+    python3 dev/venv.py .venv test     # and what the tests need
+
+The script runs on any Python 3, for it is what tells the user that a Python is too old. It installs nothing when
+`.venv` already holds what pyproject.toml asks for.
+"""
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+
+OLDEST = (3, 11)
+"""The oldest Python that pyproject.toml allows."""
+
+NEWEST = (3, 14)
+"""The newest Python for which every dependency has wheels."""
+
+EXTRAS = {"run": ".", "test": ".[test,analytics,dev]"}
+"""Word of the command line -> what pip installs. "test" contains "run"."""
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def unfit_python(version, has_ensurepip):
+    """Why this Python cannot run Strogoff, as one sentence with what to do, or "" if it can."""
+    name = "Python {}.{}".format(*version[:2])
+    allowed = "Python {}.{} to {}.{}".format(*(OLDEST + NEWEST))
+    if not OLDEST <= tuple(version[:2]) <= NEWEST:
+        return "Strogoff needs {}, and python3 is {}. Name another one: make PYTHON=/path/to/python3.11 ...".format(
+            allowed, name
+        )
+    if not has_ensurepip:
+        return "{} cannot make virtual environments. On Debian and Ubuntu: apt install python{}.{}-venv".format(
+            name, *version[:2]
+        )
+    return ""
+
+
+def unfit_venv(folder, version):
+    """Why the virtual environment at `folder` has to be made anew, or "" if it can be used."""
+    python = os.path.join(folder, "bin", "python")
+    if not os.path.exists(python):
+        return "it has no Python, or one that is gone"
+    try:
+        code = "import pip, sys; print(sys.version_info[0], sys.version_info[1], sys.prefix)"
+        ran = subprocess.run([python, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+    except (OSError, subprocess.SubprocessError) as error:
+        return "its Python does not run: {}".format(error)
+    if ran.returncode != 0:
+        return "its Python or its pip does not run"
+    major, minor, prefix = ran.stdout.decode().rstrip("\n").split(" ", 2)
+    if (int(major), int(minor)) != tuple(version[:2]):
+        return "it was made with Python {}.{}".format(major, minor)
+    if os.path.realpath(prefix) != os.path.realpath(folder):
+        return "its Python belongs to another environment"
+    if not _scripts_point_into(folder):
+        return "it was made in another folder"
+    return ""
+
+
+def _scripts_point_into(folder):
+    """Whether pip, whose first line names its interpreter, names the one of `folder`."""
+    try:
+        with open(os.path.join(folder, "bin", "pip")) as script:
+            first = script.readline()
+    except (OSError, UnicodeDecodeError):
+        return False
+    return os.path.abspath(folder) in first or "/bin/sh" in first
+
+
+def fingerprint(what, version):
+    """What an installation depends on: the Python, what is installed, and pyproject.toml."""
+    with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
+        digest = hashlib.sha256(file.read()).hexdigest()
+    return "{}.{} {} {}\n".format(version[0], version[1], what, digest)
+
+
+def is_installed(folder, what, version):
+    """Whether a former run of this script has finished installing `what`, or more, from this pyproject.toml."""
+    words = ("run", "test") if what == "run" else ("test",)
+    try:
+        with open(os.path.join(folder, "installed")) as file:
+            found = file.read()
+    except OSError:
+        return False
+    return found in [fingerprint(word, version) for word in words]
+
+
+def make_ready(folder, what, version, run):
+    """Make the environment if there is no usable one, and install into it. `run` executes a command or raises."""
+    if os.path.lexists(folder):
+        reason = unfit_venv(folder, version)
+        if reason:
+            print("{} is made anew: {}".format(folder, reason), flush=True)
+            os.unlink(folder) if os.path.islink(folder) else shutil.rmtree(folder)
+    if not os.path.exists(folder):
+        run([sys.executable, "-m", "venv", folder])
+    if is_installed(folder, what, version):
+        return
+    pip = [os.path.join(folder, "bin", "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    run([*pip, "install", "--prefer-binary", "-e", EXTRAS[what]])
+    with open(os.path.join(folder, "installed"), "w") as file:
+        file.write(fingerprint(what, version))
+
+
+def main(arguments):
+    """The command line; the exit status."""
+    if len(arguments) != 2 or arguments[1] not in EXTRAS:
+        print(__doc__)
+        return 2
+    folder, what = arguments
+    has_ensurepip = importlib.util.find_spec("ensurepip") is not None
+    reason = unfit_python(sys.version_info, has_ensurepip)
+    if reason:
+        print(reason)
+        return 1
+    try:
+        make_ready(folder, what, sys.version_info, lambda command: subprocess.run(command, check=True, cwd=ROOT))
+    except subprocess.CalledProcessError as error:
+        command = " ".join(error.cmd[:4])
+        print("{} ended with status {}. Mend what it says above and run make again.".format(command, error.returncode))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
