@@ -141,6 +141,8 @@ class Office:
                 standing.submit(Leave(request.node))
             return
         leader = member.membership.members.get(consensus.leader or "")
+        if isinstance(waiting.request, JoinRequest) and leader is not None and leader.node == waiting.request.node:
+            return  # it led until its disk was replaced: wait for another leader
         if leader is not None:
             self._answer(waiting, CallAnswer(ask=leader.address))
 

@@ -1,39 +1,45 @@
-"""Who counts: configurations as the log makes them, one peer at a time, and majorities of them (thesis, chapter 4)."""
+"""Who counts: configurations as the log makes them, and majorities of them (thesis, chapter 4).
+
+An entry that changes one peer is in force from the moment it is in the log, committed or not: each majority of the old
+voters meets each majority of the new ones (thesis 4.1). That is not so for an entry that changes several peers. Until a
+peer knows that such an entry is committed, it needs a majority of the old voters and one of the new voters for every
+decision (joint consensus, thesis 4.3). Nobody who lacks a committed entry can be elected, so from then on the new
+majority is enough, and no second entry is needed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .interface import Rejected
 from .messages import Change, Configuration, Entry, Kind, decode_change
 
 
 def changed(before: Configuration, change: Change) -> Configuration:
-    """The configuration after a change. Total: what is so already stays so.
+    """The configuration after a change. Total: what is so already stays so."""
+    voters, learners = set(before.voters), set(before.learners)
+    for step in change.steps:
+        voters.discard(step.peer)
+        learners.discard(step.peer)
+        if step.action == "voter":
+            voters.add(step.peer)
+        elif step.action == "learner":
+            learners.add(step.peer)
+    former = before.voters if change.also else ()
+    return Configuration(tuple(sorted(voters)), tuple(sorted(learners)), former)
 
-    One peer at a time means that each majority of the old voters meets each majority of the new ones, so a change is in
-    force from the moment it is in the log, committed or not (thesis 4.1).
-    """
-    voters = [peer for peer in before.voters if peer != change.peer]
-    learners = [peer for peer in before.learners if peer != change.peer]
-    if change.action == "voter":
-        voters.append(change.peer)
-    elif change.action == "learner":
-        learners.append(change.peer)
-    return Configuration(tuple(sorted(voters)), tuple(sorted(learners)))
 
-
-def check(before: Configuration, change: Change, ready: bool) -> None:
+def check(before: Configuration, change: Change, ready: Callable[[str], bool]) -> None:
     """Refuse a change that is none, that leaves no voter, or a voter that is not a `ready` learner (review, hole 3)."""
-    if change.action == "voter" and change.peer not in before.voters and not ready:
-        raise Rejected(f"{change.peer} is not a learner that has caught up with the log, so it cannot vote")
-    after = changed(before, change)
-    if after == before:
-        now = (
-            "a voter" if change.peer in before.voters else "a learner" if change.peer in before.learners else "unknown"
-        )
-        raise Rejected(f"nothing to change: {change.peer} is {now}")
-    if not after.voters:
+    if len({step.peer for step in change.steps}) < len(change.steps) or any(step.also for step in change.also):
+        raise Rejected(f"{change.peer}: one entry changes each peer once")
+    for step in change.steps:
+        if step.action == "voter" and step.peer not in before.voters and not ready(step.peer):
+            raise Rejected(f"{step.peer} is not a learner that has caught up with the log, so it cannot vote")
+        place = "a voter" if step.peer in before.voters else "a learner" if step.peer in before.learners else "unknown"
+        if place == {"voter": "a voter", "learner": "a learner", "remove": "unknown"}[step.action]:
+            raise Rejected(f"nothing to change: {step.peer} is {place}")
+    if not changed(before, change).voters:
         raise Rejected(f"{change.peer} is the last voter")
 
 
@@ -43,6 +49,15 @@ def agreed(values: Sequence[float]) -> float:
     With n values in descending order that is the one at n // 2: it and all before it are a majority.
     """
     return sorted(values, reverse=True)[len(values) // 2] if values else 0
+
+
+Quorums = tuple[tuple[str, ...], ...]
+"""Sets of voters. A decision needs a majority of each."""
+
+
+def agreed_by_all(quorums: Quorums, value: Callable[[str], float]) -> float:
+    """The highest number that a majority of each set of voters has reached; `value` is asked for that of a voter."""
+    return min([agreed([value(voter) for voter in voters]) for voters in quorums])
 
 
 class History:
@@ -61,6 +76,11 @@ class History:
     def last_index(self) -> int:
         """The index of the entry that made it."""
         return self._steps[-1][0]
+
+    def quorums(self, committed: int) -> Quorums:
+        """Who has to agree, for a peer that knows the entries up to `committed` to be so."""
+        last = self.last
+        return (last.voters, last.former) if last.former and committed < self.last_index else (last.voters,)
 
     def append(self, entry: Entry) -> None:
         """An entry was appended."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Literal
 
 from . import follower
+from .configuration import Quorums
 from .election import Campaign, grants
 from .interface import NotLeader, Ready, Rng, Settings
 from .leader import Leadership
@@ -63,6 +64,11 @@ class Raft:
     def configuration(self) -> Configuration:
         """The configuration in force here: the last one in the log, committed or not."""
         return self._log.history.last
+
+    @property
+    def quorums(self) -> Quorums:
+        """The sets of voters that have to agree, a majority of each; the first is that of `configuration`."""
+        return self._log.quorums
 
     @property
     def commit_index(self) -> int:
@@ -232,7 +238,7 @@ class Raft:
         self.role = "precandidate" if trial else "candidate"
         self.leader = None
         self._rearm()
-        campaign = Campaign(self._term + trial, trial, self.configuration.voters)
+        campaign = Campaign(self._term + trial, trial, self._log.quorums)
         self._campaigning = campaign
         self._outbox = [kept for kept in self._outbox if kept.kind not in (MessageKind.PREVOTE, MessageKind.VOTE)]
         self._outbox += campaign.requests(self.peer, self._log, force)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from .configuration import Quorums
 from .log import Log
 from .messages import Message, MessageKind
 
 
 class Campaign:
-    """One election or trial of one candidate: asks the voters of its configuration and counts their answers."""
+    """One election or trial of one candidate: asks the voters of its configuration and counts their answers.
 
-    __slots__ = ("answers", "term", "trial", "voters")
+    It needs a majority of each set of voters in `quorums`.
+    """
 
-    def __init__(self, term: int, trial: bool, voters: tuple[str, ...]) -> None:
+    __slots__ = ("answers", "quorums", "term", "trial", "voters")
+
+    def __init__(self, term: int, trial: bool, quorums: Quorums) -> None:
         self.term = term
         self.trial = trial
-        self.voters = voters
+        self.quorums = quorums
+        self.voters = tuple(dict.fromkeys([voter for voters in quorums for voter in voters]))
         self.answers: dict[str, bool] = {}
 
     def requests(self, peer: str, log: Log, force: bool) -> list[Message]:
@@ -34,14 +39,16 @@ class Campaign:
 
     @property
     def won(self) -> bool:
-        """Whether a majority of all voters granted it."""
-        return sum(self.answers.values()) > len(self.voters) // 2
+        """Whether a majority of each set of voters granted it."""
+        return all(self._answers(voters, True) > len(voters) // 2 for voters in self.quorums)
 
     @property
     def lost(self) -> bool:
-        """Whether a majority can no longer be reached."""
-        refused = len(self.answers) - sum(self.answers.values())
-        return refused >= len(self.voters) - len(self.voters) // 2
+        """Whether a majority of one of the sets can no longer be reached."""
+        return any(self._answers(voters, False) >= len(voters) - len(voters) // 2 for voters in self.quorums)
+
+    def _answers(self, voters: tuple[str, ...], granted: bool) -> int:
+        return sum(self.answers.get(voter) is granted for voter in voters)
 
 
 def grants(message: Message, term: int, vote: str, leader: str | None, log: Log) -> bool:

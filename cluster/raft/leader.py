@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from .configuration import agreed, check
+from .configuration import agreed_by_all, check
 from .interface import ChangePending, Rejected, Settings
 from .log import Log
 from .messages import Change, Entry, Kind, Message, MessageKind, Snapshot, encode_change
@@ -51,7 +51,7 @@ class Leadership:
         log = self._log
         if log.committed < max(self._first_index, log.history.last_index):
             raise ChangePending(f"entry {max(self._first_index, log.history.last_index)} is not committed yet")
-        check(log.history.last, change, self.caught_up(change.peer, now_ms))
+        check(log.history.last, change, lambda peer: self.caught_up(peer, now_ms))
         index = self._append(Kind.CHANGE, encode_change(change))
         self._meet(now_ms)
         return index
@@ -80,15 +80,19 @@ class Leadership:
         """
         if self._log.committed == self._log.last_index:
             return False
-        index = int(agreed([self._match(voter) for voter in self._log.history.last.voters]))
+        index = int(agreed_by_all(self._log.quorums, self._match))
         return self._countable(index) and self._log.commit(index)
 
     def _countable(self, index: int) -> bool:
         return self._log.term(index) == self.term
 
     def _match(self, voter: str) -> int:
-        # The leader itself is a voter like the others: its entries count once they are durable.
-        return self._log.stable if voter == self.peer else self._peers[voter].match
+        # The leader itself is a voter like the others: its entries count once they are durable. A former voter that is
+        # removed by the entry at hand gets no more of the log.
+        if voter == self.peer:
+            return self._log.stable
+        progress = self._peers.get(voter)
+        return progress.match if progress else 0
 
     @property
     def deposed(self) -> bool:
@@ -105,9 +109,20 @@ class Leadership:
             self._beat_due = True
         if self.transferee is not None and now_ms >= self._hand_over_until_ms:
             self.transferee = None
-        voters = self._log.history.last.voters
-        heard = agreed([now_ms if voter == self.peer else self._peers[voter].heard_ms for voter in voters])
-        return now_ms - heard < self._settings.election_ms[1]
+        heard_ms = agreed_by_all(self._log.quorums, lambda voter: self._heard_ms(voter, now_ms))
+        return now_ms - heard_ms < self._settings.election_ms[1]
+
+    def _heard_ms(self, voter: str, now_ms: float) -> float:
+        if voter == self.peer:
+            return now_ms
+        progress = self._peers.get(voter)
+        return progress.heard_ms if progress else 0.0
+
+    def _answered(self, voter: str) -> int:
+        if voter == self.peer:
+            return self._round
+        progress = self._peers.get(voter)
+        return progress.round if progress else 0
 
     def caught_up(self, peer: str, now_ms: float) -> bool:
         """Whether this peer answers, and lacks at most `Settings.caught_up` entries."""
@@ -142,8 +157,7 @@ class Leadership:
         """The tickets whose round a majority of the voters answered; none before this term has a committed entry."""
         if not self._tickets or self._log.committed < self._first_index:
             return ()
-        voters = self._log.history.last.voters
-        answered = agreed([self._round if voter == self.peer else self._peers[voter].round for voter in voters])
+        answered = agreed_by_all(self._log.quorums, self._answered)
         found = []
         while self._tickets and self._tickets[0][0] <= answered:
             found.append(self._tickets.popleft()[1])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .configuration import History
+from .configuration import History, Quorums
 from .messages import Entry, Saved, Snapshot
 
 
@@ -44,6 +44,11 @@ class Log:
     def last_term(self) -> int:
         """The term of the last entry."""
         return self._entries[-1].term if self._entries else self._base_term
+
+    @property
+    def quorums(self) -> Quorums:
+        """The sets of voters of which a majority each has to agree to a decision now."""
+        return self.history.quorums(self.committed)
 
     def term(self, index: int) -> int | None:
         """The term of the entry at `index`; None where the log does not reach, at either end."""

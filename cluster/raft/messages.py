@@ -36,18 +36,32 @@ class Entry(Struct, array_like=True, frozen=True, gc=False):
     data: bytes
 
 
-class Change(Struct, array_like=True, frozen=True, gc=False):
-    """One peer's place changes: it becomes a learner, becomes a voter, or is removed (thesis 4.1)."""
+class Change(Struct, array_like=True, frozen=True):
+    """One peer's place changes: it becomes a learner, becomes a voter, or is removed (thesis 4.1).
+
+    `also` are changes of other peers in the same entry. Such an entry needs two majorities (thesis 4.3).
+    """
 
     action: Literal["learner", "voter", "remove"]
     peer: Annotated[str, Meta(min_length=1)]
+    also: tuple[Change, ...] = ()
+
+    @property
+    def steps(self) -> tuple[Change, ...]:
+        """This change and the others of its entry."""
+        return (self, *self.also)
 
 
 class Configuration(Struct, array_like=True, frozen=True):
-    """Who takes part: voters elect and count, learners only get the log. Both in the order of their names."""
+    """Who takes part: voters elect and count, learners only get the log. Both in the order of their names.
+
+    `former`: the voters before, if the entry that made this configuration changed several peers. Until that entry is
+    committed a decision needs a majority of `voters` and a majority of `former`. () otherwise.
+    """
 
     voters: tuple[str, ...] = ()
     learners: tuple[str, ...] = ()
+    former: tuple[str, ...] = ()
 
     @property
     def peers(self) -> tuple[str, ...]:

@@ -1,8 +1,12 @@
-"""Which peer should become what in Raft, one step at a time (review, holes 3 and 21).
+"""Which peers should become what in Raft, one entry of the log at a time (review, holes 3 and 21).
 
-Every member's disk is a peer: a learner first, a voter if it is wanted as one and holds the log. Peers of disks that
-belong to no member, or to a stale one, are removed. A step that would leave no majority of voters within reach is not
-made, and one from an odd to an even number of voters only if the next one can follow.
+Every member's disk is a peer: a learner first, a voter if it is wanted as one, answers and holds the log. Peers of
+disks that belong to no member, or to a stale one, are removed. A change that would leave no majority of voters within
+reach is not made.
+
+From an odd number of voters two change in one entry, so the number stays odd: of two voters none may die, and while the
+second node of a cluster and the third become voters one by one, the death of the second would stop the others. Only the
+disk of a voter that is lost may leave an even number, until another disk has the log.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from ..raft.configuration import changed
 from ..raft.messages import Change, Configuration
 from .machine import Membership, wanted_voters
 
@@ -44,7 +49,7 @@ VoterChange = Change | Transfer
 
 
 def next_change(membership: Membership, peers: Peers, stuck: bool = False) -> VoterChange | None:
-    """The next step towards the wanted voters, or None. `stuck`: the leader's own loop or disk hangs (hole 6)."""
+    """The next change towards the wanted voters, or None. `stuck`: the leader's own loop or disk hangs (hole 6)."""
     voters = peers.configuration.voters
     wanted = wanted_voters(membership)
     if not wanted:
@@ -56,32 +61,36 @@ def next_change(membership: Membership, peers: Peers, stuck: bool = False) -> Vo
             return Transfer(heirs[0])
         if stuck:
             return None
-    steps = _removals(membership, peers) or _new_learners(membership, peers.configuration) or _votes(wanted, peers)
-    return next((step for step in steps if _within_reach(peers, step)), None)
+    return next((change for change in _changes(membership, wanted, peers) if _within_reach(peers, change)), None)
 
 
-def _removals(membership: Membership, peers: Peers) -> list[Change]:
-    known = membership.peers
-    gone = [peer for peer in peers.configuration.peers if peer not in known and peer != peers.peer]
-    return [Change("remove", peer) for peer in gone]
+def _changes(membership: Membership, wanted: tuple[str, ...], peers: Peers) -> list[Change]:
+    """What could be done next, the best first."""
+    configuration, known = peers.configuration, membership.peers
+    voters, is_odd = configuration.voters, len(configuration.voters) % 2 == 1
+    removals = [Change("remove", peer) for peer in configuration.peers if peer not in known and peer != peers.peer]
+    rising = [peer for peer in wanted if peer in configuration.learners and peers.caught_up(peer)]
+    falling = [peer for peer in voters if peer not in wanted and peer in known and peer != peers.peer]
+    votes = [Change("voter", peer) for peer in rising] + [Change("learner", peer) for peer in falling]
+    moves = [change for change in removals if change.peer in voters] + votes
+    if removals:
+        return _pair(moves) + removals if is_odd and removals[0] in moves else removals
+    learners = [Change("learner", peer) for peer in known if peer not in configuration.peers]
+    return learners or (_pair(moves) if is_odd else moves)
 
 
-def _new_learners(membership: Membership, configuration: Configuration) -> list[Change]:
-    return [Change("learner", peer) for peer in membership.peers if peer not in configuration.peers]
-
-
-def _votes(wanted: tuple[str, ...], peers: Peers) -> list[Change]:
-    voters = peers.configuration.voters
-    rising = [Change("voter", peer) for peer in wanted if peer not in voters and peers.caught_up(peer)]
-    falling = [Change("learner", peer) for peer in voters if peer not in wanted and peer != peers.peer]
-    steps = rising + falling
-    return steps if len(voters) % 2 == 0 or len(steps) > 1 else []
+def _pair(changes: list[Change]) -> list[Change]:
+    """The first two as one entry."""
+    return [Change(changes[0].action, changes[0].peer, (changes[1],))] if len(changes) > 1 else []
 
 
 def _within_reach(peers: Peers, change: Change) -> bool:
-    """True if a majority of the voters after the change answers: the change itself needs it to be committed."""
-    after = [peer for peer in peers.configuration.voters if peer != change.peer]
-    if change.action == "voter":
-        after.append(change.peer)
-    near = sum(peer == peers.peer or peers.caught_up(peer) for peer in after)
-    return near * 2 > len(after)
+    """True if the voters answer that have to agree to the change."""
+    after = changed(peers.configuration, change)
+    sets = (after.voters, after.former) if after.former else (after.voters,)
+    return all(_is_near(peers, voters, after.peers) for voters in sets)
+
+
+def _is_near(peers: Peers, voters: tuple[str, ...], known: tuple[str, ...]) -> bool:
+    near = sum(peer == peers.peer or (peer in known and peers.caught_up(peer)) for peer in voters)
+    return near * 2 > len(voters)

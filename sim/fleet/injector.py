@@ -279,8 +279,9 @@ class Injector:
         It may become a voter before anybody knows that it is gone: of two then, if it joins (3 nodes, seed 41724).
         """
         others = [each for each in self._fleet.machines.values() if each.public and each.up and each is not machine]
-        known = [{*voters, machine.name} for each in others if (voters := each.voters())]
-        majority = all(2 * (len(voters) - 1) > len(voters) for voters in known)
+        known = [each.quorums() for each in others if each.voters()]
+        sets = [{*voters, machine.name} for quorums in known for voters in quorums]
+        majority = all(2 * (len(voters) - 1) > len(voters) for voters in sets)
         may = 2 * len(known) > len(self._fleet.machines) and majority and machine.public and not self._lost
         self._lost = self._lost or may
         return may

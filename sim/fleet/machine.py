@@ -188,8 +188,13 @@ class Machine(ClusterHost):
 
     def voters(self) -> tuple[str, ...]:
         """The nodes that vote, as far as this one knows; none while it is alone."""
+        return next(iter(self.quorums()), ())
+
+    def quorums(self) -> list[tuple[str, ...]]:
+        """The sets of nodes of which a majority each has to agree, as far as this one knows; none while it is alone."""
         consensus = self.member.consensus if self.member is not None else None
-        return () if consensus is None else tuple([node_of(peer) for peer in consensus.raft.configuration.voters])
+        sets = () if consensus is None else consensus.raft.quorums
+        return [tuple([node_of(peer) for peer in voters]) for voters in sets]
 
     # -- faults
 

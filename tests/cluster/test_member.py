@@ -270,3 +270,18 @@ def test_a_closed_member_is_silent() -> None:
     company.pass_s(3.0)
     assert company[2].member.links.traffic.frames_out == frames
     assert company[1].member.view.row("n2") is None
+
+
+@pytest.mark.parametrize("later_ms", range(0, 700, 35))
+def test_a_third_node_keeps_the_cluster_at_work_when_the_second_dies_while_it_joins(later_ms: int) -> None:
+    """Two of three are alive, whenever it dies. The second and the third begin to vote in one entry of the log."""
+    company = Company(3, joined=False)
+    company.join(company[2])
+    answers = company[3].join("n1:1")
+    company.until(lambda: bool(answers))
+    company[3].adopt(answers[0])
+    company.pass_s(later_ms / 1000)
+    company[2].kill()
+    assert company.until(lambda: company[1].serving and company[3].serving) < 5
+    company.pass_s(3)
+    assert company[1].serving and company[3].serving

@@ -273,3 +273,15 @@ def test_a_voter_cannot_leave_while_another_one_is_away() -> None:
     answers = leave(leader, other.name)
     company.until(lambda: bool(answers))
     assert answers[0].problem == "" and leader.member.leased()
+
+
+def test_a_leader_that_comes_back_with_another_disk_waits_for_another_leader() -> None:
+    """It was told to ask the leader, which was itself."""
+    company = Company(3)
+    leader = company.leader()
+    other = next(seat for seat in company.seats if seat is not leader)
+    leader.kill()
+    leader.replace_disk("another-disk")
+    leader.start()
+    company.join(leader, f"{other.name}:1")
+    company.whole()

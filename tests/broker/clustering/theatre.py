@@ -17,6 +17,7 @@ from strogoff.cluster.raft.interface import Settings as RaftSettings
 from strogoff.cluster.surroundings import Settings
 from strogoff.cluster.transport.memory_wire import MemoryTransport
 from strogoff.cluster.views.machine import UNLOGGED_MAX
+from strogoff.cluster.views.voters import wanted_voters
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from strogoff.sim import cluster_host
@@ -184,9 +185,15 @@ class Theatre:
             self.until(self._settled)
 
     def _settled(self) -> bool:
-        """An odd number votes, everywhere: voters come one by one, and two of two cannot lose one (review, hole 21)."""
+        """All who should vote do, as far as each node knows: else one that dies may be half of the voters."""
         members = [spot.host.member for spot in self.spots]
-        return all(each and each.consensus and len(each.consensus.raft.configuration.voters) % 2 for each in members)
+        return all(
+            each
+            and each.consensus
+            and {*each.consensus.raft.configuration.voters} == {*wanted_voters(each.membership)}
+            and len(each.consensus.raft.quorums) == 1
+            for each in members
+        )
 
     def disk(self, name: str, content: Mapping[bytes, bytes] | None = None) -> SimDisk:
         """A disk that takes no time; empty, or with this on it."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from strogoff.cluster.raft.configuration import agreed
+from strogoff.cluster.raft.configuration import History, Quorums, agreed
 from strogoff.cluster.raft.core import Raft
 from strogoff.cluster.raft.election import grants
-from strogoff.cluster.raft.interface import Ready
+from strogoff.cluster.raft.interface import Ready, Rng, Settings
 from strogoff.cluster.raft.leader import Leadership
-from strogoff.cluster.raft.messages import HardState, Message, MessageKind
+from strogoff.cluster.raft.messages import HardState, Message, MessageKind, Saved
 
 
 class CountsOldTerms(Leadership):
@@ -78,12 +78,28 @@ class ShortLogRaft(Raft):
         super()._asked_for_vote(full)
 
 
+class OneMajorityHistory(History):
+    """Two peers that change in one entry need no majority of the former voters (thesis 4.3)."""
+
+    __slots__ = ()
+
+    def quorums(self, committed: int) -> Quorums:
+        return (self.last.voters,)
+
+
+class OneMajorityRaft(Raft):
+    def __init__(self, peer: str, saved: Saved, settings: Settings, rng: Rng, now_ms: float) -> None:
+        super().__init__(peer, saved, settings, rng, now_ms)
+        self._log.history.__class__ = OneMajorityHistory
+
+
 PLANTS: dict[str, tuple[range, type[Raft], bool]] = {
     "learners count": (range(0, 240, 3), LearnersRaft, False),
     "a leader trusts itself": (range(20), TrustingRaft, False),
     "votes are not written": (range(150), ForgetfulRaft, False),
     "two votes in a term": (range(10), TwoVotesRaft, False),
     "votes for a short log": (range(10), ShortLogRaft, False),
+    "one majority for two changes": (range(659, 660), OneMajorityRaft, False),
     "messages leave before the writes": (range(200), Raft, True),
 }
 """Mistake -> the seeds within which it has to be found, the core that makes it, whether messages leave too early.

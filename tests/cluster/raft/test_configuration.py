@@ -1,4 +1,4 @@
-"""Configurations change by one peer; majorities of neighbours meet; history follows the log."""
+"""Configurations change; majorities of neighbours meet, or two are needed; history follows the log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strogoff.cluster.raft.configuration import History, agreed, changed, check
+from strogoff.cluster.raft.configuration import History, agreed, agreed_by_all, changed, check
 from strogoff.cluster.raft.interface import Rejected
 from strogoff.cluster.raft.messages import Change, Configuration
 
@@ -26,6 +26,10 @@ ABC = Configuration(("a", "b", "c"), ("d",))
         (Change("remove", "d"), Configuration(("a", "b", "c"))),
         (Change("learner", "e"), Configuration(("a", "b", "c"), ("d", "e"))),
         (Change("learner", "d"), ABC),
+        (
+            Change("remove", "c", (Change("learner", "b"), Change("voter", "d"))),
+            Configuration(("a", "d"), ("b",), ("a", "b", "c")),
+        ),
     ],
 )
 def test_changed(change: Change, after: Configuration) -> None:
@@ -47,18 +51,23 @@ def test_majorities_of_neighbouring_configurations_meet(change: Change) -> None:
         (Change("voter", "a"), False, "a voter"),
         (Change("learner", "d"), True, "a learner"),
         (Change("remove", "x"), True, "unknown"),
+        (Change("remove", "a", (Change("learner", "a"),)), True, "each peer once"),
+        (Change("remove", "a", (Change("learner", "b", (Change("remove", "c"),)),)), True, "each peer once"),
+        (Change("remove", "a", (Change("voter", "d"),)), False, "d is not a learner that has caught up"),
+        (Change("remove", "a", (Change("voter", "c"),)), True, "c is a voter"),
+        (Change("remove", "a", (Change("learner", "b"), Change("remove", "c"))), True, "last voter"),
     ],
 )
 def test_refused(change: Change, ready: bool, says: str) -> None:
     with pytest.raises(Rejected, match=says):
-        check(ABC, change, ready)
+        check(ABC, change, lambda peer: ready)
 
 
 def test_the_last_voter_stays() -> None:
     for action in ("remove", "learner"):
         with pytest.raises(Rejected, match="last voter"):
-            check(Configuration(("a",), ("b",)), Change(action, "a"), True)  # type: ignore[arg-type]
-    check(ABC, Change("voter", "d"), True)
+            check(Configuration(("a",), ("b",)), Change(action, "a"), lambda peer: True)  # type: ignore[arg-type]
+    check(ABC, Change("voter", "d"), lambda peer: True)
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=7))
@@ -69,6 +78,18 @@ def test_agreed_is_what_a_majority_reached(values: list[int]) -> None:
 
 def test_agreed_of_nobody() -> None:
     assert agreed([]) == 0
+
+
+def test_two_majorities_decide_until_a_change_of_several_is_committed() -> None:
+    history = History(3, Configuration(("a",), ("b", "c")))
+    history.append(change_entry(5, 1, Change("voter", "b", (Change("voter", "c"),))))
+    assert history.quorums(4) == (("a", "b", "c"), ("a",))
+    assert history.quorums(5) == (("a", "b", "c"),)
+    values = {"a": 4.0, "b": 6.0, "c": 6.0}
+    assert agreed_by_all(history.quorums(4), values.__getitem__) == 4
+    assert agreed_by_all(history.quorums(5), values.__getitem__) == 6
+    history.append(change_entry(6, 1, Change("learner", "c")))  # only after the one before it was committed
+    assert history.quorums(4) == (("a", "b"),)
 
 
 def test_history() -> None:

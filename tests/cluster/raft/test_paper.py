@@ -164,6 +164,48 @@ def test_section_6_a_leader_of_the_old_configuration_may_not_change_it_before_it
         raft.change(Change("learner", "d"))
 
 
+def two_more_voters() -> World:
+    """Thesis 4.3: a makes voters of d and e in one entry, which b and c do not get."""
+    world = World()
+    for name in "abcde":
+        world.add(name, saved_voters("a", "b", "c", learners=("d", "e")))
+    world.elect("a")
+    world.run(300)
+    world.cut = [pair for other in "bc" for pair in (("a", other), (other, "a"))]
+    world["a"].change(Change("voter", "d", (Change("voter", "e"),)))
+    world.settle()
+    assert world["d"].configuration.voters == ("a", "b", "c", "d", "e")
+    return world
+
+
+def test_thesis_4_3_two_changes_in_one_entry_need_a_majority_of_the_former_voters() -> None:
+    world = two_more_voters()
+    raft, before = world["a"], world["a"].commit_index
+    assert raft.last_index == before + 1 and raft.quorums == (("a", "b", "c", "d", "e"), ("a", "b", "c"))
+    raft.confirm(1)
+    world.settle()
+    assert world.peers["a"].confirmed == []
+    world.heal()
+    world.run(300)
+    assert raft.commit_index == before + 1 and raft.quorums == (("a", "b", "c", "d", "e"),)
+    assert world.peers["a"].confirmed == [1]
+
+
+def test_thesis_4_3_nobody_is_elected_by_the_new_voters_alone() -> None:
+    world = two_more_voters()
+    world.peers["a"].crash()
+    world.now_ms += 2000
+    world.cut = [pair for one in "de" for other in "bc" for pair in ((one, other), (other, one))]
+    world.peers["a"].restart()
+    world["d"].tick(world.now_ms)
+    world.settle()
+    assert world["d"].role == "precandidate"  # a and e would vote for it
+    world.elect("b")
+    world.heal()
+    world.run(600)
+    assert world["d"].configuration.voters == ("a", "b", "c")
+
+
 def test_section_6_a_voter_on_its_way_out_is_elected_where_it_alone_has_the_entry() -> None:
     """Thesis 4.2.2: a leads, makes c the only voter, and nobody else has that entry when it falls."""
     world = World.of("a", "c")

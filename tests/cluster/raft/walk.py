@@ -170,7 +170,14 @@ class Walk(World):
         if leader := self._leader():
             action = self.rng.choice(("learner", "voter", "voter", "remove"))
             with suppress(ChangePending, Rejected, NotLeader):  # the rules of changes have tests of their own
-                leader.raft.change(Change(action, self.rng.choice(list(self.peers))))  # type: ignore[arg-type]
+                leader.raft.change(Change(action, self.rng.choice(list(self.peers)), self._more()))  # type: ignore[arg-type]
+
+    def _more(self) -> tuple[Change, ...]:
+        """A third of the entries change another peer, too."""
+        if self.rng.random() < 0.67:
+            return ()
+        action = self.rng.choice(("learner", "voter", "voter", "remove"))
+        return (Change(action, self.rng.choice(list(self.peers))),)  # type: ignore[arg-type]
 
     def transfer_one(self) -> None:
         if leader := self._leader():

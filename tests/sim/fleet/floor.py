@@ -28,9 +28,9 @@ def whole(fleet: Fleet, name: str) -> bool:
     return node is not None and member is not None and node.view_state.value == "whole" and len(member.view.rows) > 1
 
 
-def until(fleet: Fleet, true: Callable[[], bool]) -> float:
+def until(fleet: Fleet, true: Callable[[], bool], step_s: float = 0.05) -> float:
     begin = fleet.loop.now_s
     while not true():
         assert fleet.loop.now_s - begin < PATIENCE_S, "it did not become so in time"
-        fleet.loop.run_for(0.05)
+        fleet.loop.run_for(step_s)
     return fleet.loop.now_s - begin
