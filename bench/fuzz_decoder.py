@@ -196,13 +196,21 @@ def chunks(rng: random.Random, data: bytes) -> list[bytes]:
     return [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
 
 
+def feed_all(decoder: Decoder, piece: bytes) -> list[p.Packet]:
+    """All packets that the bytes complete, in as many calls as the decoder wants."""
+    found = decoder.feed(piece)
+    while decoder.more:
+        found += decoder.feed(b"")
+    return found
+
+
 Outcome = tuple[list[p.Packet], tuple[type[WireError], int, str] | None]
 
 
 def decode(settings: dict[str, Any], pieces: list[bytes]) -> Outcome:
     """What a fresh decoder makes of the pieces: the packets, and the error's class, reason and text."""
     decoder = Decoder(**settings)
-    found = [packet for piece in pieces for packet in decoder.feed(piece)]
+    found = [packet for piece in pieces for packet in feed_all(decoder, piece)]
     error = decoder.error
     return found, None if error is None else (type(error), int(error.reason), error.detail)
 

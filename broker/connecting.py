@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..mqtt import packets
+from ..mqtt.encoder import encode
 from ..mqtt.reasons import ReasonCode
 from ..mqtt.topics import levels
 from ..mqtt.wire import MAX_VARINT, encode_varint
@@ -119,7 +120,7 @@ def _take_modifiers(front: Front, packet: packets.Connect, modifiers: dict[str, 
     front.subscriber = Subscriber(front.mountpoint, front.client_id)
     packet.clean_start = modifiers.get("clean_session", modifiers.get("clean_start", packet.clean_start))
     if "max_message_size" in modifiers:
-        front.decoder.max_packet_size = modifiers["max_message_size"] or MAX_VARINT
+        front.message_limit = modifiers["max_message_size"] or MAX_VARINT
     front.problem_information = modifiers.get("request_problem_info", front.problem_information)
     # never more than the client takes [MQTT5-3.1.2-24]
     limits = (front.client_packet_limit, modifiers.get("max_packet_size", 0))
@@ -177,6 +178,10 @@ def register(front: Front) -> None:
     else:
         expiry = 0 if packet.clean_start else (options.persistent_client_expiration_s or NEVER)
         front.window = modifiers.get("max_inflight_messages", options.max_inflight_messages) or 65535
+    if front.client_packet_limit and not _can_welcome(front, packet, expiry):
+        detail = f"CONNACK is larger than the client's maximum packet size, {front.client_packet_limit} bytes"
+        refuse(front, ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, detail)
+        return
     if not node.store.accepting and _needs_disk(front, packet, expiry):
         refuse(front, ReasonCode.QUOTA_EXCEEDED, "the message store takes nothing now")
         return
@@ -196,6 +201,12 @@ def register(front: Front) -> None:
     )
     front.plans = node.router.plans(front.mountpoint)
     node.slots.register(request, lambda session, present, wrote: _registered(front, session, present, wrote))
+
+
+def _can_welcome(front: Front, packet: packets.Connect, expiry_s: int) -> bool:
+    """The client takes a packet as large as the CONNACK that it would get [MQTT5-3.1.2-24]."""
+    properties = _connack_properties(front, packet, expiry_s) if packet.version == 5 else {}
+    return encode(packets.Connack(True, 0, properties or None), front.version, front.client_packet_limit) is not None
 
 
 def _needs_disk(front: Front, packet: packets.Connect, expiry_s: int) -> bool:
@@ -223,6 +234,7 @@ def _will_record(front: Front, will: packets.Will | None) -> WillRecord | None:
 
 def _registered(front: Front, session: Session, present: bool, wrote: bool) -> None:
     front.session = session
+    front.decoder.max_packet_size = front.message_limit
     # CONNACK is the first packet [MQTT-3.2.0-1]; the queue waits for it, because the front is not writable before, and
     # so do the packets behind CONNECT: none of them may end a connection that was accepted before it has heard so
     if wrote:
@@ -234,7 +246,7 @@ def _welcome(front: Front, session: Session, present: bool) -> None:
     packet = front.connect_packet
     assert packet is not None
     node = front.node
-    properties = _connack_properties(front, packet, session) if packet.version == 5 else {}
+    properties = _connack_properties(front, packet, session.expiry_s) if packet.version == 5 else {}
     front.send_packet(packets.Connack(present, 0, properties or None))
     node.counters.connack_sent(front.version, 0)
     front.connected = True
@@ -261,17 +273,17 @@ def _welcome(front: Front, session: Session, present: bool) -> None:
     front.release("connack")
 
 
-def _connack_properties(front: Front, packet: packets.Connect, session: Session) -> dict[str, Any]:
+def _connack_properties(front: Front, packet: packets.Connect, expiry_s: int) -> dict[str, Any]:
     # a plugin has other means to change what the broker itself goes by
     properties = {name: value for name, value in front.modifiers.get("properties", {}).items() if name not in _OWN}
     asked = packet.properties or {}
     if not packet.client_id:
         properties["assigned_client_identifier"] = front.client_id  # [MQTT5-3.2.2-16]
-    if session.expiry_s != asked.get("session_expiry_interval", 0):
-        properties["session_expiry_interval"] = session.expiry_s
+    if expiry_s != asked.get("session_expiry_interval", 0):
+        properties["session_expiry_interval"] = expiry_s
     if front.receive_maximum != 65535:
         properties["receive_maximum"] = front.receive_maximum
-    limit = front.decoder.max_packet_size
+    limit = front.message_limit
     if limit < MAX_VARINT:
         # it limits the remaining length; the property counts the fixed header too
         properties["maximum_packet_size"] = 1 + len(encode_varint(limit)) + limit

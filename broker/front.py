@@ -5,7 +5,8 @@ It is a core. Bytes come in by `receive`; what goes out is gathered in `out` and
 
 Acknowledgements leave in the order of the packets that they answer. One that needs the disk waits in `pending` for its
 commit; one that needs none goes at once, unless others wait before it. While a hook's answer is awaited the front is
-*held*: nothing is read, packets already decoded wait in `held`.
+*held*: nothing is read, packets already decoded wait in `held`. So do packets beyond those that a connection may have
+handled in one turn of the loop (`turns`).
 """
 
 from __future__ import annotations
@@ -15,22 +16,27 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from ..mqtt import packets
-from ..mqtt.decoder import Decoder
+from ..mqtt.decoder import WILL_BYTES, Decoder
 from ..mqtt.encoder import PACKET_IDS
 from ..mqtt.errors import ProtocolError, WireError
 from ..mqtt.packets import Puback, Publish
 from ..mqtt.reasons import ReasonCode
+from ..mqtt.wire import MAX_VARINT
 from . import authenticating, connecting, inbound, refusing, subscribing
 from .answers import PUBLISH, Answers, Item
 from .link import ConnectionOrigin, Link
+from .pacing import TURN
 from .plugins.hooks import Subscriber
 from .queues.message import Message
+from .turns import PACKETS_PER_TURN
 
 if TYPE_CHECKING:
     from .node import Node
+    from .options import Options
     from .session import Session
 
 _PUBACK = b"\x40\x02"
+_ACKNOWLEDGEMENTS = frozenset((Puback, packets.Pubrec, packets.Pubrel, packets.Pubcomp))
 
 
 class Front(Answers):
@@ -48,15 +54,17 @@ class Front(Answers):
         "decoder",
         "feed",
         "keepalive_ms",
+        "lost_for",
+        "message_limit",
         "modifiers",
         "mountpoint",
         "origin",
+        "packets_this_second",
         "parked",
         "peer",
         "permitted",
         "plans",
         "problem_information",
-        "publishes_this_second",
         "rate_second",
         "receive_maximum",
         "subscriber",
@@ -71,8 +79,8 @@ class Front(Answers):
         super().__init__(node, link)
         self.origin = origin
         self.peer = (origin.peer_host, origin.peer_port)
-        limit = node.options.max_message_size
-        self.decoder = Decoder("server", 0, limit) if limit else Decoder("server")
+        self.message_limit = node.options.max_message_size or MAX_VARINT
+        self.decoder = _decoder(node.options, self.message_limit)
         self.feed = self.decoder.feed
         self.mountpoint = ""
         self.client_id = ""
@@ -95,8 +103,9 @@ class Front(Answers):
         self.when_authenticated: Callable[[Front], None] | None = None
         self.connect_packet: packets.Connect | None = None
         self.keepalive_ms = 0
-        self.publishes_this_second = 0
+        self.packets_this_second = 0
         self.rate_second = 0
+        self.lost_for = ""
         self.await_client()
 
     # -- in
@@ -115,6 +124,12 @@ class Front(Answers):
         """Handle decoded packets in order, until one has to wait."""
         if self.session is None:
             packets_in = self._process_unconnected(packets_in)
+            if self.closed:
+                return
+        rest: list[Any] = []
+        if len(packets_in) > self.per_turn:
+            rest = packets_in[self.per_turn :]
+            packets_in = packets_in[: self.per_turn]
         publishes = 0
         permitted = self.permitted
         node = self.node
@@ -141,9 +156,17 @@ class Front(Answers):
                 return
         if publishes:
             self.node.counters.publish_received[self.version == 5] += publishes
-            self._check_flow(publishes)
-        if self.decoder.error is not None and self.held is None:
+            self._check_flow()
+        if node.options.max_message_rate or self.modifiers:
+            self._check_rate(packets_in)
+        if rest or self.decoder.more:
+            self.wait_for_turn(rest)
+        elif self.decoder.error is not None and self.held is None:
             self.wire_error(self.decoder.error)
+
+    def more_packets(self, have: int) -> list[Any]:
+        """Packets that came and are not decoded yet: some of them, if fewer than a turn takes are there."""
+        return self.feed(b"") if have < self.per_turn and self.decoder.more else []
 
     def _process_unconnected(self, packets_in: list[Any]) -> list[Any]:
         """Before CONNECT was accepted: CONNECT, AUTH, DISCONNECT (MQTT 5.0 section 4.12). Returns what comes after."""
@@ -221,10 +244,11 @@ class Front(Answers):
             self.node.message_answered(session, packet.packet_id)
         if not session.queue.ack(packet.packet_id):
             self.node.counters.puback_invalid += 1
+            inbound.not_expected(self, session, packet)
 
     # -- flow
 
-    def _check_flow(self, publishes: int) -> None:
+    def _check_flow(self) -> None:
         node = self.node
         if node.store.bytes_waiting > node.options.pause_reading_bytes:
             self.pause("disk")
@@ -232,15 +256,23 @@ class Front(Answers):
         if node.congested is not None and node.congested():
             self.pause("cluster")
             node.when_relieved(lambda: self.unpause("cluster"))
+
+    def _check_rate(self, packets_in: list[Any]) -> None:
+        """`max_message_rate` counts all packets but acknowledgements, of which we asked for as many as we wait for."""
+        node = self.node
         rate = self.modifiers.get("max_message_rate", node.options.max_message_rate)
-        if rate:
-            second = node.now // 1000
-            if second != self.rate_second:
-                self.rate_second = second
-                self.publishes_this_second = 0
-            self.publishes_this_second += publishes
-            if self.publishes_this_second > rate:
-                self.throttle(1000 - node.now % 1000)
+        if not rate:
+            self.per_turn = PACKETS_PER_TURN
+            return
+        second = node.now // 1000
+        if second != self.rate_second:
+            self.rate_second = second
+            self.packets_this_second = 0
+        handled = len(packets_in) - len(self.held or ())
+        self.packets_this_second += sum(type(packet) not in _ACKNOWLEDGEMENTS for packet in packets_in[:handled])
+        self.per_turn = min(max(1, rate - self.packets_this_second), PACKETS_PER_TURN)
+        if self.packets_this_second > rate:
+            self.throttle(1000 - node.now % 1000)
 
     def when_accepting(self, then: Callable[[Front], None]) -> None:
         """Go on once more may be accepted than now; a connection that is gone until then is not kept for it."""
@@ -274,6 +306,13 @@ class Front(Answers):
             refusing.refuse_malformed(self, error)
         else:
             self.disconnect(error.reason, error.detail)
+
+    def unsendable(self, packet: Any) -> None:
+        """An answer that the client must get, and cannot take, ends the connection; a last packet is left out."""
+        if not isinstance(packet, packets.Connack | packets.Disconnect):
+            name = type(packet).__name__.upper()
+            detail = f"{name} is larger than the client's maximum packet size, {self.client_packet_limit} bytes"
+            self.disconnect(ReasonCode.PACKET_TOO_LARGE, detail)
 
     def disconnect(self, reason: ReasonCode, detail: str = "") -> None:
         """Close the connection, v5 clients are told why [MQTT5-3.14.4-1]; the will is sent."""
@@ -321,9 +360,26 @@ class Front(Answers):
         self.link.close()
 
     def lost(self, reason: str) -> None:
-        """The connection is gone, by whatever cause."""
+        """The connection is gone, by whatever cause; what it sent before and only waits for its turn still counts."""
         self.node.now = self.node.clock.now_ms()
-        self.drop(reason)
+        if self.held_for == {TURN} and not self.paused_for - {"held"}:
+            self.lost_for = reason
+        else:
+            self.drop(reason)
+
+    def next_turn(self) -> int:
+        """As `Pacing.next_turn`; the last turn of a connection that is gone ends it."""
+        handled = super().next_turn()
+        if self.lost_for and (self.held_for != {TURN} or self.paused_for - {"held"}):
+            self.drop(self.lost_for)
+        return handled
+
+
+def _decoder(options: Options, message_limit: int) -> Decoder:
+    """A decoder that takes no packet larger than a CONNECT until one was accepted."""
+    size = options.max_connect_bytes
+    limit = min(size + WILL_BYTES, message_limit) if size else message_limit
+    return Decoder("server", 0, limit, 0, size, options.max_filters_per_packet)
 
 
 HANDLERS: dict[type, Callable[[Front, Any], None]] = {

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..mqtt import packets
 from ..mqtt.encoder import PACKET_IDS
+from ..mqtt.errors import ProtocolError
 from ..mqtt.reasons import ReasonCode
-from ..mqtt.topics import levels
+from ..mqtt.topics import too_deep
 from ..netsplit.policy import ViewState
 from .answers import PUBLISH
 from .plugins.hooks import Refuse, Verdict
@@ -54,7 +55,12 @@ def publish(front: Front, packet: packets.Publish) -> None:
         _accept_packet(front, packet, {})
         return
     depth = front.node.options.topic_max_depth
-    if topic.startswith("$") or (depth and levels(topic) > depth):
+    if too_deep(topic, depth) and (packet.qos == 0 or front.version != 5):
+        # nothing that could be answered says no; an acknowledgement would say that the message is taken
+        detail = f"PUBLISH to a topic with more than {depth} levels (topic_max_depth)"
+        front.wire_error(ProtocolError(detail, ReasonCode.TOPIC_NAME_INVALID))
+        return
+    if topic.startswith("$") or too_deep(topic, depth):
         # clients do not publish to the broker's own topics (section 4.7.2)
         front.node.counters.publish_error[front.version == 5] += 1
         refuse_publish(front, packet.qos, packet.packet_id, ReasonCode.TOPIC_NAME_INVALID)
@@ -352,9 +358,12 @@ def pubrec(front: Front, packet: packets.Pubrec) -> None:
     if packet.reason >= 0x80:
         if not session.queue.ack(packet.packet_id, 2):
             counters.pubrec_invalid += 1
+            not_expected(front, session, packet)
         return
     if not session.queue.received(packet.packet_id):
         counters.pubrec_invalid += 1
+        if not_expected(front, session, packet):
+            return
         answer = packets.Pubrel(packet.packet_id, _not_found(front))
         front.reply(lambda: front.send_packet(answer), False)
 
@@ -387,3 +396,17 @@ def pubcomp(front: Front, packet: packets.Pubcomp) -> None:
     front.node.counters.pubcomp_received += 1
     if not session.queue.completed(packet.packet_id):
         front.node.counters.pubcomp_invalid += 1
+        not_expected(front, session, packet)
+
+
+def not_expected(front: Front, session: Session, packet: packets.Puback | packets.Pubrec | packets.Pubcomp) -> bool:
+    """Close the connection if its client answers a message in flight with a packet that is not the next step.
+
+    PUBACK answers QoS 1; PUBREC, then PUBCOMP answer QoS 2 (MQTT 5.0 section 4.3). Left alone, the message would stay
+    in flight for ever and take up the window. An id that is not in flight does no harm.
+    """
+    if packet.packet_id not in session.queue.inflight:
+        return False
+    name = type(packet).__name__.upper()
+    front.wire_error(ProtocolError(f"{name} is not the next answer to the message with packet id {packet.packet_id}"))
+    return True

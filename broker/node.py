@@ -38,6 +38,7 @@ from .routing.subscriptions import Subscription
 from .session import Session
 from .slots import Slots
 from .timers import Timers
+from .turns import Turns
 
 
 class Random(Protocol):
@@ -107,6 +108,7 @@ class Node(Observer):
         self.origins = Origins()
         self.origin: Origin = self.origins.get(name, boot)
         self.timers = Timers(ports.wake_at)
+        self.turns = Turns(ports.schedule)
         self.router = Router(self)
         self.slots = Slots(self)
         self.garbage = Garbage(self.store, ports.schedule)

@@ -25,7 +25,9 @@ class Options(msgspec.Struct, kw_only=True):
     max_last_will_delay_s: int = -1
     suppress_lwt_on_session_takeover: bool = False
     max_message_rate: int = 0
-    max_message_size: int = 0
+    max_message_size: int = 10485760
+    max_connect_bytes: int = 65536
+    max_filters_per_packet: int = 1000
     upgrade_outgoing_qos: bool = False
     mqtt_connect_timeout_ms: int = 5000
     topic_alias_max_client: int = 0
@@ -61,6 +63,8 @@ _FROM_SETTINGS = {
     "retained.max_bytes": "retained_max_bytes",
     "queue.memory_window": "memory_window",
     "session.max_parked_publishes": "max_parked_publishes",
+    "session.max_connect_bytes": "max_connect_bytes",
+    "session.max_filters_per_packet": "max_filters_per_packet",
     "flow.pause_reading_bytes": "pause_reading_bytes",
     "flow.out_buffer_bytes": "out_buffer_bytes",
     "systree_interval": "systree_interval_ms",

@@ -85,10 +85,18 @@ class Outlet:
         out.append(frame)
 
     def send_packet(self, packet: Any) -> None:
-        """Encode and send a packet that is not on the hot path; one the client cannot take is left out."""
+        """Encode and send a packet that is not on the hot path."""
+        if self.closed:
+            return
         frame = encode(packet, self.version, self.client_packet_limit or None)
-        if frame is not None and not self.closed:
+        if frame is None:
+            self.unsendable(packet)
+        else:
             self.write(frame)
+
+    def unsendable(self, packet: Any) -> None:
+        """The packet is larger than the client takes; the front's part."""
+        raise AssertionError("a front knows what to do")
 
     def send_qos0(self, message: Message, retain: bool, identifiers: tuple[int, ...]) -> None:
         """Send a QoS 0 message."""

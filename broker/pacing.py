@@ -1,8 +1,8 @@
 """When a connection is read and when not: holding for an answer, pausing for the disk or a rate, and its timers.
 
-*Held* means that something is awaited, a plugin's answer or the disk: packets already decoded wait in `held`, in order.
-*Paused* means that the socket is not read. Both are for one or more reasons; the peer's silence meanwhile is ours and
-does not count against it.
+*Held* means that something is awaited, a plugin's answer, the disk or the connection's next turn: packets already
+decoded wait in `held`, in order. *Paused* means that the socket is not read. Both are for one or more reasons; the
+peer's silence meanwhile is ours and does not count against it.
 """
 
 from __future__ import annotations
@@ -13,21 +13,29 @@ from typing import TYPE_CHECKING, Any
 from .link import Link
 from .outlet import Outlet
 from .plugins.hooks import Verdict
+from .turns import PACKETS_PER_TURN
 
 if TYPE_CHECKING:
     from .node import Node
     from .timers import Timer
 
 
-class Pacing(Outlet):
-    """The part of a front that decides when its socket is read. `last_seen` is cluster time in ms."""
+TURN = "turn"
 
-    __slots__ = ("held", "held_for", "last_seen", "paused_for", "questions", "timers")
+
+class Pacing(Outlet):
+    """The part of a front that decides when its socket is read. `last_seen` is cluster time in ms.
+
+    `per_turn` is how many packets it handles in one turn of the loop.
+    """
+
+    __slots__ = ("held", "held_for", "last_seen", "paused_for", "per_turn", "questions", "timers")
 
     def __init__(self, node: Node, link: Link) -> None:
         super().__init__(node, link)
         self.held: list[Any] | None = None
         self.held_for: set[str] = set()
+        self.per_turn = PACKETS_PER_TURN
         self.questions = 0
         self.paused_for: set[str] = set()
         self.last_seen = node.now
@@ -54,6 +62,31 @@ class Pacing(Outlet):
         if not self.closed:
             self.process(held)
 
+    def wait_for_turn(self, rest: list[Any]) -> None:
+        """Handle the rest in later turns of the loop, or after what the connection is held for."""
+        if self.held is None:
+            self.hold(TURN)
+            assert self.held is not None
+            self.node.turns.add(self)
+        self.held.extend(rest)
+
+    def next_turn(self) -> int:
+        """Handle the next packets that wait; how many they were."""
+        if self.closed or self.held_for != {TURN} or len(self.paused_for) > 1:
+            return 0  # `unpause` asks for another turn
+        held, self.held = self.held or [], None
+        self.held_for.clear()
+        self.node.tick()
+        held += self.more_packets(len(held))
+        self.process(held)
+        if self.held is None and not self.closed:
+            self.unpause("held")
+        return min(len(held), self.per_turn)
+
+    def more_packets(self, have: int) -> list[Any]:
+        """Packets that came and are not decoded yet; the front's part."""
+        raise AssertionError("a front decodes packets")
+
     def pause(self, reason: str) -> None:
         """Stop reading from the socket for this reason too."""
         if not self.paused_for:
@@ -66,6 +99,8 @@ class Pacing(Outlet):
         if not self.paused_for:
             self.last_seen = self.node.tick()
             self.link.resume_reading()
+        elif self.held_for == {TURN} and reason != "held" and len(self.paused_for) == 1:
+            self.node.turns.add(self)
 
     def decide(self, question: Verdict | Awaitable[Verdict], then: Callable[[Verdict], None]) -> None:
         """Go on with a hook's answer: at once, or held until an asynchronous plugin has it."""

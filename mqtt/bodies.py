@@ -29,10 +29,11 @@ from .packets import (
     Unsubscribe,
 )
 from .properties import decode_properties
-from .reasons import ALLOWED, FROM_CLIENT, FROM_SERVER, V3_SUBACK
+from .reasons import ALLOWED, FROM_CLIENT, FROM_SERVER, V3_SUBACK, ReasonCode
 from .topics import SHARE, valid_filter
 
 Reader = Callable[[bytes, int, int, int, str], Packet]
+FilterReader = Callable[[bytes, int, int, int, int], Subscribe | Unsubscribe]
 Answer = type[Puback] | type[Pubrec] | type[Pubrel] | type[Pubcomp]
 
 
@@ -95,7 +96,7 @@ def _answer(kind: Answer) -> Reader:
     return read
 
 
-def _subscribe(data: bytes, pos: int, end: int, version: int, role: str) -> Subscribe:
+def _subscribe(data: bytes, pos: int, end: int, version: int, max_filters: int) -> Subscribe:
     packet_id, pos = _packet_id(data, pos, end)
     properties: Properties | None = None
     if version == 5:
@@ -107,7 +108,13 @@ def _subscribe(data: bytes, pos: int, end: int, version: int, role: str) -> Subs
         filter, pos = _filter(data, pos, end)
         options, pos = wire.read_u8(data, pos, end, "the subscription options")
         subscriptions.append(_options(filter, options, version))
+        if len(subscriptions) > max_filters > 0:
+            raise _too_many("SUBSCRIBE", max_filters)
     return Subscribe(packet_id, subscriptions, properties)
+
+
+def _too_many(name: str, max_filters: int) -> ProtocolError:
+    return ProtocolError(f"{name} with more than {max_filters} topic filters", ReasonCode.QUOTA_EXCEEDED)
 
 
 def _filter(data: bytes, pos: int, end: int) -> tuple[str, int]:
@@ -143,7 +150,7 @@ def _suback(data: bytes, pos: int, end: int, version: int, role: str) -> Suback:
     return Suback(packet_id, reasons, properties)
 
 
-def _unsubscribe(data: bytes, pos: int, end: int, version: int, role: str) -> Unsubscribe:
+def _unsubscribe(data: bytes, pos: int, end: int, version: int, max_filters: int) -> Unsubscribe:
     packet_id, pos = _packet_id(data, pos, end)
     properties: Properties | None = None
     if version == 5:
@@ -154,6 +161,8 @@ def _unsubscribe(data: bytes, pos: int, end: int, version: int, role: str) -> Un
     while pos < end:
         filter, pos = _filter(data, pos, end)
         filters.append(filter)
+        if len(filters) > max_filters > 0:
+            raise _too_many("UNSUBSCRIBE", max_filters)
     return Unsubscribe(packet_id, filters, properties)
 
 
@@ -209,9 +218,7 @@ READERS: dict[int, Reader] = {
     5: _answer(Pubrec),
     6: _answer(Pubrel),
     7: _answer(Pubcomp),
-    8: _subscribe,
     9: _suback,
-    10: _unsubscribe,
     11: _unsuback,
     12: _pingreq,
     13: _pingresp,
@@ -219,3 +226,6 @@ READERS: dict[int, Reader] = {
     15: _auth,
 }
 """Packet type (bits 7 to 4 of the first byte, section 2.1.2) -> the reader of its body."""
+
+FILTER_READERS: dict[int, FilterReader] = {8: _subscribe, 10: _unsubscribe}
+"""The readers of the packets that hold topic filters; their last argument is the most filters, 0 for no limit."""

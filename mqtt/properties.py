@@ -111,6 +111,10 @@ def repeatable(name: str, packet: str) -> bool:
     return name == "user_property" or (name == "subscription_identifier" and packet == "Publish")
 
 
+REPEATED_MOST = 1000
+"""Most user properties, or subscription identifiers, of one packet. Without a bound a packet of 10 MB holds two million
+empty ones, and decoding them takes two seconds."""
+
 _LEGAL = {
     packet: {
         line.identifier: (line.name, line.kind.read, line, repeatable(line.name, packet), line.name in _CHECKED)
@@ -143,7 +147,11 @@ def decode_properties(data: bytes, pos: int, end: int, packet: str) -> tuple[Pro
         if checked:
             _check(line, value)
         if many:
-            properties.setdefault(name, []).append(value)
+            values = properties.setdefault(name, [])
+            values.append(value)
+            if len(values) > REPEATED_MOST:
+                what = f"more than {REPEATED_MOST} times {name} in {packet.upper()}"
+                raise ProtocolError(what, ReasonCode.QUOTA_EXCEEDED)
         elif name in properties:
             raise ProtocolError(f"{name} stands more than once in {packet.upper()}")
         else:

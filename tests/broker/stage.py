@@ -100,7 +100,7 @@ class Stage:
     def __init__(self, plugin: object | None = None, level: int = 1, seed: int = 0, **options: Any) -> None:
         self.loop = VirtualLoop()
         self.disk = SimDisk(Random(seed), self.loop.call_later, lambda: self.loop.now_s, "sync", (0.0, 0.0))
-        settings = Options(**{"allow_anonymous": True, "systree_enabled": False, **options})
+        settings = Options(**{"allow_anonymous": True, "systree_enabled": False, "max_message_size": 0, **options})
         plugins = {"plugin": AllowAll() if plugin is None else plugin}
         self.host = Host(self.loop, lambda _: self.disk, settings, plugins=plugins)
         self.host.event_level = level

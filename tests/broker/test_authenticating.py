@@ -74,6 +74,16 @@ def authenticated(stage: Stage, **fields: Any) -> Caller:
     return caller
 
 
+@pytest.mark.parametrize("behind", [b"\x30\xff\xff\x7f", encode(publish("t", bytes(300_000)), 5)])
+def test_nothing_large_is_kept_before_the_client_is_accepted(behind: bytes) -> None:
+    """While an exchange goes on, a packet that no CONNECT may be ends the connection by its header alone."""
+    stage = Stage(Riddle(), max_connect_bytes=200)
+    caller = Caller(stage, 5)
+    assert caller.says(connect("c", 5, **method())) == [QUESTION]
+    refusal, closed = caller.says(behind[:4])
+    assert (refusal.reason, closed) == (0x95, CLOSED)
+
+
 def test_an_exchange() -> None:
     """AUTH 0x18 both ways, then CONNACK, all of them with the method.
 

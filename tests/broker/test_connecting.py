@@ -12,8 +12,8 @@ from strogoff.mqtt.encoder import encode
 from strogoff.mqtt.packets import Connack, Pingreq, Pingresp, Puback
 from strogoff.netsplit.policy import ViewState
 
-from .harness import CLOSED, Caller, accepted, refused, will
-from .stage import Stage, connect, publish
+from .harness import CLOSED, Caller, accepted, reason_of, refused, will
+from .stage import Stage, connect, option, publish
 
 VERSIONS = (3, 4, 5)
 REFUSED = {3: (1, 2, 3, 4, 5), 4: (1, 2, 3, 4, 5), 5: (0x84, 0x85, 0x88, 0x86, 0x87)}
@@ -232,6 +232,60 @@ def test_the_announced_packet_size_is_what_is_taken(limit: int) -> None:
     disconnect, closed = caller.says(message)
     assert (disconnect.reason, closed) == (0x95, CLOSED)
     assert stage.node.counters.invalid_msg_size == [0, 1]
+
+
+@pytest.mark.parametrize(("limit", "answer"), [(1, []), (4, []), (5, [0x83]), (20, [0x83]), (44, [0x83]), (45, [0])])
+def test_a_connack_that_the_client_cannot_take(limit: int, answer: list[int]) -> None:
+    """The assigned client id has 37 bytes: a smaller client is refused and closed, and no session begins.
+
+    [MQTT5-3.1.2-24] [MQTT5-3.1.4-6]
+    """
+    stage = Stage()
+    caller = Caller(stage, 5)
+    heard = caller.says(connect("", 5, maximum_packet_size=limit))
+    assert [each.reason for each in heard if each != CLOSED] == answer
+    assert (heard[-1:] == [CLOSED]) == (answer != [0]) and len(stage.node.slots) == (answer == [0])
+
+
+@pytest.mark.parametrize("kind", [packets.Subscribe, packets.Unsubscribe])
+def test_an_answer_that_the_client_cannot_take(kind: Any) -> None:
+    """SUBACK and UNSUBACK are owed: where they are too large the connection ends with 0x95.
+
+    [MQTT5-3.1.2-24] [MQTT5-3.8.4-1]
+    """
+    stage = Stage()
+    filters = [f"t{number}" for number in range(20)]
+    packet = kind(1, [option(each) for each in filters] if kind is packets.Subscribe else filters)
+    for limit, served in ((25, True), (24, False)):
+        caller = Caller(stage, 5)
+        assert caller.says(connect(f"c{limit}", 5, maximum_packet_size=limit)) == [accepted()]
+        heard = caller.says(packet)
+        assert len(heard[0].reasons) == 20 if served else reason_of(heard) == 0x95
+
+
+# -- what a client may send before it is accepted
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_max_connect_bytes(version: int) -> None:
+    """A larger CONNECT is refused, whatever `max_message_size` is; topic and payload of the will are not counted."""
+    stage = Stage(max_connect_bytes=200)
+    will = packets.Will("t" * 60_000, b"x" * 60_000)
+    assert Caller(stage, version).says(connect("c", version, will=will)) == [accepted()]
+    heard = Caller(stage, version).says(connect("d", version, username="u" * 200))
+    assert [each.reason for each in heard if each != CLOSED] == ([0x95] if version == 5 else [])
+    assert heard[-1] == CLOSED
+    assert Caller(stage, version).says(b"\x10\xff\xff\x7f") == [CLOSED]
+    assert Caller(Stage(max_connect_bytes=0), version).says(connect("d", version, username="u" * 60_000)) == [
+        accepted()
+    ]
+
+
+def test_a_large_packet_behind_connect() -> None:
+    """The limit of CONNECT is not that of the packets behind it, which may come in one piece with it."""
+    stage = Stage(max_connect_bytes=200)
+    caller = Caller(stage, 4)
+    assert caller.says(connect("c"), publish("t", bytes(300_000), 1, 7)) == [accepted(), Puback(7)]
 
 
 # -- the split

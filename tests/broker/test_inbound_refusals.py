@@ -127,12 +127,24 @@ def test_topics_of_the_broker_are_not_for_clients(version: int) -> None:
     assert subscriber.messages() == []
 
 
-def test_topics_that_are_too_deep() -> None:
-    """`topic_max_depth` bounds the levels of a topic."""
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_topics_that_are_too_deep(version: int, qos: int) -> None:
+    """`topic_max_depth` bounds the levels of a topic: nobody is told that such a message is taken.
+
+    Where no answer can say no, the connection is closed [MQTT-4.8.0-1].
+    """
     stage = Stage(topic_max_depth=3)
-    client = stage.client("p", 5)
-    assert client.publish("a/b/c", b"", 1, 1) == [Puback(1, 0x10)]
-    assert client.publish("a/b/c/d", b"", 1, 1) == [Puback(1, 0x90)]
+    stage.client("s", version).subscribe(("#", 0))
+    client = stage.client("p", version)
+    kind = {1: Puback, 2: Pubrec}
+    assert client.publish("a/b/c", b"", qos, 1) == ([kind[qos](1)] if qos else [])
+    answers = client.publish("a/b/c/d", b"", qos, 2)
+    if version == 5 and qos:
+        assert answers == [kind[qos](2, 0x90)] and not client.closed
+    else:
+        assert [answer.reason for answer in answers] == ([0x90] if version == 5 else [])
+        assert client.closed
 
 
 # -- the receive maximum of the broker

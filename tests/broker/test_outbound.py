@@ -132,17 +132,40 @@ def test_answers_to_nothing(version: int) -> None:
     assert (counters.puback_invalid, counters.pubrec_invalid, counters.pubcomp_invalid) == (1, 1, 1)
 
 
-@pytest.mark.parametrize("qos", [1, 2])
-def test_the_wrong_answer_finishes_nothing(qos: int) -> None:
-    """PUBACK is for QoS 1, PUBREC and PUBCOMP are for QoS 2."""
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("qos", "before", "kind", "reason"),
+    [
+        (1, [], Pubrec, 0),
+        (1, [], Pubrec, 0x80),
+        (1, [], Pubcomp, 0),
+        (2, [], Puback, 0),
+        (2, [], Puback, 0x80),
+        (2, [], Pubcomp, 0),
+        (2, [Pubrec], Puback, 0),
+    ],
+)
+def test_the_wrong_answer_closes_the_connection(
+    version: int, qos: int, before: list[Any], kind: Any, reason: int
+) -> None:
+    """PUBACK is for QoS 1, PUBREC and then PUBCOMP are for QoS 2; else the message would fill the window for ever.
+
+    [MQTT-4.8.0-1] [MQTT5-4.13.1-1] [MQTT-4.3.2-1] [MQTT-4.3.3-1] [MQTT5-4.3.2-3] [MQTT5-4.3.3-3] [MQTT5-4.3.3-5]
+    """
     stage = Stage()
-    subscriber, publisher = pair(4, stage)
+    subscriber, publisher = pair(version, stage)
     publisher.publish("t", b"x", qos, 1)
     (message,) = subscriber.messages()
-    wrong = [Pubcomp(message.packet_id), Puback(message.packet_id) if qos == 2 else Pubrec(message.packet_id)]
-    subscriber.ask(*wrong)
-    subscriber.vanish()
-    assert [m.payload for m in stage.persistent("s").messages()] == [b"x"]
+    for right in before:
+        subscriber.ask(right(message.packet_id))
+    answers = subscriber.ask(kind(message.packet_id, reason if version == 5 else 0))
+    assert [answer.reason for answer in answers] == ([0x82] if version == 5 else [])
+    assert subscriber.closed
+    again = stage.persistent("s", version)
+    if before:
+        assert again.take() == [Pubrel(message.packet_id)]
+    else:
+        assert [m.payload for m in again.messages()] == [b"x"]
 
 
 # -- properties

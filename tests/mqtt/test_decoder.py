@@ -2,6 +2,7 @@
 
 import pytest
 
+from strogoff.bench.fuzz_decoder import feed_all
 from strogoff.mqtt import decoder as module
 from strogoff.mqtt import packets as p
 from strogoff.mqtt.decoder import Decoder, learn_topic
@@ -24,8 +25,43 @@ def test_version_comes_from_connect(version: int) -> None:
     """A server's decoder reads the packets behind CONNECT in its version, in the same buffer too."""
     decoder = Decoder()
     publish = p.Publish("a", b"x", 1, packet_id=1)
-    assert decoder.feed(CONNECT[version] + encode(publish, version)) == [p.Connect("c", version), publish]
+    assert feed_all(decoder, CONNECT[version] + encode(publish, version)) == [p.Connect("c", version), publish]
     assert decoder.version == version
+
+
+def test_decoding_stops_behind_connect() -> None:
+    """What follows a CONNECT is decoded in the next call, so that a refused client's packets never are."""
+    decoder = Decoder()
+    assert decoder.feed(CONNECT[4] + PING + b"\0\0") == [p.Connect("c", 4)]
+    assert decoder.more and decoder.error is None
+    assert decoder.feed(PING) == [p.Pingreq()]
+    assert not decoder.more and decoder.error is not None
+    decoder = Decoder()
+    assert decoder.feed(CONNECT[4]) == [p.Connect("c", 4)] and not decoder.more
+    assert decoder.feed(CONNECT[4][:3]) == [] and decoder.error is not None
+
+
+@pytest.mark.parametrize("frame", [PING, encode(p.Publish("a", b""), 4), encode(p.Publish("a", b"x" * 5000), 4)])
+def test_one_call_decodes_a_bounded_number_of_packets(frame: bytes) -> None:
+    """A server's decoder returns a part of a large chunk and has the rest ready; a client's returns all of it."""
+    count = 3 * max(module.PACKETS_AT_ONCE, module.STEP_BYTES // len(frame))
+    parts, decoder = [], Decoder("server", 4)
+    parts.append(decoder.feed(frame * count + frame[:1]))
+    while decoder.more:
+        parts.append(decoder.feed(b""))
+    assert sum(map(len, parts)) == count and len(parts) > 1
+    assert max(map(len, parts)) <= module.PACKETS_AT_ONCE + module.STEP_BYTES // len(frame) + 1
+    assert decoder.feed(frame[1:]) == Decoder("server", 4).feed(frame)
+    assert len(Decoder("client", 4).feed(encode(p.Puback(1), 4) * count)) == count
+
+
+def test_bytes_that_come_before_the_rest_was_asked_for() -> None:
+    """They are decoded behind the rest."""
+    decoder, count = Decoder("server", 4), 3 * module.STEP_BYTES
+    found = decoder.feed(PING * count)
+    assert decoder.more
+    found += feed_all(decoder, encode(p.Publish("a", b""), 4))
+    assert found == [p.Pingreq()] * count + [p.Publish("a", b"")]
 
 
 @pytest.mark.parametrize("raw", ["c000", "3003 000161", "4002 0001", "e000", "f000", "0000", "2002 0000", "8200"])
@@ -38,7 +74,7 @@ def test_connect_comes_first(raw: str) -> None:
 def test_second_connect(version: int) -> None:
     """[MQTT-3.1.0-2] [MQTT5-3.1.0-2] A second CONNECT is a protocol error; what came before is decoded."""
     decoder = Decoder()
-    assert len(decoder.feed(CONNECT[version] + PING + CONNECT[version] + PING)) == 2
+    assert len(feed_all(decoder, CONNECT[version] + PING + CONNECT[version] + PING)) == 2
     assert isinstance(decoder.error, ProtocolError)
     assert decoder.error.reason == 0x82
 
@@ -62,7 +98,8 @@ def test_other_protocols_are_refused_at_once() -> None:
 @pytest.mark.parametrize(
     ("version", "raw"),
     [(v, f"{kind}{flag:x}") for v in (4, 5) for kind in "457ce" for flag in (1, 2, 8)]  # must be 0
-    + [(v, f"{kind}{flag:x}") for v in (3, 4, 5) for kind in "68a" for flag in (0, 1, 3, 6)]  # must be 2
+    + [(v, f"{kind}{flag:x}") for v in (3, 4, 5) for kind in "68a" for flag in (0, 1, 6)]  # must be 2
+    + [(v, f"{kind}3") for v in (4, 5) for kind in "68a"]
     + [(4, "6a"), (5, "8a"), (5, "f1")],
 )
 def test_reserved_flags(version: int, raw: str) -> None:
@@ -73,9 +110,21 @@ def test_reserved_flags(version: int, raw: str) -> None:
     assert refused(Decoder("server", version), raw + "02 0001") == 0x81
 
 
+def test_flags_that_mean_nothing_in_31() -> None:
+    """MQTT 3.1 section 3: flags that a packet does not use are ignored, all of them where its QoS is not used."""
+    for flags in range(16):
+        connect = bytes((0x10 | flags,)) + CONNECT[3][1:]
+        assert Decoder().feed(connect) == [p.Connect("c", 3)]
+        assert Decoder("server", 3).feed(bytes((0xC0 | flags, 0))) == [p.Pingreq()]
+        assert Decoder("server", 3).feed(bytes((0x40 | flags, 2, 0, 1))) == [p.Puback(1)]
+    for flags in (0x2, 0x3, 0xA, 0xB):
+        assert Decoder("server", 3).feed(bytes((0x60 | flags, 2, 0, 1))) == [p.Pubrel(1)]
+
+
 def test_flags_of_connect_and_of_a_server() -> None:
     """[MQTT-2.2.2-2] [MQTT5-2.1.3-1] The same for CONNECT, and for what clients receive."""
-    assert refused(Decoder(), b"\x11" + CONNECT[4][1:]) == 0x81
+    for version in (4, 5):
+        assert refused(Decoder(), b"\x11" + CONNECT[version][1:]) == 0x81
     for kind in "249bdef":
         assert refused(Decoder("client", 5), f"{kind}1 03 0001 00") == 0x81
 
@@ -215,6 +264,16 @@ def test_packet_too_large() -> None:
     assert Decoder(max_packet_size=10).feed(CONNECT[4]) == []
 
 
+@pytest.mark.parametrize("rest", [b"", b"\xff", b"\xff\xff\xff"])
+def test_a_first_byte_is_judged_before_its_length_is_there(rest: bytes) -> None:
+    """A reserved type, illegal flags or a packet of the other side: no byte more is waited for."""
+    for first, reason in ((0x00, 0x81), (0xF0, 0x81), (0x61, 0x81), (0x36, 0x81), (0x20, 0x82), (0x10, 0x82)):
+        assert refused(Decoder("server", 4), bytes((first,)) + rest) == reason
+    assert refused(Decoder(), b"\x30" + rest) == 0x82
+    decoder = Decoder("server", 4)
+    assert decoder.feed(PING + b"\x30" + rest) == [p.Pingreq()] and decoder.error is None
+
+
 def test_headers_are_judged_before_bodies_arrive() -> None:
     """Nothing is kept of a packet that is refused anyway."""
     for raw, reason in (("36 ffff03", 0x81), ("00 ffff03", 0x81), ("61 ffff03", 0x81), ("c0 ffff03", 0x81)):
@@ -242,6 +301,27 @@ def test_empty_input() -> None:
     assert decoder.feed(b"\xc0") == []
     assert decoder.feed(b"") == []
     assert decoder.feed(b"\0") == [p.Pingreq()]
+
+
+def test_size_of_connect() -> None:
+    """`max_connect_size` counts all of a CONNECT but topic and payload of its will."""
+    will = p.Will("t" * 65_535, b"x" * 65_535)
+    largest = encode(p.Connect("c", 4, will=will), 4)
+    size = len(largest) - 4 - module.WILL_BYTES  # without the fixed header
+    assert len(Decoder(max_connect_size=size).feed(largest)) == 1
+    assert refused(Decoder(max_connect_size=size - 1), largest) == 0x95
+    assert refused(Decoder(max_connect_size=10), CONNECT[5]) == 0x95
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_number_of_filters(version: int) -> None:
+    """A SUBSCRIBE or UNSUBSCRIBE with more than `max_filters` is refused while it is decoded, with 0x97."""
+    for count, reason in ((3, 0), (4, 0x97), (4000, 0x97)):
+        wanted = [p.SubscribeOptions(f"t{number}") for number in range(count)]
+        for packet in (p.Subscribe(1, wanted), p.Unsubscribe(1, [each.filter for each in wanted])):
+            decoder = Decoder("server", version, max_filters=3)
+            assert decoder.feed(encode(packet, version)) == ([] if reason else [packet])
+            assert decoder.error is None if not reason else decoder.error is not None and decoder.error.reason == reason
 
 
 @pytest.mark.parametrize(

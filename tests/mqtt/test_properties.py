@@ -3,7 +3,8 @@
 import pytest
 
 from strogoff.mqtt.errors import MalformedPacket, ProtocolError
-from strogoff.mqtt.properties import TABLE, decode_properties, encode_properties
+from strogoff.mqtt.properties import REPEATED_MOST, TABLE, decode_properties, encode_properties
+from strogoff.mqtt.wire import encode_varint
 
 ALL = "Connect Connack Publish Will Puback Pubrec Pubrel Pubcomp Subscribe Suback Unsubscribe Unsuback Disconnect Auth"
 ACKS = "Connack Puback Pubrec Pubrel Pubcomp Suback Unsuback Disconnect Auth"
@@ -147,6 +148,23 @@ def test_illegal_values(packet: str, raw: str, reason: int) -> None:
     with pytest.raises((MalformedPacket, ProtocolError)) as caught:
         decode(block(raw), packet)
     assert caught.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("packet", "one"), [("Connect", "26 0000 0000"), ("Will", "26 0000 0000"), ("Publish", "0b 01")]
+)
+def test_repetitions_are_bounded(packet: str, one: str) -> None:
+    """At most `REPEATED_MOST` of one property; one more is refused with 0x97 before the rest is read."""
+    for count in (REPEATED_MOST, REPEATED_MOST + 1):
+        block = bytes.fromhex(one) * count
+        data = encode_varint(len(block)) + block
+        if count == REPEATED_MOST:
+            properties, _ = decode_properties(data, 0, len(data), packet)
+            assert properties is not None and [len(values) for values in properties.values()] == [count]
+            continue
+        with pytest.raises(ProtocolError) as caught:
+            decode_properties(data, 0, len(data), packet)
+        assert caught.value.reason == 0x97
 
 
 def test_length() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strogoff.bench.fuzz_decoder import Generator, chunks, mutate, one_case
+from strogoff.bench.fuzz_decoder import Generator, chunks, feed_all, mutate, one_case
 from strogoff.mqtt import packets as p
 from strogoff.mqtt.decoder import Decoder
 from strogoff.mqtt.encoder import PACKET_IDS, encode, publish_head
@@ -35,7 +35,7 @@ CARRIED = st.fixed_dictionaries(
 def decoded(role: str, version: int, pieces: list[bytes]) -> tuple[list[p.Packet], str]:
     """Packets and error text of a fresh decoder."""
     decoder = Decoder(role, version)
-    found = [packet for piece in pieces for packet in decoder.feed(piece)]
+    found = [packet for piece in pieces for packet in feed_all(decoder, piece)]
     return found, str(decoder.error or "")
 
 
