@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DATA ?= ./data
 
-.PHONY: venv-run venv-test run test test-slow test-all check kill-test link-test fuzz sim format conformance lock clean
+.PHONY: venv-run venv-test run test test-slow test-all check kill-test link-test fuzz sim mutants format conformance lock clean
 KILLS ?= 200
 ROUNDS ?= 200
 SECONDS_EACH ?= 600
@@ -50,6 +50,9 @@ fuzz: venv-test               ## ten minutes of wrong bytes for the decoder
 
 sim: venv-test                ## 5,000 seeds of the simulator
 	$(BIN)/strogoff sim --seeds $(SEEDS) --jobs 2
+
+mutants: venv-test            ## try every mutant with tests and 200 seeds; CHECK=1 writes no table; SAMPLE=N tries N
+	$(BIN)/python -m strogoff.mutants $(if $(CHECK),--check) $(if $(SAMPLE),--sample $(SAMPLE) --within 90 --limit 60)
 
 conformance: venv-test        ## rewrite docs/conformance.md from the statements and the tests
 	$(BIN)/python docs/conformance.py

@@ -18,9 +18,6 @@ from .views.commands import Command, MalformedCommand, encode_command
 from .views.happenings import Agreed, Booted, Happening, Joined, Left, ViewChanged, WentStale
 from .views.machine import MemberRow, Membership, peer_of
 
-SNAPSHOT_EVERY = 1000
-"""Entries applied between two snapshots of the membership, which is small."""
-
 
 class Consensus:
     """One peer. `now_ms` is monotonic; `send` takes a node and bytes and may lose them.
@@ -47,6 +44,7 @@ class Consensus:
         if saved.snapshot is not None and saved.snapshot.data:
             self.membership.restore(saved.snapshot.data)
         self.raft = Raft(peer, saved, settings, rng, now_ms())
+        self._snapshot_every = settings.snapshot_every
         self._busy = False
         self._leads = False
         self._snapshot_at = saved.snapshot.index if saved.snapshot is not None else 0
@@ -163,7 +161,7 @@ class Consensus:
 
     def _compact(self) -> None:
         applied = self.raft.applied_index
-        if applied - self._snapshot_at >= SNAPSHOT_EVERY:
+        if applied - self._snapshot_at >= self._snapshot_every:
             self._snapshot_at = applied
             self.raft.compact(applied, self.membership.snapshot())
 

@@ -14,7 +14,7 @@ from typing import Any, get_args
 from strogoff.broker.clustering import config_calls
 from strogoff.broker.clustering import resident as clustering
 from strogoff.broker.clustering import shell as cluster_shell
-from strogoff.cluster import admission, consensus, discovery, surroundings
+from strogoff.cluster import admission, discovery, surroundings
 from strogoff.cluster.links.ports import Lane
 from strogoff.cluster.metadata.messages import Ack, Ask, Batch, More, Report, Writes
 from strogoff.cluster.surroundings import Datagram
@@ -139,7 +139,7 @@ def times() -> str:
             f"{views.forget_after_ms / 86_400_000:g} days",
             "`cluster.forget_after`: then a member returns empty",
         ],
-        ["snapshot of the membership", f"{consensus.SNAPSHOT_EVERY} entries", ""],
+        ["snapshot of the membership", f"{raft.snapshot_every} entries", ""],
         ["largest frame", _size(wire.MAX_FRAME), "`incoming_clustering_buffer_size`"],
         [
             "a lane is congested",

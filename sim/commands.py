@@ -9,11 +9,12 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from math import inf
 from multiprocessing import get_context
 
 from .fleet.plants import FLEET_PLANTS
 from .plants import PLANTS
-from .running import CASTS, SECONDS, Order, kinds_of, run_seed
+from .running import CASTS, SECONDS, Order, kinds_of, run_seed, worlds_of
 from .world import Outcome
 
 
@@ -35,7 +36,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--cast", choices=sorted(CASTS), default="",
         help="other clients than those that the seed draws, for several nodes; groups: shared subscriptions whose "
-        "members come and go",
+        "members come and go; routes: subscribers of topics in use that come and go on other nodes",
+    )  # fmt: skip
+    parser.add_argument(
+        "--world", type=worlds_of, default=None, metavar="KINDS",
+        help="for several nodes: kinds of worlds in every seed, of sparse,small,narrow,leaves; usual: none of them; "
+        "drawn: the seed decides (default)",
     )  # fmt: skip
     parser.add_argument("--seconds", type=float, default=SECONDS, metavar="S", help="virtual time under faults")
     parser.add_argument("--durability", choices=("os", "sync"), help="default: the seed decides")
@@ -45,6 +51,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--plants", action="store_true", help="list the bugs that can be planted")
     parser.add_argument("--trace", action="store_true", help="print all that happens, for one seed")
     parser.add_argument("--jobs", type=int, default=1, metavar="J", help="processes to use (default: 1)")
+    parser.add_argument("--stop", action="store_true", help="stop at the first seed that breaks a promise")
+    parser.add_argument(
+        "--limit", type=float, default=inf, metavar="S", help="begin no seed after S seconds of real time"
+    )
     return parser
 
 
@@ -83,6 +93,8 @@ def replay(outcome: Outcome, arguments: argparse.Namespace) -> str:
         words.insert(1, f"--nodes {arguments.nodes}")
     if arguments.faults is not None:
         words.append(f"--faults {','.join(arguments.faults) or 'none'}")
+    if arguments.world is not None:
+        words.append(f"--world {','.join(arguments.world) or 'usual'}")
     if arguments.cast:
         words.append(f"--cast {arguments.cast}")
     return " ".join(words)
@@ -99,8 +111,9 @@ def _print_trace(arguments: argparse.Namespace) -> int:
 
 def _order(arguments: argparse.Namespace) -> Order:
     return Order(
-        arguments.seconds, arguments.durability, arguments.plant, arguments.nodes, arguments.faults, arguments.cast
-    )
+        arguments.seconds, arguments.durability, arguments.plant, arguments.nodes, arguments.faults, arguments.cast,
+        arguments.world,
+    )  # fmt: skip
 
 
 def _print_plants() -> int:
@@ -139,6 +152,8 @@ def _run(arguments: argparse.Namespace) -> int:
             if outcome.violations:
                 failed += 1
                 _tell(outcome, arguments)
+            if (failed and arguments.stop) or time.monotonic() - began > arguments.limit:
+                break
     except KeyboardInterrupt:
         stopped = True
     took = max(time.monotonic() - began, 1e-9)

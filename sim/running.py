@@ -9,17 +9,22 @@ from dataclasses import dataclass, replace
 
 from ..storage.engine import Durability
 from .faults import FAILS
+from .fleet.changing import with_changing_routes
 from .fleet.fleet import Fleet
 from .fleet.groups import with_groups
 from .fleet.plan import ALL, KINDS, Plan, plan
 from .fleet.plants import FLEET_PLANTS
 from .fleet.rare import RARE
+from .fleet.worlds import WORLDS, vary
 from .plants import PLANTS
 from .swarm import Swarm, draw
 from .world import Outcome, World
 
 SECONDS = 20.0
 """Virtual time under faults, before the healing."""
+
+DRAWN = "drawn"
+"""Stands for the kinds of worlds that the seed decides on."""
 
 EVERY_RARE = "rare"
 """Stands for all kinds of faults that have to be asked for."""
@@ -34,7 +39,8 @@ ON_ONE_NODE = {
 @dataclass(frozen=True, slots=True)
 class Order:
     """How seeds are to be run; `kinds` None lets each decide which kinds of faults there are. `cast` is a key of
-    `CASTS`, "" for the clients that each seed draws.
+    `CASTS`, "" for the clients that each seed draws. `worlds` are kinds of `WORLDS`, for several nodes; None lets each
+    seed decide.
     """
 
     seconds: float = SECONDS
@@ -43,9 +49,10 @@ class Order:
     nodes: int = 1
     kinds: tuple[str, ...] | None = None
     cast: str = ""
+    worlds: tuple[str, ...] | None = ()
 
 
-CASTS: dict[str, Callable[[Plan], Plan]] = {"groups": with_groups}
+CASTS: dict[str, Callable[[Plan], Plan]] = {"groups": with_groups, "routes": with_changing_routes}
 """Who takes part instead of the clients that a seed draws, for several nodes."""
 
 
@@ -59,6 +66,17 @@ def kinds_of(text: str) -> tuple[str, ...] | None:
         if word not in (ALL, EVERY_RARE, *known):
             raise argparse.ArgumentTypeError(f"{word!r} is not a kind of fault; there are {', '.join(known)}")
     return tuple([kind for word in asked for kind in (RARE if word == EVERY_RARE else (word,))])
+
+
+def worlds_of(text: str) -> tuple[str, ...] | None:
+    """Kinds of worlds from words with commas between them; `drawn` is None, `usual` is none of them."""
+    if text == DRAWN:
+        return None
+    asked = tuple([word for word in text.split(",") if word and word != "usual"])
+    for word in asked:
+        if word not in WORLDS:
+            raise argparse.ArgumentTypeError(f"{word!r} is not a kind of world; there are {', '.join(WORLDS)}")
+    return asked
 
 
 def run_seed(seed: int, order: Order | None = None, trace: bool = False) -> Outcome:
@@ -78,7 +96,7 @@ def _world(seed: int, order: Order, trace: bool) -> World | Fleet:
     if bug is not None:
         return Fleet(bug.plan(seed, max(bug.nodes, order.nodes), order.durability, order.seconds), trace, bug)
     if order.nodes > 1:
-        found = plan(seed, order.nodes, order.durability, order.seconds, order.kinds)
+        found = vary(plan(seed, order.nodes, order.durability, order.seconds, order.kinds), order.worlds)
         return Fleet(CASTS[order.cast](found) if order.cast else found, trace)
     swarm = draw(seed, order.durability, order.seconds)
     return World(swarm if order.kinds is None else _only(swarm, order.kinds), trace, PLANTS.get(order.plant or ""))

@@ -18,8 +18,8 @@ from .replica import Replica
 
 STEP = 1000
 LOG_LIMIT = 2_000_000
-"""Dots that the log of one half holds at most. Beyond it dots go although a member lacks them: that member is led
-through all keys when it comes back (review, hole 16)."""
+"""Dots that the log of one half holds at most, if `Upkeep.log_limit` is not set to another number. Beyond it dots go
+although a member lacks them: that member is led through all keys when it comes back (review, hole 16)."""
 
 
 class Upkeep:
@@ -38,6 +38,7 @@ class Upkeep:
         self._actors = actors
         self._soon = soon
         self._settle = settle
+        self.log_limit = LOG_LIMIT
         self._busy = False
         self._purging: set[tuple[bytes, int]] = set()
         self.others: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
@@ -97,7 +98,7 @@ class Upkeep:
                 while replica.collect(actor, high, STEP):
                     yield
             for actor in replica.log.actors:
-                while len(replica.log) > LOG_LIMIT and self._shorten(replica, actor):
+                while len(replica.log) > self.log_limit and self._shorten(replica, actor):
                     yield
             for node, boot in replica.clock.foldable(others):
                 replica.fold(node, boot)

@@ -25,7 +25,7 @@ class Settings(Struct, frozen=True):
     elects nobody. `max_append_bytes` bounds the data of one APPEND (one entry may be larger), `max_inflight` the
     APPENDs on their way to one peer. A snapshot that nobody acknowledged is sent again after `snapshot_retry_ms`.
     `tail` entries stay in memory behind a snapshot, so that a slow peer needs only these; a learner that lacks at most
-    `caught_up` entries may vote.
+    `caught_up` entries may vote. `snapshot_every`: entries applied between two snapshots of the state machine.
     """
 
     election_ms: tuple[float, float] = (500, 800)
@@ -35,6 +35,7 @@ class Settings(Struct, frozen=True):
     snapshot_retry_ms: float = 3000
     tail: int = 256
     caught_up: int = 64
+    snapshot_every: int = 1000
 
 
 class Ready(Struct, frozen=True):

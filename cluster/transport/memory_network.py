@@ -49,7 +49,7 @@ class MemoryNetwork:
         self._delays: dict[Path, float] = {}
         self._cuts: dict[Path, int] = {}
         self._cut_number = 0
-        self._held: dict[Path, deque[Callable[[], None]]] = {}
+        self._held: dict[Path, deque[tuple[Callable[[], None], int]]] = {}
 
     # Faults
 
@@ -86,8 +86,8 @@ class MemoryNetwork:
 
     def _release(self, path: Path) -> None:
         if path not in self._cuts:
-            for step in self._held.pop(path, ()):
-                self._travel(path, step)
+            for step, size in self._held.pop(path, ()):
+                self._travel(path, step, size)
 
     def delay(self, a: str, b: str, seconds: float) -> None:
         """What goes from a to b from now on takes so long. One direction."""
@@ -110,14 +110,15 @@ class MemoryNetwork:
 
     # Ways
 
-    def send(self, path: Path, step: Callable[[], None]) -> None:
-        """Do `step` when it has come to the end of the path. A delay that shrinks lets later ones overtake."""
+    def send(self, path: Path, step: Callable[[], None], size: int = 0) -> None:
+        """Do `step` when it has come to the end of the path; `size` is how many bytes travel. A delay that shrinks lets
+        later ones overtake."""
         if path in self._cuts or path in self._held:
-            self._held.setdefault(path, deque()).append(step)
+            self._held.setdefault(path, deque()).append((step, size))
         else:
-            self._travel(path, step)
+            self._travel(path, step, size)
 
-    def _travel(self, path: Path, step: Callable[[], None]) -> None:
+    def _travel(self, path: Path, step: Callable[[], None], size: int) -> None:
         delay_s = self._delays.get(path, 0.0)
         if delay_s > 0:
             self.later(delay_s, step)

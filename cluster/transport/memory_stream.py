@@ -27,8 +27,8 @@ class Ways(Protocol):
 
     soon: Callable[[Callable[[], None]], object]
 
-    def send(self, path: Path, step: Callable[[], None]) -> None:
-        """Do `step` when it has come to the end of the path."""
+    def send(self, path: Path, step: Callable[[], None], size: int = 0) -> None:
+        """Do `step` when it has come to the end of the path; `size` is how many bytes travel."""
 
     def over(self, stream: Stream) -> None:
         """Both ends of the stream are closed."""
@@ -159,7 +159,7 @@ class End:
     def _ship(self, item: Item) -> None:
         # The step takes whatever is first in transit, so that a path whose delay shrinks does not reorder a stream.
         self._transit.append(item)
-        self.stream.ways.send((self.host, self.other.host), self._arrives)
+        self.stream.ways.send((self.host, self.other.host), self._arrives, len(item[1]))
 
     def _arrives(self) -> None:
         self.other.take(self._transit.popleft())

@@ -7,21 +7,23 @@ from math import inf
 from random import Random
 from typing import Any
 
+from ...mqtt.topics import parse_shared
 from ...netsplit.policy import ViewState
 from ..behaviour import Behaviour
+from ..checkers.case import topic_matches
 from ..client import Client
-from ..history import History
+from ..history import NEVER, History, Subscribed
 from ..loop import VirtualLoop
 from ..pipe import Mark
 from ..world import Outcome
 from .injector import Injector
 from .machine import Machine
 from .overseer import Overseer
-from .plan import Plan
+from .plan import USUAL, Plan
 from .plants import FleetPlant
 from .roads import Roads
 from .roamer import Roamer
-from .verdict import judges, rests, verdict
+from .verdict import AT_PROMISES, judges, rests, verdict
 
 JOIN_S = 30.0
 """Virtual time within which all nodes must have become one cluster at the begin."""
@@ -31,6 +33,8 @@ moves: a message every `STEADY_S` at least, up to `LONGEST_S`."""
 STEADY_S = 5.0
 LONGEST_S = 600.0
 STEP_S = 1.0
+OPERATORS_S = 2.0
+"""How often operators look at their nodes while faults happen, in worlds where a member may have been away too long."""
 WILL_S = 8.0
 
 
@@ -43,13 +47,16 @@ class Fleet:
         self.swarm = swarm = plan.swarm
         self.loop = loop = VirtualLoop()
         self.history = History(lambda: loop.now_s, [] if trace else None)
-        self.roads = Roads(loop.call_soon, loop.call_later, Random(f"roads/{swarm.seed}"), plan.roads_s)
+        self.roads = Roads(
+            loop.call_soon, loop.call_later, lambda: loop.now_s, Random(f"roads/{swarm.seed}"), plan.roads_s,
+            plan.bytes_per_s,
+        )  # fmt: skip
         self.machines: dict[str, Machine] = {}
         for name, rate in zip(plan.nodes, plan.rates, strict=True):
             self.machines[name] = machine = self._machine(name, rate)
             if plant is not None:
                 machine.on_member = plant.apply
-        self.overseer = Overseer(self, judges())
+        self.overseer = Overseer(self, judges(), AT_PROMISES)
         self.clients = [self._client(name) for name in range(len(swarm.clients))]
         self.behaviours = [
             Behaviour(client, swarm, Random(f"{swarm.seed}/{client.name}/mood")) for client in self.clients
@@ -62,6 +69,8 @@ class Fleet:
             self.loop, self.roads, self.history, swarm.options, swarm.seed, name, swarm.durability, swarm.latency_s,
             rate,
         )  # fmt: skip
+        machine.settings = self.plan.settings
+        machine.log_dots, machine.sync_ms = self.plan.log_dots, self.plan.sync_ms
         machine.event_level = 1
         machine.on_event = partial(self._event, machine)
         machine.mark = partial(self._mark, machine)
@@ -74,7 +83,22 @@ class Fleet:
         places = tuple(self.machines.values()) if spec.name in self.plan.roaming else (home,)
         kept = swarm.options.persistent_client_expiration_s or None
         rng = Random(f"{swarm.seed}/{spec.name}")
-        return Roamer(spec, home, places, history, rng, swarm.delay_s, kept, self.overseer.excused)
+        roamer = Roamer(spec, home, places, history, rng, swarm.delay_s, kept, self.overseer.excused)
+        if self.plan.prompt:
+            roamer.on_granted = self._prompt
+        return roamer
+
+    def _prompt(self, granted: Subscribed) -> None:
+        """A SUBACK has come: of each other node one writer publishes at once on a topic of the filter."""
+        asked = {granted.node}
+        for client in self.clients:
+            if self.history.healed != NEVER or client.host.name in asked or not client.connected:
+                continue
+            _, pattern = parse_shared(granted.filter)
+            topics = [topic for topic in client.spec.topics if topic[0] != "r" and topic_matches(pattern, topic)]
+            if topics:
+                asked.add(client.host.name)
+                client.sender.publish(topics[0], 1)
 
     def _mark(self, machine: Machine) -> Mark:
         node = machine.node
@@ -105,6 +129,9 @@ class Fleet:
             self.overseer.state(machine)
 
         clustering.standing_changed = watched  # type: ignore[method-assign]
+        self.overseer.guard(machine)
+        assert machine.member is not None
+        machine.member.on_left = partial(self.loop.call_soon, partial(self.injector.left, machine, machine.life))
         self.overseer.state(machine)
         for connections in history.connections.values():
             for connection in connections:
@@ -158,7 +185,11 @@ class Fleet:
         self.injector.begin()
         if self.plant is not None:
             self.plant.begun(self)
-        self.loop.run_for(self.swarm.seconds)
+        end_s = self.loop.now_s + self.swarm.seconds
+        while self.loop.now_s < end_s:
+            self.loop.run_until(min(end_s, self.loop.now_s + OPERATORS_S))
+            if self.plan.settings != USUAL:
+                self._put_right(False)
         self._heal()
         self._rest()
         return self.outcome(tuple(verdict(self)))
@@ -230,18 +261,19 @@ class Fleet:
             if len(deliveries) > before:
                 limit = max(limit, loop.now_s + STEADY_S)
 
-    def _put_right(self) -> None:
-        """Operators look at nodes that say that they cannot go on: a data directory is moved away (hole 1)."""
+    def _put_right(self, healed: bool = True) -> None:
+        """Operators look at nodes that say that they cannot go on: a data directory is moved away (hole 1). What is
+        down or has a broken disk they start when all is `healed`."""
         for machine in self.machines.values():
-            if machine.node is None:
-                self.injector.start(machine)
-            elif machine.failed:
-                self.injector.restart(machine)
-            elif machine.member is not None and machine.member.starting.problem:
+            if machine.node is None or machine.failed:
+                if healed:
+                    (self.injector.start if machine.node is None else self.injector.restart)(machine)
+            elif not machine.gate.shut and machine.member is not None and machine.member.starting.problem:
                 self.history.say(
                     "FAULT", f"{machine.name} is refused ({machine.member.starting.problem}): it joins anew"
                 )
-                self.injector.empty(machine)
+                self.crash(machine, False)
+                self.lose_disk(machine)
                 self.injector.start(machine)
 
     @property

@@ -141,6 +141,6 @@ class GatedNetwork(MemoryNetwork):
         super().__init__(soon, later)
         self.gates: dict[str, Gate] = {}
 
-    def send(self, path: Path, step: Step) -> None:
+    def send(self, path: Path, step: Step, size: int = 0) -> None:
         """As `MemoryNetwork.send`."""
-        super().send(path, partial(self.gates[path[1]].enter, step))
+        super().send(path, partial(self.gates[path[1]].enter, step), size)

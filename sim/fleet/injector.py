@@ -19,6 +19,10 @@ DOWN_S = (0.3, 2.0, 5.0)
 """How long a killed node stays away, by chance."""
 FAILED_S = (1.0, 4.0, 10.0)
 """How long it takes until somebody looks at a node whose disk has failed."""
+LEAVE_AGAIN_S = 1.5
+"""How long an operator waits before it asks again for a member to be taken out."""
+EMPTIED_S = (0.5, 2.0, 6.0)
+"""How long it takes, by chance, until a node that was taken out has an empty disk."""
 REJOIN_S = 0.7
 """How often a node that has to join tries."""
 
@@ -31,6 +35,8 @@ class Injector:
         self._rng = rng
         self._over = False
         self._lost = False
+        self._asked_out = False
+        """An operator has asked for the departure before, and got no good answer."""
         self._cuts: dict[tuple[str, str], int] = {}
         self._joining: dict[str, int] = {}
         self._acts: dict[type[faults.Fault], Callable[[faults.Fault], None]] = {
@@ -64,6 +70,9 @@ class Injector:
             loop.call_later(step.at_s, partial(self._strike, step))
         for at_s, node in plan.stops:
             loop.call_later(at_s, partial(self._stop, self._fleet.machines[node]))
+        if plan.departure is not None:
+            at_s, node = plan.departure
+            loop.call_later(at_s, partial(self._take_out, self._fleet.machines[node]))
 
     def _copy(self, machine: Machine) -> None:
         # an older copy knows of no cluster: it is another node, alone, that the operator has to empty. Where it is the
@@ -224,6 +233,48 @@ class Injector:
     def _stopped(self, machine: Machine, life: int) -> None:
         self._fleet.stopped(machine)
         self._fleet.loop.call_later(self._rng.random() * 3, partial(self._start_again, machine, life))
+
+    def _take_out(self, machine: Machine) -> None:
+        """An operator takes a member out, at another node; again until that is done, for an answer may get lost."""
+        if self._over:
+            return
+        others = [each for each in self._fleet.machines.values() if each is not machine and each.public and each.runs]
+        if not others or not machine.public:
+            self._fleet.loop.call_later(LEAVE_AGAIN_S, partial(self._take_out, machine))
+            return
+        self._fleet.history.say("FAULT", f"an operator takes {machine.name} out")
+        self._rng.choice(others).leave(machine.name, partial(self._taken_out, machine, machine.disk_id))
+
+    def _taken_out(self, machine: Machine, disk: str, problem: str) -> None:
+        self._fleet.history.say("FAULT", f"{machine.name} is taken out: {problem or 'done'}")
+        if machine.disk_id != disk:
+            return  # it has an empty disk already
+        if problem and not (self._asked_out and problem == f"{machine.name} is not a member of this cluster"):
+            self._asked_out = True
+            self._fleet.loop.call_later(LEAVE_AGAIN_S, partial(self._take_out, machine))
+            return
+        self._departed(machine)
+
+    def left(self, machine: Machine, life: int) -> None:
+        """A process has heard that its node was taken out: it ends."""
+        if machine.alive(life):
+            self._fleet.crash(machine, False)
+            self._departed(machine)
+
+    def _departed(self, machine: Machine) -> None:
+        """The sessions of a node that was taken out are nobody's any more, whatever its disk has."""
+        self._fleet.history.fault("kill", machine.name)
+        self._fleet.history.life(machine.name).emptied.append(self._fleet.loop.now_s)
+        machine.public = False
+        self._fleet.loop.call_later(self._rng.choice(EMPTIED_S), partial(self._begin_anew, machine, machine.disk_id))
+
+    def _begin_anew(self, machine: Machine, disk: str) -> None:
+        """The node that was taken out gets an empty disk, and joins again."""
+        if machine.disk_id == disk:
+            if machine.node is not None:
+                self._fleet.crash(machine, False)
+            self._fleet.lose_disk(machine)
+            self.start(machine)
 
     def _still(self, fault: faults.Fault) -> None:
         assert isinstance(fault, faults.Pause | faults.Freeze)

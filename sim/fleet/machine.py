@@ -70,6 +70,8 @@ class Machine(ClusterHost):
         self.latency_s = latency_s
         self._durability = durability
         self._frozen_at: float | None = None
+        self.log_dots = self.sync_ms = 0
+        """As in `Plan`."""
         self._frozen_s = 0.0
         self._stops = 0
         self._disks = 0
@@ -84,7 +86,13 @@ class Machine(ClusterHost):
         return SimDisk(self._rng, self.loop.call_later, lambda: self.loop.now_s, durability, self.latency_s, content)
 
     def bound(self) -> None:
-        """For who puts bugs into members."""
+        """For who puts bugs into members, and makes their limits small."""
+        assert self.member is not None
+        metadata = self.member.metadata
+        if self.log_dots:
+            metadata._upkeep.log_limit = self.log_dots
+        if self.sync_ms:
+            metadata.sync_interval_ms, metadata.sync_leeway_ms = self.sync_ms, self.sync_ms // 2
         if self.on_member is not None:
             self.on_member(self)
 

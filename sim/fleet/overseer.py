@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ...netsplit.policy import ViewState
+from ...netsplit.policy import OPERATIONS, ViewState
 from .machine import Machine
 
 if TYPE_CHECKING:
@@ -54,9 +54,11 @@ class Sightings:
 class Overseer:
     """Looks every `EVERY_S`, from `begin` on. Each of `judges` gets the fleet and its leases and says what is wrong."""
 
-    def __init__(self, fleet: Fleet, judges: tuple[Judge, ...]) -> None:
+    def __init__(self, fleet: Fleet, judges: tuple[Judge, ...], at_promises: int = 0) -> None:
+        """The first `at_promises` judges are asked at every promise as well."""
         self._fleet = fleet
         self._judges = judges
+        self._at_promises = at_promises
         self.seen = Sightings({name: [] for name in fleet.machines})
         self._shown: dict[str, str] = {}
         self._leases: dict[str, tuple[object, Lease]] = {}
@@ -68,7 +70,7 @@ class Overseer:
 
     def _look(self) -> None:
         fleet = self._fleet
-        leases = [self._lease(machine) for machine in fleet.machines.values() if _holds_lease(machine)]
+        leases = self._leases_now()
         self.seen.leases += len(leases)
         for machine in fleet.machines.values():
             self.state(machine)
@@ -76,6 +78,36 @@ class Overseer:
             for text in judge(fleet, leases):
                 self.complain(text)
         fleet.loop.call_later(EVERY_S, self._look)
+
+    def guard(self, machine: Machine) -> None:
+        """Look also at each moment at which a process that has just started lets a promise leave."""
+        node: Any = machine.node
+        flags = self._fleet.swarm.options
+        allows = node.guard
+        lenient = any(getattr(flags, f"allow_{operation}_during_netsplit") == "on" for operation in OPERATIONS)
+
+        def guarding(front: Any, promised: int) -> bool:
+            leaves = allows(front, promised)
+            if leaves:
+                self._promised(machine, lenient)
+            return bool(leaves)
+
+        node.guard = guarding
+
+    def _promised(self, machine: Machine, lenient: bool) -> None:
+        member = machine.member
+        if member is None or not member.clustered:
+            return
+        if not _holds_lease(machine) and not lenient and not member.alone:
+            self.complain(f"two leases: {machine.name} promises without a lease")
+            return
+        leases = self._leases_now()
+        for judge in self._judges[: self._at_promises]:
+            for text in judge(self._fleet, leases):
+                self.complain(text)
+
+    def _leases_now(self) -> list[Lease]:
+        return [self._lease(machine) for machine in self._fleet.machines.values() if _holds_lease(machine)]
 
     def complain(self, text: str) -> None:
         """Something is wrong; said once."""

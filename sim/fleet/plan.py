@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import inf
 from random import Random
 from typing import Any
 
 import msgspec
 
+from ...cluster.surroundings import Settings
 from ...netsplit import faults
 from ...netsplit.policy import FLAGS, OPERATIONS
 from ...netsplit.scenarios import Scenario, Step
@@ -35,6 +37,9 @@ _AT_ONE_NODE = {
 }  # fmt: skip
 """What checkers of one node call what keeps a commit from its end."""
 
+USUAL = Settings()
+"""What members are set to, if the seed does not make their limits small."""
+
 YEAR_MS = 365 * 86400 * 1000
 
 
@@ -44,6 +49,10 @@ class Plan:
 
     `rates` are the speeds of the machines' clocks, `late` nodes join while faults happen, `homes` are the clients'
     nodes; those in `roaming` go where they like. `stops` are (time, node) of orderly stops.
+
+    The rest is of `worlds`: the `settings` of the members, how many writes the log of metadata holds (`log_dots`, 0 for
+    the usual number), how often metadata are compared (`sync_ms`, 0 as usual), the bandwidth of a link, the (time,
+    node) of a `departure`, and whether somebody publishes as soon as a SUBACK comes (`prompt`).
     """
 
     swarm: Swarm
@@ -56,6 +65,12 @@ class Plan:
     scenario: Scenario
     stops: tuple[tuple[float, str], ...]
     restart_all: bool
+    settings: Settings = USUAL
+    log_dots: int = 0
+    sync_ms: int = 0
+    bytes_per_s: float = inf
+    departure: tuple[float, str] | None = None
+    prompt: bool = False
 
 
 def plan(

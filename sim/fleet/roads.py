@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from random import Random
 
 from ...cluster.transport.memory_network import Later, Soon
@@ -12,14 +13,24 @@ from .gate import GatedNetwork
 
 class Roads(GatedNetwork):
     """Delays are drawn per message from `delay_s` and grow by what a fault adds; a stream stays in order, several
-    streams overtake each other. Lost packets are sent again by the stream, which is slow, and breaks if many are."""
+    streams overtake each other. Lost packets are sent again by the stream, which is slow, and breaks if many are.
 
-    def __init__(self, soon: Soon, later: Later, rng: Random, delay_s: tuple[float, float]) -> None:
+    `bytes_per_s` is the bandwidth from each machine to each other one: what does not fit waits for what went before.
+    `now` gives the time in seconds.
+    """
+
+    def __init__(
+        self, soon: Soon, later: Later, now: Callable[[], float], rng: Random, delay_s: tuple[float, float],
+        bytes_per_s: float = inf,
+    ) -> None:  # fmt: skip
         super().__init__(soon, later)
         self.delay_s = delay_s
+        self.bytes_per_s = bytes_per_s
+        self._now = now
         self._rng = rng
         self._slower: dict[Path, float] = {}
         self._losses: dict[Path, float] = {}
+        self._busy_until: dict[Path, float] = {}
 
     def slow(self, a: str, b: str, seconds: float) -> None:
         """What a and b send each other takes so much longer; 0 ends it."""
@@ -30,12 +41,13 @@ class Roads(GatedNetwork):
         self._losses[a, b] = self._losses[b, a] = share
 
     def mend(self) -> None:
-        """No cuts, no losses, no slow links."""
+        """No cuts, no losses, no slow links, all the bandwidth there is."""
         self._slower.clear()
         self._losses.clear()
+        self.bytes_per_s = inf
         self.heal()
 
-    def _travel(self, path: Path, step: Callable[[], None]) -> None:
+    def _travel(self, path: Path, step: Callable[[], None], size: int) -> None:
         rng = self._rng
         low, high = self.delay_s
         took = low + (high - low) * rng.random() + self._slower.get(path, 0.0)
@@ -45,4 +57,9 @@ class Roads(GatedNetwork):
                 self.drop(*path)
             while rng.random() < share and took < 2.0:
                 took += 0.2 + took
+        if self.bytes_per_s != inf:
+            now = self._now()
+            sent = max(now, self._busy_until.get(path, 0.0)) + size / self.bytes_per_s
+            self._busy_until[path] = sent
+            took += sent - now
         self.later(took, step)

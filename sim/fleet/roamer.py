@@ -41,6 +41,8 @@ class Roamer(Client):
         super().__init__(spec, home, history, rng, delay_s, kept_s)
         self._machines = machines
         self._excused = excused
+        self.on_granted: Callable[[Subscribed], None] | None = None
+        """Told of each filter that a SUBACK has granted."""
 
     def connect(self, clean: bool) -> None:
         """As `Client.connect`; who has nothing to come back to may go elsewhere."""
@@ -81,6 +83,13 @@ class Roamer(Client):
             return
         if name not in self.granted and name not in self.dropped:
             self.subscribe([name])
+
+    def _suback(self, packet: packets.Suback, mark: Mark) -> None:
+        asked = self.asked.get(packet.packet_id, [])
+        super()._suback(packet, mark)
+        for each in asked:
+            if self.on_granted is not None and each.granted != NEVER:
+                self.on_granted(each)
 
     def _unsuback(self, packet: packets.Unsuback, mark: Mark) -> None:
         if self.spec.version < 5:

@@ -131,6 +131,10 @@ def _leads(machine: Machine) -> bool:
     return machine.member is not None and machine.member.consensus is not None and machine.member.consensus.leads
 
 
+AT_PROMISES = 3
+"""So many of `judges`, from the first on, are asked at each promise, too: what is wrong may be so for a moment only."""
+
+
 def judges() -> tuple[Judge, ...]:
     """Asked every moment."""
     return (

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from strogoff.cluster.consensus import SNAPSHOT_EVERY, Consensus, node_of
+from strogoff.cluster.consensus import Consensus, node_of
 from strogoff.cluster.raft.interface import ChangePending, Rejected, Settings
 from strogoff.cluster.raft.messages import Change, MalformedMessage, Saved, bootstrap, empty
 from strogoff.cluster.raft.stable import RaftStable
@@ -18,6 +18,8 @@ from strogoff.cluster.views.machine import UNLOGGED_MAX
 from strogoff.sim.disk import SimDisk
 from strogoff.sim.loop import Scheduled, VirtualLoop
 from strogoff.storage.store import Store
+
+SETTINGS = Settings(tail=16)
 
 
 class Peer:
@@ -50,7 +52,7 @@ class Peer:
         self.consensus = Consensus(
             f"{self.name}/{self.name}-disk",
             stable,
-            Settings(tail=16),
+            SETTINGS,
             Random(f"{self.name}/{life}"),
             lambda: loop.now_s * 1000,
             lambda node, data: self.world.carry(self.name, node, data),
@@ -179,7 +181,7 @@ def test_a_snapshot_stands_for_the_happenings_that_it_skips() -> None:
     world.propose(Join("y", "y-second", 2 + UNLOGGED_MAX, "p", "a"))
     world.propose(Boot("z", "z-disk", 2, "p2", "a"))
     leader = world.leader().consensus
-    for number in range(SNAPSHOT_EVERY + 50):
+    for number in range(SETTINGS.snapshot_every + 50):
         leader.propose(Boot("z", "z-disk", 2, "p2", f"a{number}"))
     index = leader.propose(Join("w", "w-disk", 1, "p", "a"))
     world.until(lambda: leader.raft.applied_index >= index)
@@ -194,7 +196,7 @@ def test_a_snapshot_stands_for_the_happenings_that_it_skips() -> None:
 def test_after_a_restart_the_log_goes_on_where_it_was() -> None:
     world = World(1)
     peer = world.peers["n1"]
-    for number in range(SNAPSHOT_EVERY + 20):
+    for number in range(SETTINGS.snapshot_every + 20):
         peer.consensus.propose(Boot("n1", "n1-disk", 1, "p", f"a{number}"))
     world.loop.run_for(1.0)
     before = peer.consensus.membership.snapshot()

@@ -76,13 +76,36 @@ def test_a_cast_is_named_in_the_command_that_does_it_again(
 
     monkeypatch.setattr(commands, "run_seeds", failing)
     assert main(["--nodes", "3", "--first", "7", "--cast", "groups"]) == 1
-    assert asked == [Order(nodes=3, cast="groups")]
+    assert asked == [Order(nodes=3, cast="groups", worlds=None)]
     assert "again: strogoff sim --first 7 --trace --nodes 3 --cast groups\n" in capsys.readouterr().out
+
+
+def test_it_stops_at_the_first_failing_seed_or_when_time_is_over(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def third_fails(seeds: range, jobs: int, order: Order) -> Iterator[Outcome]:
+        for seed in seeds:
+            yield Outcome(seed, ("no good",) if seed == 3 else (), 0, 0, 0, 0, ())
+
+    monkeypatch.setattr(commands, "run_seeds", third_fails)
+    assert main(["--nodes", "3", "--seeds", "9", "--stop", "--world", "small,narrow"]) == 1
+    told = capsys.readouterr().out
+    assert "4 seeds, 1 failed" in told
+    assert "again: strogoff sim --first 3 --trace --nodes 3 --world small,narrow\n" in told
+    assert main(["--nodes", "3", "--seeds", "3", "--limit", "0"]) == 0
+    assert "1 seeds, 0 failed" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     "words",
-    [["--plant", "none"], ["--durability", "none"], ["--seeds", "x"], ["--cast", "none"], ["--cast", "groups"]],
+    [
+        ["--plant", "none"],
+        ["--durability", "none"],
+        ["--seeds", "x"],
+        ["--cast", "none"],
+        ["--cast", "groups"],
+        ["--world", "huge"],
+    ],
 )
 def test_wrong_words(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:

@@ -6,7 +6,6 @@ from math import inf
 
 import pytest
 
-from strogoff.cluster import consensus
 from strogoff.cluster.admission import LEAVE, LeaveRequest, encode_call
 from strogoff.cluster.links.settings import LinkSettings
 from strogoff.cluster.raft.interface import Settings as RaftSettings
@@ -107,8 +106,7 @@ def test_who_writes_for_a_node_that_is_away_holds_up_nobody_else_after_a_restart
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The restarted node has a snapshot, and reads in no entry of its log that the other one has gone."""
-    monkeypatch.setattr(consensus, "SNAPSHOT_EVERY", 1)
-    settings = Settings(raft=RaftSettings(tail=0), links=LinkSettings(buffer_bytes=1000))
+    settings = Settings(raft=RaftSettings(tail=0, snapshot_every=1), links=LinkSettings(buffer_bytes=1000))
     monkeypatch.setattr(cluster_host, "Settings", lambda: settings)
     theatre = Theatre(3, **MAJORITY)
     theatre[3].client("reader", clean=False, expiry_s=600).subscribe(("t", 1))

@@ -12,7 +12,6 @@ import pytest
 from strogoff.broker.front import Front
 from strogoff.broker.node import Node
 from strogoff.broker.options import Options
-from strogoff.cluster import consensus
 from strogoff.cluster.raft.interface import Settings as RaftSettings
 from strogoff.cluster.surroundings import Settings
 from strogoff.cluster.transport.memory_wire import MemoryTransport
@@ -34,8 +33,7 @@ PATIENCE_S = 20.0
 
 def snapshots_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who was away hears of what happened by a snapshot, never by entries of the log."""
-    monkeypatch.setattr(consensus, "SNAPSHOT_EVERY", 1)
-    monkeypatch.setattr(cluster_host, "Settings", lambda: Settings(raft=RaftSettings(tail=0)))
+    monkeypatch.setattr(cluster_host, "Settings", lambda: Settings(raft=RaftSettings(tail=0, snapshot_every=1)))
 
 
 class StandingHost(ClusterHost):

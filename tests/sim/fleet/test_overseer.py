@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from strogoff.netsplit.policy import ViewState
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from strogoff.netsplit.policy import OPERATIONS, ViewState
 
 from .floor import joined
 
@@ -22,3 +27,20 @@ def test_a_complaint_is_made_once() -> None:
     fleet.overseer.complain("it is so")
     fleet.overseer.complain("it is so")
     assert list(fleet.overseer.seen.problems) == ["it is so"]
+
+
+def test_a_promise_without_a_lease_is_seen_at_the_moment_it_leaves() -> None:
+    fleet = joined()
+    machine = fleet.machines["n2"]
+    node: Any = machine.node
+    assert node is not None and machine.member is not None and machine.member.standing is not None
+    options = msgspec.structs.replace(
+        fleet.swarm.options, **{f"allow_{each}_during_netsplit": "majority" for each in OPERATIONS}
+    )
+    fleet.swarm = fleet.overseer._fleet.swarm = replace(fleet.swarm, options=options)
+    node.guard = lambda front, promised: True
+    fleet.overseer.guard(machine)
+    assert node.guard(None, 1) and not fleet.overseer.seen.problems
+    machine.member.standing.holder._lose()
+    assert node.guard(None, 1)
+    assert list(fleet.overseer.seen.problems) == ["two leases: n2 promises without a lease"]

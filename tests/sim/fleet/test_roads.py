@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from random import Random
 
 from strogoff.sim.fleet.gate import Gate
@@ -9,9 +10,9 @@ from strogoff.sim.fleet.roads import Roads
 from strogoff.sim.loop import VirtualLoop
 
 
-def roads() -> tuple[VirtualLoop, Roads]:
+def roads(bytes_per_s: float = inf) -> tuple[VirtualLoop, Roads]:
     loop = VirtualLoop()
-    found = Roads(loop.call_soon, loop.call_later, Random(1), (0.001, 0.002))
+    found = Roads(loop.call_soon, loop.call_later, lambda: loop.now_s, Random(1), (0.001, 0.002), bytes_per_s)
     for name in "ab":
         found.gates[name] = Gate(loop.call_soon)
     return loop, found
@@ -46,3 +47,17 @@ def test_lost_packets_are_late_and_a_cut_holds_what_is_sent() -> None:
     network.mend()
     loop.run_for(0.5)
     assert 99 in came
+
+
+def test_what_does_not_fit_waits_for_what_went_before() -> None:
+    loop, network = roads(1000.0)
+    came: list[float] = []
+    for size in (500, 500, 0):
+        network.send(("a", "b"), lambda: came.append(loop.now_s), size)
+    network.send(("b", "a"), lambda: came.append(loop.now_s), 100)
+    loop.run_for(3)
+    assert 0.1 < came[0] < 0.11 and 0.5 < came[1] < 0.51 and all(1.0 < each < 1.01 for each in came[2:])
+    network.mend()
+    network.send(("a", "b"), lambda: came.append(loop.now_s - 3), 5000)
+    loop.run_for(1)
+    assert came[-1] < 0.01

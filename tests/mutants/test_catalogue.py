@@ -1,0 +1,68 @@
+"""The list of mutants: every entry applies to the present source, and a wrong one is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from strogoff.mutants.catalogue import ListError, Mutant, read
+
+ROOT = Path(__file__).resolve().parents[2]
+MUTANTS = read()
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])
+def test_it_applies_once_and_is_python(mutant: Mutant) -> None:
+    source = (ROOT / mutant.file).read_text(encoding="utf-8")
+    changed = mutant.apply(source)
+    assert changed != source
+    compile(changed, mutant.file, "exec")
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])
+def test_its_tests_are_there(mutant: Mutant) -> None:
+    for path in mutant.tests:
+        assert (ROOT / path.partition("::")[0]).exists(), path
+    assert mutant.breaks.endswith(".") and "|" not in mutant.breaks
+
+
+def entry(**changes: str) -> str:
+    fields = {
+        "name": '"a"', "file": '"x.py"', "before": '"one"', "after": '"two"', "breaks": '"It counts."',
+        "tests": '["tests/test_x.py"]',
+    } | changes  # fmt: skip
+    return "\n".join(["[[mutant]]", *[f"{key} = {value}" for key, value in fields.items() if value]])
+
+
+def test_an_entry_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "list.toml"
+    path.write_text(entry(sim='"--nodes 3"', first="7"), encoding="utf-8")
+    assert read(path) == (Mutant("a", "x.py", "one", "two", "It counts.", ("tests/test_x.py",), "--nodes 3", 7),)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (entry() + "\n" + entry(), "mutant a: the name is in the list twice"),
+        (entry(after=""), "mutant a: after must be there, as text"),
+        (entry(after='"one"'), "mutant a: before and after are the same"),
+        (entry(tests=""), "mutant a: neither tests nor sim, so nothing can find it"),
+        (entry(seed="3"), "mutant a: unknown keys seed"),
+        (entry(first='"3"'), "mutant a: tests is a list of paths, sim a text of options, first a number"),
+        ("[[mutant]", "list.toml: "),
+    ],
+)
+def test_a_wrong_list_is_refused(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "list.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ListError, match=problem):
+        read(path)
+
+
+@pytest.mark.parametrize("source", ["nothing", "one and one"])
+def test_a_mutant_that_does_not_apply_once_is_an_error(source: str) -> None:
+    mutant = Mutant("a", "x.py", "one", "two", "It counts.")
+    assert mutant.apply("just one") == "just two"
+    with pytest.raises(ListError, match=r"mutant a: `before` occurs [02] times in x.py; it must occur once"):
+        mutant.apply(source)

@@ -1,0 +1,37 @@
+"""The table of mutants in docs/simulation.md."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.mutants.catalogue import ListError, Mutant, read
+from strogoff.mutants.page import BEGIN, END, PAGE, names_in, table, with_table
+from strogoff.mutants.trial import NOT_RUN, Verdict
+
+ONE = Mutant("one", "x.py", "a", "b", "It counts.", ("tests/x.py",), "--nodes 3 --cast routes")
+TWO = Mutant("two", "x.py", "a", "b", "It adds.", ("tests/x.py",))
+
+
+def test_the_page_has_all_mutants() -> None:
+    assert names_in(PAGE.read_text(encoding="utf-8")) == [mutant.name for mutant in read()], "run `make mutants`"
+
+
+def test_the_table_says_what_found_each() -> None:
+    rows = [
+        (ONE, Verdict("", "", 3.0), Verdict("17", "lost", 4.4)),
+        (TWO, Verdict("tests/x.py::test_it[a-b]", "", 2.0), NOT_RUN),
+    ]
+    text = table(rows, "At abc")
+    assert text.startswith("At abc: 2 mutants, 1 found by unit tests, 1 by the simulator, 0 by neither.\n")
+    assert "| `one` | It counts. | passes | 17 `--cast routes`: lost, 4 s |" in text
+    assert "| `two` | It adds. | `test_it`, 2 s | - |" in text
+    survivor = table([(ONE, Verdict("", "", 3.0), Verdict("", "", 90.0))], "At abc")
+    assert "1 by neither: one." in survivor and "| passes | none `--cast routes` |" in survivor
+
+
+def test_the_table_stands_between_its_marks() -> None:
+    page = f"before\n{BEGIN}\nold\n{END}\nafter\n"
+    written = with_table(page, "| `one` | x |")
+    assert written == f"before\n{BEGIN}\n\n| `one` | x |\n\n{END}\nafter\n" and names_in(written) == ["one"]
+    with pytest.raises(ListError, match="must each be there once"):
+        with_table("no marks", "x")

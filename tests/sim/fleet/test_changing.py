@@ -1,0 +1,45 @@
+"""The cast whose routes change all the time."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.broker.clustering.resident import Clustering
+from strogoff.cluster.member import Member
+from strogoff.sim.fleet.changing import with_changing_routes
+from strogoff.sim.fleet.fleet import Fleet
+from strogoff.sim.fleet.plan import plan
+from strogoff.sim.running import CASTS, Order, run_seed
+from strogoff.sim.swarm import WATCHER
+
+
+def test_every_node_has_one_reader_at_most_and_the_rest_of_the_plan_is_the_same() -> None:
+    for seed in range(20):
+        drawn = plan(seed, 3)
+        found = with_changing_routes(drawn)
+        assert found == CASTS["routes"](plan(seed, 3)) and found.scenario == drawn.scenario
+        readers = [each.name for each in found.swarm.clients if each.filters and each.name != WATCHER]
+        assert len({found.homes[name] for name in readers}) == len(readers) > 0
+
+
+def test_whoever_gets_a_suback_is_owed_what_is_published_at_that_moment() -> None:
+    fleet = Fleet(with_changing_routes(plan(7, 3, "sync", 5.0, ())))
+    assert fleet.run().violations == ()
+    granted = [each for each in fleet.history.subscriptions if each.filter != "w/#" and each.granted_at]
+    sent = {round(each.sent_at, 6) for each in fleet.history.attempts.values()}
+    assert len(granted) > 4
+    assert any(round(each.granted_at, 6) in sent for each in granted)
+
+
+def test_plans_that_learn_of_a_route_too_late_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A route that reaches the plans of another node 20 ms after it was acknowledged: the next publish finds nobody."""
+    bind = Clustering.bind
+
+    def late(self: Clustering, member: Member) -> None:
+        bind(self, member)
+        changed = self.routes.changed.pop()
+        self.routes.changed.append(lambda *what: member.ports.later(0.02, lambda: changed(*what)) and None)
+
+    monkeypatch.setattr(Clustering, "bind", late)
+    outcomes = (run_seed(seed, Order(nodes=3, cast="routes")) for seed in range(5))
+    assert any(text.startswith("lost: ") for each in outcomes for text in each.violations)

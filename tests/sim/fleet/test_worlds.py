@@ -1,0 +1,71 @@
+"""What else a seed decides about a cluster: sparse subscribers, small limits, narrow links, a node that leaves."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from strogoff.cluster.consensus import Consensus
+from strogoff.cluster.metadata.upkeep import Upkeep
+from strogoff.cluster.views.machine import Membership
+from strogoff.sim.fleet.changing import with_changing_routes
+from strogoff.sim.fleet.fleet import Fleet
+from strogoff.sim.fleet.plan import USUAL, plan
+from strogoff.sim.fleet.worlds import LEAVES, NARROW, SMALL, SPARSE, WORLDS, vary
+
+
+def test_the_seed_decides_and_each_kind_is_there() -> None:
+    plans = [vary(plan(seed, 3)) for seed in range(40)]
+    assert plans[7] == vary(plan(7, 3))
+    has = {
+        SPARSE: sum(each.prompt for each in plans),
+        SMALL: sum(each.settings != USUAL for each in plans),
+        NARROW: sum(each.bytes_per_s != inf for each in plans),
+        LEAVES: sum(each.departure is not None for each in plans),
+    }
+    for kind, share in WORLDS.items():
+        assert 0.4 * share * 40 < has[kind] < 1.8 * share * 40, (kind, has)
+
+
+def test_a_forced_kind_leaves_the_rest_as_it_is() -> None:
+    usual = plan(3, 3)
+    assert vary(usual, ()) == usual
+    small = vary(usual, (SMALL,))
+    assert small.swarm == usual.swarm and small.settings.raft.snapshot_every == 5
+    assert vary(usual, (SMALL, NARROW)).settings == small.settings
+
+
+def test_in_a_sparse_world_no_client_takes_everything() -> None:
+    for seed in range(20):
+        found = vary(plan(seed, 3), (SPARSE,))
+        filters = {name for client in found.swarm.clients for name, _ in client.filters}
+        assert not filters & {"t/#", "t/+", "#"}
+
+
+def test_small_limits_are_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Snapshots are made and installed, the log of metadata is shortened, and a member is away for too long."""
+    seen: set[str] = set()
+
+    def watch(owner: type, name: str) -> None:
+        original = getattr(owner, name)
+
+        def watched(*arguments: object) -> object:
+            seen.add(name)
+            return original(*arguments)
+
+        monkeypatch.setattr(owner, name, watched)
+
+    for owner, name in ((Consensus, "_restore"), (Upkeep, "_shorten"), (Membership, "_stale")):
+        watch(owner, name)
+    fleet = Fleet(with_changing_routes(vary(plan(0, 3), (SMALL,))))
+    assert fleet.run().violations == ()
+    assert seen == {"_restore", "_shorten", "_stale"}
+
+
+def test_a_node_is_taken_out_and_comes_back_with_an_empty_disk() -> None:
+    fleet = Fleet(vary(plan(1, 3, "sync", 12.0, ()), (LEAVES,)))
+    assert fleet.plan.departure is not None
+    assert fleet.run().violations == ()
+    machine = fleet.machines[fleet.plan.departure[1]]
+    assert len(fleet.history.life(machine.name).emptied) >= 2 and machine.disk_id != f"{machine.name}-disk"
