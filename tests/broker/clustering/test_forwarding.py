@@ -366,3 +366,16 @@ def test_a_node_that_ends_with_copies_under_way_leaves_nothing_in_memory() -> No
     del post
     gc.collect()
     assert remains() is None
+
+
+def test_an_acknowledgement_to_a_node_without_a_lease_counts_when_the_lease_is_back(post: Post) -> None:
+    """The others may have taken this node out of the view, and skip what it sends: that they have it says nothing."""
+    post.route("t", live("n2"))
+    writer = post.client("writer", 5)
+    writer.publish("t", b"1", 1)
+    post.forwarding.acked("n2", 1, leased=False)
+    post.settle()
+    assert writer.take() == [] and post.forwarding.copies == 1
+    post.forwarding.proven()
+    post.settle()
+    assert kinds(writer.take()) == ["Puback"] and post.forwarding.copies == 0

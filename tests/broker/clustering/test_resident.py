@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.analytics.schema import MESSAGE
+from strogoff.broker.clustering.routes import LASTING, encode_value, route_prefix
 from strogoff.cluster.links.ports import Lane
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
@@ -141,6 +142,20 @@ def test_a_node_that_is_cut_off_promises_nothing_and_closes_what_missed_somethin
     assert goodbye.reason == 0x83
     assert [type(each) for each in stuck.take()] == [packets.Disconnect]
     assert reader.payloads() == []  # its publisher may have said something newer since
+
+
+def test_a_route_reaches_the_plan_in_the_turn_in_which_it_comes(calm: Theatre) -> None:
+    """The writer of the route hears at the end of this turn that it is known, and its client gets SUBACK."""
+    node, clustering = calm[1].host.node, calm[1].host.clustering
+    assert node is not None and clustering is not None
+    plans = node.router.plans("")
+    calm[1].client("early-writer").publish("planned/x", b"1", 1)
+    assert "planned/x" in plans.plans
+    view = calm[1].host.member.view if calm[1].host.member is not None else None
+    assert view is not None
+    since = next(row.since for row in view.rows if row.node == "n2")
+    clustering.metadata_changed(route_prefix("", "n2", LASTING) + b"planned/+", encode_value((since, False, True)))
+    assert [target.node for target in plans.of("planned/x").remote] == ["n2"]
 
 
 def test_suback_waits_for_all_nodes_of_the_view() -> None:

@@ -146,3 +146,32 @@ def test_a_restart_applies_again_what_was_committed() -> None:
     assert (world["b"].term, world["b"].applied_index, world["b"].last_index) == (2, 1, 5)
     world.settle()
     assert world.peers["b"].machine.commands == [b"x", b"y", b"z"]
+
+
+def test_a_vote_waits_for_the_disk() -> None:
+    """Also where nothing else is written: who forgets it in a crash could vote twice in one term."""
+    world = World.of("a", "b", "c")
+    raft = world["b"]
+    last = raft.last_index
+    raft.step(Message(MessageKind.VOTE, "b", "a", raft.term + 1, index=last, log_term=1, force=True), 0)
+    ready = raft.ready()
+    assert ready is not None and ready.hard is not None and ready.hard.vote == "a" and not ready.entries
+    assert [message.kind for message in ready.messages] == [MessageKind.VOTE_REPLY] and ready.sync
+
+
+def test_a_later_term_waits_for_the_disk() -> None:
+    world = World.of("a", "b", "c")
+    raft = world["b"]
+    raft.step(Message(MessageKind.HEARTBEAT, "b", "a", raft.term + 3), 0)
+    ready = raft.ready()
+    assert ready is not None and ready.hard is not None and ready.hard.vote == "" and ready.sync
+
+
+def test_entries_wait_for_the_disk_in_a_term_that_is_known() -> None:
+    world = World.of("a", "b", "c")
+    world.elect("a")
+    world.settle()
+    world["a"].propose(b"x")
+    world.peers["a"].take()
+    ready = world.peers["a"].finish()
+    assert ready.entries and ready.sync
