@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from ...cluster.admission import MalformedCall
 from ...cluster.discovery import WHO, AddressError, WhoAnswer, choose, decode_who, parse_address
-from ...cluster.transport.wire import CallFailed, Transport
+from ...cluster.transport.wire import CallFailed, Transport, Unproven
 from .names import Names, NoAnswerError
 from .office import ClusterError
 
@@ -47,7 +47,7 @@ class Discovery:
         self._hint = hint
         self._log = log
         self._holds = holds
-        self._said = ""
+        self._said: set[str] = set()
         self._names = Names()
         self._unsure = False
         self._settled = asyncio.Event()
@@ -90,8 +90,8 @@ class Discovery:
             self._settled.set()
 
     def _say(self, problem: str) -> None:
-        if problem != self._said:
-            self._said = problem
+        if problem not in self._said:
+            self._said.add(problem)
             self._log("warning", f"discovery: {problem}")
 
     async def _who_is_there(self) -> list[tuple[str, WhoAnswer]]:
@@ -112,5 +112,9 @@ class Discovery:
     async def _who(self, address: str) -> WhoAnswer | None:
         try:
             return decode_who(await self._transport.call(address, WHO, b"", 2.0))
+        except Unproven as error:
+            self._unsure = True  # somebody is there, and this node cannot know who
+            self._say(str(error))
+            return None
         except (CallFailed, MalformedCall):
             return None

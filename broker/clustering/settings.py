@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from ipaddress import ip_address
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,7 @@ from ...cluster.discovery import written
 from ...cluster.links.settings import LinkSettings
 from ...cluster.surroundings import Settings as ClusterSettings
 from ...cluster.transport.grpc_settings import Tls
-from ...cluster.transport.wire import TransportError
+from ...cluster.transport.wire import DEFAULT_COOKIE, TransportError
 from ...cluster.views.settings import Settings as ViewSettings
 from ...configs import Settings
 from ...configs.listeners import ListenerSettings
@@ -20,19 +21,22 @@ ANY = ("0.0.0.0", "::", "")
 
 
 class ClusterLinks(msgspec.Struct, frozen=True):
-    """`listen` is HOST:PORT, `host` the one that other nodes are told, `discover` where to look for them."""
+    """`listen` is HOST:PORT, `host` the one that other nodes are told, `discover` where to look for them, `cookie` what
+    all nodes of the cluster have in common."""
 
     listen: str
     host: str
     discover: tuple[str, ...]
     tls: Tls | None
     settings: ClusterSettings
+    cookie: str
 
 
 def cluster_links(settings: Settings, log: Callable[[str, str], None]) -> ClusterLinks | None:
     """How this node reaches others, None if it is to stay alone. `vmqs` counts more than `vmq`, as in VerneMQ.
 
-    Raises `TransportError` if there is only a `vmqs`, without certificates; beside a `vmq` it is left out.
+    Raises `TransportError` if there is only a `vmqs`, without certificates; beside a `vmq` it is left out. The same for
+    a `vmq` that strangers may reach, with a cookie that strangers know.
     """
     candidates = sorted([each for each in settings.listeners() if each.type in ("vmq", "vmqs")], key=_secure_first)
     if not candidates:
@@ -44,6 +48,7 @@ def cluster_links(settings: Settings, log: Callable[[str, str], None]) -> Cluste
     for problem in problems:
         log("warning", f"{problem}; listener.{usable[0].type}.{usable[0].name} is used")
     listener = usable[0]
+    _keep_strangers_out(listener, settings, log)
     tls = None
     if listener.type == "vmqs":
         tls = Tls(Path(listener.cafile), Path(listener.certfile), Path(listener.keyfile))
@@ -62,7 +67,32 @@ def cluster_links(settings: Settings, log: Callable[[str, str], None]) -> Cluste
         tuple(str(settings["discovery.nodes"]).replace(",", " ").split()),
         tls,
         ClusterSettings(links=links, views=views),
+        str(settings["distributed_cookie"]),
     )
+
+
+def _keep_strangers_out(listener: ListenerSettings, settings: Settings, log: Callable[[str, str], None]) -> None:
+    if settings["distributed_cookie"] not in ("", DEFAULT_COOKIE):
+        return
+    place = f"listener.{listener.type}.{listener.name} = {written(listener.host, listener.port)}"
+    if listener.type == "vmqs":
+        log(
+            "warning",
+            f"{place}: distributed_cookie is the default, so everybody with a certificate of its cafile is taken for a "
+            "node; let that authority sign nothing else, or set a distributed_cookie of your own on all nodes",
+        )
+    elif settings["cluster.allow_default_cookie"]:
+        log(
+            "warning",
+            f"{place}: distributed_cookie is the default and cluster.allow_default_cookie is on, so everybody who "
+            "reaches this port is taken for a node: reads all messages and API keys, and changes the configuration",
+        )
+    elif not ip_address(listener.host or "0.0.0.0").is_loopback:
+        raise TransportError(
+            f"{place} can be reached from other machines, and distributed_cookie is the default that everybody knows: "
+            "set a distributed_cookie of your own, the same on all nodes (for example from `openssl rand -hex 16`), or "
+            "cluster.allow_default_cookie = on if nobody else reaches that port"
+        )
 
 
 def _problem(listener: ListenerSettings) -> str:

@@ -2,9 +2,9 @@
 
 `vernemq.conf.local` in the `etc` folder replaces configuration and variables; `DOCKER_VERNEMQ_USER_NAME=password`
 becomes a line of `etc/vmq.passwd`; the log goes to the console; listeners are open on all addresses of the container
-unless DOCKER_IP_ADDRESS names one. Where nobody names the node it keeps the name that its data has, so that a container
-which comes back with another address is still the same node; a new one is named after the host, which no other
-container is, and tells the others its address.
+unless DOCKER_IP_ADDRESS names one, but that for other nodes only if a cookie or another node is named. Where nobody
+names the node it keeps the name that its data has, so that a container which comes back with another address is still
+the same node; a new one is named after the host, which no other container is, and tells the others its address.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from ...storage.directory import MARKER
 from ..plugins.passwords import SALT_BYTES, check_name, hashed, with_user
 
 ALL_ADDRESSES = "0.0.0.0"
+CLUSTERING = "listener.vmq.clustering"
+CLOSED = "127.0.0.1:44053"
+_FOR_A_CLUSTER = (CLUSTERING, "distributed_cookie", "discovery.nodes", "cluster.allow_default_cookie")
 
 
 def prepare(environ: Mapping[str, str], home: Path) -> tuple[Path | None, dict[str, str], dict[str, str]]:
@@ -44,12 +47,19 @@ def prepare(environ: Mapping[str, str], home: Path) -> tuple[Path | None, dict[s
     if "log.console" not in wanted.values and not local.exists() and not _say(etc, "log.console"):
         overrides["log.console"] = "console"
         overrides["log.error"] = "off"
+    if wanted.values.get(CLUSTERING, ("", ""))[1] == "DOCKER_IP_ADDRESS" and not _is_clustered(etc, wanted.values):
+        overrides[CLUSTERING] = CLOSED  # opened by the image, with a cookie that everybody knows
     if "cluster.address" not in wanted.values and not _say(etc, "cluster.address"):
         overrides["cluster.address"] = own_address(address)
     if "nodename" not in wanted.values and not _say(etc, "nodename"):
         name = _name_of_data(Path(overrides["platform_data_dir"]))
         overrides["nodename"] = name or f"VerneMQ@{socket.gethostname()}"
     return conf if conf.exists() else None, dict(environ), overrides
+
+
+def _is_clustered(etc: Path, values: Mapping[str, tuple[str, str]]) -> bool:
+    """Whether somebody wants other nodes to reach this one; the image itself opens a port for them in any case."""
+    return any(key in values for key in _FOR_A_CLUSTER[1:]) or any(_say(etc, key) for key in _FOR_A_CLUSTER)
 
 
 def own_address(wanted: str) -> str:

@@ -175,7 +175,7 @@ class Server:
             self.node,
             directory,
             self._meta,
-            self._transport or GrpcTransport(links.tls),
+            self._transport or GrpcTransport(links.tls, cookie=links.cookie, log=self.log),
             links.listen,
             links.host,
             links.discover,

@@ -40,6 +40,32 @@ OPTIONS: Options = [
 ]
 """For both sides."""
 
+HANDSHAKE_S = 3.0
+"""How long a connection may take until both ends have proven themselves and the hello or the call is there."""
+
+MAX_CONNECTIONS = 256
+"""Connections to the listening side. A peer has one, and another for each call that it makes."""
+
+UNREAD_BYTES = 65535
+"""What a stranger can make the listening side keep for one stream."""
+
+SERVER_OPTIONS: Options = [
+    *OPTIONS,
+    # A stranger speaks in headers alone: no message is read before the proof, so none of 64 MiB is ever begun.
+    ("grpc.max_metadata_size", 2048),
+    ("grpc.absolute_max_metadata_size", 4096),
+    ("grpc.max_concurrent_streams", 4),
+    # What is sent on a stream that nobody reads. Without the second line gRPC raises it to 4 MiB by itself. A message
+    # that is being read comes at once in any case.
+    ("grpc.http2.lookahead_bytes", UNREAD_BYTES),
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),
+    ("grpc.server_handshake_timeout_ms", int(HANDSHAKE_S * 1000)),
+    # Nobody keeps a connection on which nothing is asked.
+    ("grpc.max_connection_idle_ms", int(HANDSHAKE_S * 1000)),
+]
+"""For the listening side."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tls:

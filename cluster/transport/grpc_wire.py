@@ -1,38 +1,85 @@
 """Wires over gRPC (`grpc.aio`): bytes in, bytes out, no generated code.
 
-One bidirectional method `/strogoff.Peer/Stream`, whose first message each way is hello and welcome, and one unary
-method `/strogoff.Peer/Call`, whose request is the MessagePack pair [method, request]. A refusal is a status with the
-reason as its details. Measured between two processes on two busy cores: 2,000 to 3,800 frames/s one way, whether they
-hold 100 bytes or 10 kB, and 1,900 of 256 kB; so what matters is how much is put into one frame.
+Three bidirectional methods of `/strogoff.Peer`. `Challenge` answers with a challenge in its trailers. `Stream` and
+`Call` begin with the dialer's proof in their headers, and the acceptor's in the headers of the answer (`handshake`):
+until then neither side reads a message, so a stranger gets the memory of headers. Then the first message each way is
+hello and welcome, or request and answer; of a `Stream`, frames follow.
+
+Measured between two processes on two busy cores: 2,000 to 3,800 frames/s one way, whether they hold 100 bytes or 10 kB,
+and 1,900 of 256 kB; so what matters is how much is put into one frame.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
+import secrets
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, NoReturn
 
 import grpc  # type: ignore[import-untyped]
-import msgspec
 
-from .grpc_settings import OPTIONS, Tls
+from . import handshake
+from .grpc_settings import HANDSHAKE_S, OPTIONS, SERVER_OPTIONS, Tls
 from .grpc_stream import GrpcWire, reason_of
-from .wire import DIAL_S, Accept, CallFailed, Calls, Refused, TransportError, WireEvents
+from .handshake import Answering, Asking, NotProven, Session
+from .strangers import Strangers
+from .wire import (
+    COOKIES_DIFFER,
+    DEFAULT_COOKIE,
+    DIAL_S,
+    Accept,
+    CallFailed,
+    Calls,
+    Refused,
+    TransportError,
+    Unproven,
+    WireEvents,
+)
 
 SERVICE = "strogoff.Peer"
+CHALLENGE = f"/{SERVICE}/Challenge"
 STREAM = f"/{SERVICE}/Stream"
 CALL = f"/{SERVICE}/Call"
+
+CHALLENGE_HEADER = "strogoff-challenge-bin"
+PROOF_HEADER = "strogoff-proof-bin"
 
 _REASON_LIMIT = 1000
 """Characters of a reason that go into a status: gRPC limits its headers to 8 KiB."""
 
+_LAST_WORD_S = 0.2
+
+_QUOTED = 200
+"""Characters of what a stranger says that go into a log."""
+
+
+def _nonce() -> bytes:
+    return secrets.token_bytes(handshake.NONCE_BYTES)
+
+
+def _not_logged(level: str, text: str) -> None:
+    """Nobody keeps a log."""
+
 
 class GrpcTransport:
-    """As `Transport`. Belongs to the loop that runs when it is used first."""
+    """As `Transport`. Belongs to the loop that runs when it is used first. `cookie` is what all nodes have in common;
+    `log` is told who does not have it."""
 
-    def __init__(self, tls: Tls | None = None, dial_s: float = DIAL_S) -> None:
+    def __init__(
+        self,
+        tls: Tls | None = None,
+        dial_s: float = DIAL_S,
+        cookie: str = DEFAULT_COOKIE,
+        log: Callable[[str, str], None] = _not_logged,
+    ) -> None:
         self._tls = tls
         self._dial_s = dial_s
+        self._key = handshake.key_of(cookie)
+        self._answering = Answering(self._key, _nonce)
+        self._strangers = Strangers()
+        self._log = log
         self._servers: list[Any] = []
         self._wires: dict[GrpcWire, None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -56,47 +103,77 @@ class GrpcTransport:
         except TransportError as error:
             dialing.events.closed(str(error))
             return
-        call = channel.stream_stream(STREAM)()
         try:
-            await self._use_stream(dialing, call, hello)
+            await self._use_stream(dialing, channel, hello)
         finally:
             if dialing.wire is not None:
                 self._wires.pop(dialing.wire, None)
-            call.cancel()
             await channel.close()
 
-    async def _use_stream(self, dialing: GrpcDialing, call: Any, hello: bytes) -> None:
+    async def _use_stream(self, dialing: GrpcDialing, channel: Any, hello: bytes) -> None:
         address, events = dialing.address, dialing.events
         try:
             async with asyncio.timeout(self._dial_s):
-                await call.write(hello)
-                welcome = await call.read()
-                if welcome is grpc.aio.EOF:
-                    raise CallFailed(f"{address} closed the stream")
+                call, session = await self._prove(channel, STREAM)
+                accepted, welcome = await self._said(call, session, hello)
         except TimeoutError:
             events.closed(f"no answer from {address} in {self._dial_s:g} s")
             return
-        except (grpc.aio.AioRpcError, asyncio.InvalidStateError, CallFailed) as error:
-            events.closed(await self._explain(address, call, error))
+        except (_Failed, NotProven) as error:
+            events.closed(self._explain(address, error))
+            return
+        if not accepted:
+            call.cancel()
+            events.closed(welcome.decode(errors="replace"))
             return
         wire = dialing.wire = GrpcWire(address, call.read, call.write, events)
         self._wires[wire] = None
         wire.start()
         events.opened(wire, welcome)
-        await wire.run()
+        try:
+            await wire.run()
+        finally:
+            call.cancel()
 
-    async def _explain(self, address: str, call: Any, error: Exception) -> str:
-        """Why a dial or a call failed, in words for the operator."""
-        if isinstance(error, asyncio.InvalidStateError):  # the stream had ended before the hello was written
-            code, details = await call.code(), await call.details()
-        elif isinstance(error, grpc.aio.AioRpcError):
-            code, details = error.code(), error.details()
-        else:
-            return str(error)
-        text = reason_of(code, details)
-        if code is grpc.StatusCode.UNAVAILABLE and self._tls is not None:
+    async def _prove(self, channel: Any, method: str) -> tuple[Any, Session]:
+        """The call, and the session in it, once both ends have proven themselves. Raises `_Failed`, `NotProven`."""
+        kind = handshake.STREAM if method == STREAM else handshake.CALL
+        asking = Asking(self._key, kind, _nonce())
+        question = channel.stream_stream(CHALLENGE)()
+        try:
+            challenge = await _trailer(question, CHALLENGE_HEADER)
+        finally:
+            question.cancel()
+        call = channel.stream_stream(method)(metadata=((PROOF_HEADER, asking.proof(challenge)),))
+        try:
+            return call, asking.check(await _header(call, PROOF_HEADER))
+        except BaseException:
+            call.cancel()
+            raise
+
+    async def _said(self, call: Any, session: Session, content: bytes) -> tuple[bool, bytes]:
+        """The acceptor's verdict on what is asked. Raises `_Failed`, `NotProven`."""
+        try:
+            await call.write(session.seal(content))
+            answer = await call.read()
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            answer = grpc.aio.EOF
+        if answer is grpc.aio.EOF:
+            raise _Failed(await call.code(), await call.details())
+        return handshake.decode_verdict(session.open(answer))
+
+    def _explain(self, address: str, error: _Failed | NotProven) -> str:
+        """Why a dial or a call failed, in words for the operator. They never begin with a bracket, as a reason that
+        programs act on does: nothing is proven yet."""
+        if isinstance(error, NotProven):
+            return f"{address} does not prove that it is a node of this cluster: {error}. Perhaps {COOKIES_DIFFER}"
+        if error.code is grpc.StatusCode.UNAUTHENTICATED:
+            return f"{address} does not take this node for one of its cluster: {COOKIES_DIFFER}"
+        said = error.details.encode("unicode_escape").decode()[:_QUOTED]
+        text = f"{error.code.name}: {said}" if said else f"{address} closed the stream: {error.code.name}"
+        if error.code is grpc.StatusCode.UNAVAILABLE and self._tls is not None:
             text += f" (the connection to {address} uses TLS with certificates on both sides: listener.vmqs)"
-        elif code is grpc.StatusCode.UNAVAILABLE and ("closed" in text or "reset" in text or "HTTP" in text):
+        elif error.code is grpc.StatusCode.UNAVAILABLE and ("closed" in text or "reset" in text or "HTTP" in text):
             text += f" (does {address} want TLS and a client certificate, listener.vmqs?)"
         return text
 
@@ -106,21 +183,27 @@ class GrpcTransport:
             channel = self._channel(address)
         except TransportError as error:
             raise CallFailed(str(error)) from error
-        async with channel:
-            call = channel.unary_unary(CALL)(msgspec.msgpack.encode((method, request)), timeout=timeout_s)
-            try:
-                answer: bytes = await call
-            except grpc.aio.AioRpcError as error:
-                if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-                    raise CallFailed(f"no answer from {address} in {timeout_s:g} s") from error
-                raise CallFailed(await self._explain(address, call, error)) from error
+        try:
+            async with channel, asyncio.timeout(timeout_s):
+                call, session = await self._prove(channel, CALL)
+                try:
+                    answered, answer = await self._said(call, session, handshake.encode_request(method, request))
+                finally:
+                    call.cancel()
+        except TimeoutError as error:
+            raise CallFailed(f"no answer from {address} in {timeout_s:g} s") from error
+        except (_Failed, NotProven) as error:
+            unproven = isinstance(error, NotProven) or error.code is grpc.StatusCode.UNAUTHENTICATED
+            raise (Unproven if unproven else CallFailed)(self._explain(address, error)) from error
+        if not answered:
+            raise CallFailed(answer.decode(errors="replace"))
         return answer
 
     # The listening side
 
     async def serve(self, address: str, accept: Accept, calls: Calls | None = None) -> str:
         """As `Transport.serve`."""
-        server = grpc.aio.server(options=OPTIONS)
+        server = grpc.aio.server(options=SERVER_OPTIONS)
         server.add_generic_rpc_handlers((self._handlers(accept, calls),))
         try:
             if self._tls is None:
@@ -134,39 +217,65 @@ class GrpcTransport:
         return f"{address.rpartition(':')[0]}:{port}"
 
     def _handlers(self, accept: Accept, calls: Calls | None) -> Any:
+        async def challenge(_requests: Any, context: Any) -> None:
+            # In the trailers, for gRPC may lose the headers of a call that is over at once.
+            context.set_trailing_metadata(((CHALLENGE_HEADER, self._answering.challenge()),))
+
         async def stream(_requests: Any, context: Any) -> None:
             await self._run_accepted(context, accept)
 
-        async def call(request: bytes, context: Any) -> bytes:
-            try:
-                method, body = msgspec.msgpack.decode(request, type=tuple[str, bytes])
-                if calls is None:
-                    raise CallFailed("this node answers no calls")
-                return await calls(method, body)
-            except (CallFailed, msgspec.MsgspecError) as error:
-                await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error)[:_REASON_LIMIT])
-                raise
+        async def call(_requests: Any, context: Any) -> None:
+            await self._answer(context, calls)
 
+        handlers = {"Challenge": challenge, "Stream": stream, "Call": call}
         return grpc.method_handlers_generic_handler(
-            SERVICE,
-            {
-                "Stream": grpc.stream_stream_rpc_method_handler(stream),
-                "Call": grpc.unary_unary_rpc_method_handler(call),
-            },
+            SERVICE, {name: grpc.stream_stream_rpc_method_handler(handler) for name, handler in handlers.items()}
         )
 
-    async def _run_accepted(self, context: Any, accept: Accept) -> None:
-        hello = await context.read()
-        if hello is grpc.aio.EOF:
+    async def _admit(self, context: Any, kind: bytes) -> tuple[Session, bytes] | None:
+        """What was agreed with a dialer that has proven itself, and what it asks; None if it has gone."""
+        try:
+            async with asyncio.timeout(HANDSHAKE_S):
+                proof, session = self._answering.admit(kind, _proof_in(context))
+                await context.send_initial_metadata(((PROOF_HEADER, proof),))
+                content = await context.read()
+                return None if content is grpc.aio.EOF else (session, session.open(content))
+        except NotProven as error:
+            await self._turn_away(context, grpc.StatusCode.UNAUTHENTICATED, str(error))
+        except TimeoutError:
+            await self._turn_away(context, grpc.StatusCode.DEADLINE_EXCEEDED, f"silent for {HANDSHAKE_S:g} s")
+
+    async def _turn_away(self, context: Any, code: Any, reason: str) -> NoReturn:
+        line = self._strangers.refused(_host(context.peer()), reason, time.monotonic() * 1000)
+        if line is not None:
+            self._log("warning", line)
+        await context.abort(code, "not proven")
+        raise AssertionError("abort raises")
+
+    async def _answer(self, context: Any, calls: Calls | None) -> None:
+        if (admitted := await self._admit(context, handshake.CALL)) is None:
             return
-        wire = GrpcWire(context.peer(), context.read, context.write)
+        session, content = admitted
+        try:
+            if calls is None:
+                raise CallFailed("this node answers no calls")
+            verdict = handshake.encode_verdict(True, await calls(*handshake.decode_request(content)))
+        except (CallFailed, NotProven) as error:
+            verdict = handshake.encode_verdict(False, str(error).encode())
+        await context.write(session.seal(verdict))
+
+    async def _run_accepted(self, context: Any, accept: Accept) -> None:
+        if (admitted := await self._admit(context, handshake.STREAM)) is None:
+            return
+        session, hello = admitted
+        wire = GrpcWire(_host(context.peer()), context.read, context.write)
         verdict = accept(hello, wire)
         if isinstance(verdict, Refused):
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, verdict.reason[:_REASON_LIMIT])
+            await context.write(session.seal(handshake.encode_verdict(False, verdict.reason.encode())))
             return
         self._wires[wire] = None
         wire.events = verdict.events
-        wire.start(verdict.welcome)
+        wire.start(session.seal(handshake.encode_verdict(True, verdict.welcome)))
         try:
             reason = await wire.run()
         finally:
@@ -211,3 +320,52 @@ class GrpcDialing:
             self.wire.close("cancelled by the dialer")
         elif self.task is not None:
             self.task.cancel()
+
+
+class _Failed(Exception):
+    """gRPC ended a call that was not answered. Of what it says nothing is proven."""
+
+    def __init__(self, code: Any, details: str | None) -> None:
+        super().__init__(reason_of(code, details))
+        self.code = code
+        self.details = details or ""
+
+
+async def _header(call: Any, name: str) -> bytes:
+    """A header of the answer. Raises `_Failed`, or `NotProven` if the answer does not have it."""
+    try:
+        return _value(await call.initial_metadata(), name)
+    except grpc.aio.AioRpcError as error:
+        raise _Failed(error.code(), error.details()) from error
+    except NotProven as error:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORD_S):  # a call that was refused has no headers either
+                raise _Failed(await call.code(), await call.details()) from error
+        raise
+
+
+async def _trailer(call: Any, name: str) -> bytes:
+    """The same of what stands at the end of the answer."""
+    code = await call.code()
+    if code is grpc.StatusCode.OK:
+        return _value(await call.trailing_metadata(), name)
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        raise NotProven("it does not speak the protocol between nodes")
+    raise _Failed(code, await call.details())
+
+
+def _value(metadata: Any, name: str) -> bytes:
+    value = dict(metadata or ()).get(name)
+    if not isinstance(value, bytes):
+        raise NotProven("it does not speak the protocol between nodes")
+    return value
+
+
+def _proof_in(context: Any) -> bytes:
+    proof = dict(context.invocation_metadata() or ()).get(PROOF_HEADER)
+    return proof if isinstance(proof, bytes) else b""
+
+
+def _host(peer: str) -> str:
+    """HOST:PORT of what gRPC calls a peer, as in ipv4:10.0.0.1:44053 or ipv6:%5B::1%5D:44053."""
+    return peer.partition(":")[2].replace("%5B", "[").replace("%5D", "]") or peer

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 
 from .memory_network import Answer, MemoryNetwork
 from .memory_wire import MemoryTransport
-from .wire import DIAL_S, NOTICE_S, Accept, CallFailed, Calls, Dialing, WireEvents
+from .wire import DEFAULT_COOKIE, DIAL_S, NOTICE_S, Accept, CallFailed, Calls, Dialing, WireEvents
 
 
 def memory_network(notice_s: float = NOTICE_S, dial_s: float = DIAL_S) -> MemoryNetwork:
@@ -19,8 +19,8 @@ def memory_network(notice_s: float = NOTICE_S, dial_s: float = DIAL_S) -> Memory
 class AsyncioMemoryTransport:
     """As `Transport`, over a `MemoryTransport`."""
 
-    def __init__(self, network: MemoryNetwork, host: str) -> None:
-        self.inner = MemoryTransport(network, host)
+    def __init__(self, network: MemoryNetwork, host: str, cookie: str = DEFAULT_COOKIE) -> None:
+        self.inner = MemoryTransport(network, host, cookie)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def dial(self, address: str, hello: bytes, events: WireEvents) -> Dialing:

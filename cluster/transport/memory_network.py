@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from .handshake import NONCE_BYTES, Answering
 from .memory_stream import Path, Stream, Timer
 from .wire import DIAL_S, NOTICE_S, Accept, CallFailed, TransportError
 
@@ -33,6 +34,7 @@ class Server(Protocol):
     alive: bool
     accept: Accept
     handler: Handler | None
+    answering: Answering
 
 
 class MemoryNetwork:
@@ -45,7 +47,7 @@ class MemoryNetwork:
         self.dial_s = dial_s
         self.servers: dict[str, Server] = {}
         self.streams: dict[Stream, None] = {}
-        self._ports = 0
+        self._ports = self._nonces = 0
         self._delays: dict[Path, float] = {}
         self._cuts: dict[Path, int] = {}
         self._cut_number = 0
@@ -107,6 +109,11 @@ class MemoryNetwork:
     def cuts(self) -> dict[Path, int]:
         """Where nothing passes; what is healed and cut again has another number."""
         return dict(self._cuts)
+
+    def nonce(self) -> bytes:
+        """A number that comes once. Nobody guesses within one process, so it need not be random."""
+        self._nonces += 1
+        return self._nonces.to_bytes(NONCE_BYTES, "big")
 
     # Ways
 

@@ -6,13 +6,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from .handshake import NotProven, Session, decode_verdict
 from .wire import WireEvents
 
 Path = tuple[str, str]
 """From one host to another."""
 
 Item = tuple[str, bytes, str]
-"""What travels: "frame" or "welcome" with bytes, "close" with a reason."""
+"""What travels: "frame" or "verdict" with bytes, "close" with a reason."""
 
 
 class Timer(Protocol):
@@ -37,7 +38,7 @@ class Ways(Protocol):
 class Stream:
     """One dial and what comes of it. It is the `Dialing` of the side that dialled."""
 
-    __slots__ = ("far", "near", "opened", "timer", "ways")
+    __slots__ = ("far", "near", "opened", "session", "timer", "ways")
 
     def __init__(self, ways: Ways, near_host: str, far_host: str, address: str, events: WireEvents) -> None:
         self.ways = ways
@@ -46,6 +47,8 @@ class Stream:
         self.near.other, self.far.other = self.far, self.near
         self.near.events = events
         self.opened = False
+        self.session: Session | None = None
+        """What the dialer agreed with the acceptor."""
         self.timer: Timer | None = None
 
     def cancel(self) -> None:
@@ -112,15 +115,36 @@ class End:
 
     # The network's side
 
-    def welcome(self, welcome: bytes, events: WireEvents) -> None:
-        """The far end is accepted: the welcome goes first, then what was sent meanwhile."""
+    def accept(self, verdict: bytes, events: WireEvents) -> None:
+        """The far end is accepted: the verdict with the welcome goes first, then what was sent meanwhile."""
         if self.dead:
             return
         self.events = events
         self._ready = True
-        self._ship(("welcome", welcome, ""))
+        self._ship(("verdict", verdict, ""))
         if self._queue:
             self._hand_over_soon()
+
+    def refuse(self, verdict: bytes) -> None:
+        """The far end is not accepted, and told why."""
+        if not self.dead:
+            self._ship(("verdict", verdict, ""))
+            self.die()
+
+    def _verdict(self, data: bytes) -> None:
+        stream = self.stream
+        assert stream.session is not None and self.events is not None
+        try:
+            accepted, content = decode_verdict(stream.session.open(data))
+        except NotProven as error:
+            stream.near_fails(str(error))
+            return
+        if not accepted:
+            stream.near_fails(content.decode(errors="replace"))
+            return
+        stream.opened = self._ready = True
+        stream.settle()
+        self.events.opened(self, content)
 
     def lost(self, reason: str) -> None:
         """This end closes, its owner is told, and the other end if it can be reached."""
@@ -174,10 +198,8 @@ class End:
             self.tell_closed(reason)
             return
         try:
-            if kind == "welcome":
-                self.stream.opened = self._ready = True
-                self.stream.settle()
-                self.events.opened(self, data)
+            if kind == "verdict":
+                self._verdict(data)
             else:
                 self.events.received(data)
         except Exception as error:

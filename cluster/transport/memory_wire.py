@@ -1,32 +1,42 @@
 """A host's end of a memory network: the contract of `wire` without sockets.
 
+The handshake is that of every transport, done in one step where the dial or the call arrives: between its steps neither
+side keeps anything, so what may be lost between them does not matter.
+
 `listen` and `ask` are what `serve` and `call` are made of; they need no event loop, so the simulator uses them.
 """
 
 from __future__ import annotations
 
-from .memory_network import Answer, Handler, MemoryNetwork
+from functools import partial
+
+from . import handshake
+from .handshake import Answering, Asking, NotProven, Session, decode_verdict, encode_verdict
+from .memory_network import Answer, Handler, MemoryNetwork, Server
 from .memory_stream import Stream
-from .wire import Accept, CallFailed, Refused, WireEvents
+from .wire import COOKIES_DIFFER, DEFAULT_COOKIE, Accept, CallFailed, Refused, Unproven, WireEvents
 
 
 class _Server:
-    __slots__ = ("accept", "alive", "handler", "host")
+    __slots__ = ("accept", "alive", "answering", "handler", "host")
 
-    def __init__(self, host: str, accept: Accept, handler: Handler | None) -> None:
+    def __init__(self, host: str, accept: Accept, handler: Handler | None, answering: Answering) -> None:
         self.host = host
         self.alive = True
         self.accept = accept
         self.handler = handler
+        self.answering = answering
 
 
 class MemoryTransport:
     """One host's end of a `MemoryNetwork`. A process that starts anew on that host, after `shut`, makes a new one."""
 
-    def __init__(self, network: MemoryNetwork, host: str) -> None:
+    def __init__(self, network: MemoryNetwork, host: str, cookie: str = DEFAULT_COOKIE) -> None:
         self.network = network
         self.host = host
         self.alive = True
+        self._key = handshake.key_of(cookie)
+        self._answering = Answering(self._key, network.nonce)
         self._servers: dict[str, _Server] = {}
 
     def dial(self, address: str, hello: bytes, events: WireEvents) -> Stream:
@@ -54,15 +64,26 @@ class MemoryTransport:
         if server is None:
             stream.broken(f"cannot connect to {address}: nobody listens there")
             return
-        verdict = server.accept(hello, stream.far)
+        try:
+            stream.session, session = self._agree(server, handshake.STREAM)
+        except NotProven:
+            stream.far.close(COOKIES_DIFFER)
+            return
+        verdict = server.accept(session.open(stream.session.seal(hello)), stream.far)
         if isinstance(verdict, Refused):
-            stream.far.close(verdict.reason)
+            stream.far.refuse(session.seal(encode_verdict(False, verdict.reason.encode())))
         else:
-            stream.far.welcome(verdict.welcome, verdict.events)
+            stream.far.accept(session.seal(encode_verdict(True, verdict.welcome)), verdict.events)
+
+    def _agree(self, server: Server, kind: bytes) -> tuple[Session, Session]:
+        """The dialer's session and the acceptor's. Raises `NotProven`."""
+        asking = Asking(self._key, kind, self.network.nonce())
+        answer, acceptors = server.answering.admit(kind, asking.proof(server.answering.challenge()))
+        return asking.check(answer), acceptors
 
     def listen(self, address: str, accept: Accept, handler: Handler | None = None) -> str:
         """As `Transport.serve`, at once. Raises `TransportError`."""
-        server = _Server(self.host, accept, handler)
+        server = _Server(self.host, accept, handler, self._answering)
         bound = self.network.bind(address, server)
         self._servers[bound] = server
         return bound
@@ -88,11 +109,21 @@ class MemoryTransport:
             if not network.is_cut(far, self.host):
                 network.send((far, self.host), lambda: finish(result))
 
+        def answered(mine: Session, session: Session, result: bytes | CallFailed) -> None:
+            content = str(result).encode() if isinstance(result, CallFailed) else result
+            back(_said(mine, session.seal(encode_verdict(not isinstance(result, CallFailed), content))))
+
         def there() -> None:
-            if server.alive and server.handler is not None:
-                server.handler(method, request, back)
-            else:
+            if not server.alive or server.handler is None:
                 back(CallFailed(f"{address} answers no calls"))
+                return
+            try:
+                mine, session = self._agree(server, handshake.CALL)
+            except NotProven:
+                back(Unproven(COOKIES_DIFFER))
+                return
+            asked = session.open(mine.seal(handshake.encode_request(method, request)))
+            server.handler(*handshake.decode_request(asked), partial(answered, mine, session))
 
         if not network.is_cut(self.host, far):
             network.send((self.host, far), there)
@@ -109,3 +140,9 @@ class MemoryTransport:
             for end in (stream.near, stream.far):
                 if end.host == self.host:
                     end.close("the process at the other end has ended")
+
+
+def _said(session: Session, sealed: bytes) -> bytes | CallFailed:
+    """What an answer says."""
+    well, content = decode_verdict(session.open(sealed))
+    return content if well else CallFailed(content.decode(errors="replace"))

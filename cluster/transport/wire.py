@@ -5,6 +5,9 @@ that was sent before a close may have arrived or not. The side that dials sends 
 answers with a *welcome* or refuses; both belong to the opening and are not frames. All calls and all events are on the
 thread of one loop; no event comes out of a call of `send`, `close`, `cancel` or `dial`, it always comes later.
 
+Before the hello both ends prove that they know the same cookie (`handshake`); an end that does not is refused and told
+nothing else, and its `closed` or `CallFailed` says so. Hello, welcome, calls and answers carry a code; frames do not.
+
     dial --- opened -+- received, drained ... -+- closed(reason)        each of opened and closed at most once
          \- closed(reason)                     \- (own close: silence)  nothing at all after an own close or cancel
 
@@ -27,6 +30,13 @@ MAX_FRAME = 64 << 20
 """The largest frame, hello, welcome, request or answer in bytes (default of incoming_clustering_buffer_size)."""
 
 
+DEFAULT_COOKIE = "vmq"
+"""The cookie of VerneMQ's shipped configuration: everybody knows it, so it keeps nobody out."""
+
+COOKIES_DIFFER = "it has another distributed_cookie: set the same distributed_cookie on all nodes of a cluster"
+"""What a dialer is told, and what it logs, when the other end does not take its proof."""
+
+
 class TransportError(Exception):
     """An address cannot be served, or certificates cannot be used. The text says which and why."""
 
@@ -36,6 +46,10 @@ class CallFailed(Exception):
 
     A handler raises it to refuse a call; the caller gets the same text.
     """
+
+
+class Unproven(CallFailed):
+    """A call was not made, or not answered: one end did not prove that it knows the cookie of the other."""
 
 
 class Wire(Protocol):

@@ -22,7 +22,6 @@ def test_check_says_what_a_file_comes_to_without_its_secrets(tmp_path: Path) -> 
         f"{path}: no errors",
         "listener tcp a at 127.0.0.1:1",
         f"warning: {path}:3: graphite_enabled is not implemented in this version and does nothing",
-        f"warning: {path}:4: distributed_cookie is not implemented in this version and does nothing",
         f"queue_type = lifo from {path}:2",
         f"graphite_enabled = True from {path}:3",
         f"distributed_cookie = (hidden) from {path}:4",

@@ -80,7 +80,6 @@ def test_what_has_no_effect_is_named_once_in_one_list(conf: Conf) -> None:
         "log.syslog = on",
         "vmq_web_ui.admin.user_name = me",
         "vmq_swc.sync_interval = 1",
-        "distributed_cookie = other",
         "graphite_enabled = on",
     ],
 )

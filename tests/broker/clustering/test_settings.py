@@ -10,10 +10,12 @@ from strogoff.broker.clustering.settings import ClusterLinks, cluster_links
 from strogoff.cluster.transport.wire import TransportError
 from strogoff.configs import ConfigError, load
 
+COOKIE = "distributed_cookie = 5f0c"
 
-def links_of(tmp_path: Path, *lines: str) -> tuple[ClusterLinks | None, list[str]]:
+
+def links_of(tmp_path: Path, *lines: str, cookie: str = COOKIE) -> tuple[ClusterLinks | None, list[str]]:
     conf = tmp_path / "vernemq.conf"
-    conf.write_text("\n".join(lines))
+    conf.write_text("\n".join([*lines, cookie]))
     said: list[str] = []
     return cluster_links(load(conf), lambda level, text: said.append(f"{level}: {text}")), said
 
@@ -48,6 +50,43 @@ def test_the_address_can_be_said(tmp_path: Path) -> None:
 def test_ipv6(tmp_path: Path, given: str, host: str) -> None:
     links = certain(links_of(tmp_path, "nodename = n1@broker.example", f"listener.vmq.clustering = {given}"))
     assert (links.listen, links.host) == (given, host)
+
+
+@pytest.mark.parametrize("cookie", ["", "distributed_cookie = vmq"])
+@pytest.mark.parametrize("address", ["10.0.0.1:44053", "0.0.0.0:44053", "[::]:44053"])
+def test_a_port_for_others_does_not_open_with_a_cookie_that_everybody_knows(
+    tmp_path: Path, address: str, cookie: str
+) -> None:
+    """The error names the line, the reason, and both ways out."""
+    with pytest.raises(TransportError) as caught:
+        links_of(tmp_path, f"listener.vmq.clustering = {address}", cookie=cookie)
+    said = str(caught.value)
+    assert said.startswith(f"listener.vmq.clustering = {address} can be reached from other machines")
+    assert "distributed_cookie" in said and "cluster.allow_default_cookie = on" in said
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:44053", "127.9.9.9:44053", "[::1]:44053"])
+def test_on_loopback_it_does(tmp_path: Path, address: str) -> None:
+    assert certain(links_of(tmp_path, f"listener.vmq.clustering = {address}", cookie="")).cookie == "vmq"
+
+
+def test_an_operator_can_open_it_all_the_same_and_is_told_what_that_means(tmp_path: Path) -> None:
+    lines = ("listener.vmq.clustering = 10.0.0.1:44053", "cluster.allow_default_cookie = on")
+    links, said = links_of(tmp_path, *lines, cookie="")
+    assert links is not None and links.cookie == "vmq"
+    assert len(said) == 1 and "everybody who reaches this port is taken for a node" in said[0]
+
+
+def test_certificates_with_the_default_cookie_are_warned_of(tmp_path: Path) -> None:
+    """The nodes' authority may sign certificates of clients, too."""
+    lines = ("listener.vmqs.clustering = 10.0.0.1:44053", *_certificates(tmp_path))
+    links, said = links_of(tmp_path, *lines, cookie="")
+    assert links is not None
+    assert len(said) == 1 and "everybody with a certificate of its cafile is taken for a node" in said[0]
+
+
+def test_the_cookie_is_what_the_nodes_have_in_common(tmp_path: Path) -> None:
+    assert certain(links_of(tmp_path, "listener.vmq.clustering = 10.0.0.1:44053")).cookie == "5f0c"
 
 
 def _certificates(tmp_path: Path) -> list[str]:

@@ -44,12 +44,33 @@ def test_nothing_said(home: Path) -> None:
         "listener.tcp.default": "0.0.0.0:1883",
         "listener.ws.default": "0.0.0.0:8080",
         "listener.http.metrics": "0.0.0.0:8888",
-        "listener.vmq.clustering": "0.0.0.0:44053",
+        "listener.vmq.clustering": "127.0.0.1:44053",
     }
     assert loaded["cluster.address"] not in ("", "0.0.0.0")
     assert loaded["platform_data_dir"] == str(home / "data")
     assert (loaded["log.console"], loaded["log.error"], loaded["allow_anonymous"]) == ("console", False, False)
     assert list((home / "etc").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("DOCKER_VERNEMQ_DISTRIBUTED_COOKIE", "5f0c"),
+        ("DOCKER_VERNEMQ_DISCOVERY_NODE", "strogoff"),
+        ("DOCKER_VERNEMQ_CLUSTER__ALLOW_DEFAULT_COOKIE", "on"),
+    ],
+)
+def test_the_port_for_other_nodes_opens_if_there_are_any(home: Path, variable: str, value: str) -> None:
+    """With the cookie that everybody knows it is open on loopback alone: whoever reached it would be a node."""
+    assert addresses(settings(home))["listener.vmq.clustering"] == "127.0.0.1:44053"
+    assert addresses(settings(home, **{variable: value}))["listener.vmq.clustering"] == "0.0.0.0:44053"
+    (home / "etc" / "vernemq.conf").write_text("distributed_cookie = 5f0c\n")
+    assert addresses(settings(home))["listener.vmq.clustering"] == "0.0.0.0:44053"
+
+
+def test_a_port_that_somebody_names_stays_where_it_is(home: Path) -> None:
+    loaded = settings(home, DOCKER_VERNEMQ_LISTENER__VMQ__CLUSTERING="10.0.0.9:44053")
+    assert addresses(loaded)["listener.vmq.clustering"] == "10.0.0.9:44053"
 
 
 def test_variables_are_keys(home: Path) -> None:

@@ -11,7 +11,7 @@ import uvloop
 
 from strogoff.cluster.transport.grpc_wire import GrpcTransport
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
-from strogoff.cluster.transport.wire import CallFailed, Transport, TransportError
+from strogoff.cluster.transport.wire import CallFailed, Refused, Transport, TransportError, Unproven, Wire
 
 from .listening import Place, Recorder
 
@@ -19,11 +19,12 @@ Body = Callable[["Two"], Awaitable[None]]
 
 
 class Two:
-    """Two nodes: `there` serves, `here` dials."""
+    """Two nodes: `there` serves, `here` dials. A `stranger` has another cookie."""
 
-    def __init__(self, here: Transport, there: Transport, host: str) -> None:
+    def __init__(self, here: Transport, there: Transport, stranger: Transport, host: str) -> None:
         self.here = here
         self.there = there
+        self.stranger = stranger
         self.any = f"{host}:0"
         self.place = Place(there)
 
@@ -50,18 +51,20 @@ def run(request: pytest.FixtureRequest) -> Callable[[Body], None]:
             loop.set_exception_handler(lambda _, context: complaints.append(context))
             here: Transport
             there: Transport
+            stranger: Transport
             if kind == "memory":
                 network = memory_network(dial_s=0.5)
                 here, there = AsyncioMemoryTransport(network, "here"), AsyncioMemoryTransport(network, "there")
+                stranger = AsyncioMemoryTransport(network, "stranger", "guessed")
             else:
-                here, there = GrpcTransport(), GrpcTransport()
-            two = Two(here, there, "there" if kind == "memory" else "127.0.0.1")
+                here, there, stranger = GrpcTransport(), GrpcTransport(), GrpcTransport(cookie="guessed")
+            two = Two(here, there, stranger, "there" if kind == "memory" else "127.0.0.1")
             try:
                 async with asyncio.timeout(20):
                     await body(two)
             finally:
-                await here.close()
-                await there.close()
+                for each in (here, there, stranger):
+                    await each.close()
             if left := asyncio.all_tasks() - {asyncio.current_task()}:
                 await asyncio.wait(left, timeout=5)  # gRPC ends its own tasks after the last call is over
             assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -259,6 +262,56 @@ def test_calls(run: Callable[[Body], None]) -> None:
         deaf = await Place(two.here).open(two.any)
         with pytest.raises(CallFailed, match="answers no calls"):
             await two.there.call(deaf, "join", b"", 5)
+
+    run(body)
+
+
+def test_a_dialer_with_another_cookie(run: Callable[[Body], None]) -> None:
+    """It gets no stream and no answer, and is told what to do; no hello and no call of its own is even looked at."""
+
+    async def body(two: Two) -> None:
+        asked: list[str] = []
+
+        async def calls(method: str, request: bytes) -> bytes:
+            asked.append(method)
+            return b"settings"
+
+        address = await two.place.open(two.any, calls)
+        mine = Recorder()
+        two.stranger.dial(address, b"me", mine)
+        (reason,) = await mine.until("closed")
+        assert "set the same distributed_cookie on all nodes" in reason
+        with pytest.raises(Unproven, match="set the same distributed_cookie on all nodes"):
+            await two.stranger.call(address, "settings", b"", 5)
+        assert (two.place.accepted, asked, mine.all("opened")) == ([], [], [])
+        assert await two.here.call(address, "settings", b"", 5) == b"settings"
+
+    run(body)
+
+
+def test_an_acceptor_with_another_cookie(run: Callable[[Body], None]) -> None:
+    """The dialer does not say its hello to it, nor its question."""
+
+    async def body(two: Two) -> None:
+        heard: list[bytes] = []
+
+        def accept(hello: bytes, wire: Wire) -> Refused:
+            heard.append(hello)
+            return Refused("[old copy] stop for good")
+
+        async def calls(method: str, request: bytes) -> bytes:
+            heard.append(request)
+            return b"yes"
+
+        address = await two.stranger.serve(two.any.replace("there", "stranger"), accept, calls)
+        mine = Recorder()
+        two.here.dial(address, b"me", mine)
+        (reason,) = await mine.until("closed")
+        assert "set the same distributed_cookie on all nodes" in reason
+        assert not reason.startswith("[")
+        with pytest.raises(Unproven):
+            await two.here.call(address, "join", b"my disk", 5)
+        assert heard == []
 
     run(body)
 

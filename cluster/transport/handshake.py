@@ -1,0 +1,178 @@
+"""The handshake before a stream or a call: both ends prove that they know the cookie, and neither sends it.
+
+    dialer                                      acceptor
+      ask                              ->
+                                       <-       challenge: a number of the acceptor's that is used once
+      proof over challenge and nonce   ->       wrong or used before: refused, and nothing else is said
+                                       <-       proof over the same
+      content and its code             ->       a hello, or a call
+                                       <-       answer and its code
+
+The proofs are HMACs (RFC 2104) with SHA-256. They cover the role of the sender, whether a stream or a call is opened,
+the challenge and the nonce: so none of them serves in another direction, for another purpose or a second time. Content
+and answer carry a code with a key of this handshake alone. The dialer proves first, so a stranger that dials gets
+nothing that depends on the cookie. Frames of an open stream carry no code.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from functools import lru_cache
+from hashlib import pbkdf2_hmac
+
+import msgspec
+
+STREAM = b"stream"
+CALL = b"call"
+
+NONCE_BYTES = 16
+"""What a port for nonces returns: so many bytes that nobody can predict and that never come again."""
+
+FORMAT = b"\x02"
+"""The first byte of a challenge and of a proof: the version of this handshake."""
+
+WINDOW = 4096
+"""A challenge is valid until so many more have been asked for."""
+
+ROUNDS = 50_000
+"""How often the cookie is hashed: whoever recorded a handshake pays this for each guess."""
+
+_CODE_BYTES = 32
+_NUMBER_BYTES = 8
+_CHALLENGE_BYTES = 1 + _NUMBER_BYTES + NONCE_BYTES
+_PROOF_BYTES = _CHALLENGE_BYTES + NONCE_BYTES + _CODE_BYTES
+
+Nonce = Callable[[], bytes]
+
+
+class NotProven(Exception):
+    """The other end did not prove that it knows the cookie. The text says what was wrong, and nothing of the secret."""
+
+
+@lru_cache(maxsize=64)
+def key_of(cookie: str) -> bytes:
+    """The key that a cookie stands for."""
+    return pbkdf2_hmac("sha256", cookie.encode(), b"strogoff distributed_cookie", ROUNDS)
+
+
+class Session:
+    """What both ends have after the handshake: codes for what they say to each other in it."""
+
+    __slots__ = ("_key", "_mine", "_theirs")
+
+    def __init__(self, key: bytes, mine: bytes, theirs: bytes) -> None:
+        self._key = key
+        self._mine = mine
+        self._theirs = theirs
+
+    def seal(self, content: bytes) -> bytes:
+        """The content behind its code."""
+        return _code(self._key, self._mine, content) + content
+
+    def open(self, data: bytes) -> bytes:
+        """The content of what the other end sealed. Raises `NotProven`."""
+        content = data[_CODE_BYTES:]
+        if not hmac.compare_digest(data[:_CODE_BYTES], _code(self._key, self._theirs, content)):
+            raise NotProven("what came does not bear the code of this handshake")
+        return content
+
+
+class Asking:
+    """The dialer's side of one handshake."""
+
+    def __init__(self, key: bytes, kind: bytes, nonce: bytes) -> None:
+        self._key = key
+        self._kind = kind
+        self._nonce = nonce
+        self._said: tuple[bytes, bytes] = (b"", b"")
+
+    def proof(self, challenge: bytes) -> bytes:
+        """What the acceptor wants to see. Raises `NotProven` if the challenge is not one."""
+        if len(challenge) != _CHALLENGE_BYTES or challenge[:1] != FORMAT:
+            raise NotProven("it does not speak this version of the protocol between nodes")
+        self._said = (challenge, self._nonce)
+        return challenge + self._nonce + _code(self._key, b"dialer", self._kind, *self._said)
+
+    def check(self, answer: bytes) -> Session:
+        """The acceptor's proof. Raises `NotProven`."""
+        challenge, nonce = self._said
+        assert challenge, "the acceptor cannot have answered yet"
+        if not hmac.compare_digest(answer, _code(self._key, b"acceptor", self._kind, challenge, nonce)):
+            raise NotProven("its proof is wrong")
+        return Session(_code(self._key, b"session", self._kind, challenge, nonce), b"dialer", b"acceptor")
+
+
+class Answering:
+    """The acceptor's side of all handshakes of one process. Of strangers it keeps nothing."""
+
+    def __init__(self, key: bytes, nonce: Nonce) -> None:
+        self._key = key
+        self._secret = nonce()
+        self._issued = 0
+        self._used: set[int] = set()
+
+    def challenge(self) -> bytes:
+        """A new one, valid for one proof."""
+        self._issued += 1
+        number = self._issued.to_bytes(_NUMBER_BYTES, "big")
+        return FORMAT + number + _code(self._secret, b"challenge", number)[:NONCE_BYTES]
+
+    def admit(self, kind: bytes, proof: bytes) -> tuple[bytes, Session]:
+        """The own proof, for one who has proven first, and the session with it. Raises `NotProven`."""
+        if len(proof) != _PROOF_BYTES or proof[:1] != FORMAT:
+            raise NotProven("no proof came with it")
+        challenge = proof[:_CHALLENGE_BYTES]
+        nonce, code = proof[_CHALLENGE_BYTES:-_CODE_BYTES], proof[-_CODE_BYTES:]
+        number = challenge[1 : 1 + _NUMBER_BYTES]
+        mine = _code(self._secret, b"challenge", number)[:NONCE_BYTES]
+        if not hmac.compare_digest(challenge[1 + _NUMBER_BYTES :], mine):
+            raise NotProven("it answers a challenge that this process did not set")
+        if not hmac.compare_digest(code, _code(self._key, b"dialer", kind, challenge, nonce)):
+            raise NotProven("its proof is wrong")
+        self._use(int.from_bytes(number, "big"))
+        session = Session(_code(self._key, b"session", kind, challenge, nonce), b"acceptor", b"dialer")
+        return _code(self._key, b"acceptor", kind, challenge, nonce), session
+
+    def _use(self, number: int) -> None:
+        if number in self._used or number <= self._issued - WINDOW:
+            raise NotProven("it answers a challenge that is used up")
+        if len(self._used) >= WINDOW:
+            self._used = {each for each in self._used if each > self._issued - WINDOW}
+        self._used.add(number)
+
+
+def _code(key: bytes, *parts: bytes) -> bytes:
+    return hmac.digest(key, msgspec.msgpack.encode(parts), "sha256")
+
+
+_verdict = msgspec.msgpack.Decoder(tuple[bool, bytes])
+
+
+def encode_verdict(accepted: bool, content: bytes) -> bytes:
+    """The acceptor's answer: a welcome or the answer of a call; or why there is none, as text."""
+    return msgspec.msgpack.encode((accepted, content))
+
+
+def decode_verdict(data: bytes) -> tuple[bool, bytes]:
+    """Raises `NotProven`: a peer of another version may know the cookie, but nothing that it says can be used."""
+    try:
+        return _verdict.decode(data)
+    except msgspec.MsgspecError as error:
+        raise NotProven(f"its answer of {len(data)} bytes cannot be read: {error}") from error
+
+
+_call = msgspec.msgpack.Decoder(tuple[str, bytes])
+
+
+def encode_request(method: str, request: bytes) -> bytes:
+    """A call as it is sealed."""
+    return msgspec.msgpack.encode((method, request))
+
+
+def decode_request(data: bytes) -> tuple[str, bytes]:
+    """Raises `NotProven`."""
+    try:
+        return _call.decode(data)
+    except msgspec.MsgspecError as error:
+        raise NotProven(f"its call of {len(data)} bytes cannot be read: {error}") from error

@@ -1,0 +1,343 @@
+"""A stranger on the port between nodes, over gRPC: whatever it tries, it learns nothing and changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import grpc  # type: ignore[import-untyped]
+import msgspec
+import pytest
+
+from strogoff.broker.clustering.config_calls import VALUES
+from strogoff.broker.clustering.shell import DEPART
+from strogoff.broker.process.server import Server
+from strogoff.cluster.admission import JOIN, LEAVE, JoinRequest, LeaveRequest, encode_call
+from strogoff.cluster.discovery import WHO
+from strogoff.cluster.links.hello import Self, encode_hello
+from strogoff.cluster.office import VERSIONS
+from strogoff.cluster.transport.grpc_wire import CALL, CHALLENGE, PROOF_HEADER, STREAM, GrpcTransport
+from strogoff.cluster.transport.wire import DEFAULT_COOKIE, CallFailed, Unproven
+from strogoff.configs import load
+from tests.cluster.transport.listening import Recorder
+from tests.cluster.transport.raw_http2 import PREFACE, SETTINGS, Stranger, frame
+
+COOKIE = "7c0b9d54e1"
+
+
+def make(folder: Path, name: str, cookie: str = COOKIE) -> tuple[Server, list[str]]:
+    lines: list[str] = []
+    wanted = {
+        "nodename": f"{name}@127.0.0.1",
+        "listener.tcp.default": "127.0.0.1:0",
+        "listener.vmq.default": "127.0.0.1:0",
+        "allow_anonymous": "off",
+        "distributed_cookie": cookie,
+        "systree_enabled": "off",
+        "platform_data_dir": str(folder / name),
+    }
+    return Server(load(None, {}, wanted), lambda level, text: lines.append(f"{level}: {text}")), lines
+
+
+class House:
+    """A cluster of one node that lets others in, and what a stranger knows: its address."""
+
+    def __init__(self, server: Server, lines: list[str]) -> None:
+        self.server = server
+        self.lines = lines
+
+    @property
+    def address(self) -> str:
+        assert self.server.cluster is not None
+        return self.server.cluster.address
+
+    @property
+    def facts(self) -> list[bytes]:
+        """What no stranger may be told."""
+        cluster = self.server.cluster
+        assert cluster is not None and cluster.member is not None
+        me = cluster.member.me
+        return [each.encode() for each in (me.node, me.disk, me.process, me.cluster_id)]
+
+    @property
+    def state(self) -> Any:
+        """What no stranger may change."""
+        cluster = self.server.cluster
+        assert cluster is not None and cluster.member is not None
+        member = cluster.member
+        return (member.clustered, sorted(member.membership.members), member.view, len(self.server.listeners.show()))
+
+
+def in_house(tmp_path: Path, attack: Callable[[House], Awaitable[None]]) -> House:
+    """Attack one node, which is as it was afterwards, and whose loop has nothing to complain of."""
+    complaints: list[Any] = []
+
+    async def main() -> House:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        server, lines = make(tmp_path, "n1")
+        await server.start()
+        try:
+            house = House(server, lines)
+            before = house.state
+            async with asyncio.timeout(30):
+                await attack(house)
+            assert house.state == before
+            return house
+        finally:
+            await server.stop()
+
+    house = asyncio.run(main())
+    assert complaints == []
+    return house
+
+
+def a_hello() -> bytes:
+    return encode_hello(Self("n2@127.0.0.1", 1, "disk", "process", "cluster", "127.0.0.1:1"))
+
+
+def requests() -> list[tuple[str, bytes]]:
+    join = JoinRequest("n2@127.0.0.1", "disk", 1, "process", "127.0.0.1:1", VERSIONS)
+    return [
+        (WHO, b""),
+        (JOIN, encode_call(join)),
+        (LEAVE, encode_call(LeaveRequest("n1@127.0.0.1", True))),
+        (DEPART, bytes((1, 1))),
+        (VALUES, msgspec.msgpack.encode(["allow_anonymous", "nodename"])),
+    ]
+
+
+@pytest.mark.parametrize("cookie", [DEFAULT_COOKIE, "", COOKIE.upper(), COOKIE + " "])
+def test_with_a_guessed_cookie(tmp_path: Path, cookie: str) -> None:
+    """No call is answered, no stream opens, and the refusals tell nothing of the cluster."""
+
+    async def attack(house: House) -> None:
+        stranger = GrpcTransport(cookie=cookie)
+        told: list[str] = []
+        for method, request in requests():
+            with pytest.raises(Unproven) as caught:
+                await stranger.call(house.address, method, request, 5)
+            told.append(str(caught.value))
+        events = Recorder()
+        stranger.dial(house.address, a_hello(), events)
+        told += await events.until("closed")
+        assert events.all("opened") == []
+        assert [fact for fact in house.facts if fact in " ".join(told).encode()] == []
+        await stranger.close()
+
+    house = in_house(tmp_path, attack)
+    warned = [line for line in house.lines if "refused" in line]
+    assert len(warned) == 1, "one line for all of it"
+    assert "connection of another node from 127.0.0.1 refused: its proof is wrong" in warned[0]
+    assert "set the same distributed_cookie there and here" in warned[0]
+
+
+@pytest.mark.parametrize("method", [CALL, STREAM, CHALLENGE, "/strogoff.Peer/Other", "/x/y"])
+@pytest.mark.parametrize("proof", [None, b"", bytes(73), b"\x02" + bytes(72)], ids=["none", "empty", "zeros", "shaped"])
+def test_without_a_handshake(tmp_path: Path, method: str, proof: bytes | None) -> None:
+    """Messages to every method, with no proof or a made-up one: an end without a message, and without facts."""
+
+    async def attack(house: House) -> None:
+        async with grpc.aio.insecure_channel(house.address) as channel:
+            metadata = () if proof is None else ((PROOF_HEADER, proof),)
+            call = channel.stream_stream(method)(metadata=metadata)
+            told = b""
+            try:
+                await call.write(a_hello())
+                answer = await call.read()
+                assert answer is grpc.aio.EOF
+            except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+                pass
+            told += repr((await call.initial_metadata(), await call.trailing_metadata())).encode()
+            told += (await call.details() or "").encode()
+            assert method == CHALLENGE or await call.code() is not grpc.StatusCode.OK
+            assert [fact for fact in house.facts if fact in told] == []
+
+    in_house(tmp_path, attack)
+
+
+class Recording:
+    """A relay on the way to a node, which keeps what the dialer sent on each connection."""
+
+    def __init__(self, port: int) -> None:
+        self.sent: list[bytearray] = []
+        self._port = port
+        self._tasks: list[asyncio.Task[None]] = []
+        self._server: asyncio.Server | None = None
+
+    async def open(self) -> str:
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def close(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, out = await asyncio.open_connection("127.0.0.1", self._port)
+        kept = bytearray()
+        self.sent.append(kept)
+        loop = asyncio.get_running_loop()
+        self._tasks += [
+            loop.create_task(self._relay(reader, out, kept)),
+            loop.create_task(self._relay(there, writer, bytearray())),
+        ]
+
+    async def _relay(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, kept: bytearray) -> None:
+        try:
+            while data := await source.read(65536):
+                kept += data
+                sink.write(data)
+        finally:
+            sink.close()
+
+
+def test_a_recorded_call_is_not_answered_again(tmp_path: Path) -> None:
+    """Somebody on the path plays the bytes of a true node once more, at once and after a restart."""
+
+    async def main() -> None:
+        server, _ = make(tmp_path, "n1")
+        await server.start()
+        house = House(server, [])
+        asked: list[str] = []
+
+        def in_force(key: str) -> str:
+            asked.append(key)
+            return "the value in force"
+
+        assert server.cluster is not None
+        server.cluster.in_force = in_force
+        relay = Recording(int(house.address.rpartition(":")[2]))
+        node = GrpcTransport(cookie=COOKIE)
+        place = await relay.open()
+        assert await node.call(place, VALUES, msgspec.msgpack.encode(["allow_anonymous"]), 5)
+        assert asked == ["allow_anonymous"]
+        await node.close()
+        await relay.close()
+        (recorded,) = relay.sent
+        assert b"strogoff-proof-bin" in recorded and COOKIE.encode() not in recorded
+        answer = await asyncio.to_thread(_play, house.address, bytes(recorded))
+        assert answer and b"the value in force" not in answer and asked == ["allow_anonymous"]
+        assert [fact for fact in house.facts if fact in answer] == []
+        await server.stop()
+
+    asyncio.run(main())
+
+
+def _play(address: str, recorded: bytes) -> bytes:
+    stranger = Stranger(address, 3)
+    stranger.send(recorded)
+    while not stranger.closed and not stranger.late:
+        stranger.hear(0.1)
+    stranger.close()
+    return stranger.heard
+
+
+@pytest.mark.parametrize("path", [STREAM, CALL, CHALLENGE, "/x/y"])
+def test_a_large_message_before_the_proof(tmp_path: Path, path: str) -> None:
+    """Of 64 MiB that a stranger announces the node takes what fits into a window of HTTP/2, and ends the stream."""
+
+    async def attack(house: House) -> None:
+        def push() -> int:
+            stranger = Stranger(house.address, 10)
+            stranger.hello()
+            stranger.hear()
+            sent = 0
+            for stream in (1, 3, 5):
+                stranger.ask(stream, path)
+                sent = max(sent, stranger.push(stream, 64 << 20))
+            stranger.close()
+            return sent
+
+        assert await asyncio.to_thread(push) <= 64 << 10
+
+    in_house(tmp_path, attack)
+
+
+@pytest.mark.parametrize(
+    "first", [b"", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01" + bytes(500), b"PRI * HT"]
+)
+def test_garbage_and_silence(tmp_path: Path, first: bytes) -> None:
+    """A connection that never becomes one of a node ends by itself; so does one that asks for nothing."""
+
+    async def attack(house: House) -> None:
+        began = time.monotonic()
+        assert await asyncio.to_thread(_until_closed, house.address, first)
+        assert time.monotonic() - began < 7
+
+    in_house(tmp_path, attack)
+
+
+def test_a_peer_that_says_hello_in_http2_and_nothing_more(tmp_path: Path) -> None:
+    async def attack(house: House) -> None:
+        assert await asyncio.to_thread(_until_closed, house.address, PREFACE + frame(SETTINGS, 0, 0))
+
+    in_house(tmp_path, attack)
+
+
+def _until_closed(address: str, first: bytes) -> bool:
+    stranger = Stranger(address, 8)
+    stranger.send(first)
+    while not stranger.closed and not stranger.late:
+        stranger.hear(0.2)
+    stranger.close()
+    return stranger.closed
+
+
+def test_a_crowd_of_strangers_is_bounded(tmp_path: Path) -> None:
+    """Connections have a bound; when the crowd has gone a node with the cookie is let in."""
+
+    async def attack(house: House) -> None:
+        def crowd() -> int:
+            strangers = [Stranger(house.address, 10) for _ in range(300)]
+            for each in strangers:
+                each.hello()
+            for _ in range(3):
+                for each in strangers:
+                    if not each.closed:
+                        each.hear(0.005)
+            inside = sum(not each.closed for each in strangers)
+            for each in strangers:
+                each.close()
+            return inside
+
+        assert await asyncio.to_thread(crowd) <= 256
+        node = GrpcTransport(cookie=COOKIE)
+        answer = b""
+        while not answer:
+            with suppress(CallFailed):  # until the node has noticed that they have gone
+                answer = await node.call(house.address, WHO, b"", 10)
+        await node.close()
+
+    in_house(tmp_path, attack)
+
+
+def test_nodes_with_different_cookies_say_what_to_do(tmp_path: Path) -> None:
+    """Both logs name the setting; a node with the right one joins."""
+
+    async def main() -> None:
+        (one, said), (two, _) = make(tmp_path, "n1"), make(tmp_path, "n2", "another")
+        await one.start()
+        await two.start()
+        assert one.cluster is not None and two.cluster is not None
+        with pytest.raises(Exception, match="set the same distributed_cookie on all nodes"):
+            await two.cluster.join(one.cluster.address, False)
+        assert any("refused: its proof is wrong" in line for line in said)
+        await two.stop()
+        three, _ = make(tmp_path, "n3")
+        await three.start()
+        assert three.cluster is not None
+        await three.cluster.join(one.cluster.address, False)
+        assert sorted(row.node for row in one.cluster.rows()) == ["n1@127.0.0.1", "n3@127.0.0.1"]
+        with pytest.raises(CallFailed):
+            await GrpcTransport(cookie="x").call(one.cluster.address, WHO, b"", 5)
+        await three.stop()
+        await one.stop()
+
+    asyncio.run(main())
