@@ -42,7 +42,7 @@ LANES = {
     Lane.PUBLISH: ("messages for sessions of the target", "appends"),
 }
 CALLS = {
-    discovery.WHO: ("anybody", "who lives here, and in which cluster"),
+    discovery.WHO: ("any node", "who lives here, and in which cluster"),
     admission.JOIN: (
         "a node that is alone",
         "a member's answer: all members, the cluster id; or whom to ask; or why not",

@@ -41,6 +41,13 @@ def test_the_variables_of_each_node_are_settings() -> None:
         assert str(settings["allow_publish_during_netsplit"]) == "majority"
 
 
+def test_the_nodes_have_a_secret_that_is_not_in_the_file() -> None:
+    """The same for all of them, from the environment; compose ends with this text if it is not there."""
+    cookies = {node["environment"]["DOCKER_VERNEMQ_DISTRIBUTED_COOKIE"] for node in NODES.values()}
+    (cookie,) = cookies
+    assert cookie.startswith("${STROGOFF_COOKIE:?")
+
+
 def test_haproxy_sends_clients_to_each_node() -> None:
     text = (ROOT / "configs" / "haproxy.cfg").read_text()
     assert set(re.findall(r"(?m)^ +server \S+ (\S+):1883", text)) == set(NODES)
