@@ -13,6 +13,7 @@ from math import inf
 from multiprocessing import get_context
 
 from .fleet.plants import FLEET_PLANTS
+from .fleet.stages import STAGES
 from .plants import PLANTS
 from .running import CASTS, SECONDS, Order, kinds_of, run_seed, worlds_of
 from .world import Outcome
@@ -42,6 +43,11 @@ def _parser() -> argparse.ArgumentParser:
         "--world", type=worlds_of, default=None, metavar="KINDS",
         help="for several nodes: kinds of worlds in every seed, of sparse,small,narrow,leaves; usual: none of them; "
         "drawn: the seed decides (default)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--stage", choices=sorted(STAGES), default="", metavar="NAME",
+        help="a script of faults and clients instead of what the seed draws, for several nodes: that of a plant, "
+        f"without its bug, or one of {', '.join(name for name in STAGES if name not in FLEET_PLANTS)}",
     )  # fmt: skip
     parser.add_argument("--seconds", type=float, default=SECONDS, metavar="S", help="virtual time under faults")
     parser.add_argument("--durability", choices=("os", "sync"), help="default: the seed decides")
@@ -95,6 +101,8 @@ def replay(outcome: Outcome, arguments: argparse.Namespace) -> str:
         words.append(f"--faults {','.join(arguments.faults) or 'none'}")
     if arguments.world is not None:
         words.append(f"--world {','.join(arguments.world) or 'usual'}")
+    if arguments.stage:
+        words.append(f"--stage {arguments.stage}")
     if arguments.cast:
         words.append(f"--cast {arguments.cast}")
     return " ".join(words)
@@ -112,7 +120,7 @@ def _print_trace(arguments: argparse.Namespace) -> int:
 def _order(arguments: argparse.Namespace) -> Order:
     return Order(
         arguments.seconds, arguments.durability, arguments.plant, arguments.nodes, arguments.faults, arguments.cast,
-        arguments.world,
+        arguments.world, arguments.stage,
     )  # fmt: skip
 
 
@@ -128,8 +136,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; 1 if a promise was broken, 2 for a wrong command line, 130 if it was stopped by Ctrl-C."""
     parser = _parser()
     arguments = parser.parse_args(argv)
-    if arguments.cast and (arguments.nodes == 1 or arguments.plant):
-        parser.error("--cast is for several nodes, and no plant")
+    if arguments.cast and (arguments.nodes == 1 or arguments.plant or arguments.stage):
+        parser.error("--cast is for several nodes, and no plant or stage")
+    if arguments.stage and (arguments.nodes == 1 or arguments.plant):
+        parser.error("--stage is for several nodes, and no plant")
     if arguments.plants:
         return _print_plants()
     if arguments.trace:

@@ -15,6 +15,7 @@ from .fleet.groups import with_groups
 from .fleet.plan import ALL, KINDS, Plan, plan
 from .fleet.plants import FLEET_PLANTS
 from .fleet.rare import RARE
+from .fleet.stages import STAGES
 from .fleet.worlds import WORLDS, vary
 from .plants import PLANTS
 from .swarm import Swarm, draw
@@ -40,7 +41,7 @@ ON_ONE_NODE = {
 class Order:
     """How seeds are to be run; `kinds` None lets each decide which kinds of faults there are. `cast` is a key of
     `CASTS`, "" for the clients that each seed draws. `worlds` are kinds of `WORLDS`, for several nodes; None lets each
-    seed decide.
+    seed decide. `stage` is a key of `STAGES`: a script of faults and clients in the place of what the seed draws.
     """
 
     seconds: float = SECONDS
@@ -50,6 +51,7 @@ class Order:
     kinds: tuple[str, ...] | None = None
     cast: str = ""
     worlds: tuple[str, ...] | None = ()
+    stage: str = ""
 
 
 CASTS: dict[str, Callable[[Plan], Plan]] = {"groups": with_groups, "routes": with_changing_routes}
@@ -92,9 +94,10 @@ def run_seed(seed: int, order: Order | None = None, trace: bool = False) -> Outc
 
 
 def _world(seed: int, order: Order, trace: bool) -> World | Fleet:
-    bug = FLEET_PLANTS.get(order.plant or "")
+    bug = FLEET_PLANTS.get(order.plant or "") or STAGES.get(order.stage)
     if bug is not None:
-        return Fleet(bug.plan(seed, max(bug.nodes, order.nodes), order.durability, order.seconds), trace, bug)
+        found = bug.plan(seed, max(bug.nodes, order.nodes), order.durability, order.seconds)
+        return Fleet(vary(found, order.worlds) if order.worlds else found, trace, bug)
     if order.nodes > 1:
         found = vary(plan(seed, order.nodes, order.durability, order.seconds, order.kinds), order.worlds)
         return Fleet(CASTS[order.cast](found) if order.cast else found, trace)

@@ -105,6 +105,7 @@ def test_it_stops_at_the_first_failing_seed_or_when_time_is_over(
         ["--cast", "none"],
         ["--cast", "groups"],
         ["--world", "huge"],
+        ["--stage", "away"],
     ],
 )
 def test_wrong_words(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,54 @@
+"""Scripts of faults and clients: what they do, and that a broker without a bug keeps its promises on them."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.broker.clustering.forwarding import Copy, Forwarding
+from strogoff.sim.fleet.fleet import Fleet
+from strogoff.sim.fleet.plants import FLEET_PLANTS
+from strogoff.sim.fleet.stages import STAGES, at_suback
+from strogoff.sim.running import Order, run_seed
+
+OWN = sorted(set(STAGES) - set(FLEET_PLANTS))
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_without_a_bug_there_is_no_violation(name: str) -> None:
+    outcome = run_seed(0, Order(nodes=3, stage=name))
+    assert outcome.violations == () and outcome.clients >= 3
+
+
+def test_a_plant_has_a_stage_without_its_bug() -> None:
+    assert set(FLEET_PLANTS) < set(STAGES)
+    assert run_seed(0, Order(nodes=3, plant="guard-off")).violations
+    assert run_seed(0, Order(nodes=3, stage="guard-off")).violations == ()
+
+
+def test_a_copy_that_is_dropped_while_its_node_is_away_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    away = Forwarding.away
+
+    def forgetful(self: Forwarding, name: str) -> bool:
+        for copy in self._under_way.get(name, ()):
+            assert isinstance(copy, Copy)
+            copy.durable = False
+        return away(self, name)
+
+    monkeypatch.setattr(Forwarding, "away", forgetful)
+    assert any(text.startswith("lost: ") for text in run_seed(0, Order(nodes=3, stage="away")).violations)
+
+
+def test_a_suback_sets_off_what_waits_for_it_once() -> None:
+    plan = STAGES["known-by-two"].plan(1, 3, "sync", 5.0)
+    fleet = Fleet(plan)
+    fleet.begin()
+    happened: list[float] = []
+    _, listen = at_suback(0.0, "c0", lambda fleet: happened.append(fleet.loop.now_s))
+    listen(fleet)
+    fleet.loop.run_for(2.0)
+    reader = next(each for each in fleet.clients if each.name == "c0")
+    assert len(happened) == 1 and reader.on_granted is None
+    reader.unsubscribe("t/0")
+    reader.subscribe(["t/0"])
+    fleet.loop.run_for(1.0)
+    assert len(happened) == 1
