@@ -156,6 +156,8 @@ class Outlet:
         if not out:
             return
         self.out = []
+        if self.transport_paused:
+            self.not_taken(sum(map(len, out)))
         if self.promised:
             promised, self.promised = self.promised, 0
             if self.node.guard is not None and not self.node.guard(self, promised):
@@ -174,6 +176,10 @@ class Outlet:
         self.out_size = 0
         if not self.is_writable and not self.transport_paused:
             self.resume_sending()
+
+    def not_taken(self, size: int) -> None:
+        """So many bytes of answers go to a connection whose buffer is full; the front's part."""
+        raise AssertionError("a front bounds them")
 
     def resume_sending(self) -> None:
         """The connection takes more: go on with what waits."""

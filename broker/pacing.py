@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 TURN = "turn"
 
+ANSWERS_NOT_TAKEN = 65536
+"""Bytes of answers that are still written to a peer whose buffer is full. With more of them it is not read."""
+
+NOT_TAKEN_MS = 60_000
+"""How long such a peer may take until its buffer has room; then it is given up."""
+
 
 class Pacing(Outlet):
     """The part of a front that decides when its socket is read. `last_seen` is cluster time in ms.
@@ -29,7 +35,7 @@ class Pacing(Outlet):
     `per_turn` is how many packets it handles in one turn of the loop.
     """
 
-    __slots__ = ("held", "held_for", "last_seen", "paused_for", "per_turn", "questions", "timers")
+    __slots__ = ("held", "held_for", "last_seen", "paused_for", "per_turn", "questions", "timers", "untaken")
 
     def __init__(self, node: Node, link: Link) -> None:
         super().__init__(node, link)
@@ -40,6 +46,8 @@ class Pacing(Outlet):
         self.paused_for: set[str] = set()
         self.last_seen = node.now
         self.timers: dict[str, Timer] = {}
+        self.untaken = 0
+        """Bytes of answers written since the connection's buffer is full."""
 
     def process(self, packets_in: list[Any]) -> None:
         """Handle decoded packets; the front's part."""
@@ -101,6 +109,32 @@ class Pacing(Outlet):
             self.link.resume_reading()
         elif self.held_for == {TURN} and reason != "held" and len(self.paused_for) == 1:
             self.node.turns.add(self)
+
+    def not_taken(self, size: int) -> None:
+        """Answers gather because the peer does not read them: it gets no more, once they are too many.
+
+        Deliveries have stopped before, when the buffer was full. What asks for answers is not read any more.
+        """
+        self.untaken += size
+        if self.untaken > ANSWERS_NOT_TAKEN and "output" not in self.paused_for and not self.closed:
+            self.pause("output")
+            self.set_timer("output", NOT_TAKEN_MS, self._give_up)
+
+    def writable(self, flag: bool) -> None:
+        """As `Outlet.writable`; a peer that has taken what was written is read again."""
+        self.untaken = 0
+        if flag and "output" in self.paused_for:
+            self.cancel_timer("output")
+            self.unpause("output")
+        super().writable(flag)
+
+    def _give_up(self) -> None:
+        seconds = NOT_TAKEN_MS // 1000
+        self.drop("output_not_read", detail=f"the client did not read its answers for {seconds} s")
+
+    def drop(self, reason: str, fire_will: bool = True, detail: str = "") -> None:
+        """Give the connection up; the front's part."""
+        raise AssertionError("a front is dropped")
 
     def decide(self, question: Verdict | Awaitable[Verdict], then: Callable[[Verdict], None]) -> None:
         """Go on with a hook's answer: at once, or held until an asynchronous plugin has it."""

@@ -22,6 +22,8 @@ from .tls import check_depth, facts
 from .traffic import Traffic
 
 _READ_BYTES = 65536
+_LAST_READS = 4
+"""Pieces of `_READ_BYTES` that are read of a connection that is lost."""
 
 
 def _discard(data: bytes) -> None:
@@ -134,14 +136,16 @@ class Connection(asyncio.Protocol, ABC):
         """Take what the peer had sent before it reset the connection, where a write of ours noticed the reset first.
 
         A client that closes with an answer of ours unread, as `mosquitto_sub -C` does, makes its system send a reset
-        instead of an end; its acknowledgements and its DISCONNECT may be here and not yet read. What is here is no
-        more than the system's buffer. With TLS it cannot be understood any more.
+        instead of an end; its acknowledgements and its DISCONNECT may be here and not yet read. At most `_LAST_READS`
+        pieces of it are. With TLS it cannot be understood any more.
         """
         if self.door.settings.uses_tls:
             return
         handle: int = self.transport.get_extra_info("socket").fileno()
         try:
-            while not self.closing and (data := os.read(handle, _READ_BYTES)):
+            for _ in range(_LAST_READS):
+                if self.closing or not (data := os.read(handle, _READ_BYTES)):
+                    return
                 self.data_received(data)
         except OSError:
             # all of it has been read: what comes last is the reset itself

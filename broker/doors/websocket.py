@@ -1,7 +1,8 @@
 """MQTT over WebSocket (MQTT 5.0 section 6): the same connection with an HTTP upgrade before and frames around MQTT.
 
 Framing is that of the `websockets` library without its I/O (RFC 6455). No extension is offered: MQTT frames are small,
-and compression would cost 64 KB and more per connection.
+and compression would cost 64 KB and more per connection. Reading a frame costs some microseconds, so a bounded number
+of frames of a connection is read in one turn of the loop. The rest waits, and its socket is not read meanwhile.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ from .upgrade import SUBPROTOCOLS, UpgradeError, complete_head, forwarded, parse
 SHUTTING_DOWN = "shutting_down"
 """The reason of an end that the peer is told as 1001, "going away"."""
 
+STEP_BYTES = 4096
+FRAMES_PER_TURN = 256
+"""Frames are counted after each `STEP_BYTES` of input; the input behind `FRAMES_PER_TURN` of them waits."""
+_PONG = b"\x8a"
+"""The first byte of a pong."""
+
 _library_log = logging.getLogger("strogoff.websocket")
 _library_log.setLevel(logging.ERROR)
 """The library logs every connection at level info."""
@@ -35,12 +42,20 @@ _library_log.setLevel(logging.ERROR)
 class WebSocketConnection(Connection):
     """MQTT in the binary frames of a WebSocket."""
 
-    __slots__ = ("ws",)
+    __slots__ = ("full", "muted", "pong", "rest", "ws")
 
     def __init__(self, door: Door) -> None:
         super().__init__(door)
         self.ws: ServerProtocol | None = None
         """None until the upgrade is complete."""
+        self.rest = b""
+        """Input whose frames wait for the next turn."""
+        self.muted = False
+        """The front wants no input now."""
+        self.full = False
+        """The transport's buffer is above its high mark."""
+        self.pong = b""
+        """The answer to the last ping that came while the buffer was full."""
 
     # -- the front's side
 
@@ -63,12 +78,42 @@ class WebSocketConnection(Connection):
             self.finish()
             return
         self.closing = True
+        self.muted = False
         going_away = self.reason == SHUTTING_DOWN
         ws.send_close(CloseCode.GOING_AWAY if going_away else CloseCode.NORMAL_CLOSURE)
         self.timer = asyncio.get_running_loop().call_later(CLOSE_BOUND_S, self._overdue)
-        if not self.transport.is_reading():
+        if self.rest:
+            self._next_turn()
+        elif not self.transport.is_reading():
             self.transport.resume_reading()
         self._send()
+
+    def pause_reading(self) -> None:
+        """As `Link.pause_reading`."""
+        self.muted = True
+        super().pause_reading()
+
+    def resume_reading(self) -> None:
+        """As `Link.resume_reading`: what waits here comes first."""
+        muted, self.muted = self.muted, False
+        if not self.rest:
+            super().resume_reading()
+        elif muted:
+            self._next_turn()
+
+    def pause_writing(self) -> None:
+        """The transport's buffer is above its high mark."""
+        self.full = True
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """The transport's buffer is below its low mark again: the last ping is answered (RFC 6455 section 5.5.3)."""
+        self.full = False
+        pong, self.pong = self.pong, b""
+        if pong and not self.closing:
+            self.traffic.bytes_sent += len(pong)
+            self.transport.write(pong)
+        super().resume_writing()
 
     # -- the upgrade
 
@@ -161,12 +206,41 @@ class WebSocketConnection(Connection):
         return self._receive_frames
 
     def _receive_frames(self, data: bytes) -> None:
+        if self.rest:
+            self.rest += data
+            return
+        frames = 0
+        for begin in range(0, len(data), STEP_BYTES):
+            if frames >= FRAMES_PER_TURN and not self.ending:
+                self.rest = data[begin:]
+                if self.transport.is_reading():
+                    self.transport.pause_reading()
+                self._next_turn()
+                return
+            frames += self._read_frames(data[begin : begin + STEP_BYTES])
+
+    def _next_turn(self) -> None:
+        asyncio.get_running_loop().call_soon(self._read_rest)
+
+    def _read_rest(self) -> None:
+        if self.muted or not self.rest:
+            return
+        data, self.rest = self.rest, b""
+        if self.ending:
+            return
+        self._receive_frames(data)
+        if not self.rest and not self.muted and self.transport is not None and not self.transport.is_reading():
+            self.transport.resume_reading()
+
+    def _read_frames(self, data: bytes) -> int:
+        """Read the frames that these bytes complete; how many there were."""
         ws = self.ws
         assert ws is not None
         ws.receive_data(data)
         pieces: list[Any] = []
         text = False
-        for event in ws.events_received():
+        events = ws.events_received()
+        for event in events:
             opcode = event.opcode  # type: ignore[union-attr]
             if opcode is Opcode.BINARY or opcode is Opcode.CONT:
                 pieces.append(event.data)  # type: ignore[union-attr]
@@ -188,6 +262,7 @@ class WebSocketConnection(Connection):
             self.reason = self.reason or ("websocket_frame_too_large" if too_large else "websocket_protocol_error")
         if ws.writes:
             self._send()
+        return len(events)
 
     def _send(self) -> None:
         """Send what the library has to say; its end of the stream is ours."""
@@ -202,7 +277,9 @@ class WebSocketConnection(Connection):
         """Write them; whether the library has come to the end of its stream."""
         ended = False
         for chunk in ws.data_to_send():
-            if chunk:
+            if self.full and chunk[:1] == _PONG:
+                self.pong = chunk
+            elif chunk:
                 self.traffic.bytes_sent += len(chunk)
                 self.transport.write(chunk)
             else:

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from strogoff.broker.pacing import ANSWERS_NOT_TAKEN, NOT_TAKEN_MS
 from strogoff.broker.plugins.hooks import Verdict
 from strogoff.mqtt import packets
-from strogoff.mqtt.packets import Pingreq, Pingresp, Puback
+from strogoff.mqtt.encoder import encode
+from strogoff.mqtt.packets import Pingreq, Pingresp, Puback, Pubrel
 
 from .stage import Client, Stage, publish
 
@@ -208,3 +210,66 @@ def test_timers_of_a_closed_connection_are_gone() -> None:
     assert len(stage.node.timers) > waiting
     client.vanish()
     assert len(stage.node.timers) == waiting
+
+
+FRAMES = {"ping": encode(Pingreq(), 4), "qos1": encode(publish("t", b"", 1, 7), 4), "pubrel": encode(Pubrel(7), 4)}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_answers_to_a_client_that_does_not_read_are_bounded(kind: str) -> None:
+    """Above a bound the client is not read any more; when it has taken its answers, all goes on and none is missing."""
+    stage = Stage()
+    client = stage.client("c")
+    client.pipe.to_client.pause()
+    written = [0]
+    original = client.pipe.write
+
+    def write(data: bytes) -> None:
+        written[0] += len(data)
+        original(data)
+
+    client.pipe.write = write
+    count = 60_000
+    for _ in range(count // 100):
+        client.send(FRAMES[kind] * 100)
+        stage.settle()
+    stage.pass_s(1)
+    assert written[0] < ANSWERS_NOT_TAKEN + 20_000 and client.pipe.to_node.paused and not client.closed
+    client.pipe.to_client.resume()
+    stage.pass_s(1)
+    assert len(client.take()) == count and not client.pipe.to_node.paused
+    stage.pass_s(2 * NOT_TAKEN_MS / 1000)
+    assert not client.closed
+
+
+def test_a_client_that_never_reads_its_answers_is_given_up() -> None:
+    """It is closed after `NOT_TAKEN_MS` with a reason, its keep alive does not matter, and the will is sent."""
+    stage = Stage()
+    watcher = stage.client("w")
+    watcher.subscribe(("gone", 0))
+    client = stage.client("c", keepalive_s=1, will=packets.Will("gone", b"will"))
+    client.pipe.to_client.pause()
+    for _ in range(500):
+        client.send(FRAMES["ping"] * 100)
+        stage.settle()
+    stage.pass_s(NOT_TAKEN_MS / 1000 - 1)
+    assert watcher.payloads() == []
+    stage.pass_s(2)
+    assert watcher.payloads() == [b"will"]
+    (row,) = stage.events("conn.close")
+    assert (row["client"], row["reason"]) == ("c", "output_not_read") and "60 s" in row["detail"]
+
+
+def test_a_slow_subscriber_is_still_read() -> None:
+    """Deliveries that a client has not taken do not keep it from being heard: its few answers do not fill anything."""
+    stage = Stage()
+    subscriber = stage.client("s")
+    subscriber.subscribe(("t", 0))
+    subscriber.pipe.to_client.pause()
+    publisher = stage.client("p")
+    publisher.ask(*[publish("t", bytes(1000)) for _ in range(200)])
+    other = stage.client("o")
+    other.subscribe(("x", 0))
+    subscriber.send(Pingreq(), publish("x", b"heard"))
+    assert other.payloads() == [b"heard"]
+    assert not subscriber.pipe.to_node.paused

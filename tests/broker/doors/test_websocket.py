@@ -13,6 +13,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, NegotiationEr
 from websockets.frames import Frame, Opcode
 
 from strogoff.broker.doors.proxy_protocol import SIGNATURE
+from strogoff.broker.doors.websocket import FRAMES_PER_TURN, STEP_BYTES
 from strogoff.configs import ListenerSettings
 
 from .street import House, Peer, both_loops, in_house, tcp
@@ -120,6 +121,114 @@ def test_a_ping_is_answered() -> None:
             await (await peer.ping(b"are you there"))
 
     in_house(test)
+
+
+def ping(payload: bytes) -> bytes:
+    return bytes(Frame(Opcode.PING, payload).serialize(mask=True))
+
+
+@both_loops
+def test_pings_of_a_peer_that_does_not_read_are_bounded(loop: str) -> None:
+    """While the buffer is full only the last ping is remembered, and answered when there is room again.
+
+    RFC 6455 section 5.5.3 allows it.
+    """
+
+    async def test(house: House) -> None:
+        peer = await upgraded(await house.open(ws()))
+        front = await house.front()
+        link: Any = front.link
+        last = b"the last one"
+        flood = ping(bytes(120)) * 1000
+        most = 0
+        while not link.pong and most < 1 << 24:
+            peer.send(flood)
+            await peer.writer.drain()
+            await asyncio.sleep(0)
+            most += len(flood)
+        for _ in range(40):
+            peer.send(flood)
+            await peer.writer.drain()
+        peer.send(ping(last))
+        await house.until(lambda: last in link.pong)
+        assert link.transport.get_write_buffer_size() < 150_000
+        read = b""
+        async with asyncio.timeout(10):
+            while not read.endswith(last):
+                read += await peer.reader.read(1 << 20)
+        peer.send(b"\x82\x84\0\0\0\0quit")
+        assert (await peer.rest()).startswith(b"\x82\x04quit")
+
+    in_house(test, loop, write_buffer_bytes=100_000)
+
+
+@both_loops
+def test_many_frames_at_once_do_not_stop_the_others(loop: str) -> None:
+    """A peer's frames are read in turns: another connection is answered between them, and no frame is lost."""
+
+    async def test(house: House) -> None:
+        port = await house.open(ws(), tcp(name="plain"))
+        plain = house.listeners.show()[1].port
+        peer, other = await upgraded(port), await Peer.connect(plain)
+        first, second = await house.front(0), await house.front(1)
+        flooded, polite = (first, second) if first.origin.transport == "ws" else (second, first)
+        link: Any = flooded.link
+        count = 20 * FRAMES_PER_TURN
+        frames = Frame(Opcode.BINARY, b"x").serialize(mask=True) * count
+        other.send(b"hello")
+        link.data_received(frames)
+        assert len(flooded.received) < FRAMES_PER_TURN + STEP_BYTES
+        await house.until(lambda: polite.received)
+        assert len(flooded.received) < count / 2
+        peer.send(Frame(Opcode.BINARY, b"quit").serialize(mask=True))
+        await house.until(lambda: flooded.reasons)
+        assert flooded.received == b"x" * count + b"quit"
+        peer.close()
+        other.close()
+
+    in_house(test, loop)
+
+
+@both_loops
+def test_frames_wait_while_the_front_does_not_read(loop: str) -> None:
+    """Pausing holds back frames that have come already, and resuming reads them first."""
+
+    async def test(house: House) -> None:
+        peer = await upgraded(await house.open(ws()))
+        front = await house.front()
+        link: Any = front.link
+        count = 20 * FRAMES_PER_TURN
+        link.data_received(Frame(Opcode.BINARY, b"x").serialize(mask=True) * count)
+        front.link.pause_reading()
+        seen = len(front.received)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert len(front.received) == seen < count
+        front.link.resume_reading()
+        peer.send(Frame(Opcode.BINARY, b"quit").serialize(mask=True))
+        await house.until(lambda: front.reasons)
+        assert front.received == b"x" * count + b"quit"
+        peer.close()
+
+    in_house(test, loop)
+
+
+@both_loops
+def test_the_front_closes_while_frames_wait(loop: str) -> None:
+    """The peer's close frame behind them still ends the connection in order."""
+
+    async def test(house: House) -> None:
+        peer = await upgraded(await house.open(ws()))
+        front = await house.front()
+        link: Any = front.link
+        link.data_received(Frame(Opcode.BINARY, b"x").serialize(mask=True) * 20 * FRAMES_PER_TURN)
+        front.link.close()
+        peer.send(b"\x88\x82\0\0\0\0\x03\xe8")
+        assert (await peer.rest())[-4:] == b"\x88\x02\x03\xe8"
+        await house.until(lambda: front.reasons)
+        assert house.traffic.socket_close_timeout == 0
+
+    in_house(test, loop)
 
 
 @both_loops
