@@ -30,6 +30,7 @@ from .plugins.hooks import Hooks, Verdict
 from .queues.garbage import Garbage
 from .queues.message import Message, Origin
 from .queues.records import Origins, WillRecord, decode_message, encode, to_record
+from .replay import ReplayTurns
 from .routing.plans import Plan, PlanCache
 from .routing.remote import RemoteMembers, RemoteTarget
 from .routing.retained import Refusal, RetainedMessages
@@ -112,6 +113,7 @@ class Node(Observer):
         self.router = Router(self)
         self.slots = Slots(self)
         self.garbage = Garbage(self.store, ports.schedule)
+        self.replays = ReplayTurns(self.after_turn, self.tick)
         self.parked_wills = ParkedWills(self)
         self._view_state = ViewState.WHOLE
         self.wary = False

@@ -16,6 +16,7 @@ from .obligations import Obligation
 from .queues.durable_queue import DurableQueue
 from .queues.queue import Queue
 from .queues.records import InboundRecord, SessionRecord, SubscriptionRecord, WillRecord, encode
+from .replay import Replay
 from .routing.remote import RemoteMembers
 from .routing.subscriptions import Subscription
 
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
 NEVER = 0xFFFFFFFF
 """A session expiry interval that never ends (MQTT 5.0 section 3.1.2.11.2)."""
 
-DUE, LOST, RESTARTED = range(3)
-"""Retained messages come behind the SUBACK; the connection was lost before that; a restart came, perhaps after it."""
+DUE, LOST, REPLAYED, RESTARTED = range(4)
+"""Retained messages come behind the SUBACK; the connection was lost before that; the SUBACK has left, and they are on
+their way; a restart came, perhaps after it.
+"""
 
 
 class Session:
@@ -78,7 +81,7 @@ class Session:
         self.front: Front | None = None
         self.subscriptions: dict[str, Subscription] = {}
         self.due: dict[str, int] = {}
-        """Filters whose retained messages are not in the queue yet: `DUE`, `LOST` or `RESTARTED`."""
+        """Filters whose retained messages are not all in the queue: `DUE`, `LOST`, `REPLAYED` or `RESTARTED`."""
         self.grouped = False
         self.inbound: dict[int, InboundRecord] = {}
         self.forward_again: set[int] = set()
@@ -139,12 +142,15 @@ class Session:
 
         If the connection was lost before that, the filter is as good as new.
         """
-        before = self.due.pop(text, None)
+        before = self.due.get(text)
         new = text not in self.subscriptions or before in (LOST, RESTARTED)
         handling = subscription.retain_handling
         due = subscription.group is None and (handling == 0 or (handling == 1 and new))  # [MQTT5-3.3.1-10]
-        if due or (handling == 1 and before == DUE):
+        if due:
             self.due[text] = DUE
+            self.expect_replay(text, subscription)
+        elif before in (LOST, RESTARTED):
+            self._forget_replay(text)
         self.subscriptions[text] = subscription
         if subscription.group is not None and not self.grouped:
             self.grouped = True
@@ -154,13 +160,41 @@ class Session:
         self._write_subscription(text, subscription)
         return due
 
+    def expect_replay(self, text: str, subscription: Subscription, at: str = "") -> None:
+        """Retained messages are due for this filter, from topic `at` on."""
+        if self.queue.replay is None:
+            self.queue.set_replay(Replay(self.node, self))
+        assert self.queue.replay is not None
+        self.queue.replay.expect(text, subscription, at)
+
+    def begin_replay(self, text: str) -> None:
+        """The SUBACK has left: retained messages follow, as the client takes them."""
+        subscription = self.subscriptions.get(text)
+        if subscription is None:
+            return
+        self.due[text] = REPLAYED
+        if self.queue.replay is None:
+            self.expect_replay(text, subscription)
+        assert self.queue.replay is not None
+        self.queue.replay.begin(text)
+
+    def replayed(self, text: str) -> None:
+        """Some more of what is retained for this filter is in the queue, as safe as the open batch."""
+        self._write_subscription(text, self.subscriptions[text])
+
     def served(self, text: str) -> None:
         """What is retained for this filter is in the queue, as safe as the open batch."""
         if self.due.pop(text, None) is not None:
             self._write_subscription(text, self.subscriptions[text])
 
+    def _forget_replay(self, text: str) -> None:
+        self.due.pop(text, None)
+        if self.queue.replay is not None:
+            self.queue.replay.cancel(text)
+
     def _write_subscription(self, text: str, subscription: Subscription) -> None:
         if self.durable:
+            replay = self.queue.replay
             record = SubscriptionRecord(
                 subscription.qos,
                 subscription.no_local,
@@ -168,6 +202,7 @@ class Session:
                 subscription.retain_handling,
                 subscription.identifier,
                 text in self.due,
+                replay.at(text) if replay is not None else "",
             )
             self.node.store.put(self._subscription_key(text), encode(record))
 
@@ -176,7 +211,7 @@ class Session:
         subscription = self.subscriptions.pop(text, None)
         if subscription is None:
             return False
-        self.due.pop(text, None)
+        self._forget_replay(text)
         self.node.router.table(self.mountpoint).remove(self, subscription.filter, subscription.group)
         self.node.unsubscribed(subscription)
         if self.durable:
@@ -271,17 +306,25 @@ class Session:
             self.node.event("will.cancel", client=self.client_id, reason="resumed")
         self.expires_at = self.will_at = 0
         self.front = front
-        self.due = {text: state or LOST for text, state in self.due.items()}
+        self._lose_due()
         self.queue.attach(front, window)
         if self.grouped:
             self.node.presence(self)
         self.save()
+
+    def _lose_due(self) -> None:
+        """The connection was lost before a SUBACK: the client asks again, its filters are as good as new."""
+        for text in [text for text, state in self.due.items() if state == DUE]:
+            self.due[text] = LOST
+            if self.queue.replay is not None:
+                self.queue.replay.cancel(text)
 
     def detach(self, fire_will: bool) -> None:
         """The connection is gone. The will fires, waits, or is given up; a session without expiry ends."""
         if self.front is None:
             return
         self.front = None
+        self._lose_due()
         self.queue.detach()
         if self.grouped:
             self.node.presence(self)
@@ -359,7 +402,7 @@ class Session:
         self.front = None
         self.node.timers.cancel(self.expiry_timer)
         self.fire_will()
-        self.queue.front = None
+        self.queue.leave()
         if self.grouped:
             self.node.router.redistribute(self)
         store = self.node.store

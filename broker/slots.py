@@ -168,6 +168,7 @@ class Slots:
             session.subscriptions[text] = subscription
             if record.due:
                 session.due[text] = RESTARTED
+                session.expect_replay(text, subscription, record.replay_at)
             session.grouped = session.grouped or group is not None
             table.add(subscription)
         prefix = keys.inbound_prefix(session.key, session.incarnation)

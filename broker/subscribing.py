@@ -88,7 +88,7 @@ def _authorised(front: Front, packet: packets.Subscribe, reasons: list[int | Non
     _apply_modifiers(packet, reasons, verdict.modifiers.get("topics"))
     identifier = (packet.properties or {}).get("subscription_identifier", 0)
     answers: list[int] = []
-    fresh: list[tuple[str, Subscription]] = []
+    fresh: dict[str, None] = {}
     wrote = False
     for wanted, reason in zip(packet.subscriptions, reasons, strict=True):
         reason = reason if reason is not None else _problem(front, wanted.filter)
@@ -97,14 +97,14 @@ def _authorised(front: Front, packet: packets.Subscribe, reasons: list[int | Non
             continue
         subscription = _make(front, session, wanted, identifier)
         if session.subscribe(wanted.filter, subscription):
-            fresh.append((wanted.filter, subscription))
+            fresh[wanted.filter] = None
         wrote = session.durable
         node.event("sub.add", client=front.client_id, filter=wanted.filter, qos=wanted.qos)
         answers.append(wanted.qos)
     _notify(front, "on_subscribe", [(w.filter, w.qos) for w in packet.subscriptions], packet.properties)
     _suback(front, packet, answers, wrote, SUBSCRIBE)
     # retained messages come after SUBACK, and after everything that was routed before it
-    front.reply(lambda: _send_retained(front, fresh), False)
+    front.reply(lambda: _replay(front, list(fresh)), False)
 
 
 def _apply_modifiers(packet: packets.Subscribe, reasons: list[int | None], topics: Any) -> None:
@@ -151,24 +151,21 @@ def _suback(front: Front, packet: packets.Subscribe, reasons: list[int], wait: b
 
 
 def resumed(front: Front, session: Session) -> None:
-    """A restart came between a SUBACK, perhaps, and what was retained for it: now the session gets that (P4, P7)."""
-    due = [text for text, state in session.due.items() if state == RESTARTED]
-    _send_retained(front, [(text, session.subscriptions[text]) for text in due])
+    """Retained messages that the session was to get go on where they were (P4).
+
+    After a restart that came between them and the SUBACK, perhaps, they are sent as if it had left (P7).
+    """
+    _replay(front, [text for text, state in session.due.items() if state == RESTARTED])
 
 
-def _send_retained(front: Front, fresh: list[tuple[str, Subscription]]) -> None:
+def _replay(front: Front, filters: list[str]) -> None:
     session = front.session
     if session is None:
         return
-    for text, subscription in fresh:
-        session.served(text)
-        identifiers = (subscription.identifier,) if subscription.identifier else ()
-        for message in front.node.retained(session.mountpoint).match(subscription.filter, front.node.now):
-            raised = session.queue.upgrade and subscription.qos > message.qos
-            qos = subscription.qos if raised else min(subscription.qos, message.qos)
-            session.queue.push(message, qos, True, identifiers)
-            if front.node.events.messages:
-                front.node.event("ret.deliver", client=front.client_id, topic=message.topic)
+    for text in filters:
+        session.begin_replay(text)
+    if session.queue.replay is not None:
+        front.node.replays.now(session.queue.replay)
 
 
 def unsubscribe(front: Front, packet: packets.Unsubscribe) -> None:

@@ -14,7 +14,7 @@ class Table:
 
     def __init__(self, content: Mapping[bytes, bytes] | None = None) -> None:
         self.values = dict(content or {})
-        self._order = SortedKeys(self.values)
+        self._order: SortedKeys[bytes] = SortedKeys(self.values)
 
     def put(self, key: bytes, value: bytes | None) -> bytes | None:
         """Set a value (None deletes) and give back the one before."""

@@ -1,4 +1,4 @@
-"""A set of keys in byte order: chunks of at most 1,000, so that adding one to a million moves few of them.
+"""A set of keys in order: chunks of at most 1,000, so that adding one to a million moves few of them.
 
 Measured: 1.7 us to add a key to 100,000, 2.0 us to find a range of 10 in them.
 """
@@ -7,23 +7,29 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bytes, str)
 
 CHUNK = 1000
 """Keys at which a chunk is split: a list of 8 KB, moved by one memmove."""
 
 
-class SortedKeys:
-    """Keys in order. `add` wants a key that is not inside, `remove` one that is: callers have a dict to ask."""
+class SortedKeys(Generic[Key]):
+    """Keys in order, all of them bytes or all of them text.
+
+    `add` wants a key that is not inside, `remove` one that is: callers have a dict to ask.
+    """
 
     __slots__ = ("_chunks", "_lasts")
 
-    def __init__(self, keys: Iterable[bytes] = ()) -> None:
+    def __init__(self, keys: Iterable[Key] = ()) -> None:
         ordered = sorted(keys)
         half = CHUNK // 2
-        self._chunks = [ordered[at : at + half] for at in range(0, len(ordered), half)]
-        self._lasts = [chunk[-1] for chunk in self._chunks]
+        self._chunks: list[list[Key]] = [ordered[at : at + half] for at in range(0, len(ordered), half)]
+        self._lasts: list[Key] = [chunk[-1] for chunk in self._chunks]
 
-    def add(self, key: bytes) -> None:
+    def add(self, key: Key) -> None:
         """Put in a key that is not inside."""
         if not self._chunks:
             self._chunks.append([key])
@@ -39,7 +45,7 @@ class SortedKeys:
         else:
             self._lasts[at] = chunk[-1]
 
-    def remove(self, key: bytes) -> None:
+    def remove(self, key: Key) -> None:
         """Take out a key that is inside."""
         at = bisect_left(self._lasts, key)
         chunk = self._chunks[at]
@@ -51,12 +57,23 @@ class SortedKeys:
         else:
             del self._chunks[at], self._lasts[at]
 
-    def between(self, start: bytes, stop: bytes, limit: int = 0, reverse: bool = False) -> list[bytes]:
+    def between(self, start: Key, stop: Key, limit: int = 0, reverse: bool = False) -> list[Key]:
         """Keys with start <= key < stop, at most `limit` (0: all), from the end when `reverse`."""
         return self._backward(start, stop, limit) if reverse else self._forward(start, stop, limit)
 
-    def _forward(self, start: bytes, stop: bytes, limit: int) -> list[bytes]:
-        found: list[bytes] = []
+    def following(self, start: Key, limit: int) -> list[Key]:
+        """The first keys from `start` on, at most `limit`."""
+        found: list[Key] = []
+        for at in range(bisect_left(self._lasts, start), len(self._chunks)):
+            chunk = self._chunks[at]
+            low = bisect_left(chunk, start)
+            found += chunk[low : low + limit - len(found)]
+            if len(found) >= limit:
+                break
+        return found
+
+    def _forward(self, start: Key, stop: Key, limit: int) -> list[Key]:
+        found: list[Key] = []
         for at in range(bisect_left(self._lasts, start), len(self._chunks)):
             chunk = self._chunks[at]
             low, high = bisect_left(chunk, start), bisect_left(chunk, stop)
@@ -65,8 +82,8 @@ class SortedKeys:
                 break
         return found[:limit] if limit else found
 
-    def _backward(self, start: bytes, stop: bytes, limit: int) -> list[bytes]:
-        found: list[bytes] = []
+    def _backward(self, start: Key, stop: Key, limit: int) -> list[Key]:
+        found: list[Key] = []
         for at in range(min(bisect_left(self._lasts, stop), len(self._chunks) - 1), -1, -1):
             chunk = self._chunks[at]
             low, high = bisect_left(chunk, start), bisect_left(chunk, stop)

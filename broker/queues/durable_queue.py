@@ -57,7 +57,7 @@ class DurableQueue(Queue):
 
     def push(self, message: Message, qos: int, retain: bool, identifiers: tuple[int, ...], group: str = "") -> bool:
         """Take a message: on disk with the open batch, and to the front at once where order and window allow."""
-        front = self.front
+        front = self.direct
         direct = front is not None and not self.waiting and self.low == self.high and front.is_writable
         if qos == 0:
             if direct:
@@ -77,6 +77,8 @@ class DurableQueue(Queue):
         if not self._room():
             self.node.dropped(self.session, message, "queue_full")
             return False
+        if self.replay is not None:
+            self.replay.live(message)
         entry = self._write(message, qos, retain, identifiers, group)
         self._place(entry)
         if direct:
@@ -90,8 +92,25 @@ class DurableQueue(Queue):
         elif not self._room():
             self.node.dropped(self.session, message, "queue_full")
         else:
+            if self.replay is not None:
+                self.replay.live(message)
             self.waiting.append(Entry(0, message, 0, retain, identifiers))
         return False
+
+    def feed(self, message: Message, qos: int, identifiers: tuple[int, ...]) -> bool:
+        """As `Queue.feed`: no place has QoS 0 where its place would be on disk."""
+        if qos:
+            self._place(self._write(message, qos, True, identifiers, ""))
+        elif self.front is None or self.low != self.high:
+            return False
+        else:
+            self.waiting.append(Entry(0, message, 0, True, identifiers))
+        return True
+
+    @property
+    def backlog(self) -> bool:
+        """As `Queue.backlog`."""
+        return self.low != self.high
 
     def _write(self, message: Message, qos: int, retain: bool, identifiers: tuple[int, ...], group: str) -> Entry:
         seq = self.next_seq
@@ -182,7 +201,7 @@ class DurableQueue(Queue):
 
     def detach(self) -> None:
         """The connection is gone: all live entries are on disk only, QoS 0 is dropped."""
-        self.front = None
+        self.leave()
         live = [e.seq for e in self.inflight.values()]
         for entry in self.waiting:
             if entry.qos:

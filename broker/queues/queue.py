@@ -20,6 +20,7 @@ from .records import QUEUED, RELEASED
 if TYPE_CHECKING:
     from ..front import Front
     from ..node import Node
+    from ..replay import Replay
     from ..session import Session
 
 UNLIMITED = -1
@@ -50,12 +51,17 @@ class Entry(msgspec.Struct, gc=False):
 
 
 class Queue:
-    """The queue of a clean session. `front` is None while no connection is there."""
+    """The queue of a clean session. `front` is None while no connection is there.
+
+    `direct` is the connection to which a new message may go at once. It is None as well while a `replay` of retained
+    messages goes on, which has to see each message first.
+    """
 
     durable = False
 
     __slots__ = (
         "commit_awaited",
+        "direct",
         "front",
         "inflight",
         "lifo",
@@ -63,6 +69,7 @@ class Queue:
         "max_online",
         "next_seq",
         "node",
+        "replay",
         "session",
         "upgrade",
         "waiting",
@@ -73,6 +80,8 @@ class Queue:
         self.node = node
         self.session = session
         self.front: Front | None = None
+        self.direct: Front | None = None
+        self.replay: Replay | None = None
         self.inflight: dict[int, Entry] = {}
         self.waiting: deque[Entry] = deque()
         self.next_seq = 0
@@ -87,7 +96,7 @@ class Queue:
 
     def push(self, message: Message, qos: int, retain: bool, identifiers: tuple[int, ...], group: str = "") -> bool:
         """Take a message. True if the publisher's acknowledgement must wait for the open batch to be committed."""
-        front = self.front
+        front = self.direct
         if front is not None and not self.waiting and front.is_writable:
             if qos == 0:
                 front.send_qos0(message, retain, identifiers)
@@ -108,12 +117,22 @@ class Queue:
         if not self._room():
             self.node.dropped(self.session, message, "queue_full")
             return False
+        if self.replay is not None:
+            self.replay.live(message)
+        self._append(message, qos, retain, identifiers, group)
+        return False
+
+    def _append(self, message: Message, qos: int, retain: bool, identifiers: tuple[int, ...], group: str = "") -> None:
         seq = 0
         if qos:
             seq = self.next_seq
             self.next_seq += 1
         self.waiting.append(Entry(seq, message, qos, retain, identifiers, group))
-        return False
+
+    def feed(self, message: Message, qos: int, identifiers: tuple[int, ...]) -> bool:
+        """Take a retained message for a new subscription, whatever the limits are; False if it has no place now."""
+        self._append(message, qos, True, identifiers)
+        return True
 
     def _room(self) -> bool:
         """Make room for one more entry; False if the newest has to go (INV 6.1, `queue_type`)."""
@@ -131,13 +150,34 @@ class Queue:
     def attach(self, front: Front, window: int) -> None:
         """A connection is there; `window` is how many QoS 1 and 2 messages it takes at a time."""
         self.front = front
+        self.direct = front if self.replay is None else None
         self.window = window
 
     def detach(self) -> None:
         """The connection is gone. What is in flight waits again."""
-        self.front = None
+        self.leave()
+
+    def leave(self) -> None:
+        """No connection is there any more."""
+        self.front = self.direct = None
+
+    def set_replay(self, replay: Replay | None) -> None:
+        """Retained messages are to be replayed into this queue; None: no more."""
+        self.replay = replay
+        self.direct = self.front if replay is None else None
+
+    @property
+    def backlog(self) -> bool:
+        """Whether messages wait that are not in memory."""
+        return False
 
     def pump(self) -> None:
+        """Send what the window and the connection allow, in order, and let the replay go on."""
+        self.drain()
+        if self.replay is not None:
+            self.replay.wake()
+
+    def drain(self) -> None:
         """Send what the window and the connection allow, in order."""
         front = self.front
         while front is not None and front.is_writable:
@@ -270,6 +310,8 @@ class Queue:
     def full(self) -> bool:
         """Whether one more that waits would push another out, or find no place."""
         limit = self.max_offline if self.front is None else self.max_online
+        if self.replay is not None and limit != UNLIMITED:
+            limit += self.replay.hold
         return limit != UNLIMITED and self.size >= limit
 
     def hand_over(self, give: Callable[[Entry], bool]) -> None:
@@ -284,6 +326,6 @@ class Queue:
 
     def discard(self) -> None:
         """The session has ended: nothing in here is wanted any more."""
-        self.front = None
+        self.leave()
         self.inflight.clear()
         self.waiting.clear()

@@ -94,7 +94,8 @@ class EntryRecord(msgspec.Struct, array_like=True, gc=False):
 class SubscriptionRecord(msgspec.Struct, array_like=True, gc=False):
     """The options of a subscription; the filter, `$share` included, is in the key.
 
-    `due` says that retained messages were not put into the queue yet, which comes after the SUBACK.
+    `due` says that retained messages were not all put into the queue yet, which comes after the SUBACK; `replay_at` is
+    the first topic that may be missing.
     """
 
     qos: int
@@ -103,6 +104,7 @@ class SubscriptionRecord(msgspec.Struct, array_like=True, gc=False):
     retain_handling: int
     identifier: int
     due: bool = False
+    replay_at: str = ""
 
 
 class InboundRecord(msgspec.Struct, array_like=True, gc=False):

@@ -1,4 +1,4 @@
-"""A tree of topic levels that holds texts: filters to be found by a topic, or topics to be found by a filter.
+"""A tree of topic levels that holds filters, to be found by a topic.
 
 A branch that leads to one text only is not unfolded: the text itself stands where the branch begins, and is compared
 whole when a search comes upon it. So a text costs one entry of a dict (about 100 bytes) however many levels it has; a
@@ -18,7 +18,7 @@ _END = "/"
 
 
 class LevelTree:
-    """A set of texts made of levels. Searches take time by what they find, not by how many texts there are."""
+    """A set of filters. Searches take time by what they find, not by how many texts there are."""
 
     __slots__ = ("_root", "_size")
 
@@ -80,7 +80,7 @@ class LevelTree:
         return True
 
     def filters_for(self, topic: str) -> list[str]:
-        """Where the texts are filters: those that match the topic, in an order that depends on the calls alone."""
+        """Those that match the topic, in an order that depends on the calls alone."""
         found: list[str] = []
         nodes = [self._root]
         # a first-level wildcard does not match topics that begin with `$` [MQTT-4.7.2-1]
@@ -104,42 +104,3 @@ class LevelTree:
             # `#` also stands for the level above it (MQTT 5.0 section 4.7.1.2)
             found += [child for key in (_END, "#") if isinstance(child := node.get(key), str)]
         return found
-
-    def topics_for(self, text: str) -> list[str]:
-        """Where the texts are topics: those that the filter matches, unsorted."""
-        found: list[str] = []
-        nodes = [self._root]
-        for depth, level in enumerate(text.split("/")):
-            following: list[Node] = []
-            for node in nodes:
-                if level == "#":
-                    children = list(node.values()) if depth else _visible(node)
-                    _gather(children, found)
-                    continue
-                if level == "+":
-                    children = [child for key, child in node.items() if key != _END] if depth else _visible(node)
-                else:
-                    children = [node[level]] if level in node else []
-                for child in children:
-                    if not isinstance(child, str):
-                        following.append(child)
-                    elif matches(text, child):
-                        found.append(child)
-            nodes = following
-        found += [end for node in nodes if isinstance(end := node.get(_END), str)]
-        return found
-
-
-def _visible(root: Node) -> list[Node | str]:
-    """What a first-level wildcard matches: all but the names that begin with `$` [MQTT-4.7.2-1]."""
-    return [child for key, child in root.items() if not key.startswith("$")]
-
-
-def _gather(children: list[Node | str], found: list[str]) -> None:
-    """Add every text at or below these children; takes the list over."""
-    while children:
-        child = children.pop()
-        if isinstance(child, str):
-            found.append(child)
-        else:
-            children.extend(child.values())

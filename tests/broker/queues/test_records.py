@@ -61,5 +61,5 @@ def test_any_bytes_give_a_record_or_an_error(value: bytes) -> None:
 
 
 def test_a_field_that_a_later_version_added_is_passed_over() -> None:
-    value = msgspec.msgpack.encode([1, False, True, 2, 7, False, "from a later version"])
+    value = msgspec.msgpack.encode([1, False, True, 2, 7, False, "", "from a later version"])
     assert records.decode_subscription(b"b", value) == records.SubscriptionRecord(1, False, True, 2, 7)

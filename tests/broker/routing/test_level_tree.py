@@ -43,13 +43,6 @@ def test_filters_are_found_by_a_topic(filters: list[str], topic: str) -> None:
     assert found == grown(filters).filters_for(topic)
 
 
-@given(st.lists(TOPICS, max_size=30), FILTERS)
-def test_topics_are_found_by_a_filter(topics: list[str], text: str) -> None:
-    """Including topics that begin with `$` [MQTT-4.7.2-1] [MQTT5-4.7.2-1]."""
-    found = grown(topics).topics_for(text)
-    assert sorted(found) == sorted({topic for topic in topics if matches(text, topic)})
-
-
 @given(st.lists(st.tuples(st.booleans(), FILTERS), max_size=60))
 def test_what_goes_leaves_nothing_behind(steps: list[tuple[bool, str]]) -> None:
     tree, model = LevelTree(), set[str]()
@@ -82,5 +75,3 @@ def test_very_deep_texts_are_no_trouble() -> None:
     assert sorted(filters.filters_for(deep + "a")) == sorted([deep + "+", deep + "a", "#"])
     assert filters.remove(deep + "a")
     assert nodes_in(filters) == 0
-    topics = grown([deep + "a", deep + "b"])
-    assert sorted(topics.topics_for(deep + "+")) == sorted(topics.topics_for("#")) == [deep + "a", deep + "b"]
