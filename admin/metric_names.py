@@ -62,7 +62,7 @@ COUNTERS = {
     "socket_error": "Connections that ended with an error.",
     "bytes_received": "Bytes received from clients.",
     "bytes_sent": "Bytes sent to clients.",
-    "connections_refused": "Connections refused because a listener had max_connections.",
+    "connections_refused": "Connections refused because a listener had max_connections, or file descriptors ran short.",
     "proxy_protocol_error": "Connections closed because of a missing or wrong PROXY header.",
     "tls_handshake_error": "TLS handshakes that failed.",
     "websocket_error": "WebSocket upgrades refused, and connections that broke WebSocket's rules.",

@@ -27,8 +27,16 @@ class StorageError(Exception):
     """The disk did not do what it was asked; the text says where, what that means and what to do."""
 
 
-class DiskFull(StorageError):
-    """No space is left (or the quota is used up). The only error that passes by itself: the write may be repeated."""
+class Passing(StorageError):
+    """What is missing may come back without anybody mending the disk: the write may be repeated."""
+
+
+class DiskFull(Passing):
+    """No space is left, or the quota is used up."""
+
+
+class OutOfDescriptors(Passing):
+    """The process, or the machine, has no file descriptor left to open a file with."""
 
 
 class Corrupted(StorageError):

@@ -7,8 +7,8 @@ What LevelDB needs to be told (each is a test):
 * a database is created only where the folder's marker says that there never was one;
 * our own lock, because LevelDB's is lost when the same process opens the path twice;
 * after a failed write nothing is written until it was closed and opened: half a record may stand at the end of its log,
-  and behind it a new one would be taken for damage. With a full disk that is done when there is room for it, so that
-  reads go on meanwhile.
+  and behind it a new one would be taken for damage. With a full disk that is done when there is room for it, and
+  without a descriptor when there is one, so that reads go on meanwhile.
 """
 
 from __future__ import annotations

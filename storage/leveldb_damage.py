@@ -10,6 +10,7 @@
 | Corruption: block checksum mismatch, at a read | a table is damaged; which ones cover the key is asked of LevelDB |
 | IO error: FILE.ldb: Invalid argument, No such file | a table is cut short or gone |
 | IO error: ...: No space left on device | disk full |
+| IO error: ...: Too many open files | no descriptor is left: passes |
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ import os
 import re
 from pathlib import Path
 
-from .engine import Corrupted, DiskFull, StorageError
+from .engine import Corrupted, DiskFull, OutOfDescriptors, StorageError
 
 REMEDY = (
     "Put the directory back from a backup, or run `strogoff repair DATA-DIRECTORY`, which keeps what can be read and "
     "says what it cost; a node that has replicas should then be emptied and refilled from them"
 )
 _FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT))
+_NO_DESCRIPTOR = tuple(os.strerror(number) for number in (errno.EMFILE, errno.ENFILE))
 _BROKEN_TABLE = tuple(os.strerror(number) for number in (errno.EINVAL, errno.ENOENT))
 
 
@@ -37,6 +39,10 @@ def explain(path: Path, error: Exception, opening: bool = False, suspects: tuple
     text = _text(error)
     if any(words in text for words in _FULL):
         return DiskFull(f"{path}: no space left ({text}); reads go on, writes are tried again")
+    if any(words in text for words in _NO_DESCRIPTOR):
+        return OutOfDescriptors(
+            f"{path}: no file descriptor is left ({text}); it is tried again. Raise the limit (`ulimit -n`)"
+        )
     named = re.search(re.escape(str(path)) + r"/([\w.-]+)", text)
     table = named is not None and named[1].endswith((".ldb", ".sst"))
     if "does not exist (create_if_missing is false)" in text:

@@ -5,7 +5,7 @@ the number it went to. At most two batches exist: the committing one, which the 
 both, the open one on top, so that nobody has to remember what is not on the disk yet. There is no timer: the size of a
 batch follows from the speed of the disk.
 
-    serving  -- engine says DiskFull -->     full    (the batch is kept and tried again; nothing is acknowledged)
+    serving  -- engine says Passing -->      full    (the batch is kept and tried again; nothing is acknowledged)
     full     -- the batch went through -->   serving
     either   -- any other error -->          failed  (for good: never acknowledges again, reads go on)
     any      -- close() -->                  closed
@@ -21,7 +21,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import islice
 
-from .engine import Batch, DiskFull, Engine
+from .engine import Batch, Engine, Passing
 from .sorted_keys import SortedKeys
 
 RETRY_FIRST_S = 0.5
@@ -243,7 +243,7 @@ class Store:
     def _done(self, error: Exception | None) -> None:
         if self.state in ("closed", "failed"):
             return
-        if isinstance(error, DiskFull):
+        if isinstance(error, Passing):
             self._retry(self._delay_s, self._again)
             self._delay_s = min(2 * self._delay_s, RETRY_LAST_S)
             self._enter("full", str(error))

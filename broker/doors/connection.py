@@ -67,7 +67,8 @@ class Connection(asyncio.Protocol, ABC):
     def connection_made(self, transport: Any) -> None:
         """A connection was accepted."""
         self.transport = transport
-        if not self.door.enter(self):
+        accepted = transport.get_extra_info("socket")
+        if not self.door.enter(self, 0 if accepted is None else accepted.fileno()):
             self.closing = self.ending = True
             transport.abort()
             return

@@ -36,11 +36,14 @@ class DoorOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     `opening_timeout_s` bounds PROXY header and WebSocket upgrade together; `write_buffer_bytes` is the high mark of a
     connection's buffer, a quarter of it the low mark; `crl_refresh_interval_s` 0 reads revocation lists only once.
+    `max_descriptor` is the highest number that a connection's file descriptor may have, 0 for any: the system gives out
+    the lowest free number, so a higher one says that those in reserve for files are being used up.
     """
 
     opening_timeout_s: float = 5.0
     write_buffer_bytes: int = 1 << 20
     crl_refresh_interval_s: float = 60.0
+    max_descriptor: int = 0
 
 
 class Door:
@@ -69,13 +72,18 @@ class Door:
         self._refused_at = -BURST_GAP_S
         self._refused = 0
 
-    def enter(self, connection: Inside) -> bool:
-        """Let a connection in, if there is room. True for one that is inside already."""
+    def enter(self, connection: Inside, descriptor: int = 0) -> bool:
+        """Let a connection with this file descriptor in, if there is room. True for one that is inside already."""
         if connection in self.connections:
             return True
         limit = self.settings.max_connections
         if limit is not None and len(self.connections) >= limit:
-            self._refuse(limit)
+            self._refuse(f"max_connections = {limit} is reached")
+            return False
+        if 0 < self.options.max_descriptor < descriptor:
+            self._refuse(
+                "the rest of the file descriptors is kept for files, raise the limit (`ulimit -n`, LimitNOFILE)"
+            )
             return False
         self.connections.add(connection)
         self.accepted += 1
@@ -94,12 +102,12 @@ class Door:
         """A line in the log, with the listener's name."""
         self._log(level, f"{self.settings.key}: {text}")
 
-    def _refuse(self, limit: int) -> None:
+    def _refuse(self, why: str) -> None:
         self.traffic.connections_refused += 1
         self._refused += 1
         now = self._clock()
         if now - self._refused_at >= BURST_GAP_S:
             others = f"; {self._refused} since the last time this was logged" if self._refused > 1 else ""
-            self.log("warning", f"max_connections = {limit} is reached, refusing connections{others}")
+            self.log("warning", f"{why}, refusing connections{others}")
             self._refused = 0
         self._refused_at = now

@@ -67,7 +67,7 @@ class TlsAcceptor:
 
     def _let_in(self, sock: socket.socket, peer: tuple[Any, ...]) -> None:
         connection = self._make_connection()
-        if not connection.door.enter(connection):
+        if not connection.door.enter(connection, sock.fileno()):
             sock.close()
             return
         task = asyncio.get_running_loop().create_task(self._shake(connection, sock, peer))

@@ -30,7 +30,7 @@ class Traffic:
         self.bytes_received = 0
         self.bytes_sent = 0
         self.connections_refused = 0
-        """Connections above a listener's `max_connections`."""
+        """Connections above a listener's `max_connections`, or for which no file descriptor may be used."""
         self.proxy_protocol_error = 0
         self.tls_handshake_error = 0
         self.websocket_error = 0

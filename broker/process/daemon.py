@@ -21,6 +21,7 @@ from ..doors.listeners import ListenError
 from ..plugins.builtin import PluginFileError
 from ..plugins.hooks import PluginError
 from .container import prepare
+from .descriptors import raise_limit
 from .logs import log_line, set_up
 from .server import Server, tune_gc
 
@@ -82,6 +83,7 @@ async def serve(settings: Settings, extensions: Sequence[Extension] = ()) -> int
 
     for notice in settings.notices:
         log("warning", notice)
+    log(*raise_limit())
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -38,6 +38,7 @@ from ..node import Node, Ports
 from ..plugins.builtin import BuiltinPlugins
 from ..plugins.hooks import Hooks, Refuse, Verdict
 from ..runtime_settings import RuntimeSettings
+from .descriptors import Descriptors
 from .eventlog import EventLog
 from .stats import StatsReporter
 from .systree import Systree
@@ -78,8 +79,11 @@ class Server:
         self.hooks = Hooks(on_error=self._plugin_failed, spawn=self._spawn_task, within=_within)
         crl_ms = settings["crl_refresh_interval"]
         assert isinstance(crl_ms, int)
+        self._descriptors = Descriptors.of_this_process()
         doors = DoorOptions(
-            write_buffer_bytes=int(settings["flow.out_buffer_bytes"]), crl_refresh_interval_s=crl_ms / 1000
+            write_buffer_bytes=int(settings["flow.out_buffer_bytes"]),
+            crl_refresh_interval_s=crl_ms / 1000,
+            max_descriptor=self._descriptors.for_connections,
         )
         self.listeners = Listeners(self.log, doors)
         self.node: Node
@@ -212,6 +216,7 @@ class Server:
             block_size=int(settings["leveldb.block.size"]),
             compression=bool(settings["leveldb.compression"]),
             bloom_filter_bits=10 if settings["leveldb.bloomfilter"] else 0,
+            max_open_files=self._descriptors.per_database,
         )
         return LevelDBEngine(folder, self._loop.call_soon_threadsafe, durability, options)
 

@@ -236,6 +236,59 @@ def test_a_log_whose_tail_was_torn_off_by_a_crash_is_no_damage(harness: LevelDBH
     assert len(keys) == 499 * 2, "the last batch is gone as a whole"
 
 
+# Descriptors run out
+
+EXHAUST = """
+import os, resource, sys
+from queue import SimpleQueue
+from pathlib import Path
+from strogoff.storage.engine import OutOfDescriptors, StorageError
+from strogoff.storage.leveldb import LevelDBEngine, LevelDBOptions
+from strogoff.storage.store import Store
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+calls = SimpleQueue()
+engine = LevelDBEngine(Path(sys.argv[1]), calls.put, "os", LevelDBOptions(write_buffer_size=1 << 16, max_open_files=74))
+store = Store(engine, calls.put, lambda delay_s, function: calls.put(function))
+states = []
+store.on_state = lambda state, detail: states.append((state, detail))
+sockets = []
+while True:
+    try:
+        sockets.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError:
+        break
+written = 0
+while not states and written < 2000:
+    store.put(b"%06d" % written, os.urandom(1000))
+    written += 1
+    while store.bytes_waiting and not states:
+        calls.get(timeout=20)()
+assert states and states[0][0] == "full", states
+assert "no file descriptor is left" in states[0][1], states
+for _ in range(20):
+    calls.get(timeout=20)()
+assert store.state == "full"
+for each in sockets:
+    os.close(each)
+for number in range(written, written + 500):
+    store.put(b"%06d" % number, os.urandom(1000))
+done = []
+store.flush(lambda: done.append(True))
+while not done:
+    calls.get(timeout=20)()
+assert store.state == "serving"
+assert len(store.keys(b"", b"~")) == written + 500
+store.close()
+"""
+
+
+def test_a_store_goes_on_when_there_are_descriptors_again(tmp_path: Path) -> None:
+    """Nothing is acknowledged while there is none, nothing is lost, and no restart is needed."""
+    child = run_child(EXHAUST, str(tmp_path / "db"))
+    assert child.returncode == 0, child.stderr
+
+
 # Disk full
 
 
