@@ -170,7 +170,8 @@ class Injector:
         self._fleet.start(machine)
         if machine.public and self._has_forgotten(machine):
             machine.public = False  # killed before its disk knew: its operator was not told yet that it has joined
-        if not machine.public:
+        waits_for_empty_disk = machine.member is not None and machine.member.clustered
+        if not machine.public and not waits_for_empty_disk:
             self.rejoin(machine)
 
     def _has_forgotten(self, machine: Machine) -> bool:

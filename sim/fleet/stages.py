@@ -80,7 +80,8 @@ _OWN = (
            "at 4s cut n3 | n1 n2 for 9s", _ELSEWHERE,
            tuple([leaves_topic(5.0 + number * 0.3, "c0", topic) for number, topic in enumerate(_TOPICS)])),
     _stage("known-by-two", "who is told of a subscription is killed at that moment, and its writer is cut off",
-           "", {"n3": reader(), "n1": writer("w0", 0.2), "n2": writer("w1", 0.2)},
+           "at 3.9s disk_stall n1 for 1.2s; at 3.9s disk_stall n2 for 1.2s",
+           {"n3": reader(), "n1": writer("w0", 0.2), "n2": writer("w1", 0.2)},
            (leaves_topic(2.0), at_suback(3.0, "c0", _others_restart_without), wants_topic(4.0), publishes(4.5))),
 )  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.cluster.metadata import upkeep
+from strogoff.cluster.metadata.messages import clock_of
 from strogoff.cluster.metadata.upkeep import STEP
 from strogoff.sim.disk import SimDisk
 
@@ -26,6 +27,21 @@ def test_a_tombstone_goes_when_every_member_has_it_on_its_disk() -> None:
     for node in world.nodes.values():
         assert node.map.statistics()[:2] == (0, 0)
         assert node.disk.content().get(b"dtx") is None
+
+
+def test_a_report_says_what_the_disk_has() -> None:
+    """The others forget what all report: a node that is killed then must not lack it."""
+    world = World(3, "AB")
+    world.loop.run_for(1)
+    node = world.nodes["B"]
+    node.disk.stall_until = world.loop.now_s + 20
+    world.put("A", b"tx", b"v")
+    world.loop.run_for(10)
+    own, clock = node.map._upkeep, node.map._halves[0].clock
+    assert node.map.get(b"tx") == b"v"
+    assert not clock_of(own.report()[0], node.map._actors).dominates(clock)
+    world.loop.run_for(20)
+    assert clock_of(own.report()[0], node.map._actors).dominates(clock)
 
 
 def test_restarts_leave_nothing_behind() -> None:
