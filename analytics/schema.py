@@ -168,7 +168,8 @@ _TYPES: Final = """
     fwd.recv m mid source ?topic : a message came from a node
     fwd.ack m mid target ?acked : the other node has what was sent
     fwd.timeout s target ?mid ?detail : a link's answer is overdue
-    fwd.drop s target reason ?mid ?topic : a message was not forwarded
+    fwd.drop s target reason ?mid ?topic ?source ?bytes ?detail
+        : a message was not forwarded; with reason unreadable: what came from the source cannot be read
     mem.suspect s target ?detail ?view : a member did not answer in time
     mem.down s target ?reason ?view : a member left the view
     mem.up s target ?view : a member entered the view

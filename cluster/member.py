@@ -17,9 +17,10 @@ from .entering import Entering
 from .identity import Incarnation
 from .links.hello import Self as Hello
 from .links.links import Links
-from .links.ports import Lane, LinkPorts, Timer
+from .links.ports import Lane, LinkPorts, SetAside, Timer, Unreadable
 from .links.reasons import Why
 from .metadata.map import MetadataMap
+from .metadata.messages import Contradiction, MalformedMetadata
 from .metadata.ports import MetadataPorts
 from .metadata.spaces import Space
 from .office import Office
@@ -62,8 +63,9 @@ class Member:
         self.starting = Starting(self)
         hello = Hello(me.node, me.boot, me.disk, me.process, me.cluster_id, me.address, earlier=self.starting.earlier)
         link_ports = LinkPorts(
-            ports.transport, ports.now_ms, ports.later, ports.soon, ports.rng, ports.log, self.starting.not_let_in
-        )
+            ports.transport, ports.now_ms, ports.later, ports.soon, ports.rng, ports.log, self.starting.not_let_in,
+            self._set_aside,
+        )  # fmt: skip
         self.links = Links(hello, link_ports, self, settings.links)
         metadata_ports = MetadataPorts(
             ports.store,
@@ -77,6 +79,7 @@ class Member:
         )
         self.metadata = MetadataMap(me.node, me.boot, metadata_ports, spaces)
         self.metadata.on_change = resident.metadata_changed
+        self.metadata.on_unreadable = self._unreadable
         self.entering = Entering(resident, self.metadata.exchange, self.metadata.barrier, self._exchanged)
         self.office = Office(self)
 
@@ -236,6 +239,7 @@ class Member:
         self.resident.view_applied(before, after)
         if missed := " or ".join(self.membership.missed):
             ports.log("warning", f"nobody serves before {missed} is back, or taken out: no other node knows all of it")
+        self.links.try_again()  # what was refused may belong to this view
         self._enter()
 
     def _enter(self) -> None:
@@ -354,7 +358,12 @@ class Member:
         if lane == _PUBLISH:
             self.resident.deliver(node, seq, payload)
         elif lane == Lane.METADATA:
-            self.metadata.receive(node, payload)
+            try:
+                self.metadata.receive(node, payload)
+            except Contradiction:
+                raise
+            except MalformedMetadata as error:
+                raise Unreadable(str(error)) from error
             self.links.ack(node, Lane.METADATA, seq)
         elif lane == Lane.APPEND:
             self.resident.deliver_relayed(node, seq, payload)
@@ -365,6 +374,18 @@ class Member:
             self.resident.acked(node, upto)
         elif lane == Lane.APPEND:
             self.resident.relays_acked(node, upto)
+
+    def _set_aside(self, item: SetAside) -> None:
+        """An item of a peer cannot be read: the log has said so, the event log has it, too."""
+        self._dropped(item.node, f"item {item.seq} of lane {item.lane.name}: {item.reason}", bytes=item.size)
+
+    def _unreadable(self, node: str, problem: str) -> None:
+        """Of a message of a peer one key cannot be read; the rest was applied."""
+        self.ports.log("error", f"{problem}; it is left out")
+        self._dropped(node, problem)
+
+    def _dropped(self, node: str, detail: str, **facts: int) -> None:
+        self.ports.event("fwd.drop", target=self.me.node, reason="unreadable", source=node, detail=detail, **facts)
 
     def up(self, node: str, hello: Hello) -> None:
         """The link to a peer is open."""

@@ -141,6 +141,13 @@ def times() -> str:
         ],
         ["snapshot of the membership", f"{raft.snapshot_every} entries", ""],
         ["largest frame", _size(wire.MAX_FRAME), "`incoming_clustering_buffer_size`"],
+        ["a piece of a large item", _size(links.piece_bytes), "one for each lane in a frame"],
+        ["largest item of a lane", _size(links.max_item_bytes), "four times the largest MQTT packet"],
+        [
+            "a held lane is asked for",
+            f"{links.hold_first_s * 1000:g} to {links.hold_last_s * 1000:g} ms",
+            "after the item was refused; at once with another view",
+        ],
         [
             "a lane is congested",
             _size(links.buffer_bytes),
@@ -183,7 +190,9 @@ def _first(kind: Any) -> str:
 
 
 def _size(size: int | str) -> str:
-    return size if isinstance(size, str) else f"{size >> 20} MiB"
+    if isinstance(size, str):
+        return size
+    return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
 
 
 def _table(head: list[str], lines: Iterable[list[str]]) -> str:

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from ...cluster.links.ports import Unreadable
 from ...mqtt.topics import parse_shared, valid_topic_name
 from ..queues.message import Message
 from ..queues.records import Origins
@@ -23,7 +24,7 @@ _Count = Annotated[int, msgspec.Meta(ge=0)]
 _QoS = Annotated[int, msgspec.Meta(ge=0, le=2)]
 
 
-class MalformedForward(ValueError):
+class MalformedForward(Unreadable, ValueError):
     """A message from another node cannot be read: says what is wrong with which field."""
 
 

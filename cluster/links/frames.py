@@ -1,12 +1,15 @@
 """The frame: all that one node has to say to another in one turn of the loop.
 
-From the dialer: datagrams and runs of lanes. From the acceptor, on the same stream: acknowledgements and windows. An
-empty frame is a heartbeat. Fields are only ever added at the end; unknown ones at the end are ignored.
+From the dialer: datagrams, runs of lanes, and pieces of items that are too large for a run. From the acceptor, on the
+same stream: acknowledgements, windows, and which lanes are to stop and to go on. An empty frame is a heartbeat. Fields
+are only ever added at the end; unknown ones at the end are ignored.
 """
 
 from __future__ import annotations
 
 from msgspec import MsgspecError, Struct, msgpack
+
+from .pieces import Piece
 
 
 class MalformedFrame(Exception):
@@ -37,10 +40,16 @@ class Frame(Struct, array_like=True):
     """Lane, and the number up to which everything is done with."""
     windows: list[tuple[int, int]] = []
     """Lane, and how many unacknowledged bytes of it the receiver takes from now on."""
+    pieces: list[Piece] = []
+    """Taken after the runs of the same frame."""
+    holds: list[tuple[int, int]] = []
+    """Lane, and the number of an item that the receiver cannot take now: the lane is to stop there."""
+    resumes: list[tuple[int, int]] = []
+    """Lane, and the number from which on the receiver takes it again."""
 
 
-HEARTBEAT = msgpack.encode(Frame())
-"""The empty frame."""
+HEARTBEAT = msgpack.encode([])
+"""The empty frame: all parts are left out."""
 
 encode_frame = msgpack.Encoder().encode
 _decode = msgpack.Decoder(Frame).decode
@@ -57,6 +66,13 @@ def decode_frame(data: bytes, limit: int) -> Frame:
     for run in frame.runs:
         if run.first < 1 or run.voids < 0:
             raise MalformedFrame(f"lane {run.lane}: a run of {run.voids} voids from {run.first}")
+    for piece in frame.pieces:
+        end = piece.offset + len(piece.data)
+        if piece.seq < 1:
+            raise MalformedFrame(f"lane {piece.lane}: a piece of item {piece.seq}")
+        if end > piece.size:
+            text = f"bytes {piece.offset} to {end} of item {piece.seq}, which has {piece.size}"
+            raise MalformedFrame(f"lane {piece.lane}: {text}")
     for lane, size in frame.windows:
         if size < 1:
             raise MalformedFrame(f"lane {lane}: a window of {size} bytes")

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from ..transport.wire import Wire
 from .frames import HEARTBEAT, Frame, MalformedFrame, Run, decode_frame, encode_frame
 from .hello import Self
 from .lane import ReceiveLane
-from .ports import Lane, LinkPorts, Refuse, Resident, Traffic
+from .pieces import Piece
+from .ports import Lane, LinkPorts, Refuse, Resident, SetAside, Traffic, Unreadable
 from .reasons import Why
 from .settings import LinkSettings
+
+
+class _Hold(Struct):
+    """A lane that waits: at which item, why, for how long, until when; `asked` once the sender was asked again."""
+
+    seq: int
+    reason: str
+    pause_ms: float
+    until_ms: float
+    asked: bool = False
 
 
 class Incoming:
@@ -30,6 +43,9 @@ class Incoming:
         self._acks: dict[Lane, int] = {}
         self._grants: dict[Lane, int] = {}
         self._windows: dict[Lane, int] = {}
+        self._holds: dict[Lane, int] = {}
+        self._resumes: dict[Lane, int] = {}
+        self._held: dict[Lane, _Hold] = {}
         self._busy = False
         self._scheduled = False
         self._sent_ms = 0.0
@@ -54,11 +70,17 @@ class Incoming:
             self._wire.close("a newer stream has taken its place")
         if self.peer is None or self.peer.process != peer.process:
             watermark = self._resident.watermark
-            self._lanes = {lane: ReceiveLane(lane, watermark(peer.node, peer.disk, peer.boot, lane)) for lane in Lane}
+            largest = self._settings.max_item_bytes
+            self._lanes = {
+                lane: ReceiveLane(lane, watermark(peer.node, peer.disk, peer.boot, lane), largest) for lane in Lane
+            }
         self.peer = peer
         self._wire = wire
         self._busy = False
-        self._acks.clear()
+        for half in self._lanes.values():
+            half.reopen()
+        for answers in (self._acks, self._holds, self._resumes, self._held):
+            answers.clear()
         self._windows = dict(self._grants)
         self.heard_ms = self._sent_ms = self._ports.now_ms()
         self._flush_soon()
@@ -82,10 +104,21 @@ class Incoming:
         self._grants[lane] = self._windows[lane] = size
         self._flush_soon()
 
+    def resume_held(self, now_ms: float | None = None) -> None:
+        """Ask for the lanes that are held; with `now_ms` for those whose time has come."""
+        for lane, hold in self._held.items():
+            if not hold.asked and (now_ms is None or now_ms >= hold.until_ms):
+                hold.asked = True
+                self._holds.pop(lane, None)
+                self._resumes[lane] = self._lanes[lane].received + 1
+                self._flush_soon()
+
     def tick(self, now_ms: float) -> None:
         """Say something if nothing was said for a while; give up a stream that is silent."""
         if self._wire is None or self.heard_ms is None:
             return
+        if self._held:
+            self.resume_held(now_ms)
         if now_ms - self.heard_ms > self._settings.silence_s * 2000:
             self.stop(f"silent for {now_ms - self.heard_ms:.0f} ms")
         elif not self._busy and now_ms - self._sent_ms >= self._settings.heartbeat_s * 900:
@@ -112,10 +145,11 @@ class Incoming:
             for run in decoded.runs:
                 if self._wire is wire:
                     self._take(run, wire)
+            for piece in decoded.pieces:
+                if self._wire is wire:
+                    self._take_piece(piece)
         except MalformedFrame as error:
             self._give_up(wire, f"malformed frame from {self.node}: {error}")
-        except Refuse as error:
-            self._give_up(wire, Why.NOT_TAKEN.says(str(error)))
         self._flush_soon()
 
     def _give_up(self, wire: Wire | None, reason: str) -> None:
@@ -123,26 +157,94 @@ class Incoming:
         if self._wire is wire:
             self.stop(reason)
 
+    def _half(self, number: int) -> ReceiveLane:
+        if number not in self._lanes:
+            raise MalformedFrame(f"there is no lane {number}")
+        return self._lanes[Lane(number)]
+
     def _take(self, run: Run, wire: Wire | None) -> None:
-        if run.lane not in self._lanes:
-            raise MalformedFrame(f"there is no lane {run.lane}")
-        half = self._lanes[Lane(run.lane)]
+        half = self._half(run.lane)
         done, duplicates = half.done, half.duplicates
-        deliver, node, lane = self._resident.deliver, self.node, run.lane
         for seq, payload in half.take(run):
             if self._wire is not wire:
                 half.refuse(seq)  # the resident has ended the stream: this comes again on the next
                 return
-            try:
-                deliver(node, lane, seq, payload)
-            except BaseException:
-                if half.done < seq:
-                    half.refuse(seq)
-                raise
-            self._traffic.items_in += 1
+            if not self._deliver(half, seq, payload):
+                break
+        self._count(half, done, duplicates)
+
+    def _take_piece(self, piece: Piece) -> None:
+        half = self._half(piece.lane)
+        done, duplicates = half.done, half.duplicates
+        whole = half.take_piece(piece)
+        if whole is not None:
+            seq, payload = whole
+            if payload is None:
+                self._set_aside(half, seq, piece.size, f"{self._settings.max_item_bytes} bytes are allowed")
+            else:
+                self._deliver(half, seq, payload)
+        self._count(half, done, duplicates)
+
+    def _count(self, half: ReceiveLane, done: int, duplicates: int) -> None:
         self._traffic.duplicates += half.duplicates - duplicates
         if half.done > done or half.duplicates > duplicates:
-            self._acks[Lane(run.lane)] = half.done
+            self._acks[Lane(half.lane)] = half.done
+        if self._held and not half.held:
+            self._released(half)
+
+    def _deliver(self, half: ReceiveLane, seq: int, payload: bytes) -> bool:
+        """Hand out one item. False if the lane is held now."""
+        try:
+            self._resident.deliver(self.node, half.lane, seq, payload)
+        except Refuse as refusal:
+            half.refuse(seq)
+            self._hold(Lane(half.lane), seq, str(refusal))
+            return False
+        except Unreadable as error:
+            self._set_aside(half, seq, len(payload), str(error))
+            return True
+        except BaseException:
+            if half.done < seq:
+                half.refuse(seq)
+            raise
+        self._traffic.items_in += 1
+        return True
+
+    # Holding a lane, and setting an item aside
+
+    def _hold(self, lane: Lane, seq: int, reason: str) -> None:
+        """The lane is to stop at this item; it is asked for after a pause, which doubles."""
+        self._traffic.held += 1
+        before = self._held.get(lane)
+        settings = self._settings
+        if before is not None and before.seq == seq:
+            pause_ms = min(before.pause_ms * 2, settings.hold_last_s * 1000)
+        else:
+            pause_ms = settings.hold_first_s * 1000
+        if before is None or before.reason != reason:
+            self._ports.log("info", f"lane {lane.name} from {self.node} is held at item {seq}: {reason}")
+        self._held[lane] = _Hold(seq, reason, pause_ms, self._ports.now_ms() + pause_ms)
+        self._resumes.pop(lane, None)
+        self._holds[lane] = seq
+
+    def _released(self, half: ReceiveLane) -> None:
+        """The item was taken, or voided, for which a lane was held."""
+        lane = Lane(half.lane)
+        hold = self._held.get(lane)
+        if hold is not None and half.received >= hold.seq:
+            del self._held[lane]
+            self._ports.log("info", f"lane {lane.name} from {self.node} goes on with item {hold.seq}")
+
+    def _set_aside(self, half: ReceiveLane, seq: int, size: int, reason: str) -> None:
+        """An item can never be read: it counts as a void, and the log says what was lost."""
+        half.set_aside(seq)
+        self._traffic.set_aside += 1
+        lane = Lane(half.lane)
+        self._ports.log(
+            "error",
+            f"item {seq} of lane {lane.name} from {self.node} ({size} bytes) cannot be read and is set aside: {reason}",
+        )
+        self._ports.set_aside(SetAside(self.node, lane, seq, size, reason))
 
     def drained(self) -> None:
         """As `WireEvents.drained`."""
@@ -156,19 +258,24 @@ class Incoming:
     # Answering
 
     def _flush_soon(self) -> None:
-        if self._wire is not None and not self._busy and not self._scheduled and (self._acks or self._windows):
+        if self._wire is not None and not self._busy and not self._scheduled and self._anything_to_say():
             self._scheduled = True
             self._ports.soon(self._flush)
 
+    def _anything_to_say(self) -> bool:
+        return bool(self._acks or self._windows or self._holds or self._resumes)
+
     def _flush(self) -> None:
         self._scheduled = False
-        if self._wire is None or self._busy or not (self._acks or self._windows):
+        if self._wire is None or self._busy or not self._anything_to_say():
             return
-        acks = [(int(lane), upto) for lane, upto in self._acks.items()]
-        windows = [(int(lane), size) for lane, size in self._windows.items()]
-        self._acks.clear()
-        self._windows.clear()
-        self._put(encode_frame(Frame(acks=acks, windows=windows)))
+        frame = Frame(
+            acks=_drain(self._acks),
+            windows=_drain(self._windows),
+            holds=_drain(self._holds),
+            resumes=_drain(self._resumes),
+        )
+        self._put(encode_frame(frame))
 
     def _put(self, frame: bytes) -> None:
         assert self._wire is not None
@@ -177,3 +284,9 @@ class Incoming:
         self._traffic.frames_out += 1
         self._traffic.bytes_out += len(frame)
         self._wire.send(frame)
+
+
+def _drain(answers: dict[Lane, int]) -> list[tuple[int, int]]:
+    pairs = [(int(lane), number) for lane, number in answers.items()]
+    answers.clear()
+    return pairs

@@ -11,6 +11,9 @@ When a stream opens, the receiver names its watermark w and the sender goes on w
     w < acknowledged           the receiver has forgotten (another disk; another process, for what only memory knew):
                                w + 1 to acknowledged are sent as voids, so that nothing is skipped without a word
     w > last                   impossible: another process has used these numbers. An error, nothing is sent
+
+A receiver that cannot take an item now *holds* its lane: it drops what comes behind the item, and asks for the lane
+from that number on when it can take it. Other lanes and datagrams go on meanwhile.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from .frames import MalformedFrame, Run
+from .pieces import Joining, Piece, Scattered, cut
 
 ITEM_BYTES = 16
 """What an item counts in windows and buffers besides its payload, so that empty ones count too."""
@@ -29,16 +33,19 @@ class Gap(MalformedFrame):
 
 
 class SendLane:
-    """The sender's half. `window` in bytes; None is no limit."""
+    """The sender's half. `window` in bytes; None is no limit. Items of more than `whole` bytes go in pieces."""
 
     __slots__ = (
-        "_behind", "_items", "_most", "acked_upto", "inflight_bytes", "lane", "last", "resent", "sent", "waiting_bytes",
-        "window",
+        "_behind", "_items", "_most", "_offset", "acked_upto", "held", "inflight_bytes", "lane", "last", "resent",
+        "sent", "waiting_bytes", "whole", "window",
     )  # fmt: skip
 
-    def __init__(self, lane: int, window: int | None) -> None:
+    def __init__(self, lane: int, window: int | None, whole: int = 256 << 10) -> None:
         self.lane = lane
         self.window = window
+        self.whole = whole
+        self.held = False
+        """The receiver has asked to send nothing until it can take the next item."""
         self.acked_upto = 0
         self.sent = 0
         self.last = 0
@@ -46,6 +53,7 @@ class SendLane:
         self.inflight_bytes = 0
         self.resent = 0
         self._most = 0
+        self._offset = 0  # bytes of item `sent + 1` that went out in pieces
         self._items: dict[int, bytes] = {}
         self._behind: deque[tuple[int, int]] = deque()
 
@@ -75,7 +83,7 @@ class SendLane:
     def void_all(self) -> None:
         """None of the items does."""
         self._items.clear()
-        self.waiting_bytes = self.inflight_bytes = 0
+        self.waiting_bytes = self.inflight_bytes = self._offset = 0
 
     def acked(self, upto: int) -> int:
         """The peer is done with everything up to `upto`, perhaps since an earlier stream, whose items are not yet sent
@@ -90,8 +98,24 @@ class SendLane:
             raise MalformedFrame(f"lane {self.lane}: the peer has {watermark}, of {self.last} that this process made")
         freed = self._free(watermark)
         self.sent = watermark
-        self.inflight_bytes = 0
+        self.inflight_bytes = self._offset = 0
+        self.held = False
         return freed
+
+    def hold(self) -> None:
+        """The receiver cannot take an item of this lane: send nothing until it asks for more."""
+        self.held = True
+
+    def rewind(self, first: int) -> None:
+        """The receiver takes the lane again, from number `first` on. Raises `MalformedFrame`."""
+        if not 1 <= first <= self.sent + 1:
+            raise MalformedFrame(f"lane {self.lane}: asked for {first}, {self.sent} sent")
+        items = self._items
+        again = [payload for seq in range(first, self.sent + 1) if (payload := items.get(seq)) is not None]
+        self.inflight_bytes -= sum(map(len, again)) + ITEM_BYTES * len(again)
+        self.sent = first - 1
+        self._offset = 0
+        self.held = False
 
     @property
     def unacknowledged(self) -> int:
@@ -102,7 +126,7 @@ class SendLane:
         """What goes next: one item even if it is larger than `limit` bytes, never more than `room`, none beyond `last`;
         None if nothing."""
         last = self.last if last is None else last
-        if self.sent >= last:
+        if self.sent >= last or self.held:
             return None
         items = self._items
         first = self.sent + 1
@@ -115,7 +139,7 @@ class SendLane:
         window, inflight = self.window, self.inflight_bytes
         while seq <= last and (payload := items.get(seq)) is not None:
             size = len(payload) + ITEM_BYTES
-            if used + size > (limit if payloads else room):
+            if size > self.whole or used + size > (limit if payloads else room):
                 break
             if window is not None and inflight and inflight + size > window:
                 break
@@ -128,8 +152,34 @@ class SendLane:
             return None
         self.resent += max(0, min(run.last, self._most) - first - run.voids + 1)
         self.sent = run.last
+        self._offset = 0
         self._most = max(self._most, self.sent)
         return run
+
+    def take_piece(self, room: int, last: int | None = None) -> Piece | None:
+        """The next piece of the next item, if that is too large for a run; None if it is not, or has to wait.
+
+        The data has at most `room` bytes and at most `whole`. The item counts as sent with its last piece.
+        """
+        seq = self.sent + 1
+        payload = self._items.get(seq)
+        if payload is None or self.held or seq > (self.last if last is None else last) or room < 1:
+            return None
+        size = len(payload) + ITEM_BYTES
+        if size <= self.whole:
+            return None
+        inflight = self.inflight_bytes
+        if self.window is not None and not self._offset and inflight and inflight + size > self.window:
+            return None
+        piece = cut(self.lane, seq, payload, self._offset, min(room, self.whole))
+        self._offset += len(piece.data)
+        if piece.last:
+            self.resent += seq <= self._most
+            self.sent = seq
+            self._offset = 0
+            self._most = max(self._most, seq)
+            self.inflight_bytes += size
+        return piece
 
     def _free(self, upto: int) -> int:
         items = self._items
@@ -143,6 +193,8 @@ class SendLane:
             self.waiting_bytes -= size
             self.inflight_bytes -= size  # all of it was sent, or `resume` counts anew
         self.acked_upto = max(self.acked_upto, upto)
+        if upto > self.sent:
+            self._offset = 0
         return before - len(items)
 
     def _drop(self, seq: int) -> None:
@@ -152,15 +204,23 @@ class SendLane:
             self.waiting_bytes -= size
             if seq <= self.sent:
                 self.inflight_bytes -= size
+            elif seq == self.sent + 1:
+                self._offset = 0
 
 
 class ReceiveLane:
-    """The receiver's half: `received` is the last number that came, `done` the last that may be acknowledged."""
+    """The receiver's half: `received` is the last number that came, `done` the last that may be acknowledged.
 
-    __slots__ = ("_voids", "done", "duplicates", "lane", "received")
+    `largest` is the size in bytes of the largest item that is taken. `held`: an item was refused, and the sender has
+    not begun to send it again.
+    """
 
-    def __init__(self, lane: int, watermark: int) -> None:
+    __slots__ = ("_joining", "_voids", "done", "duplicates", "held", "lane", "received")
+
+    def __init__(self, lane: int, watermark: int, largest: int = 1 << 30) -> None:
         self.lane = lane
+        self.held = False
+        self._joining = Joining(largest)
         self.received = watermark
         self.done = watermark
         self.duplicates = 0
@@ -169,10 +229,12 @@ class ReceiveLane:
     def take(self, run: Run) -> Iterator[tuple[int, bytes]]:
         """The items of a run that are new, in order. Raises `Gap` if the run begins later than it must.
 
-        An item is received when it is handed out; `refuse` takes that back.
+        An item is received when it is handed out; `refuse` takes that back. While the lane is held, what was sent
+        before the sender knew of it is dropped.
         """
-        if run.first > self.received + 1:
-            raise Gap(f"lane {run.lane}: a run from {run.first} after {self.received}")
+        if not self._follows(run.first, "a run"):
+            return
+        self._joining.drop()  # a run in the place of further pieces: the item was voided
         begin = run.first + run.voids
         if begin - 1 > self.received:
             self._void(self.received + 1, begin - 1)
@@ -182,10 +244,53 @@ class ReceiveLane:
             self.received = seq
             yield seq, payload
 
+    def take_piece(self, piece: Piece) -> tuple[int, bytes | None] | None:
+        """The number and the item, when it is complete and new; the item is None if it is too large. Raises `Gap`."""
+        if not self._follows(piece.seq, "a piece"):
+            return None
+        if piece.seq <= self.received:
+            self.duplicates += piece.last
+            return None
+        try:
+            payload = self._joining.add(piece)
+        except Scattered as error:
+            self._joining.drop()
+            raise Gap(f"lane {piece.lane}: {error}") from error
+        if not piece.last:
+            return None
+        self.received = piece.seq
+        return piece.seq, payload
+
+    def _follows(self, first: int, what: str) -> bool:
+        """Whether what begins with number `first` is to be looked at. Raises `Gap` if something is missing before."""
+        if first <= self.received + 1:
+            self.held = False
+        elif self.held:
+            return False
+        else:
+            raise Gap(f"lane {self.lane}: {what} from {first} after {self.received}")
+        return True
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of an incomplete item that are in memory."""
+        return self._joining.bytes_held
+
+    def reopen(self) -> None:
+        """A new stream has opened: what was incomplete or held begins again."""
+        self._joining.drop()
+        self.held = False
+
     def refuse(self, seq: int) -> None:
-        """The item that was handed out last was not taken after all."""
+        """The item that was handed out last was not taken after all; what comes behind it is dropped from now on."""
         assert seq == self.received > self.done, (seq, self.received, self.done)
         self.received = seq - 1
+        self.held = True
+
+    def set_aside(self, seq: int) -> None:
+        """The item that was handed out last cannot be read: it counts as a void, so that it does not come again."""
+        assert seq == self.received, (seq, self.received)
+        self._void(seq, seq)
 
     def finish(self, seq: int) -> bool:
         """Everything up to `seq` is done with. Returns whether that is news."""

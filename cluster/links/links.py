@@ -17,10 +17,12 @@ from .frames import MalformedFrame
 from .hello import Self, Welcome, agree, decode_hello, disagreement, encode_welcome
 from .incoming import Incoming
 from .outgoing import Outgoing
-from .ports import Lane, LinkPorts, Refuse, Resident, Timer, Traffic
+from .ports import Lane, LinkPorts, Refuse, Resident, SetAside, Timer, Traffic, Unreadable
 from .settings import LinkSettings
 
-__all__ = ["Lane", "LinkPorts", "LinkSettings", "Links", "Refuse", "Resident", "Self", "Traffic"]
+__all__ = [
+    "Lane", "LinkPorts", "LinkSettings", "Links", "Refuse", "Resident", "Self", "SetAside", "Traffic", "Unreadable",
+]  # fmt: skip
 
 _REMEMBERED = 256
 """How many nodes' refusals are remembered so as not to log them twice."""
@@ -35,7 +37,8 @@ class Links:
         self._ports = ports
         self._resident = resident
         self._settings = settings or LinkSettings()
-        self._most_bytes = self._settings.max_payload_bytes
+        self._datagram_bytes = self._settings.max_payload_bytes
+        self._item_bytes = self._settings.max_item_bytes
         self._out: dict[str, Outgoing] = {}
         self._in: dict[str, Incoming] = {}
         self._refusals: dict[str, str] = {}
@@ -90,8 +93,8 @@ class Links:
 
         Raises `ValueError` if it does not fit into a frame.
         """
-        if len(data) > self._most_bytes:
-            self._check_size(data)
+        if len(data) > self._datagram_bytes:
+            raise ValueError(f"{len(data)} bytes do not fit into a frame, {self._datagram_bytes} do")
         link = self._out.get(node)
         if link is not None:
             return link.datagram(kind, data)
@@ -101,10 +104,10 @@ class Links:
     def send(self, node: str, lane: Lane, payload: bytes) -> int:
         """Send once and in order; kept until it is acknowledged or voided. Returns its number in the lane.
 
-        Numbers go from 1 on for the life of this process. Raises `ValueError` if it does not fit into a frame.
+        Numbers go from 1 on for the life of this process. Raises `ValueError` for more than `max_item_bytes`.
         """
-        if len(payload) > self._most_bytes:
-            self._check_size(payload)
+        if len(payload) > self._item_bytes:
+            raise ValueError(f"an item of {len(payload)} bytes, {self._item_bytes} are allowed")
         link = self._out.get(node)
         return (link if link is not None else self._outgoing(node)).send(lane, payload)
 
@@ -112,10 +115,6 @@ class Links:
         """These items, or all of the lane, matter to nobody any more. Those on their way may still be delivered."""
         if node in self._out:
             self._out[node].void(lane, seqs)
-
-    def _check_size(self, data: bytes) -> None:
-        if len(data) > self._most_bytes:
-            raise ValueError(f"{len(data)} bytes do not fit into a frame, {self._most_bytes} do")
 
     # Receiving
 
@@ -133,6 +132,11 @@ class Links:
         """The boot that the items now delivered from a node belong to; 0 if none ever came."""
         stream = self._in.get(node)
         return stream.peer.boot if stream is not None and stream.peer is not None else 0
+
+    def try_again(self) -> None:
+        """What was refused can be taken now, perhaps: ask for the lanes that are held, without waiting."""
+        for stream in self._in.values():
+            stream.resume_held()
 
     def grant(self, node: str, lane: Lane, window_bytes: int) -> None:
         """Let a peer have so many unacknowledged bytes of a lane on the way to us, from now on."""

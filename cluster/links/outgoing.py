@@ -9,8 +9,8 @@ from ..transport.wire import Dialing, Wire
 from .frames import HEARTBEAT, Frame, MalformedFrame, Run, decode_frame, encode_frame
 from .hello import Self, Welcome, agree, decode_welcome, disagreement, encode_hello
 from .lane import ITEM_BYTES, SendLane
+from .pieces import Piece
 from .ports import Lane, LinkPorts, Resident, Timer, Traffic
-from .reasons import Why, why
 from .settings import FRAME_SLACK, LinkSettings
 
 
@@ -30,10 +30,11 @@ class Outgoing:
         self.address: str | None = None
         self.peer: Self | None = None
         """Who answered the last stream."""
+        whole = settings.whole_bytes
         self.lanes = {
-            Lane.METADATA: SendLane(Lane.METADATA, None),
-            Lane.APPEND: SendLane(Lane.APPEND, settings.append_window_bytes),
-            Lane.PUBLISH: SendLane(Lane.PUBLISH, settings.publish_window_bytes),
+            Lane.METADATA: SendLane(Lane.METADATA, None, whole),
+            Lane.APPEND: SendLane(Lane.APPEND, settings.append_window_bytes, whole),
+            Lane.PUBLISH: SendLane(Lane.PUBLISH, settings.publish_window_bytes, whole),
         }
         self.version = 0
         self._me = me
@@ -52,8 +53,6 @@ class Outgoing:
         self._busy = False
         self._scheduled = False
         self._sent_ms = self._heard_ms = 0.0
-        self._refused = False
-        self._quiet = False
 
     # What the owner asks for
 
@@ -176,14 +175,6 @@ class Outgoing:
             self._resident.acked(self.node, lane, self.lanes[lane].acked_upto)
             self._relieve(lane)
         self._resident.up(self.node, answer.me)
-        if self._refused:
-            self._refused, self._quiet = False, True
-            self._ports.later(self._settings.refused_s, self._speak)
-        self._flush_soon()
-
-    def _speak(self) -> None:
-        """What was not taken is tried again."""
-        self._quiet = False
         self._flush_soon()
 
     def _refusal(self, answer: Welcome) -> str | None:
@@ -226,6 +217,10 @@ class Outgoing:
                     self._acked(self._lane(number), upto)
             for number, size in decoded.windows:
                 self.lanes[self._lane(number)].window = size
+            for number, _ in decoded.holds:
+                self.lanes[self._lane(number)].hold()
+            for number, first in decoded.resumes:
+                self.lanes[self._lane(number)].rewind(first)
             # Only now the stream is known to be good: one that ends before this waits longer for the next.
             self._pause_s, self._said = self._settings.redial_first_s, ""
         except MalformedFrame as error:
@@ -265,7 +260,6 @@ class Outgoing:
     def _over(self, reason: str) -> None:
         """The stream has ended, or never was one, for what either side thinks."""
         self._dialing = None
-        self._refused = self._refused or why(reason) is Why.NOT_TAKEN
         if self._wire is not None:
             self._down(reason)
         self._say(reason)
@@ -309,8 +303,9 @@ class Outgoing:
             used += size
         self._datagram_bytes -= used
         runs: list[Run] = []
-        for lane, half in self.lanes.items():
-            if half.sent == half.last or (self._quiet and lane is not Lane.METADATA):
+        pieces: list[Piece] = []
+        for half in self.lanes.values():
+            if half.sent == half.last:
                 continue
             resent = half.resent
             budget = settings.gather_bytes
@@ -321,9 +316,13 @@ class Outgoing:
                 used += size
                 runs.append(run)
                 self._traffic.items_out += len(run.payloads)
+            if budget > 0 and (piece := half.take_piece(room - used, last)) is not None:
+                used += len(piece.data) + ITEM_BYTES
+                pieces.append(piece)
+                self._traffic.items_out += piece.last
             self._traffic.resent += half.resent - resent
-        if datagrams or runs:
-            self._put(encode_frame(Frame(datagrams, runs)))
+        if datagrams or runs or pieces:
+            self._put(encode_frame(Frame(datagrams, runs, pieces=pieces)))
 
     def _put(self, frame: bytes) -> None:
         assert self._wire is not None

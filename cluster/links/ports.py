@@ -51,6 +51,20 @@ def nobody_minds(node: str, reason: str) -> None:
     """Whoever is refused is dialled again, and that is all."""
 
 
+class SetAside(Struct, frozen=True):
+    """An item that cannot be read: number `seq` of a lane of `node`, with `size` bytes, and why."""
+
+    node: str
+    lane: Lane
+    seq: int
+    size: int
+    reason: str
+
+
+def nothing_more(item: SetAside) -> None:
+    """The log has it, and that is all."""
+
+
 class LinkPorts(Struct, frozen=True):
     """`now_ms` is monotonic; `later(delay_s, function)`; `log(level, text)`."""
 
@@ -62,13 +76,22 @@ class LinkPorts(Struct, frozen=True):
     log: Callable[[str, str], None]
     refused: Callable[[str, str], None] = nobody_minds
     """A peer does not let this process in: node and reason, as often as it was dialled."""
+    set_aside: Callable[[SetAside], None] = nothing_more
+    """An item was set aside. It is logged before."""
 
 
 class Refuse(Exception):
     """Raised by `Resident.deliver`: this item cannot be taken now. The text says why.
 
-    The stream is closed, the item counts as not delivered, and the sender comes again with it (review, hole 7), on the
-    next stream, after everything else had its time.
+    The lane is held: the item counts as not delivered, what comes behind it is dropped, and the sender is asked for the
+    lane from this item on after a while, or at `Links.try_again` (review, hole 7). Other lanes and datagrams go on.
+    """
+
+
+class Unreadable(Exception):
+    """Raised by `Resident.deliver`, before it has taken anything: this item can never be taken. The text says why.
+
+    The item is logged, counted and acknowledged as a void, so that it does not come again and stop the lane.
     """
 
 
@@ -87,7 +110,7 @@ class Resident(Protocol):
     def deliver(self, node: str, lane: int, seq: int, payload: bytes) -> None:
         """The next item of a lane. Each is delivered once to a process, in order; voids leave gaps in `seq`.
 
-        Acknowledge it with `Links.ack` when it is done with. May raise `Refuse`.
+        Acknowledge it with `Links.ack` when it is done with. May raise `Refuse`, `Unreadable`.
         """
 
     def acked(self, node: str, lane: int, upto: int) -> None:
@@ -123,5 +146,9 @@ class Traffic(Struct):
     """Items that were sent before, on a stream that broke."""
     duplicates: int = 0
     """Items that came again and were not delivered again."""
+    held: int = 0
+    """How often an item could not be taken, and its lane was held."""
+    set_aside: int = 0
+    """Items that could not be read, and were dropped."""
     datagrams_dropped: int = 0
     dials: int = 0

@@ -19,8 +19,6 @@ class Why(StrEnum):
     """Its disk lacks what the others have forgotten since (review, hole 16)."""
     NOT_YET = "not in the log yet"
     """A newer log than the refuser's may have this process as a member."""
-    NOT_TAKEN = "not taken"
-    """An item of a lane was refused; it comes again."""
 
     def says(self, text: str) -> str:
         """The reason, as it is sent and logged."""

@@ -17,11 +17,17 @@ class LinkSettings(Struct, frozen=True):
     redial_first_s: float = 0.1
     redial_last_s: float = 0.3
     """The pause before a dial doubles from the first to the last; up to half of it is taken off at random."""
-    refused_s: float = 0.4
-    """After a stream was closed because an item was not taken, the lane of publishes is silent for so long on the next:
-    leases, views and metadata have to get through, for they are what the peer waits for."""
+    hold_first_s: float = 0.2
+    hold_last_s: float = 2.0
+    """A receiver that could not take an item asks for it again after the first; that doubles up to the last. The owner
+    of the links may ask earlier, see `Links.try_again`."""
     max_frame_bytes: int = MAX_FRAME
-    """incoming_clustering_buffer_size: a larger frame closes the stream. A payload may have 1 KiB less than this."""
+    """incoming_clustering_buffer_size: a larger frame closes the stream. A datagram may have 1 KiB less than this."""
+    piece_bytes: int = 256 << 10
+    """Larger items travel in pieces of so many bytes, one for each lane in a frame."""
+    max_item_bytes: int = 1 << 30
+    """The largest item of a lane: four times the largest MQTT packet, for values of a retained topic that were written
+    at the same time on several nodes travel together. A receiver holds at most one incomplete item for each lane."""
     gather_bytes: int = 256 << 10
     """Each lane puts about so much into one frame at most, so that heartbeats and votes never wait for long."""
     buffer_bytes: int = 64 << 20
@@ -32,8 +38,13 @@ class LinkSettings(Struct, frozen=True):
 
     @property
     def max_payload_bytes(self) -> int:
-        """The largest payload of a lane or datagram."""
+        """The largest datagram."""
         return self.max_frame_bytes - FRAME_SLACK
+
+    @property
+    def whole_bytes(self) -> int:
+        """An item up to this size goes in one piece."""
+        return min(self.piece_bytes, self.max_payload_bytes // 2)
 
 
 FRAME_SLACK = 1024

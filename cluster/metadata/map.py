@@ -34,9 +34,25 @@ from .hlc import HybridClock
 from .incoming import Incoming
 from .known import Known
 from .landing import Landing
-from .messages import Ack, Ask, Batch, MalformedMetadata, Message, More, Part, PartWriter, Report, Writes, clock_of
+from .messages import (
+    Ack,
+    Ask,
+    Batch,
+    Contradiction,
+    Item,
+    MalformedMetadata,
+    Message,
+    More,
+    Part,
+    PartWriter,
+    Report,
+    Writes,
+    clock_of,
+    salvage,
+)
 from .messages import decode as decode_message
 from .messages import encode as encode_message
+from .outgoing import STEP_BYTES
 from .ports import MetadataPorts, OnChange, Statistics
 from .replica import Replica
 from .spaces import SPACES, STAMP, Space, Versioned
@@ -57,6 +73,7 @@ class MetadataMap:
         assert boot > 0
         self.node, self.boot = node, boot
         self.on_change: OnChange = lambda key, value: None
+        self.on_unreadable: Callable[[str, str], None] = lambda peer, text: None
         self.sync_interval_ms, self.sync_leeway_ms = SYNC_INTERVAL_MS, SYNC_LEEWAY_MS
         self._ports = ports
         self._spaces = dict(spaces)
@@ -254,7 +271,7 @@ class MetadataMap:
             self._broadcast()
 
     def _broadcast(self) -> None:
-        """At most `STEP` keys of each half; the rest in the next turn."""
+        """At most `STEP` keys of each half, and about `STEP_BYTES`; the rest in the next turn."""
         if not self._peers:
             self._flushed = self.counter  # whoever comes later asks
             if self._upkeep.alone and sum(len(replica.log) for replica in self._halves) > LOG_ALONE:
@@ -265,6 +282,7 @@ class MetadataMap:
         for row in rows:
             if len(row) == STEP:
                 high = min(high, row[-1][0])
+        high = self._within_bytes(rows, high)
         parts = []
         for half, replica in enumerate(self._halves):
             writer = PartWriter(half, replica.clock)
@@ -279,12 +297,31 @@ class MetadataMap:
         if high < self.counter:
             self._wake()
 
+    def _within_bytes(self, rows: list[list[tuple[int, bytes]]], high: int) -> int:
+        """The number up to which the keys of both halves make one message of about `STEP_BYTES`."""
+        size = 0
+        entries = [(counter, key, half) for half in (0, 1) for counter, key in rows[half]]
+        for counter, key, half in sorted(entries) if rows[0] and rows[1] else entries:
+            if size >= STEP_BYTES:
+                return min(high, counter - 1)
+            size += self._halves[half].size(key)
+        return high
+
     def _send(self, peer: str, message: Message) -> None:
         self._ports.send(peer, encode_message(message))
 
     def receive(self, peer: str, data: bytes) -> None:
-        """Bytes of a peer, from the lane or as a datagram. Raises `MalformedMetadata`, and then has applied nothing."""
-        message = decode_message(data)
+        """Bytes of a peer, from the lane or as a datagram. Of a message that brings keys, those that cannot be read are
+        left out, and `on_unreadable` is told. Raises `MalformedMetadata`, and then has applied nothing.
+        """
+        try:
+            message = decode_message(data)
+            if isinstance(message, Writes | Batch):
+                self._check_items(peer, message.parts)
+        except MalformedMetadata:
+            message, problems = salvage(data, self._item_problem)
+            more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
+            self.on_unreadable(peer, f"metadata message of {peer}: {problems[0]}{more}")
         if isinstance(message, Writes | Report | Ask | Batch):
             self._check(peer, message.parts)
         self._wake()
@@ -307,21 +344,25 @@ class MetadataMap:
     def _clocks(self, parts: list[Part]) -> Clocks:
         return clock_of(parts[0], self._actors), clock_of(parts[1], self._actors)
 
-    def _check(self, peer: str, parts: list[Part]) -> None:
+    def _item_problem(self, part: Part, item: Item) -> str:
+        space = self._spaces.get(item.key[:1])
+        if space is None or space.durable == bool(part.half):
+            return f"key {item.key!r} is of no space of half {part.half}"
+        return ""
+
+    def _check_items(self, peer: str, parts: list[Part]) -> None:
         for part in parts:
             for item in part.items:
-                space = self._spaces.get(item.key[:1])
-                if space is None or space.durable == bool(part.half):
-                    raise MalformedMetadata(
-                        f"metadata message of {peer}: key {item.key!r} is of no space of half {part.half}"
-                    )
+                if problem := self._item_problem(part, item):
+                    raise MalformedMetadata(f"metadata message of {peer}: {problem}")
+
+    def _check(self, peer: str, parts: list[Part]) -> None:
+        for part in parts:
             known = [(position, seen[-1]) for position, seen in enumerate(part.seen) if seen]
             known += [(at, high) for each in part.items if each.beyond is not None for at, _, high in each.beyond.seen]
             for position, last in known:
                 if last > self.counter and part.actors[position] == (self.node, self.boot):
-                    raise MalformedMetadata(
-                        f"metadata message of {peer}: write {last} of ours, we are at {self.counter}"
-                    )
+                    raise Contradiction(f"metadata message of {peer}: write {last} of ours, we are at {self.counter}")
 
     def _absorb(self, peer: str, parts: list[Part]) -> None:
         for part in parts:

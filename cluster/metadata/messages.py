@@ -12,6 +12,8 @@ Nodes and boots are named once per part; everything else refers to their positio
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from . import spans
@@ -22,6 +24,10 @@ from .dvv import Siblings, pairs
 
 class MalformedMetadata(Exception):
     """A message that no correct node sends; the text says what is wrong with it."""
+
+
+class Contradiction(MalformedMetadata):
+    """A message that can be read, but says what cannot be so: the two nodes must not go on talking."""
 
 
 class Beyond(msgspec.Struct, array_like=True, gc=False):
@@ -120,7 +126,49 @@ class More(msgspec.Struct, array_like=True, tag=5):
 
 Message = Writes | Ack | Report | Ask | Batch | More
 
+ItemProblem = Callable[[Part, Item], str]
+"""What is wrong with an item of a part, for whoever owns the map; "" if nothing is."""
+
+
+class _LoosePart(msgspec.Struct, array_like=True):
+    """A part whose items are not decoded yet; the other fields as in `Part`."""
+
+    half: int
+    actors: list[tuple[str, int]]
+    seen: list[list[int]]
+    folded: dict[str, int]
+    items: list[msgspec.Raw] = []
+    claims: list[tuple[int, int, int]] = []
+    floors: list[int] = []
+    buckets: tuple[int, int] | None = None
+    named: list[bytes] = []
+    claim_folded: bool = False
+
+
+class _LooseWrites(msgspec.Struct, array_like=True, tag=0):
+    """As `Writes`."""
+
+    boot: int
+    parts: list[_LoosePart]
+
+
+class _LooseBatch(msgspec.Struct, array_like=True, tag=4):
+    """As `Batch`."""
+
+    boot: int
+    exchange: int
+    number: int
+    answer: bool
+    last: bool
+    parts: list[_LoosePart]
+    entering: bool = False
+
+
 _encoder = msgspec.msgpack.Encoder()
+_loose_decoder: msgspec.msgpack.Decoder[_LooseWrites | _LooseBatch] = msgspec.msgpack.Decoder(
+    _LooseWrites | _LooseBatch
+)
+_item_decoder = msgspec.msgpack.Decoder(Item)
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
@@ -143,6 +191,49 @@ def decode(data: bytes) -> Message:
     return message
 
 
+def salvage(data: bytes, item_problem: ItemProblem) -> tuple[Writes | Batch, list[str]]:
+    """What can be read of a message that brings keys, and what is wrong with each key that is left out.
+
+    The numbers of the keys that are left out count as seen, so that the sender's barriers are passed. Raises
+    `MalformedMetadata` if the message cannot be read at all.
+    """
+    try:
+        loose = _loose_decoder.decode(data)
+    except msgspec.MsgspecError as error:
+        raise MalformedMetadata(f"metadata message of {len(data)} bytes: {error}") from error
+    if loose.boot < 1:
+        raise MalformedMetadata(f"metadata message: boot {loose.boot}")
+    problems: list[str] = []
+    parts = []
+    for each in loose.parts:
+        fields = {name: getattr(each, name) for name in each.__struct_fields__ if name != "items"}
+        part = Part(**fields)
+        _check(part)
+        for raw in each.items:
+            problem = _take_item(part, bytes(raw), item_problem)
+            if problem:
+                problems.append(problem)
+        parts.append(part)
+    if isinstance(loose, _LooseWrites):
+        return Writes(loose.boot, parts), problems
+    return (
+        Batch(loose.boot, loose.exchange, loose.number, loose.answer, loose.last, parts, loose.entering),
+        problems,
+    )
+
+
+def _take_item(part: Part, raw: bytes, item_problem: ItemProblem) -> str:
+    try:
+        item = _item_decoder.decode(raw)
+        _check_item(item, len(part.actors))
+    except (msgspec.MsgspecError, MalformedMetadata) as error:
+        return f"an item of {len(raw)} bytes: {error}"
+    problem = item_problem(part, item)
+    if not problem:
+        part.items.append(item)
+    return problem
+
+
 def _check(part: Part) -> None:
     known = len(part.actors)
     if part.half not in (0, 1):
@@ -153,17 +244,19 @@ def _check(part: Part) -> None:
         raise MalformedMetadata("metadata message: a clock is not a list of spans in order")
     _check_dots(part.claims, known)
     for item in part.items:
-        dots, values = item.dots, item.values
-        if item.beyond is not None:
-            _check_dots(item.beyond.seen, known)
-        if not item.key or len(dots) % 2 or (values and 2 * len(values) != len(dots)):
-            raise MalformedMetadata(
-                f"metadata message: key {item.key!r} has {len(dots)} numbers for {len(values)} values"
-            )
-        for position in range(0, len(dots), 2):
-            if not (0 <= dots[position] < known and 0 < dots[position + 1] <= COUNTER):
-                dot = f"dot {dots[position + 1]} of actor {dots[position]}"
-                raise MalformedMetadata(f"metadata message: key {item.key!r} has {dot}, with {known} actors")
+        _check_item(item, known)
+
+
+def _check_item(item: Item, known: int) -> None:
+    dots, values = item.dots, item.values
+    if item.beyond is not None:
+        _check_dots(item.beyond.seen, known)
+    if not item.key or len(dots) % 2 or (values and 2 * len(values) != len(dots)):
+        raise MalformedMetadata(f"metadata message: key {item.key!r} has {len(dots)} numbers for {len(values)} values")
+    for position in range(0, len(dots), 2):
+        if not (0 <= dots[position] < known and 0 < dots[position + 1] <= COUNTER):
+            dot = f"dot {dots[position + 1]} of actor {dots[position]}"
+            raise MalformedMetadata(f"metadata message: key {item.key!r} has {dot}, with {known} actors")
 
 
 def _check_dots(claims: list[tuple[int, int, int]], known: int) -> None:

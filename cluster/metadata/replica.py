@@ -63,6 +63,10 @@ class Replica:
         """The siblings of a key."""
         return self.buckets[crc32(key) % BUCKETS].get(key, NOTHING)
 
+    def size(self, key: bytes) -> int:
+        """Bytes of a key and its values."""
+        return len(key) + sum([len(value) for value in self.siblings(key)[1::2] if value is not None])
+
     def beyond(self, key: bytes) -> Clock | None:
         """What a key has seen beyond the clock; whoever gets the key has seen it, too."""
         return self.ahead.context(key) if len(self.ahead) else None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.analytics.schema import MESSAGE
+from strogoff.analytics.schema import MESSAGE, validate
+from strogoff.broker.clustering.resident import NEVER_VOID
 from strogoff.broker.clustering.routes import LASTING, encode_value, route_prefix
 from strogoff.cluster.links.ports import Lane
 from strogoff.mqtt import packets
@@ -37,6 +38,43 @@ def test_puback_waits_for_the_other_node(calm: Theatre) -> None:
     calm.pass_s(0.4)
     assert [type(each) for each in writer.take()] == [packets.Puback]
     assert reader.payloads() == [b"1"]
+
+
+@pytest.mark.parametrize("lane", list(Lane))
+def test_an_item_that_cannot_be_read_is_set_aside(calm: Theatre, lane: Lane) -> None:
+    """The receiver says what it was and from whom, on its log and in the event log; the lane goes on."""
+    member, there = calm[1].host.member, calm[2].host
+    assert member is not None and there.member is not None
+    reader = calm[2].client("reader of the rest")
+    reader.subscribe(("rest/#", 1))
+    lines, rows, boot = len(there.lines), len(there.events), there.member.links._in["n1"].peer
+    member.links.send("n2", lane, NEVER_VOID + b"junk")
+    writer = calm[1].client("writer of the rest")
+    answers = writer.publish("rest/x", b"1", 1, retain=True)
+    calm.pass_s(1.0)
+    assert [type(each) for each in answers + writer.take()] == [packets.Puback]
+    assert reader.payloads() == [b"1"] and member.links.waiting_items("n2", lane) == 0
+    (line,) = [text for level, text in there.lines[lines:] if level == "error"]
+    assert (
+        line.startswith("item ") and f"of lane {lane.name} from n1 (8 bytes) cannot be read and is set aside:" in line
+    )
+    (row,) = [row for row in there.events[rows:] if row["type"] == "fwd.drop"]
+    assert (row["target"], row["source"], row["reason"], row["bytes"]) == ("n2", "n1", "unreadable", 8)
+    assert validate(row) == [] and there.member.links._in["n1"].peer is boot
+
+
+def test_a_key_that_cannot_be_read_is_left_out(calm: Theatre) -> None:
+    """The message that brought it is applied otherwise; the node that wrote it gets its acknowledgement."""
+    member, there = calm[1].host.member, calm[2].host
+    assert member is not None
+    metadata, lines = member.metadata, len(there.lines)
+    metadata._spaces[b"?"] = metadata._spaces[b"t"]
+    done: list[bool] = []
+    metadata.barrier(metadata.put(b"?key", b"v"), done.append)
+    calm.pass_s(1.0)
+    assert done == [True]
+    (line,) = [text for level, text in there.lines[lines:] if level == "error"]
+    assert line == "metadata message of n1: key b'?key' is of no space of half 0; it is left out"
 
 
 def test_nobody_anywhere(calm: Theatre) -> None:

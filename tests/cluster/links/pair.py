@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from strogoff.cluster.links.links import Lane, LinkPorts, Links, LinkSettings, Self
+from strogoff.cluster.links.links import Lane, LinkPorts, Links, LinkSettings, Self, SetAside
 from strogoff.cluster.transport.memory_network import MemoryNetwork
 from strogoff.cluster.transport.memory_wire import MemoryTransport
 from strogoff.sim.loop import VirtualLoop
@@ -33,6 +33,7 @@ class Node:
         self.alive = True
         self.events: list[tuple[object, ...]] = []
         self.logs: list[str] = []
+        self.aside: list[SetAside] = []
         self.on_deliver: Callable[[str, int, int, bytes], None] | None = None
         self.on_up: Callable[[str], None] | None = None
         self.refuses: dict[str, str] = {}
@@ -45,6 +46,7 @@ class Node:
             lambda function: loop.call_soon(lambda: function() if self.alive else None),
             world.rng,
             lambda level, text: self.logs.append(text),
+            set_aside=self.aside.append,
         )
         me = Self(name, boot, disk.name, f"process {world.count()}", "cluster", f"{name}:1883", *world.versions(name))
         self.links = Links(me, ports, self, world.settings)

@@ -8,16 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strogoff.cluster.links.frames import HEARTBEAT, Frame, MalformedFrame, Run, decode_frame, encode_frame
+from strogoff.cluster.links.pieces import Piece, cut
 
 LIMIT = 1 << 20
 numbers = st.integers(1, 1 << 60)
 runs = st.builds(Run, st.integers(0, 9), numbers, st.integers(0, 1 << 60), st.lists(st.binary(max_size=20), max_size=5))
+lane_numbers = st.lists(st.tuples(st.integers(0, 9), numbers), max_size=3)
+pieces = st.builds(cut, st.integers(0, 9), numbers, st.binary(min_size=1, max_size=20), st.just(0), st.integers(1, 30))
 frames = st.builds(
     Frame,
     st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=20)), max_size=3),
     st.lists(runs, max_size=3),
-    st.lists(st.tuples(st.integers(0, 9), numbers), max_size=3),
-    st.lists(st.tuples(st.integers(0, 9), numbers), max_size=3),
+    lane_numbers,
+    lane_numbers,
+    st.lists(pieces, max_size=2),
+    lane_numbers,
+    lane_numbers,
 )
 
 
@@ -34,21 +40,25 @@ def test_any_bytes_are_a_frame_or_one_error(data: bytes) -> None:
         assert str(error)
 
 
-def test_a_heartbeat_is_five_bytes() -> None:
-    assert decode_frame(HEARTBEAT, LIMIT) == Frame() and len(HEARTBEAT) == 5
+def test_a_heartbeat_is_one_byte() -> None:
+    assert decode_frame(HEARTBEAT, LIMIT) == Frame() and len(HEARTBEAT) == 1
 
 
 def test_what_a_later_version_adds_is_ignored() -> None:
-    assert decode_frame(msgspec.msgpack.encode([[], [], [[2, 7]], [], "new", 1]), LIMIT) == Frame(acks=[(2, 7)])
+    later = [[], [], [[2, 7]], [], [], [], [], "new", 1]
+    assert decode_frame(msgspec.msgpack.encode(later), LIMIT) == Frame(acks=[(2, 7)])
 
 
 @pytest.mark.parametrize(
     ("frame", "limit", "text"),
     [
         (b"\x93", LIMIT, "frame of 1 bytes: "),
-        (encode_frame(Frame(datagrams=[(1, bytes(100))])), 50, "a frame of 109 bytes, 50 are allowed"),
+        (encode_frame(Frame(datagrams=[(1, bytes(100))])), 50, "a frame of 112 bytes, 50 are allowed"),
         (encode_frame(Frame(runs=[Run(2, 0, 0, [])])), LIMIT, "lane 2: a run of 0 voids from 0"),
         (encode_frame(Frame(runs=[Run(2, 1, -1, [])])), LIMIT, "lane 2: a run of -1 voids from 1"),
+        (encode_frame(Frame(pieces=[Piece(2, 0, 5, 0, b"1")])), LIMIT, "lane 2: a piece of item 0"),
+        (encode_frame(Frame(pieces=[Piece(2, 1, 5, 3, b"123")])), LIMIT, "lane 2: bytes 3 to 6 of item 1, which has 5"),
+        (encode_frame(Frame(pieces=[Piece(2, 1, -5, 0, b"")])), LIMIT, "frame of"),
         (encode_frame(Frame(windows=[(2, 0)])), LIMIT, "lane 2: a window of 0 bytes"),
     ],
 )

@@ -1,8 +1,8 @@
 """Random walks of two nodes under faults, and what must be true at their end.
 
 Each walk sends on all lanes both ways while streams break, paths are cut one way or both, delays change, processes are
-killed and started again, disks are lost, and items are voided. `faulty` names a bug to plant, to prove that the walks
-would see it.
+killed and started again, disks are lost, and items are voided. Some items travel in pieces, some are refused for a
+while, and some cannot be read. `faulty` names a bug to plant, to prove that the walks would see it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,17 @@ from contextlib import contextmanager
 from random import Random
 from unittest.mock import patch
 
-from strogoff.cluster.links.lane import ReceiveLane
+from strogoff.cluster.links.lane import ReceiveLane, SendLane
 from strogoff.cluster.links.links import Lane, LinkSettings
-from strogoff.cluster.links.ports import Refuse
+from strogoff.cluster.links.ports import Refuse, Unreadable
 
 from .pair import Disk, Node, World, join
 
-SETTINGS = LinkSettings(publish_window_bytes=200, append_window_bytes=200, gather_bytes=100)
+SETTINGS = LinkSettings(
+    publish_window_bytes=200, append_window_bytes=200, gather_bytes=100, piece_bytes=64, max_item_bytes=1000
+)
+UNREADABLE = 37
+"""Each item whose number is a multiple of this cannot be read by anybody."""
 
 
 class Walk:
@@ -42,6 +46,8 @@ class Walk:
         def seen(sender: str, lane: int, _seq: int, payload: bytes) -> None:
             if self.rng.random() < 0.02:
                 raise Refuse("not now")
+            if int(payload) % UNREADABLE == 0:
+                raise Unreadable("no node reads this")
             key = (node.links.boot_of(sender), lane)
             assert int(payload) > last.get(key, 0), f"{lane} out of order or twice in one process"
             last[key] = int(payload)
@@ -56,9 +62,15 @@ class Walk:
             self.world.loop.run_for(self.rng.choice([0.0, 0.005, 0.05, 0.5]))
         self.world.network.heal()
         self.world.loop.run_for(12)
-        for _ in range(3):  # a refusal now and then stretches it
-            self.world.loop.run_for(5)
+        for _ in range(10):  # refusals and small windows stretch it
+            if self._waits():
+                self.world.loop.run_for(5)
         self.check()
+
+    def _waits(self) -> bool:
+        return any(
+            node.links.waiting_items(other, lane) for node in self.nodes.values() for other in "ab" for lane in Lane
+        )
 
     def _step(self) -> None:
         rng, network = self.rng, self.world.network
@@ -66,9 +78,12 @@ class Walk:
         other = "b" if name == "a" else "a"
         action = rng.random()
         if action < 0.6:
-            for _ in range(rng.randint(1, 8)):
+            for _ in range(rng.choice((1, 4, 12))):
                 self._send(name, other)
         elif action < 0.66:
+            self._send(name, other, 1000)
+            for _ in range(rng.randint(0, 30)):  # the break may come in the middle of the item
+                self.world.loop.turn()
             network.drop("a", "b")
         elif action < 0.71:
             network.one_way(name, other)
@@ -83,11 +98,11 @@ class Walk:
         else:
             self._void(name, other)
 
-    def _send(self, name: str, other: str) -> None:
+    def _send(self, name: str, other: str, size: int | None = None) -> None:
         node = self.nodes[name]
         lane = self.rng.choice(list(Lane))
         self._number += 1
-        payload = b"%d" % self._number
+        payload = (b"%d" % self._number).ljust(self.rng.choice([0, 0, 0, 0, 0, 60, 300]) if size is None else size)
         node.links.send(other, lane, payload)
         self.sent.setdefault((name, node.boot, lane), []).append(payload)
 
@@ -121,7 +136,8 @@ class Walk:
             if lane == Lane.METADATA or boot != self.nodes[sender].boot:
                 continue
             taken = {item[4] for receiver, disk in self.disks if receiver != sender for item in disk.taken}
-            missing = [payload for payload in payloads if payload not in taken | self.voided]
+            readable = [payload for payload in payloads if int(payload) % UNREADABLE]
+            missing = [payload for payload in readable if payload not in taken | self.voided]
             assert missing == [], f"{sender} {Lane(lane).name}: acknowledged and on no disk: {missing}"
 
     def _check_disk(self, receiver: str, disk: Disk) -> None:
@@ -147,6 +163,33 @@ def faulty(bug: str) -> Iterator[None]:
             """The refused item counts as received."""
 
         with patch.object(ReceiveLane, "take", careless), patch.object(ReceiveLane, "refuse", skip):
+            yield
+    elif bug == "a held lane takes what comes behind":
+
+        def follows(self: ReceiveLane, first: int, _what: str) -> bool:
+            if self.held:
+                self.received = max(self.received, first - 1)
+            return True
+
+        with patch.object(ReceiveLane, "_follows", follows):
+            yield
+    elif bug == "a broken item goes on where it was":
+        resume = SendLane.resume
+
+        def half_way(self: SendLane, watermark: int) -> int:
+            offset = self._offset
+            try:
+                return resume(self, watermark)
+            finally:
+                self._offset = offset if self.sent == watermark else 0
+
+        with patch.object(SendLane, "resume", half_way):
+            yield
+    elif bug == "a lane that was asked for stays held":
+        with patch.object(SendLane, "rewind", lambda self, first: None):
+            yield
+    elif bug == "an item that cannot be read is not acknowledged":
+        with patch.object(ReceiveLane, "set_aside", lambda self, seq: None):
             yield
     elif bug == "watermark only in memory":
         with patch.object(Node, "watermark", lambda *_: 0):

@@ -6,7 +6,17 @@ import pytest
 
 from strogoff.cluster.metadata.actors import Actors
 from strogoff.cluster.metadata.clock import Clock
-from strogoff.cluster.metadata.messages import Item, MalformedMetadata, Part, PartWriter, Report, Writes, encode
+from strogoff.cluster.metadata.messages import (
+    Ack,
+    Item,
+    MalformedMetadata,
+    Part,
+    PartWriter,
+    Report,
+    Writes,
+    decode,
+    encode,
+)
 
 from .world import World, siblings, state
 
@@ -49,6 +59,49 @@ def test_a_turn_with_very_many_writes_is_sent_in_steps(world: World) -> None:
     world.loop.run_for(0.5)
     assert done == [True]
     assert world.nodes["B"].map.statistics().keys == 2500
+
+
+def test_a_turn_with_many_bytes_is_sent_in_small_messages(world: World) -> None:
+    """Each has about 256 KiB, or one key; the barrier passes when all are applied."""
+    a = world.nodes["A"].map
+    sizes: list[int] = []
+    send = a._ports.send
+    a._ports.send = lambda peer, data: (sizes.append(len(data)), send(peer, data))
+    for number in range(200):
+        a.put(b"t%d" % number, bytes(10_000))
+    a.put(b"tlarge", bytes(1_000_000))
+    a.put(b"tlast", b"v")
+    seen: list[int] = []
+    a.barrier(a.counter, lambda well: seen.append(world.nodes["C"].map.statistics().keys))
+    world.loop.run_for(0.5)
+    assert seen == [202] and len(sizes) >= 2 * 9
+    assert max(sizes) < 1_300_000 and sorted(sizes)[-3] < 300_000
+
+
+@pytest.mark.parametrize(
+    ("broken", "says"),
+    [
+        (Item(b"fx", [0, 1], [b"v"]), "key b'fx' is of no space of half 0"),
+        (Item(b"tx", [7, 1], [b"v"]), "key b'tx' has dot 1 of actor 7, with 1 actors"),
+        (["tx", "junk"], "an item of 9 bytes: "),
+    ],
+)
+def test_a_key_that_cannot_be_read_stops_no_other(world: World, broken: Item, says: str) -> None:
+    """It is left out and told; the rest is applied, and the acknowledgement goes on."""
+    b = world.nodes["B"].map
+    told: list[tuple[str, str]] = []
+    acked: list[Ack] = []
+    b.on_unreadable = lambda peer, text: told.append((peer, text))
+    b._ports.send = lambda peer, data: acked.append(decode(data))  # type: ignore[arg-type]
+    actor, base = ("A", 1), world.nodes["A"].map.counter
+    claims = [(0, base, base + 2)]
+    items = [broken, Item(b"tgood", [0, base + 2], [bytes(8) + b"v"])]
+    parts = [Part(0, [actor], [], {}, items, claims), Part(1, [actor], [], {}, [], claims)]
+    b.receive("A", encode(Writes(1, parts)))
+    world.loop.run_for(0.2)
+    assert b.get(b"tgood") == b"v" and b.get(b"tx") is None
+    assert told == [("A", told[0][1])] and says in told[0][1]
+    assert [each.counter for each in acked if isinstance(each, Ack) and each.counter > base] == [base + 2]
 
 
 @pytest.mark.parametrize("space", [b"t", b"f"], ids=["on the disk", "in memory"])
@@ -220,10 +273,9 @@ def test_malformed_is_one_error_and_changes_nothing(world: World) -> None:
     actors = Actors()
     ours = Clock(actors)
     ours.add(actors.number("A", 1), 0, 99)
-    route_in_the_durable_half = Part(0, [("B", 1)], [[0, 1]], {}, [Item(b"fx", [0, 1], [b"v"])])
     for message, says in (
         (encode(Report(1, [PartWriter(0, ours).part])), "write 99 of ours"),
-        (encode(Writes(1, [route_in_the_durable_half])), "no space of half 0"),
+        (encode(Writes(0, [])), "boot 0"),
         (b"nonsense", "metadata message of 8 bytes"),
     ):
         with pytest.raises(MalformedMetadata, match=says):
