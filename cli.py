@@ -10,6 +10,7 @@ from . import __version__
 USAGE = """usage: strogoff COMMAND ...
 
   start      [-c|--conf FILE] [--data-dir DIR]   run a broker node until Ctrl-C or SIGTERM
+             [--found]                           found a cluster if none is found, instead of waiting for others
   config     check FILE | reference              check a vernemq.conf; list every key
   sim        [--seeds N] [...]                   simulate a node under faults and check its promises
   analytics  summary LOGDIR [...]                PySpark jobs on event logs

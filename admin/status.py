@@ -54,7 +54,12 @@ def members(context: Context) -> dict[str, bool]:
 def cluster_facts(context: Context) -> dict[str, str | int | None] | None:
     """The cluster as this node sees it, by the names of `StatusRow`; None for a node that is alone."""
     office = context.cluster
-    return None if office is None else msgspec.structs.asdict(office.status())
+    if office is None:
+        return None
+    facts = msgspec.structs.asdict(office.status())
+    if not facts["serves_nobody"]:
+        del facts["serves_nobody"]
+    return facts
 
 
 def incidents(context: Context) -> list[dict[str, Any]]:
@@ -75,7 +80,7 @@ def not_serving(context: Context) -> list[str]:
         reasons += _SAID_OF_DISK.get(status.log_disk, [])
         states = {row.node: row.state for row in office.rows()}
         state = states.get(office.name, "stranger")
-        reasons += _SAID.get(state, [])
+        reasons += [status.serves_nobody] if status.serves_nobody else _SAID.get(state, [])
         if state == "serving" and status.sees == "minority" and not _takes_clients(context.node):
             reasons.append("the node is cut off from the majority of its cluster")
     return reasons

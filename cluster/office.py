@@ -44,6 +44,8 @@ class Office:
         self._waiting: list[_Waiting] = []
         self.joining = False
         """This node asks to become a member: it founds no cluster meanwhile, for it could not keep it."""
+        self.waits_for: Callable[[], str] = lambda: ""
+        """Why this node, which is in no cluster, may not found one because it is asked to let somebody in."""
 
     def join(self, data: bytes, reply: Callable[[bytes], None]) -> None:
         """A node wants to become a member. Raises `MalformedCall`."""
@@ -55,6 +57,12 @@ class Office:
         if not self._member.clustered:
             self._member.found()
         self._wait(request, reply)
+
+    def found(self) -> None:
+        """Found a cluster of this node alone, which others can join."""
+        if not self._member.clustered:
+            self._member.found()
+        self.tick()
 
     def leave(self, data: bytes, reply: Callable[[bytes], None]) -> None:
         """A node is to be taken out. Raises `MalformedCall`."""
@@ -73,6 +81,8 @@ class Office:
             return f"{request.node} speaks version {lowest} to {highest}, this cluster {VERSIONS[0]} to {VERSIONS[1]}"
         if self.joining and not member.clustered:
             return f"{member.me.node} is about to join a cluster itself"
+        if not member.clustered and (reason := self.waits_for()):
+            return f"{member.me.node} is in no cluster itself: {reason}"
         return member.starting.problem
 
     def needed(self, node: str) -> str:
@@ -107,6 +117,9 @@ class Office:
 
     def tick(self) -> None:
         """Submit what can be submitted, answer what cannot wait any longer."""
+        consensus = self._member.consensus
+        if consensus is not None and consensus.leads and not self._member.membership.cluster_id:
+            self._settle()  # founded a moment ago
         for each in list(self._waiting):
             consensus = self._member.consensus
             if each.submitted and consensus is not None and not consensus.leads:
@@ -122,7 +135,6 @@ class Office:
         assert consensus is not None and standing is not None
         if consensus.leads:
             if not member.membership.cluster_id:
-                self._settle()  # founded a moment ago
                 return
             request = waiting.request
             waited_for = request.node in member.membership.missed

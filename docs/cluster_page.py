@@ -42,7 +42,10 @@ LANES = {
     Lane.PUBLISH: ("messages for sessions of the target", "appends"),
 }
 CALLS = {
-    discovery.WHO: ("any node", "who lives here, and in which cluster"),
+    discovery.WHO: (
+        "any node, with its name",
+        "who lives here, in which cluster, and whether the asker is a member of it",
+    ),
     admission.JOIN: (
         "a node that is alone",
         "a member's answer: all members, the cluster id; or whom to ask; or why not",

@@ -88,6 +88,11 @@ async def _join(context: Context, call: Call) -> list[Part]:
     return [DONE]
 
 
+async def _found(context: Context, call: Call) -> list[Part]:
+    await office_of(context).found()
+    return [DONE]
+
+
 async def _leave(context: Context, call: Call) -> list[Part]:
     office, node = office_of(context), call.keys["node"]
     known = [row.node for row in office.rows()]
@@ -123,6 +128,11 @@ COMMANDS = (
         _join,
         keys=(Key("discovery-node", "any node of that cluster"),),
         flags=(Flag("merge", "although this node has sessions of its own: they come along"),),
+    ),
+    Command(
+        "cluster found",
+        "Found a cluster of this node alone, where it would wait for others: see discovery.expected_nodes.",
+        _found,
     ),
     Command(
         "cluster leave",

@@ -1,4 +1,4 @@
-"""A node that is alone looks for others, at the addresses that it is configured with, until it is in a cluster."""
+"""A node without a cluster looks for others at the addresses that it is configured with, and takes no clients."""
 
 from __future__ import annotations
 
@@ -6,15 +6,26 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from ...cluster.admission import MalformedCall
-from ...cluster.discovery import WHO, AddressError, WhoAnswer, choose, decode_who, parse_address
+from ...cluster.discovery import (
+    WHO,
+    AddressError,
+    Found,
+    Join,
+    Wait,
+    WhoAnswer,
+    decode_who,
+    expected,
+    parse_address,
+    plan,
+)
 from ...cluster.transport.wire import CallFailed, Transport, Unproven
 from .names import Names, NoAnswerError
 from .office import ClusterError
 
-LOOK_S = 0.5
+LOOK_S = 0.25
 """How often a node that is alone looks."""
 FIRST_S = 10.0
-"""How long a node that starts looks, before it takes clients, while somebody is there whom it is to join."""
+"""How long a start waits while somebody is there whom the node is to join. Then it goes on without clients."""
 AGAIN_S = 5.0
 """How often a member looks for others that it does not reach where they were: after a restart they may be elsewhere."""
 
@@ -23,7 +34,10 @@ class Discovery:
     """`run` for the life of the node. `found` says that it is in a cluster, `missing` that it does not reach everybody
     there; `hint` is told under which address a node answers. `places` are addresses as operators write them: names are
     asked of DNS anew each time, and all addresses of a name count, as a headless service has one for each node. `join`
-    raises `ClusterError`. `holds` says whether this node has sessions or retained messages: then it can join nobody.
+    raises `ClusterError`, `create` founds a cluster. `holds` says whether this node has sessions or retained messages:
+    then it can join nobody. `size` is how many nodes found a cluster together, 0 for all that `places` names.
+
+    `waits_for` says what it waits for, "" when it is in a cluster. `sees` are the nodes without a cluster that it saw.
     """
 
     def __init__(
@@ -37,6 +51,8 @@ class Discovery:
         hint: Callable[[WhoAnswer, str], None],
         log: Callable[[str, str], None],
         holds: Callable[[], bool],
+        create: Callable[[], None],
+        size: int = 0,
     ) -> None:
         self._name = name
         self._places = places
@@ -47,24 +63,29 @@ class Discovery:
         self._hint = hint
         self._log = log
         self._holds = holds
+        self._create = create
+        self._size = size
+        self.waits_for = "the node looks for its cluster"
+        self.sees: tuple[str, ...] = ()
         self._said: set[str] = set()
         self._names = Names()
         self._unsure = False
         self._settled = asyncio.Event()
 
     async def first(self) -> None:
-        """While it runs, before clients come: wait until this node is in a cluster or has nobody to join.
-
-        Sessions that it had before would keep it out (`ClusterError`), and be owned here and there.
-        """
+        """While it runs, as a part of the start: wait until this node is in a cluster, or can join nobody yet."""
         try:
             async with asyncio.timeout(FIRST_S):
                 await self._settled.wait()
         except TimeoutError:
-            self._log("warning", f"discovery: in no cluster after {FIRST_S:.0f} s, clients are let in all the same")
+            self._log("warning", f"discovery: in no cluster after {FIRST_S:.0f} s. No clients are let in before")
+
+    def settle(self) -> None:
+        """The start is not to wait any longer."""
+        self._settled.set()
 
     async def run(self) -> None:
-        """Ask all addresses, again and again, and join whom `choose` names."""
+        """Ask all addresses, again and again, and do what `plan` says."""
         while True:
             await self._look()
             await asyncio.sleep(AGAIN_S if self._found() else LOOK_S)
@@ -73,26 +94,44 @@ class Discovery:
                     self._hint(answer, address)
 
     async def _look(self) -> None:
-        """Look once, and join. It is settled unless this node is alone and somebody is there whom it is to join, or may
-        be: DNS does not say."""
+        """Look once, and join or found a cluster. The start goes on unless somebody is there whom this node is to join,
+        or may be: DNS does not say."""
         waits = False
         if not self._found():
             there = await self._who_is_there()
-            address = choose(self._name, there, self._holds())
-            if address is not None and not self._found():
-                try:
-                    await self._join(address)
-                except ClusterError as error:
-                    self._say(str(error))
-            clusters = any(answer.cluster_id for _, answer in there if answer.node != self._name)
-            waits = (address is not None or clusters or self._unsure) and not self._found()
+            others = {answer.node: answer for _, answer in there if answer.node != self._name}
+            self.sees = tuple(sorted([name for name, answer in others.items() if not answer.cluster_id]))
+            size = self._size or expected(self._places, self._name in [answer.node for _, answer in there])
+            action = plan(self._name, there, size, self._holds())
+            if not self._found():
+                await self._do(action)
+            clusters = any(answer.cluster_id for answer in others.values())
+            waits = (isinstance(action, Join) or clusters or self._unsure) and not self._found()
+        if self._found():
+            self.waits_for = ""
         if not waits:
             self._settled.set()
 
-    def _say(self, problem: str) -> None:
+    async def _do(self, action: Join | Found | Wait) -> None:
+        if isinstance(action, Wait):
+            self.waits_for = action.reason
+            self._say(action.reason, "notice")
+        elif isinstance(action, Found):
+            self._log(
+                "notice", f"discovery: {self._name} founds a cluster; {', '.join(self.sees) or 'nobody'} can join"
+            )
+            self._create()
+        else:
+            try:
+                await self._join(action.address)
+            except ClusterError as error:
+                self.waits_for = f"it cannot join the cluster: {error}"
+                self._say(str(error))
+
+    def _say(self, problem: str, level: str = "warning") -> None:
         if problem not in self._said:
             self._said.add(problem)
-            self._log("warning", f"discovery: {problem}")
+            self._log(level, f"discovery: {problem}")
 
     async def _who_is_there(self) -> list[tuple[str, WhoAnswer]]:
         self._unsure = False
@@ -111,7 +150,7 @@ class Discovery:
 
     async def _who(self, address: str) -> WhoAnswer | None:
         try:
-            return decode_who(await self._transport.call(address, WHO, b"", 2.0))
+            return decode_who(await self._transport.call(address, WHO, self._name.encode(), 2.0))
         except Unproven as error:
             self._unsure = True  # somebody is there, and this node cannot know who
             self._say(str(error))

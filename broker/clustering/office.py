@@ -47,7 +47,8 @@ class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
 
     `leader` is the node that leads, None while there is none; `lease_ms_left` is 0 without a lease; `members` and
     `serving` are numbers of nodes; `incidents` counts the netsplits that this node has seen since its start; `log_disk`
-    is `full` or `failed` while this node cannot write the log of the cluster.
+    is `full` or `failed` while this node cannot write the log of the cluster; `serves_nobody` is a sentence that says
+    why this node takes no clients and what to do, empty if no sentence is needed.
     """
 
     cluster_id: str
@@ -61,6 +62,7 @@ class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
     tombstones: int
     incidents: int
     log_disk: str = "serving"
+    serves_nobody: str = ""
 
 
 class ClusterOffice(Protocol):
@@ -103,6 +105,10 @@ class ClusterOffice(Protocol):
 
         Returns when this node serves. Raises `ClusterError`.
         """
+        ...
+
+    async def found(self) -> None:
+        """Found a cluster of this node alone, which others can join. Raises `ClusterError` if it is in one already."""
         ...
 
     def leave(

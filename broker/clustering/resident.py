@@ -168,9 +168,7 @@ class Clustering:
     def _guard(self, front: Outlet, promised: int) -> bool:
         """Whether promises may leave: not without a lease, unless the policy asks for no lease (review, hole 4)."""
         member, node = self._member, self._node
-        if not member.clustered:
-            return True
-        if member.leased():
+        if not node.barred and (not member.clustered or member.leased()):
             return True
         assert isinstance(front, Front)
         if node.promises_without_lease(front, promised):
@@ -240,7 +238,7 @@ class Clustering:
     def standing_changed(self) -> None:
         """The lease or the view says something else than before."""
         member = self._member
-        if not member.leased():
+        if self._node.barred or not member.leased():
             state = ViewState.MINORITY
         else:
             state = ViewState.WHOLE if member.whole else ViewState.MAJORITY
@@ -266,10 +264,20 @@ class Clustering:
 
     def _broken(self) -> None:
         """The cluster does not take this start: from an old copy of a disk also `on` serves nobody (review, hole 1)."""
+        self.bar(BARRED)
+
+    def bar(self, reason: str) -> None:
+        """Serve nobody, whatever the policy says, until `unbar`; clients that are there are told the reason."""
         node = self._node
         node.barred = True
+        node.view_state = ViewState.MINORITY
         for front in list(node.fronts.values()):
-            front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, BARRED)
+            front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, reason)
+
+    def unbar(self) -> None:
+        """Serve again what lease and policy allow."""
+        self._node.barred = False
+        self.standing_changed()
 
     # -- entering
 

@@ -9,12 +9,12 @@ RUNS_MS = 1000
 """A node that was heard within this time runs."""
 
 
-def node_rows(member: Member) -> list[NodeRow]:
+def node_rows(member: Member, serves_nobody: str = "") -> list[NodeRow]:
     """One for each member, the own node included; of a node that is alone its own."""
     mine = member.me.node
     consensus = member.consensus
     if consensus is None:
-        return [_alone(mine, member.me.address)]
+        return [_alone(mine, member.me.address, bool(serves_nobody))]
     voters = consensus.raft.configuration.voters
     now = member.ports.now_ms()
     rows = []
@@ -38,7 +38,7 @@ def node_rows(member: Member) -> list[NodeRow]:
     return rows
 
 
-def status_row(member: Member, sees: Sees, incidents: int) -> StatusRow:
+def status_row(member: Member, sees: Sees, incidents: int, serves_nobody: str = "") -> StatusRow:
     """The cluster as it is now; `incidents` is how many this node has seen."""
     figures = member.metadata.statistics()
     consensus, standing = member.consensus, member.standing
@@ -49,19 +49,20 @@ def status_row(member: Member, sees: Sees, incidents: int) -> StatusRow:
         leader=member.me.node if consensus is None else consensus.leader,
         lease_ms_left=0 if standing is None else int(standing.left_ms()),
         members=len(member.membership.members) or 1,
-        serving=len(member.view.serving) if member.clustered else 1,
+        serving=len(member.view.serving) if member.clustered else int(not serves_nobody),
         metadata_keys=figures.keys,
         tombstones=figures.tombstones,
         incidents=incidents,
         log_disk=member.ports.meta.state,
+        serves_nobody=serves_nobody,
     )
 
 
-def _alone(name: str, address: str) -> NodeRow:
+def _alone(name: str, address: str, waits: bool) -> NodeRow:
     return NodeRow(
         node=name,
         running=True,
-        state="serving",
+        state="absent" if waits else "serving",
         incarnation="",
         address=address,
         heard_ms=None,

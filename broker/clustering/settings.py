@@ -21,12 +21,13 @@ ANY = ("0.0.0.0", "::", "")
 
 
 class ClusterLinks(msgspec.Struct, frozen=True):
-    """`listen` is HOST:PORT, `host` the one that other nodes are told, `discover` where to look for them, `cookie` what
-    all nodes of the cluster have in common."""
+    """`listen` is HOST:PORT, `host` the one that other nodes are told, `discover` where to look for them, `expected`
+    how many nodes found a cluster (0: all in `discover`), `cookie` what all nodes of the cluster have in common."""
 
     listen: str
     host: str
     discover: tuple[str, ...]
+    expected: int
     tls: Tls | None
     settings: ClusterSettings
     cookie: str
@@ -65,6 +66,7 @@ def cluster_links(settings: Settings, log: Callable[[str, str], None]) -> Cluste
         written(listener.host, listener.port),
         host,
         tuple(str(settings["discovery.nodes"]).replace(",", " ").split()),
+        int(settings["discovery.expected_nodes"]),
         tls,
         ClusterSettings(links=links, views=views),
         str(settings["distributed_cookie"]),

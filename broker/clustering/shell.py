@@ -21,7 +21,9 @@ from ...cluster.admission import (
     MalformedCall,
     encode_call,
 )
-from ...cluster.discovery import WHO, AddressError, WhoAnswer, encode_who, parse_address, written
+from ...cluster.discovery import WHO, AddressError, WhoAnswer, decode_who, encode_who, parse_address, written
+from ...cluster.links.frames import MalformedFrame
+from ...cluster.links.hello import decode_hello
 from ...cluster.links.ports import Timer
 from ...cluster.member import CLUSTERED, Member
 from ...cluster.office import VERSIONS
@@ -62,9 +64,10 @@ class ClusterShell:
     """One node's member, on asyncio. Made before the node opens, started after; `stop` comes before its store closes.
 
     `host` is where other nodes reach this one, `listen` the address to listen on, `discover` the configured addresses
-    of other nodes, asked anew each time. `stop_mqtt` suspends the listeners for clients, and with True ends their
-    connections. `when_left` is called when this node has left its cluster for good. `later`, `rng` and `clocks` are the
-    member's timers, its source of chance, and wall clock and monotonic clock in milliseconds.
+    of other nodes, asked anew each time, `expected` how many nodes found a cluster (0: all of them). `stop_mqtt`
+    suspends the listeners for clients, and with True ends their connections. `when_left` is called when this node has
+    left its cluster for good, `when_renumbered` when it can join after its next start. `later`, `rng` and `clocks` are
+    the member's timers, its source of chance, and wall clock and monotonic clock in milliseconds.
     `in_force` says the value of a setting, for other nodes that ask.
     """
 
@@ -82,6 +85,7 @@ class ClusterShell:
         later: Callable[[float, Callable[[], None]], Timer] | None = None,
         rng: Rng | None = None,
         clocks: Clocks = OF_THE_MACHINE,
+        expected: int = 0,
     ) -> None:
         self.name = node.name
         self._node = node
@@ -91,6 +95,12 @@ class ClusterShell:
         self._listen = listen
         self._host = host
         self._discover = discover
+        self._expected = expected
+        self._search: Discovery | None = None
+        self._probe: asyncio.Task[None] | None = None
+        self._claimed = self._renumbered = ""
+        self.probes = 0
+        """How often this node, in no cluster, has asked a member that dials it whether it is one of its members."""
         self._stop_mqtt = stop_mqtt
         self._settings = settings or Settings()
         self._loop = asyncio.get_running_loop()
@@ -103,8 +113,11 @@ class ClusterShell:
         self.clustering = Clustering(node)
         self.when_left: Callable[[], None] = lambda: None
         self.in_force: Callable[[str], str | None] = lambda key: None
-        if meta.get(CLUSTERED) is not None:
+        self.when_renumbered: Callable[[], None] = lambda: None
+        member = meta.get(CLUSTERED) is not None
+        if member or discover:
             node.view_state = ViewState.MINORITY  # until it has a lease
+        node.barred = not member and bool(discover)
 
     # -- life
 
@@ -136,19 +149,57 @@ class ClusterShell:
         self.clustering.load()
         self.clustering.config.load()
         member.on_left = lambda: self.when_left()
+        member.office.waits_for = lambda: self.serves_nobody
         self.member = member
         if self._discover:
-            look = Discovery(
+            self._search = look = Discovery(
                 self.name, self._discover, self._transport, lambda: member.clustered,
                 lambda address: self.join(address, False), self._misses_somebody, self._hint, node.log, self._holds,
+                self._found, self._expected,
             )  # fmt: skip
             self._looking = loop.create_task(look.run())
             await look.first()
 
+    @property
+    def serves_nobody(self) -> str:
+        """Why this node takes no clients although nothing is cut off, and what to do; "" if there is no such reason."""
+        member = self._member
+        if member.clustered or not self._node.barred:
+            return member.starting.problem
+        return self._claimed or (self._search.waits_for if self._search is not None else "")
+
+    def _found(self) -> None:
+        self._member.office.found()
+        self.clustering.unbar()
+
+    def _dialled(self, hello: bytes) -> None:
+        """A member of a cluster takes this node for one of its own, or for somebody that was at this address before."""
+        if self._probe is None and not self._discover and not self._claimed:
+            self.probes += 1
+            with suppress(MalformedFrame):
+                self._probe = self._loop.create_task(self._ask_who_dialled(decode_hello(hello).address))
+
+    async def _ask_who_dialled(self, address: str) -> None:
+        try:
+            answer = decode_who(await self._transport.call(address, WHO, self.name.encode(), CALL_S))
+        except (CallFailed, MalformedCall):
+            return
+        finally:
+            self._probe = None
+        if answer.knows and not self._member.clustered and not self._joining.locked():
+            self._claimed = (
+                f"{answer.node} says that {self.name} is a member of its cluster, but the data directory of this node "
+                f"is a new one: it takes no clients. To join again: vmq-admin cluster join discovery-node="
+                f"{answer.node.rpartition('@')[0]}@{address} . If that cluster is given up: vmq-admin cluster found"
+            )
+            self._node.log("error", self._claimed)
+            self.clustering.bar("the node has lost its data directory")
+
     async def stop(self) -> None:
         """End; the others see it at once."""
-        if self._looking is not None:
-            self._looking.cancel()
+        for task in (self._looking, self._probe):
+            if task is not None:
+                task.cancel()
         if self.member is not None:
             await self._passed_on()
             self.member.close()
@@ -180,7 +231,10 @@ class ClusterShell:
     def _accept(self, hello: bytes, wire: Wire) -> Accepted | Refused:
         if self.member is None:
             return Refused(f"{self.name} is just starting")
-        return self.member.links.accept(hello, wire)
+        result = self.member.links.accept(hello, wire)
+        if isinstance(result, Refused) and not self.member.clustered:
+            self._dialled(hello)
+        return result
 
     async def _answer(self, method: str, request: bytes) -> bytes:
         if self.member is None:
@@ -190,7 +244,7 @@ class ClusterShell:
         if method == VALUES:
             return answer_values(request, self.in_force)
         if method == WHO:
-            return self._who()
+            return self._who(request.decode(errors="replace"))
         answer: asyncio.Future[bytes] = self._loop.create_future()
         try:
             self.member.answer_call(method, request, lambda data: None if answer.done() else answer.set_result(data))
@@ -198,10 +252,20 @@ class ClusterShell:
             raise CallFailed(str(error)) from None
         return await answer
 
-    def _who(self) -> bytes:
+    def _who(self, asker: str) -> bytes:
         member = self._member
         cluster_id, serving = (member.me.cluster_id, member.leased()) if member.clustered else ("", False)
-        return encode_who(WhoAnswer(self.name, cluster_id, serving, self._holds()))
+        return encode_who(
+            WhoAnswer(
+                self.name,
+                cluster_id,
+                serving,
+                self._holds(),
+                seeks=not member.clustered and self._node.barred,
+                sees=self._search.sees if self._search is not None else (),
+                knows=asker != self.name and asker in member.membership.members,
+            )
+        )
 
     def _holds(self) -> bool:
         return bool(len(self._node.slots) or self._node.retained_count)
@@ -210,11 +274,13 @@ class ClusterShell:
 
     def rows(self) -> list[NodeRow]:
         """One for each member, this node included."""
-        return node_rows(self._member)
+        return node_rows(self._member, self.serves_nobody)
 
     def status(self) -> StatusRow:
         """The cluster as it is now."""
-        return status_row(self._member, self._node.view_state.value, self.clustering.watch.ledger.detected)
+        return status_row(
+            self._member, self._node.view_state.value, self.clustering.watch.ledger.detected, self.serves_nobody
+        )
 
     def incidents(self) -> list[dict[str, Any]]:
         """The last incidents that this node has seen, the oldest first."""
@@ -252,6 +318,13 @@ class ClusterShell:
             raise ClusterError(f"{node} is not a member of this cluster")
         return row.address
 
+    async def found(self) -> None:
+        """Found a cluster of this node alone, which others can join. Raises `ClusterError` if it is in one already."""
+        if self._member.clustered or self._joining.locked():
+            raise ClusterError(f"{self.name} is a member of a cluster already, or about to join one")
+        self._node.log("notice", f"{self.name} founds a cluster, as an operator wants it")
+        self._found()
+
     async def join(self, discovery_node: str, merge: bool) -> None:
         """Become a member of the cluster of that node. Raises `ClusterError`."""
         if self._joining.locked():
@@ -268,6 +341,8 @@ class ClusterShell:
         if member.clustered:
             others = ", ".join(sorted(set(member.membership.members) - {self.name})) or "no other node"
             raise ClusterError(f"{self.name} is a member of a cluster already, with {others}")
+        if self._renumbered:
+            raise ClusterError(self._renumbered)
         sessions, retained = len(self._node.slots), self._node.retained_count
         if (sessions or retained) and not merge:
             raise ClusterError(
@@ -285,14 +360,19 @@ class ClusterShell:
         if answer.boot >= me.boot:
             self._refuse_writes(answer.boot)
             await self._note(self._directory.raise_boot, answer.boot)
-            raise ClusterError(
+            self._renumbered = (
                 f"{self.name} was a member with another disk, which may have been started {answer.boot} times: its "
                 "number of starts is set to that now; restart it, and join again"
             )
+            if self._search is not None:
+                self._search.settle()
+            self.when_renumbered()
+            raise ClusterError(self._renumbered)
         if answer.problem:
             raise ClusterError(answer.problem)
         await self._note(self._directory.adopt_cluster, answer.cluster_id)
         member.adopt(answer)
+        self.clustering.unbar()
         await self._until(
             lambda: member.standing is not None and member.standing.holder.serving and member.leased(),
             SERVE_S,

@@ -23,7 +23,7 @@ from ..plugins.hooks import PluginError
 from .container import prepare
 from .descriptors import raise_limit
 from .logs import log_line, set_up
-from .server import Server, tune_gc
+from .server import Log, Server, tune_gc
 
 SWITCH_INTERVAL_S = 0.0005
 """How soon the thread that writes to the disk gets the interpreter back to say that it is done."""
@@ -46,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-c", "--conf", type=Path, help="vernemq.conf (default: ./etc/vernemq.conf if it is there)")
     parser.add_argument("--data-dir", help="directory of the node's data; stands for platform_data_dir")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key; may be repeated")
+    parser.add_argument("--found", action="store_true", help="found a cluster if none is found; for this start alone")
     parser.add_argument("--container", action="store_true", help="begin as the container image does")
     return parser
 
@@ -61,6 +62,8 @@ def read_settings(argv: Sequence[str]) -> Settings:
         overrides[key.strip()] = value.strip()
     if arguments.data_dir is not None:
         overrides["platform_data_dir"] = arguments.data_dir
+    if arguments.found:
+        overrides["discovery.expected_nodes"] = "1"
     if arguments.container:
         try:
             conf, environ, more = prepare(os.environ, Path.cwd())
@@ -88,26 +91,45 @@ async def serve(settings: Settings, extensions: Sequence[Extension] = ()) -> int
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
+    while not stopping.is_set():
+        try:
+            await _run(settings, extensions, log, stopping)
+        except (StorageError, ListenError, TransportError, PluginError, PluginFileError, OSError) as error:
+            log("error", f"the node cannot start: {error}")
+            print(f"strogoff: the node cannot start: {error}", file=sys.stderr)
+            return 1
+    log("notice", "stopped")
+    return 0
+
+
+async def _run(settings: Settings, extensions: Sequence[Extension], log: Log, stopping: asyncio.Event) -> None:
+    """One start of the node, until it is to stop, or to start anew. Raises what a server's start raises."""
+    anew = asyncio.Event()
     server = Server(settings, log)
-    try:
-        if not await _unless(stopping, _start(server, extensions)):
-            log("notice", "stopped, before the start was over")
-            return 0
-    except (StorageError, ListenError, TransportError, PluginError, PluginFileError, OSError) as error:
-        log("error", f"the node cannot start: {error}")
-        print(f"strogoff: the node cannot start: {error}", file=sys.stderr)
-        return 1
+    server.when_renumbered = anew.set
+    if not await _unless(stopping, _start(server, extensions)):
+        log("notice", "stopped, before the start was over")
+        return
     tune_gc()
     node = server.node
     log("notice", f"node {node.name}, boot {node.epoch}, data in {server.data_dir.absolute()}")
     print(f"strogoff: node {node.name} is ready", flush=True)
     if server.cluster is not None:
         server.cluster.when_left = stopping.set
-    await stopping.wait()
-    log("notice", "stopping")
+    if await _either(stopping, anew):
+        log("notice", "starting anew: the cluster knows later starts of this node than its data directory")
+    else:
+        log("notice", "stopping")
     await _stop(server, extensions)
-    log("notice", "stopped")
-    return 0
+
+
+async def _either(stopping: asyncio.Event, anew: asyncio.Event) -> bool:
+    """Wait for one of both; whether it is `anew` alone."""
+    waits = [asyncio.ensure_future(event.wait()) for event in (stopping, anew)]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for each in waits:
+        each.cancel()
+    return not stopping.is_set()
 
 
 async def _unless(stopping: asyncio.Event, start: Coroutine[Any, Any, None]) -> bool:

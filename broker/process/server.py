@@ -106,6 +106,8 @@ class Server:
         self._wake_at = 0
         self._tasks: set[asyncio.Task[Any]] = set()
         self.started_s = time.time()
+        self.when_renumbered: Callable[[], None] = lambda: None
+        """Called when the data directory has another number of starts: the node can join after its next start."""
 
     @property
     def data_dir(self) -> Path:
@@ -188,7 +190,9 @@ class Server:
             self._later,
             rng,
             (self._wall_ms, self._mono_ms),
+            links.expected,
         )
+        self.cluster.when_renumbered = lambda: self.when_renumbered()
 
     def _share_settings(self, cluster: ClusterShell) -> None:
         self.runtime.share(cluster.config)

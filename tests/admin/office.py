@@ -145,6 +145,11 @@ class Office:
         if self.wrong:
             raise ClusterError(self.wrong)
 
+    async def found(self) -> None:
+        self.asked.append(("found",))
+        if self.wrong:
+            raise ClusterError(self.wrong)
+
     async def leave(
         self, node: str, kill_sessions: bool, interval_s: float, timeout_s: float, accept_loss: bool
     ) -> AsyncIterator[str]:

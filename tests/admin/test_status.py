@@ -65,7 +65,14 @@ def test_disks_that_cannot_be_written(tmp_path: Path) -> None:
         assert not_serving(house.context) == ["the disk of the cluster's log is full"]
         office.sees(log_disk="failed")
         assert not_serving(house.context) == ["the disk of the cluster's log has failed: start the node again"]
-        office.sees(log_disk="serving")
+        office.sees(log_disk="serving", serves_nobody="it waits for n2")
+        office.nodes = [msgspec.structs.replace(office.nodes[0], state="absent")]
+        assert not_serving(house.context) == ["it waits for n2"]
+        assert (cluster_facts(house.context) or {})["serves_nobody"] == "it waits for n2"
+        office.sees(serves_nobody="")
+        assert not_serving(house.context) == ["the node is not in the cluster's view"]
+        assert "serves_nobody" not in (cluster_facts(house.context) or {})
+        office.nodes = Office().nodes
         store = house.server.store
         store.state = "full"
         assert not_serving(house.context) == []  # it keeps its place, and serves what is there

@@ -1,4 +1,4 @@
-"""Addresses as operators write them, and whom a node that is alone joins."""
+"""Addresses as operators write them, whom a node without a cluster joins, and when it founds one."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ from strogoff.cluster.admission import MalformedCall
 from strogoff.cluster.discovery import (
     PORT,
     AddressError,
+    Found,
+    Join,
+    Wait,
     WhoAnswer,
-    choose,
     decode_who,
     encode_who,
+    expected,
     parse_address,
+    plan,
     written,
 )
 
@@ -69,30 +73,57 @@ def test_who_arrives_as_it_was_and_noise_does_not() -> None:
             decode_who(noise)
 
 
-def alone(name: str, holds: bool = False) -> tuple[str, WhoAnswer]:
-    return f"{name}:1", WhoAnswer(name, "", False, holds)
+def seeks(name: str, sees: str = "", holds: bool = False) -> tuple[str, WhoAnswer]:
+    return f"{name}:1", WhoAnswer(name, "", False, holds, True, tuple(sees))
 
 
-def test_all_alone_the_lowest_name_waits_and_the_others_go_there() -> None:
-    found = [alone("c"), alone("a"), alone("b")]
-    for order in permutations(found):
-        assert choose("a", order) is None
-        assert choose("b", order) == "a:1"
-        assert choose("c", order) == "a:1"
+def member(name: str, serving: bool = True, knows: bool = False) -> tuple[str, WhoAnswer]:
+    return f"{name}:1", WhoAnswer(name, "cluster", serving, knows=knows)
+
+
+THREE = [seeks("a", "bc"), seeks("b", "ac"), seeks("c", "ab")]
+
+
+def test_three_that_see_each_other_found_one_cluster() -> None:
+    for order in permutations(THREE):
+        assert plan("a", order, 3) == Found()
+        assert plan("b", order, 3) == plan("c", order, 3) == Wait("a is about to found the cluster")
+
+
+def test_a_node_that_sees_too_few_founds_nothing() -> None:
+    """It may have lost its disk, and the others may be its cluster."""
+    for there in ([], [seeks("a")], [seeks("b", "a")]):
+        decision = plan("a", there, 3)
+        assert isinstance(decision, Wait)
+        assert "of the 3 nodes that found a new one are there: a" in decision.reason
+        assert decision.reason.endswith("vmq-admin cluster found")
+
+
+def test_nobody_founds_before_all_see_each_other() -> None:
+    there = [seeks("a", "bc"), seeks("b", "ac"), seeks("c", "a")]
+    assert plan("a", there, 3) == Wait("not all of a, b, c see each other yet: c")
+
+
+def test_a_node_that_is_to_found_alone_does() -> None:
+    assert plan("b", [], 1) == plan("b", [seeks("a")], 1) == Found()
+    assert plan("b", [seeks("a"), member("c")], 1) == Join("c:1")
 
 
 def test_whoever_is_in_a_cluster_counts_more_than_names() -> None:
-    found = [alone("a"), ("z:1", WhoAnswer("z", "cluster", True)), alone("c")]
-    assert choose("b", found) == "z:1"
-    assert choose("a", found) == "z:1"
+    found = [seeks("a"), member("z"), seeks("c")]
+    assert plan("b", found, 3) == plan("a", found, 3) == Join("z:1")
 
 
-def test_who_has_clients_already_is_the_first_of_a_new_cluster() -> None:
+def test_a_node_alone_that_takes_clients_is_joined_whatever_its_name() -> None:
+    """No discovery.nodes at the first node: it founds a cluster as soon as it is asked."""
+    assert plan("a", [("z:1", WhoAnswer("z", "", False)), seeks("b")], 2) == Join("z:1")
+
+
+def test_who_has_clients_already_founds_the_new_cluster() -> None:
     """Who has sessions cannot join anybody."""
-    found = [alone("a"), alone("b"), alone("c", True)]
-    assert [choose(name, found, name == "c") for name in "abc"] == ["c:1", "c:1", None]
-    found = [alone("a"), alone("b", True), alone("c", True)]
-    assert [choose(name, found, name != "a") for name in "abc"] == ["b:1", None, "b:1"]
+    found = [seeks("a", "bc"), seeks("b", "ac"), seeks("c", "ab", True)]
+    wait = Wait("c is about to found the cluster")
+    assert [plan(name, found, 3, name == "c") for name in "abc"] == [wait, wait, Found()]
 
 
 def test_an_answer_of_an_earlier_version_is_understood() -> None:
@@ -100,20 +131,35 @@ def test_an_answer_of_an_earlier_version_is_understood() -> None:
 
 
 def test_a_cluster_without_a_lease_is_waited_for() -> None:
-    found = [alone("a"), ("z:1", WhoAnswer("z", "cluster", False))]
-    assert choose("b", found) is None
+    found = [seeks("a"), member("z", False)]
+    assert plan("b", found, 2) == Wait("z is in a cluster that has no majority now")
+    found.append(member("y", False, True))
+    assert plan("b", found, 2) == Wait("y is in a cluster that has no majority now, and knows b as a member of it")
+    assert plan("b", found, 1) == plan("b", found, 2)
 
 
-def test_nobody_and_myself_are_nobody_to_join() -> None:
-    assert choose("a", []) is None
-    assert choose("b", [alone("b")]) is None
-    assert choose("b", [("elsewhere:1", WhoAnswer("b", "cluster", True))]) is None
+def test_itself_is_nobody_to_join() -> None:
+    assert isinstance(plan("b", [seeks("b")], 2), Wait)
+    assert isinstance(plan("b", [("elsewhere:1", WhoAnswer("b", "cluster", True))], 2), Wait)
+
+
+@pytest.mark.parametrize(
+    ("places", "met_itself", "size"),
+    [
+        (("n1", "n2", "n3"), True, 3),
+        (("n2", "n3"), False, 3),
+        (("n1", "a@n1:44053"), True, 2),
+        (("nodes.svc",), True, 2),
+        (("nodes.svc", "[::1"), False, 2),
+    ],
+)
+def test_a_new_cluster_has_all_nodes_that_are_named(places: tuple[str, ...], met_itself: bool, size: int) -> None:
+    assert expected(places, met_itself) == size
 
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.booleans(), min_size=2))
 def test_nodes_that_start_together_found_one_cluster(nodes: dict[str, bool]) -> None:
-    """Whoever sees whom: all go to the same one, which waits."""
-    found = [alone(name, holds) for name, holds in nodes.items()]
-    wanted = {name: choose(name, found, holds) for name, holds in nodes.items()}
-    (first,) = (name for name, address in wanted.items() if address is None)
-    assert {address for name, address in wanted.items() if name != first} == {f"{first}:1"}
+    found = [seeks(name, "abcdef", holds) for name, holds in nodes.items()]
+    plans = [plan(name, found, len(nodes), holds) for name, holds in nodes.items()]
+    assert plans.count(Found()) == 1
+    assert sum(isinstance(each, Wait) for each in plans) == len(nodes) - 1

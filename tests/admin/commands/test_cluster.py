@@ -259,3 +259,15 @@ def test_lines_come_while_it_goes_on(tmp_path: Path) -> None:
         writer.close()
 
     in_house(tmp_path, test)
+
+
+def test_found(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        office = give(house)
+        await house.good("cluster", "found")
+        assert office.asked == [("found",)]
+        office.wrong = "it is a member already"
+        answer = await house.admin("cluster", "found")
+        assert answer.status == 1 and "it is a member already" in answer.err
+
+    in_house(tmp_path, test)

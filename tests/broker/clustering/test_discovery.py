@@ -27,11 +27,15 @@ class Place:
         self.asked = 0
 
     async def calls(self, method: str, request: bytes) -> bytes:
-        assert (method, request) == (WHO, b"")
+        assert (method, request) == (WHO, b"b")
         self.asked += 1
         if self.answer is None:
             raise CallFailed("just starting")
         return encode_who(self.answer)
+
+
+def seeks(name: str, *sees: str) -> WhoAnswer:
+    return WhoAnswer(name, "", False, False, True, sees)
 
 
 def _nobody(hello: bytes, wire: Wire) -> Accepted | Refused:
@@ -50,6 +54,7 @@ class Search:
         self.missing = False
         self.refusals: list[str] = []
         self.holds = False
+        self.size = 0
 
     async def place(self, port: int, answer: WhoAnswer | None) -> Place:
         made = Place(answer)
@@ -68,6 +73,8 @@ class Search:
             lambda answer, address: self.hints.append((answer.node, address)),
             lambda level, text: self.log.append(f"{level}: {text}"),
             lambda: self.holds,
+            lambda: self.found.set(),
+            self.size,
         )
 
     async def _join(self, address: str) -> None:
@@ -105,7 +112,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_it_joins_whoever_is_in_a_cluster() -> None:
     async def scenario(search: Search) -> None:
-        await search.place(1, WhoAnswer("a", "", False))
+        await search.place(1, seeks("a"))
         await search.place(2, WhoAnswer("z", "cluster", True))
         await search.run(search.discovery("127.0.0.1:1", "z@127.0.0.1:2"), search.found.is_set)
 
@@ -115,10 +122,11 @@ def test_it_joins_whoever_is_in_a_cluster() -> None:
 def test_it_waits_for_those_who_are_just_starting_and_for_its_own_turn() -> None:
     async def scenario(search: Search) -> None:
         first = await search.place(1, None)
-        await search.place(2, WhoAnswer("c", "", False))
+        await search.place(2, seeks("c"))
         discovery = search.discovery("127.0.0.1:1", "127.0.0.1:2")
         await search.run(discovery, lambda: first.asked >= 3)
-        assert search.joined == []
+        assert search.joined == [] and discovery.sees == ("c",)
+        assert "2 of the 3 nodes that found a new one are there: b, c" in discovery.waits_for
         first.answer = WhoAnswer("a", "", False)
         await search.run(discovery, search.found.is_set)
 
@@ -176,7 +184,7 @@ def test_a_name_that_hangs_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) ->
     _names(monkeypatch, slow=lambda: [asked.append(1), over.wait(10), []][-1])
 
     async def scenario(search: Search) -> None:
-        place = await search.place(1, WhoAnswer("c", "", False))
+        place = await search.place(1, seeks("c"))
         discovery = search.discovery("slow:1", "127.0.0.1:1")
         task = asyncio.create_task(discovery.run())
         await until_so(lambda: place.asked >= 3)
@@ -184,7 +192,7 @@ def test_a_name_that_hangs_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) ->
         await until_so(search.found.is_set)
         task.cancel()
 
-    assert run(scenario).log == ["warning: discovery: slow:1: DNS has not answered within 0.02 s"]
+    assert "warning: discovery: slow:1: DNS has not answered within 0.02 s" in run(scenario).log
     assert asked == [1]
     over.set()
 
@@ -209,10 +217,10 @@ def test_clients_wait_while_dns_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         task.cancel()
         assert search.found.is_set()
 
-    assert run(scenario).log == ["warning: discovery: nodes:1: [Errno -3] Temporary failure in name resolution"]
+    assert "warning: discovery: nodes:1: [Errno -3] Temporary failure in name resolution" in run(scenario).log
 
 
-def test_clients_do_not_wait_for_a_name_that_nobody_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_does_not_wait_for_a_name_that_nobody_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """A headless service has it when the first node is ready: that is this one."""
 
     def none() -> Any:
@@ -227,7 +235,7 @@ def test_clients_do_not_wait_for_a_name_that_nobody_has(monkeypatch: pytest.Monk
             await discovery.first()
         task.cancel()
 
-    assert run(scenario).log == ["warning: discovery: nodes:1: [Errno -2] Name or service not known"]
+    assert "warning: discovery: nodes:1: [Errno -2] Name or service not known" in run(scenario).log
 
 
 def test_the_same_place_under_two_names_is_asked_once() -> None:
@@ -257,42 +265,67 @@ def test_clients_wait_until_it_is_in_the_cluster() -> None:
     assert search.log == ["warning: discovery: not now"]
 
 
-@pytest.mark.parametrize("answer", [None, WhoAnswer("b", "", False), WhoAnswer("c", "", False)])
-def test_clients_do_not_wait_where_nobody_is_to_be_joined(answer: WhoAnswer | None) -> None:
-    """Nobody answers, it meets itself, or is itself the first."""
+@pytest.mark.parametrize("answer", [None, seeks("b"), seeks("c"), seeks("a")])
+def test_a_start_goes_on_where_nobody_can_be_joined_yet(answer: WhoAnswer | None) -> None:
+    """Nobody answers, it meets itself, or others that have no cluster either. It is in no cluster, and says why."""
 
     async def scenario(search: Search) -> None:
         await search.place(1, answer)
-        discovery = search.discovery("127.0.0.1:1", "127.0.0.1:2")
+        discovery = search.discovery("127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3")
         task = asyncio.create_task(discovery.run())
         async with asyncio.timeout(5):
             await discovery.first()
         task.cancel()
+        assert not search.found.is_set()
+        assert "of the " in discovery.waits_for
 
     search = run(scenario)
-    assert (search.joined, search.log) == ([], [])
+    assert search.joined == []
+    (line,) = search.log
+    assert line.startswith("notice: discovery: no cluster is found, and ")
 
 
-def test_clients_do_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_discovery, "FIRST_S", 0.02)
 
     async def scenario(search: Search) -> None:
-        await search.place(1, WhoAnswer("a", "cluster", False))
+        await search.place(1, WhoAnswer("a", "cluster", False, knows=True))
         discovery = search.discovery("127.0.0.1:1")
         task = asyncio.create_task(discovery.run())
         await discovery.first()
         task.cancel()
 
-    assert run(scenario).log == ["warning: discovery: in no cluster after 0 s, clients are let in all the same"]
+    assert run(scenario).log == [
+        "notice: discovery: a is in a cluster that has no majority now, and knows b as a member of it",
+        "warning: discovery: in no cluster after 0 s. No clients are let in before",
+    ]
 
 
-def test_who_has_clients_already_joins_nobody_that_has_none() -> None:
+def test_it_founds_a_cluster_when_all_are_there() -> None:
     async def scenario(search: Search) -> None:
-        search.holds = True
-        place = await search.place(1, WhoAnswer("a", "", False))
-        await search.run(search.discovery("127.0.0.1:1"), lambda: place.asked >= 3)
+        search.size = 2
+        place = await search.place(1, seeks("c"))
+        discovery = search.discovery("127.0.0.1:1")
+        await search.run(discovery, lambda: place.asked >= 3)
+        assert discovery.waits_for == "not all of b, c see each other yet: c"
+        place.answer = seeks("c", "b")
+        await search.run(discovery, search.found.is_set)
+        await search.run(discovery, lambda: not discovery.waits_for)
 
-    assert run(scenario).joined == []
+    search = run(scenario)
+    assert search.joined == []
+    assert search.log[-1] == "notice: discovery: b founds a cluster; c can join"
+
+
+def test_it_says_why_it_cannot_join() -> None:
+    async def scenario(search: Search) -> None:
+        search.refusals = ["not now"] * 10**4
+        await search.place(1, WhoAnswer("a", "cluster", True))
+        discovery = search.discovery("127.0.0.1:1")
+        await search.run(discovery, lambda: len(search.joined) > 1)
+        assert discovery.waits_for == "it cannot join the cluster: not now"
+
+    run(scenario)
 
 
 def test_a_member_that_misses_others_is_told_where_they_are_now() -> None:

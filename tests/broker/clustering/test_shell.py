@@ -260,10 +260,11 @@ def test_who_had_clients_before_the_others_came_founds_the_cluster(tmp_path: Pat
 
     async def scenario(trio: Trio) -> None:
         places = "127.0.0.1:44001 127.0.0.1:44002"
-        two = await trio.start("n2", discovery__nodes=places)
+        two = await trio.start("n2")
         await (await trio.client("n2", "c", clean=False)).abort()
-        one = await trio.start("n1", discovery__nodes=places)  # which has joined when it takes clients
-        assert one.status().members == 2
+        await trio.stop("n2")
+        two = await trio.start("n2", discovery__nodes=places)
+        one = await trio.start("n1", discovery__nodes=places)
         await until(lambda: one.status().serving == two.status().serving == 2)
 
     run(tmp_path, scenario)
@@ -275,6 +276,108 @@ def test_nodes_that_start_together_find_each_other(tmp_path: Path) -> None:
         shells = [await trio.start(name, discovery__nodes=places) for name in ("n3", "n2", "n1")]
         await until(lambda: all(shell.status().serving == 3 for shell in shells))
         assert len({shell.status().cluster_id for shell in shells}) == 1
+
+    run(tmp_path, scenario)
+
+
+async def refused(trio: Trio, name: str) -> None:
+    """A client finds the node open, and is told that it serves nobody."""
+    with pytest.raises(ConnectionError):
+        await trio.client(name, "c")
+
+
+@pytest.mark.parametrize("others", ("away", "without a majority", "there"))
+def test_a_node_that_lost_its_disk_serves_nobody_before_it_has_joined(tmp_path: Path, others: str) -> None:
+    """It looks like a new node, and acknowledged what its cluster never heard of."""
+
+    async def scenario(trio: Trio) -> None:
+        places = "127.0.0.1:44001 127.0.0.1:44002 127.0.0.1:44003"
+        policy = {f"allow_{each}_during_netsplit": "on" for each in ("register", "publish")}
+        names = ("n1", "n2", "n3")
+        shells = [await trio.start(name, discovery__nodes=places, **policy) for name in names]
+        await until(lambda: all(shell.status().serving == 3 for shell in shells))
+        for name in {"away": names, "without a majority": ("n2", "n3"), "there": ("n3",)}[others]:
+            await trio.stop(name)
+        shutil.rmtree(tmp_path / "n3")
+        three = await trio.start("n3", discovery__nodes=places, **policy)
+        if others == "there":
+            await until(lambda: "restart it" in three.serves_nobody)
+        else:
+            says = "1 of the 3 nodes" if others == "away" else "has no majority now, and knows n3@127.0.0.1 as a member"
+            await until(lambda: says in three.serves_nobody)
+        await refused(trio, "n3")
+        assert three.status().serves_nobody and three.status().sees == "minority"
+        assert [row.state for row in three.rows()] == ["absent"]
+        if others == "there":
+            await trio.stop("n3")
+            three = await trio.start("n3", discovery__nodes=places, **policy)
+            assert three.serves_nobody == ""
+            await (await trio.client("n3", "c")).abort()
+        if others == "away":
+            await three.found()
+            await (await trio.client("n3", "c")).abort()
+            with pytest.raises(ClusterError, match="is a member of a cluster already"):
+                await three.found()
+
+    run(tmp_path, scenario)
+
+
+def test_a_node_by_hand_that_lost_its_disk_is_told_so_by_the_members(tmp_path: Path) -> None:
+    """Nothing says that it was in a cluster, until a member dials it."""
+
+    async def scenario(trio: Trio) -> None:
+        one, two = await trio.start("n1"), await trio.start("n2")
+        await two.join("127.0.0.1:44001", False)
+        await until(lambda: one.status().serving == two.status().serving == 2)
+        await trio.stop("n2")
+        shutil.rmtree(tmp_path / "n2")
+        two = await trio.start("n2")
+        await until(lambda: two.serves_nobody)
+        assert two.serves_nobody.startswith("n1@127.0.0.1 says that n2@127.0.0.1 is a member of its cluster")
+        assert "vmq-admin cluster join discovery-node=n1@127.0.0.1:44001" in two.serves_nobody
+        await refused(trio, "n2")
+        three = await trio.start("n3")
+        with pytest.raises(ClusterError, match=r"n2@127\.0\.0\.1 is in no cluster itself: n1@127\.0\.0\.1 says"):
+            await three.join("127.0.0.1:44002", False)
+        for _ in range(2):
+            with pytest.raises(ClusterError, match="restart it, and join again"):
+                await two.join("127.0.0.1:44001", False)
+        await trio.stop("n2")
+        two = await trio.start("n2")
+        await two.join("127.0.0.1:44001", False)
+        assert two.serves_nobody == ""
+        await (await trio.client("n2", "c")).abort()
+
+    run(tmp_path, scenario)
+
+
+def test_a_node_that_stands_at_the_address_of_another_member_is_let_alone(tmp_path: Path) -> None:
+    """It has another name: the member that was there before is not this one."""
+
+    async def scenario(trio: Trio) -> None:
+        one, two = await trio.start("n1"), await trio.start("n2")
+        await two.join("127.0.0.1:44001", False)
+        await trio.stop("n2")
+        other = await trio.start("n3", listener__vmq__default="127.0.0.1:44002")
+        refusal = "warning: stream from n1@127.0.0.1 refused"
+        await until(lambda: any(line.startswith(refusal) for line in trio.log["n3"]) and other.probes > 2)
+        assert other.serves_nobody == "" and one.status().members == 2
+        await (await trio.client("n3", "c")).abort()
+
+    run(tmp_path, scenario)
+
+
+def test_an_operator_may_found_a_cluster_without_the_others(tmp_path: Path) -> None:
+    async def scenario(trio: Trio) -> None:
+        places = "127.0.0.1:44001 127.0.0.1:44002 127.0.0.1:44003"
+        one = await trio.start("n1", discovery__nodes=places)
+        await refused(trio, "n1")
+        await one.found()
+        await (await trio.client("n1", "c")).abort()
+        two = await trio.start("n2", discovery__nodes=places)
+        await until(lambda: two.status().serving == 2)
+        three = await trio.start("n3", discovery__nodes=places, discovery__expected_nodes="1")
+        await until(lambda: three.status().serving == 3)
 
     run(tmp_path, scenario)
 

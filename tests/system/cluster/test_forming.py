@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import re
+import shutil
 import textwrap
 from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncIterator
@@ -93,6 +94,22 @@ def test_by_discovery(tmp_path: Path) -> None:
     play(scenario())
 
 
+def test_a_node_that_lost_its_disk_comes_back_without_a_hand(tmp_path: Path) -> None:
+    """Its process starts anew by itself, when it has learned how often its lost disk was started."""
+
+    async def scenario() -> None:
+        async with three(tmp_path) as nodes:
+            await start_joined(nodes)
+            lost = nodes[2]
+            await lost.kill()
+            shutil.rmtree(lost.data)
+            await lost.start()
+            await whole(nodes)
+            await everybody_talks(nodes)
+
+    play(scenario())
+
+
 def test_by_discovery_one_after_the_other(tmp_path: Path) -> None:
     """Two make a cluster; the third, whose name is the lowest, comes later. Of two one votes: the other may be lost."""
 
@@ -101,6 +118,7 @@ def test_by_discovery_one_after_the_other(tmp_path: Path) -> None:
             first, second, third = nodes
             for node in nodes:
                 node.settings["discovery.nodes"] = " ".join(each.address for each in nodes)
+                node.settings["discovery.expected_nodes"] = "2"
             await asyncio.gather(second.start(), third.start())
             await whole([second, third])
             rows = {row["Node"]: row["Voter"] for row in (await second.status())["nodes"]}
