@@ -8,6 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from ...netsplit import faults
+from ...netsplit.policy import ViewState
 from ...netsplit.scenarios import Step
 from . import rare
 from .machine import Machine
@@ -19,6 +20,8 @@ DOWN_S = (0.3, 2.0, 5.0)
 """How long a killed node stays away, by chance."""
 FAILED_S = (1.0, 4.0, 10.0)
 """How long it takes until somebody looks at a node whose disk has failed."""
+TWIN_S = 1.0
+"""A node that has served for so long is heard by all; an answer that comes as soon was given while it was heard."""
 LEAVE_AGAIN_S = 1.5
 """How long an operator waits before it asks again for a member to be taken out."""
 EMPTIED_S = (0.5, 2.0, 6.0)
@@ -73,6 +76,9 @@ class Injector:
         if plan.departure is not None:
             at_s, node = plan.departure
             loop.call_later(at_s, partial(self._take_out, self._fleet.machines[node]))
+        if plan.twin is not None:
+            at_s, node = plan.twin
+            loop.call_later(at_s, partial(self._twin, self._fleet.machines[node]))
 
     def _copy(self, machine: Machine) -> None:
         # an older copy knows of no cluster: it is another node, alone, that the operator has to empty. Where it is the
@@ -276,6 +282,27 @@ class Injector:
                 self._fleet.crash(machine, False)
             self._fleet.lose_disk(machine)
             self.start(machine)
+
+    def _twin(self, machine: Machine) -> None:
+        """A stranger asks to join under the name of a node that serves and sees the whole cluster."""
+        fleet, now = self._fleet, self._fleet.loop.now_s
+        others = [each for each in fleet.machines.values() if each is not machine and each.public and each.runs]
+        whole = machine.runs and fleet.overseer.between(machine.name, now - TWIN_S, now) == {ViewState.WHOLE}
+        if self._over:
+            return
+        if not others or not whole:
+            fleet.loop.call_later(TWIN_S, partial(self._twin, machine))
+            return
+        fleet.history.say("FAULT", f"a stranger asks to join as {machine.name}")
+        asked = self._rng.choice(others)
+        asked.claim(machine.name, machine.boot, partial(self._claimed, machine, machine.still, machine.life, now))
+
+    def _claimed(self, machine: Machine, still: object, life: int, asked_s: float, problem: str) -> None:
+        fleet = self._fleet
+        fleet.history.say("FAULT", f"the stranger is {problem or 'let in'}")
+        undisturbed = (machine.still, machine.life) == (still, life) and fleet.loop.now_s - asked_s < TWIN_S
+        if not problem and undisturbed:
+            fleet.history.problem(f"two of a name: a second {machine.name} was let in while the first one served")
 
     def _still(self, fault: faults.Fault) -> None:
         assert isinstance(fault, faults.Pause | faults.Freeze)

@@ -52,7 +52,8 @@ class Plan:
 
     The rest is of `worlds`: the `settings` of the members, how many writes the log of metadata holds (`log_dots`, 0 for
     the usual number), how often metadata are compared (`sync_ms`, 0 as usual), the bandwidth of a link, the (time,
-    node) of a `departure`, and whether somebody publishes as soon as a SUBACK comes (`prompt`).
+    node) of a `departure` and of a `twin`, a stranger that joins under the name of the node, and whether somebody
+    publishes as soon as a SUBACK comes (`prompt`).
     """
 
     swarm: Swarm
@@ -70,6 +71,7 @@ class Plan:
     sync_ms: int = 0
     bytes_per_s: float = inf
     departure: tuple[float, str] | None = None
+    twin: tuple[float, str] | None = None
     prompt: bool = False
 
 

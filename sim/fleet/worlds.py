@@ -17,14 +17,15 @@ from ...cluster.views.settings import Settings as ViewSettings
 from ..swarm import TOPICS, WATCHER, WILL_FILTER, ClientSpec
 from .plan import Plan
 
-SPARSE, SMALL, NARROW, LEAVES = "sparse", "small", "narrow", "leaves"
+SPARSE, SMALL, NARROW, LEAVES, TWIN = "sparse", "small", "narrow", "leaves", "twin"
 
-WORLDS = {SPARSE: 0.5, SMALL: 0.35, NARROW: 0.2, LEAVES: 0.2}
+WORLDS = {SPARSE: 0.5, SMALL: 0.35, NARROW: 0.2, LEAVES: 0.2, TWIN: 0.0}
 """Kind of world -> the share of seeds that have it.
 
 sparse: no client takes everything, so that a node gets what its own subscribers asked for, and nothing else. Whenever
 a SUBACK comes, somebody publishes on a topic of that filter at once. small: all limits are small (`limits`). narrow:
 links have little bandwidth. leaves: an operator takes one node out, and lets it join again with an empty disk.
+twin: a stranger with a disk of its own asks to join under the name of a node that serves.
 """
 
 LOG_DOTS = (4, 12, 50)
@@ -83,9 +84,15 @@ def _leaves(plan: Plan, rng: Random) -> Plan:
     return replace(plan, departure=(round(at_s, 3), rng.choice(plan.nodes)))
 
 
+def _twin(plan: Plan, rng: Random) -> Plan:
+    at_s = 1.0 + rng.random() * max(plan.swarm.seconds - 2.0, 0.0)
+    return replace(plan, twin=(round(at_s, 3), rng.choice(plan.nodes)))
+
+
 _CHANGES: dict[str, Callable[[Plan, Random], Plan]] = {
     SPARSE: _sparse,
     SMALL: _small,
     NARROW: _narrow,
     LEAVES: _leaves,
+    TWIN: _twin,
 }

@@ -12,7 +12,7 @@ from strogoff.cluster.views.machine import Membership
 from strogoff.sim.fleet.changing import with_changing_routes
 from strogoff.sim.fleet.fleet import Fleet
 from strogoff.sim.fleet.plan import USUAL, plan
-from strogoff.sim.fleet.worlds import LEAVES, NARROW, SMALL, SPARSE, WORLDS, vary
+from strogoff.sim.fleet.worlds import LEAVES, NARROW, SMALL, SPARSE, TWIN, WORLDS, vary
 
 
 def test_the_seed_decides_and_each_kind_is_there() -> None:
@@ -23,9 +23,10 @@ def test_the_seed_decides_and_each_kind_is_there() -> None:
         SMALL: sum(each.settings != USUAL for each in plans),
         NARROW: sum(each.bytes_per_s != inf for each in plans),
         LEAVES: sum(each.departure is not None for each in plans),
+        TWIN: sum(each.twin is not None for each in plans),
     }
     for kind, share in WORLDS.items():
-        assert 0.4 * share * 40 < has[kind] < 1.8 * share * 40, (kind, has)
+        assert has[kind] == 0 if not share else 0.4 * share * 40 < has[kind] < 1.8 * share * 40, (kind, has)
 
 
 def test_a_forced_kind_leaves_the_rest_as_it_is() -> None:
