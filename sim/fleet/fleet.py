@@ -272,9 +272,16 @@ class Fleet:
                 self.history.say(
                     "FAULT", f"{machine.name} is refused ({machine.member.starting.problem}): it joins anew"
                 )
+                self._look_for_a_reason(machine)
                 self.crash(machine, False)
                 self.lose_disk(machine)
                 self.injector.start(machine)
+
+    def _look_for_a_reason(self, machine: Machine) -> None:
+        """A node may be refused if its disk was replaced or is an old copy, if it was taken out, or away too long."""
+        may_be_stale = self.plan.settings != USUAL
+        if not (may_be_stale or self.plan.twin or any(life.emptied for life in self.history.lives.values())):
+            self.overseer.complain(f"refused: {machine.name}, which has its whole disk and was never taken out")
 
     @property
     def all_clients(self) -> list[Client]:

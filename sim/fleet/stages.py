@@ -48,6 +48,24 @@ def at_suback(at_s: float, name: str, then: Callable[[Fleet], None]) -> Act:
     return at_s, listen
 
 
+def at_view(at_s: float, node: str, then: Callable[[Fleet], None]) -> Act:
+    """From that time on: as soon as the node has applied another view, once."""
+
+    def begin(fleet: Fleet) -> None:
+        machine = fleet.machines[node]
+        before = machine.member.view.id if machine.member is not None else 0
+
+        def look() -> None:
+            if machine.member is not None and machine.member.view.id > before:
+                then(fleet)
+            else:
+                fleet.loop.call_later(0.0005, look)
+
+        look()
+
+    return at_s, begin
+
+
 def _strike(fault: str, for_s: float | None, fleet: Fleet) -> None:
     fleet.injector._strike(Step(0.0, faults.parse(fault), for_s))
 
@@ -83,6 +101,9 @@ _OWN = (
            "at 3.9s disk_stall n1 for 1.2s; at 3.9s disk_stall n2 for 1.2s",
            {"n3": reader(), "n1": writer("w0", 0.2), "n2": writer("w1", 0.2)},
            (leaves_topic(2.0), at_suback(3.0, "c0", _others_restart_without), wants_topic(4.0), publishes(4.5))),
+    _stage("log-in-doubt", "who has agreed on a view is killed at that moment, and who has applied it is cut off",
+           "at 4s fast_restart n2; at 12s fast_restart n2", {"n3": reader(), "n1": writer("w0", 0.2)},
+           (at_view(4.0, "n3", _others_restart_without), at_view(12.0, "n3", _others_restart_without))),
 )  # fmt: skip
 
 STAGES: dict[str, FleetPlant] = {

@@ -70,3 +70,14 @@ def test_a_stop_closes_both_stores_in_one_turn() -> None:
     fleet.loop.run_for(0.2)
     machine.wake_up()
     until(fleet, lambda: bool(fleet.history.life("n3").ends))
+
+
+def test_a_node_that_is_refused_without_a_reason_is_a_violation() -> None:
+    """What it has agreed to is gone from the disks of the others: its own disk was never replaced."""
+    fleet = joined()
+    machine = fleet.machines["n2"]
+    assert machine.member is not None
+    machine.member.starting.broken("its log is of another history")
+    fleet._put_right()
+    assert list(fleet.overseer.seen.problems) == ["refused: n2, which has its whole disk and was never taken out"]
+    assert len(fleet.history.life("n2").emptied) == 1
