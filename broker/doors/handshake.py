@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..link import CLOSE_BOUND_S
+from .alerts import handshake_socket
 from .connection import Connection
 
 _AT_ONCE = 64
@@ -77,6 +78,7 @@ class TlsAcceptor:
 
     async def _shake(self, connection: Connection, sock: socket.socket, peer: tuple[Any, ...]) -> None:
         timeout = connection.door.settings.tls_handshake_timeout_s
+        handshake_socket.set(sock)  # of this task and what it begins alone
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: connection,

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from ...configs import ListenerSettings
+from .alerts import AlertingContext
 from .psk import read_keys
 
 _VERSIONS = {
@@ -40,7 +41,7 @@ class TlsError(Exception):
 
 def make_context(settings: ListenerSettings) -> ssl.SSLContext:
     """The server context of a listener; reads its files. Raises `TlsError`."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = AlertingContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE | ssl.OP_NO_RENEGOTIATION
     _set_versions(context, settings.tls_versions)
     if settings.ciphers:

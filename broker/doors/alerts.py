@@ -1,0 +1,55 @@
+"""The alert of a TLS handshake that fails: it tells the client why (RFC 8446 section 6.2, RFC 5246 section 7.2.2).
+
+Event loops close the connection when a handshake fails, and drop the alert that OpenSSL has written. So the object of
+the handshake sends it by itself, before the loop hears of the failure.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from contextvars import ContextVar
+from typing import Any
+
+handshake_socket: ContextVar[socket.socket | None] = ContextVar("handshake_socket", default=None)
+"""The socket of the handshake that the current task begins."""
+
+
+class AlertingObject(ssl.SSLObject):
+    """One end of a TLS connection whose failed handshake sends its alert."""
+
+    outgoing: ssl.MemoryBIO
+    sock: socket.socket | None = None
+
+    def do_handshake(self) -> None:
+        """As `SSLObject.do_handshake`."""
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError:
+            self._send_alert()
+            raise
+        self.sock = None
+
+    def _send_alert(self) -> None:
+        alert, sock, self.sock = self.outgoing.read(), self.sock, None
+        if alert and sock is not None:
+            try:
+                sock.send(alert)
+            except OSError:
+                # the client is gone or does not read: it is not told
+                return
+
+
+class AlertingContext(ssl.SSLContext):
+    """A context whose handshakes, begun while `handshake_socket` is set, send their alerts there."""
+
+    sslobject_class = AlertingObject
+
+    def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *args: Any, **kwargs: Any) -> AlertingObject:
+        """As `SSLContext.wrap_bio`."""
+        made = super().wrap_bio(incoming, outgoing, *args, **kwargs)
+        assert isinstance(made, AlertingObject)
+        made.outgoing, made.sock = outgoing, handshake_socket.get()
+        return made
