@@ -235,6 +235,7 @@ def _will_record(front: Front, will: packets.Will | None) -> WillRecord | None:
 def _registered(front: Front, session: Session, present: bool, wrote: bool) -> None:
     front.session = session
     front.decoder.max_packet_size = front.message_limit
+    front.link.accepted()
     # CONNACK is the first packet [MQTT-3.2.0-1]; the queue waits for it, because the front is not writable before, and
     # so do the packets behind CONNECT: none of them may end a connection that was accepted before it has heard so
     if wrote:

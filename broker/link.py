@@ -38,6 +38,10 @@ class Link(Protocol):
         """Receive again. Idempotent."""
         ...
 
+    def accepted(self) -> None:
+        """The client is accepted: from now on it may send a lot at a time."""
+        ...
+
 
 CLOSE_BOUND_S = 5.0
 """Seconds that a connection may take to send the rest and to end, after `Link.close`."""

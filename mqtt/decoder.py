@@ -13,7 +13,7 @@ from . import wire
 from .bodies import FILTER_READERS, READERS
 from .connect import parse_connect, parse_protocol
 from .errors import MalformedPacket, ProtocolError, WireError
-from .packets import Connect, Packet, Properties, Puback, Publish, Subscribe, Unsubscribe, Will
+from .packets import Connect, Packet, Properties, Puback, Pubcomp, Publish, Pubrec, Pubrel, Subscribe, Unsubscribe, Will
 from .properties import decode_properties
 from .reasons import ReasonCode
 from .topics import too_deep, valid_topic_name
@@ -53,6 +53,14 @@ So it takes at most some milliseconds, and input of fewer bytes, the usual case,
 
 WILL_BYTES = 2 * (2 + wire.MAX_LENGTH)
 """Most bytes of a will's topic and payload."""
+
+_SHORT_ANSWERS: dict[int, type[Puback] | type[Pubrec] | type[Pubrel] | type[Pubcomp]] = {
+    0x40: Puback,
+    0x50: Pubrec,
+    0x62: Pubrel,
+    0x70: Pubcomp,
+}
+"""First byte -> the answer that consists of a packet identifier alone: three of them come with each QoS 2 message."""
 
 TOPICS_KEPT = 32_768
 TOPIC_BYTES_KEPT = 256
@@ -304,6 +312,9 @@ class Decoder:
 
     def _other(self, first: int, data: bytes, pos: int, end: int) -> Packet:
         """A packet off the hot path, complete from `pos` to `end`."""
+        answer = _SHORT_ANSWERS.get(first)
+        if answer is not None and end - pos == 2 and self.version and (packet_id := data[pos] << 8 | data[pos + 1]):
+            return answer(packet_id)
         self._check_header(first, end - pos)
         kind = first >> 4
         if kind == CONNECT:

@@ -183,6 +183,9 @@ class Pipe:
         """The node reads again."""
         self.to_node.resume()
 
+    def accepted(self) -> None:
+        """The node takes the client; nothing changes here."""
+
     def break_off(self) -> None:
         """The network loses the connection: both sides learn it, nothing under way arrives."""
         told = [self.to_client.ended] if self.to_client.open else []

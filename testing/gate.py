@@ -216,3 +216,7 @@ class Passage:
     def resume_reading(self) -> None:
         """As `Link.resume_reading`."""
         self._gate.when_awake(self._link.resume_reading)
+
+    def accepted(self) -> None:
+        """As `Link.accepted`."""
+        self._gate.when_awake(self._link.accepted)

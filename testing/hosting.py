@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..broker.clustering.shell import OF_THE_MACHINE, Clocks
 from ..broker.doors.connection import Connection
-from ..broker.doors.door import DoorOptions
+from ..broker.doors.door import DoorOptions, door_options
 from ..broker.doors.listeners import Listeners
 from ..broker.events import Row
 from ..broker.link import MakeFront
@@ -86,11 +86,7 @@ class HostedServer(Server):
             lambda boot: random.Random(f"{seed} {boot}"),
             clocks,
         )
-        doors = DoorOptions(
-            write_buffer_bytes=int(settings["flow.out_buffer_bytes"]),
-            crl_refresh_interval_s=int(settings["crl_refresh_interval"]) / 1000,
-        )
-        self.listeners = _GatedListeners(self, log, doors)
+        self.listeners = _GatedListeners(self, log, door_options(settings))
         self._disks = disks
         self._sink = sink
         self._dead = False

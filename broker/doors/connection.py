@@ -193,6 +193,9 @@ class Connection(asyncio.Protocol, ABC):
         if not self.closing and not self.transport.is_reading():
             self.transport.resume_reading()
 
+    def accepted(self) -> None:
+        """As `Link.accepted`. Nothing is kept here that would have to be bounded before."""
+
     # -- the end
 
     def end(self, reason: str) -> None:

@@ -11,12 +11,16 @@ from typing import Protocol
 
 import msgspec
 
-from ...configs import ListenerSettings
+from ...configs import ListenerSettings, Settings
+from ...mqtt.decoder import WILL_BYTES
 from ..link import MakeFront
 from .traffic import Traffic
 
 BURST_GAP_S = 10.0
 """Refusals with less than so many seconds between them are one burst, and logged once."""
+
+_HEADER_BYTES = 5
+"""The longest fixed header of a packet."""
 
 
 class Inside(Protocol):
@@ -38,12 +42,25 @@ class DoorOptions(msgspec.Struct, frozen=True, kw_only=True):
     connection's buffer, a quarter of it the low mark; `crl_refresh_interval_s` 0 reads revocation lists only once.
     `max_descriptor` is the highest number that a connection's file descriptor may have, 0 for any: the system gives out
     the lowest free number, so a higher one says that those in reserve for files are being used up.
+    `opening_frame_bytes` bounds a WebSocket frame of a client that is not accepted yet, None does not.
     """
 
     opening_timeout_s: float = 5.0
+    opening_frame_bytes: int | None = 65536 + WILL_BYTES + _HEADER_BYTES
     write_buffer_bytes: int = 1 << 20
     crl_refresh_interval_s: float = 60.0
     max_descriptor: int = 0
+
+
+def door_options(settings: Settings, max_descriptor: int = 0) -> DoorOptions:
+    """The options that the configuration asks for, in a process with these descriptors."""
+    crl_ms, connect = int(settings["crl_refresh_interval"]), int(settings["session.max_connect_bytes"])
+    return DoorOptions(
+        opening_frame_bytes=connect + WILL_BYTES + _HEADER_BYTES if connect else None,
+        write_buffer_bytes=int(settings["flow.out_buffer_bytes"]),
+        crl_refresh_interval_s=crl_ms / 1000,
+        max_descriptor=max_descriptor,
+    )
 
 
 class Door:

@@ -101,6 +101,11 @@ class WebSocketConnection(Connection):
         elif muted:
             self._next_turn()
 
+    def accepted(self) -> None:
+        """As `Link.accepted`: a frame, which is kept until it is complete, may be as large as the listener allows."""
+        if self.ws is not None:
+            self.ws.max_size = self._largest(None)
+
     def pause_writing(self) -> None:
         """The transport's buffer is above its high mark."""
         self.full = True
@@ -179,9 +184,13 @@ class WebSocketConnection(Connection):
     def _new_protocol(self) -> None:
         self.ws = ServerProtocol(
             subprotocols=[Subprotocol(name) for name in SUBPROTOCOLS],  # [MQTT-6.0.0-4] [MQTT5-6.0.0-4]
-            max_size=self.door.settings.max_ws_frame_size,
+            max_size=self._largest(self.door.options.opening_frame_bytes),
             logger=_library_log,
         )
+
+    def _largest(self, bound: int | None) -> int | None:
+        sizes = [size for size in (bound, self.door.settings.max_ws_frame_size) if size is not None]
+        return min(sizes, default=None)
 
     def _refuse(self, error: UpgradeError) -> None:
         self._new_protocol()

@@ -29,7 +29,7 @@ from ...storage.memory import VolatileMemoryEngine
 from ...storage.store import Store
 from ..clustering.settings import cluster_links
 from ..clustering.shell import OF_THE_MACHINE, Clocks, ClusterShell
-from ..doors.door import DoorOptions
+from ..doors.door import door_options
 from ..doors.listeners import Listeners
 from ..doors.tls import TlsError, check_files
 from ..events import Events, Sink
@@ -77,15 +77,8 @@ class Server:
         self.settings = settings
         self.log = Journal(log, debug=settings["log.console.level"] == "debug")
         self.hooks = Hooks(on_error=self._plugin_failed, spawn=self._spawn_task, within=_within)
-        crl_ms = settings["crl_refresh_interval"]
-        assert isinstance(crl_ms, int)
         self._descriptors = Descriptors.of_this_process()
-        doors = DoorOptions(
-            write_buffer_bytes=int(settings["flow.out_buffer_bytes"]),
-            crl_refresh_interval_s=crl_ms / 1000,
-            max_descriptor=self._descriptors.for_connections,
-        )
-        self.listeners = Listeners(self.log, doors)
+        self.listeners = Listeners(self.log, door_options(settings, self._descriptors.for_connections))
         self.node: Node
         self.store: Store
         self.runtime: RuntimeSettings

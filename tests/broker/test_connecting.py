@@ -281,6 +281,16 @@ def test_max_connect_bytes(version: int) -> None:
     ]
 
 
+@pytest.mark.parametrize("accept", [True, False])
+def test_the_link_is_told_that_the_client_is_accepted(accept: bool) -> None:
+    """Once, and not before."""
+    stage = Stage(allow_anonymous=accept, max_client_id_size=5)
+    caller, told = Caller(stage, 4), []
+    caller.pipe.accepted = lambda: told.append(True)  # type: ignore[method-assign]
+    caller.says(connect("c" if accept else "too long"))
+    assert told == [True] * accept
+
+
 def test_a_large_packet_behind_connect() -> None:
     """The limit of CONNECT is not that of the packets behind it, which may come in one piece with it."""
     stage = Stage(max_connect_bytes=200)

@@ -55,7 +55,7 @@ def test_everything_passes() -> None:
     ends.passage.receive(PINGREQ)
     ends.link.write(PUBACK)
     ends.passage.writable(False)
-    for call in ("pause_reading", "resume_reading", "close", "abort"):
+    for call in ("pause_reading", "resume_reading", "accepted", "close", "abort"):
         getattr(ends.link, call)()
     ends.passage.lost("closed")
     assert ends.told == [
@@ -63,7 +63,7 @@ def test_everything_passes() -> None:
         ("in", PINGREQ),
         ("out", PUBACK),
         ("writable", False),
-        *("pause_reading", "resume_reading", "close", "abort"),
+        *("pause_reading", "resume_reading", "accepted", "close", "abort"),
         ("lost", "closed"),
     ]
     assert ends.gate.activity.count == len(ends.told) and ends.gate.passages == {}

@@ -115,6 +115,29 @@ def test_a_frame_above_the_limit_ends_the_connection() -> None:
     in_house(test)
 
 
+@both_loops
+@pytest.mark.parametrize("accepted", [False, True])
+def test_a_large_frame_is_only_for_clients_that_are_accepted(loop: str, accepted: bool) -> None:
+    """Before, a frame of another's size is refused by its header, and nothing of it is kept."""
+
+    async def test(house: House) -> None:
+        async with client(await house.open(ws()), max_size=None) as peer:
+            front = await house.front()
+            await peer.send(bytes(1000))
+            assert await peer.recv() == bytes(1000)
+            if accepted:
+                front.link.accepted()
+            try:
+                await peer.send(bytes(1001))
+                assert await peer.recv() == bytes(1001)
+                assert accepted
+            except ConnectionClosed:
+                assert not accepted
+                assert peer.close_code == 1009
+
+    in_house(test, loop, opening_frame_bytes=1000)
+
+
 def test_a_ping_is_answered() -> None:
     async def test(house: House) -> None:
         async with client(await house.open(ws())) as peer, asyncio.timeout(5):
