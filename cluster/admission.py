@@ -32,7 +32,8 @@ class MalformedCall(Exception):
 
 
 class JoinRequest(Struct, array_like=True, frozen=True):
-    """Who wants to become a member. `versions` of the protocol that it speaks, lowest and highest."""
+    """Who wants to become a member. `versions` of the protocol that it speaks, lowest and highest. `replace`: although
+    its name is that of a member that is away, whose disk is given up with all that only it has."""
 
     node: Name
     disk: Name
@@ -40,6 +41,7 @@ class JoinRequest(Struct, array_like=True, frozen=True):
     process: Name
     address: Name
     versions: tuple[int, int]
+    replace: bool = False
 
 
 class LeaveRequest(Struct, array_like=True, frozen=True):

@@ -85,6 +85,27 @@ class Office:
             return f"{member.me.node} is in no cluster itself: {reason}"
         return member.starting.problem
 
+    def _occupied(self, request: JoinRequest) -> str:
+        """Why a newcomer cannot have the name of a member; "" if it can, or if there is none.
+
+        A refusal raises nothing: neither the number of starts in the log nor that of the newcomer.
+        """
+        node = request.node
+        row = self._member.membership.members.get(node)
+        if row is None or row.disk == request.disk:
+            return ""
+        if node == self._member.me.node or self._member.links.hears(node):
+            return (
+                f"{node} is a member that runs, at {row.address}: choose another name, or stop that node and join with "
+                "--replace"
+            )
+        if request.replace or row.stale:
+            return ""
+        return (
+            f"{node} is a member with another disk, which is away: start it with that disk; if the disk is "
+            "lost, join with --replace, which gives up the sessions and messages that only it has"
+        )
+
     def needed(self, node: str) -> str:
         """Why a member cannot leave although others stay: those who vote without it could elect nobody, not even to let
         somebody else in; "" if it can."""
@@ -142,6 +163,9 @@ class Office:
                 return  # whoever joins must find this node with a lease
             if self._done_already(request):
                 self._answer(waiting, self._welcome())
+                return
+            if isinstance(request, JoinRequest) and (problem := self._occupied(request)):
+                self._answer(waiting, CallAnswer(problem))
                 return
             if isinstance(request, LeaveRequest) and (problem := self.needed(request.node)):
                 self._answer(waiting, CallAnswer(problem))

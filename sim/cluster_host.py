@@ -119,7 +119,7 @@ class ClusterHost(Host):
         member = self.member
         assert member is not None
         me = member.me
-        request = JoinRequest(me.node, me.disk, me.boot, me.process, me.address, VERSIONS)
+        request = JoinRequest(me.node, me.disk, me.boot, me.process, me.address, VERSIONS, replace=True)
 
         def answered(answer: CallAnswer) -> None:
             if answer.boot >= me.boot:

@@ -83,7 +83,7 @@ async def _join(context: Context, call: Call) -> list[Part]:
     if discovery_node == office.name:
         raise CommandError(f"{discovery_node} is this node: a node cannot join itself.")
     with _moving(context, f"cluster join discovery-node={discovery_node}"):
-        await office.join(discovery_node, call.has("merge"))
+        await office.join(discovery_node, call.has("merge"), call.has("replace"))
     context.server.log("notice", f"joined the cluster of {discovery_node}")
     return [DONE]
 
@@ -127,7 +127,10 @@ COMMANDS = (
         "Make this node a member of the cluster that another node is in.",
         _join,
         keys=(Key("discovery-node", "any node of that cluster"),),
-        flags=(Flag("merge", "although this node has sessions of its own: they come along"),),
+        flags=(
+            Flag("merge", "although this node has sessions of its own: they come along"),
+            Flag("replace", "although a member of this name is away with another disk, whose sessions are given up"),
+        ),
     ),
     Command(
         "cluster found",

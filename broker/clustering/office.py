@@ -100,8 +100,9 @@ class ClusterOffice(Protocol):
         """The values of settings that are in force at another member. Raises `ClusterError`."""
         ...
 
-    async def join(self, discovery_node: str, merge: bool) -> None:
-        """Become a member of the cluster of that node; `merge` allows it although this node has sessions of its own.
+    async def join(self, discovery_node: str, merge: bool, replace: bool = False) -> None:
+        """Become a member of the cluster of that node; `merge` allows it although this node has sessions of its own,
+        `replace` although the cluster has a member of its name with another disk, which is away.
 
         Returns when this node serves. Raises `ClusterError`.
         """

@@ -154,7 +154,7 @@ class ClusterShell:
         if self._discover:
             self._search = look = Discovery(
                 self.name, self._discover, self._transport, lambda: member.clustered,
-                lambda address: self.join(address, False), self._misses_somebody, self._hint, node.log, self._holds,
+                lambda address: self.join(address, False, True), self._misses_somebody, self._hint, node.log, self._holds,
                 self._found, self._expected,
             )  # fmt: skip
             self._looking = loop.create_task(look.run())
@@ -190,7 +190,7 @@ class ClusterShell:
             self._claimed = (
                 f"{answer.node} says that {self.name} is a member of its cluster, but the data directory of this node "
                 f"is a new one: it takes no clients. To join again: vmq-admin cluster join discovery-node="
-                f"{answer.node.rpartition('@')[0]}@{address} . If that cluster is given up: vmq-admin cluster found"
+                f"{answer.node.rpartition('@')[0]}@{address} --replace . If that cluster is given up: vmq-admin cluster found"
             )
             self._node.log("error", self._claimed)
             self.clustering.bar("the node has lost its data directory")
@@ -325,18 +325,18 @@ class ClusterShell:
         self._node.log("notice", f"{self.name} founds a cluster, as an operator wants it")
         self._found()
 
-    async def join(self, discovery_node: str, merge: bool) -> None:
+    async def join(self, discovery_node: str, merge: bool, replace: bool = False) -> None:
         """Become a member of the cluster of that node. Raises `ClusterError`."""
         if self._joining.locked():
             raise ClusterError(f"{self.name} is joining already")
         async with self._joining:
             self._member.office.joining = True
             try:
-                await self._join(discovery_node, merge)
+                await self._join(discovery_node, merge, replace)
             finally:
                 self._member.office.joining = False
 
-    async def _join(self, discovery_node: str, merge: bool) -> None:
+    async def _join(self, discovery_node: str, merge: bool, replace: bool) -> None:
         member = self._member
         if member.clustered:
             others = ", ".join(sorted(set(member.membership.members) - {self.name})) or "no other node"
@@ -354,7 +354,7 @@ class ClusterShell:
         except AddressError as error:
             raise ClusterError(str(error)) from None
         me = member.me
-        request = JoinRequest(me.node, me.disk, me.boot, me.process, me.address, VERSIONS)
+        request = JoinRequest(me.node, me.disk, me.boot, me.process, me.address, VERSIONS, replace)
         self._refuse_writes(self._directory.boot_above)
         answer = await ask_leader(self._transport, address, JOIN, encode_call(request))
         if answer.boot >= me.boot:
@@ -362,7 +362,7 @@ class ClusterShell:
             await self._note(self._directory.raise_boot, answer.boot)
             self._renumbered = (
                 f"{self.name} was a member with another disk, which may have been started {answer.boot} times: its "
-                "number of starts is set to that now; restart it, and join again"
+                "number of starts is set to that now; restart it, and join again with --replace"
             )
             if self._search is not None:
                 self._search.settle()

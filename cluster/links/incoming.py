@@ -50,6 +50,11 @@ class Incoming:
         self._scheduled = False
         self._sent_ms = 0.0
 
+    @property
+    def open(self) -> bool:
+        """Whether a stream is open."""
+        return self._wire is not None
+
     def objection(self, peer: Self) -> str | None:
         """Why this process cannot be the one that `node` is."""
         known = self.peer

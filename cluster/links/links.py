@@ -185,6 +185,10 @@ class Links:
         """Whether our stream to a node is open."""
         return node in self._out and self._out[node].up
 
+    def hears(self, node: str) -> bool:
+        """Whether a stream from a node is open: its process runs, or ended a moment ago and nobody has noticed."""
+        return node in self._in and self._in[node].open
+
     def heard_ms(self, node: str) -> float | None:
         """When the last frame came on the stream from a node, in `now_ms`; None if none ever did."""
         return self._in[node].heard_ms if node in self._in else None

@@ -139,8 +139,8 @@ class Office:
         """Change the status."""
         self.seen = msgspec.structs.replace(self.seen, **fields)
 
-    async def join(self, discovery_node: str, merge: bool) -> None:
-        self.asked.append(("join", discovery_node, merge))
+    async def join(self, discovery_node: str, merge: bool, replace: bool = False) -> None:
+        self.asked.append(("join", discovery_node, merge, replace))
         await self.go_on.wait()
         if self.wrong:
             raise ClusterError(self.wrong)

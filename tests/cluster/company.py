@@ -170,7 +170,7 @@ class Seat:
         """Ask to become a member; the list gets the answer, and the member adopts it."""
         answers: list[CallAnswer] = []
         me = self.member.me
-        request = JoinRequest(me.node, me.disk, me.boot, me.process, me.address, VERSIONS)
+        request = JoinRequest(me.node, me.disk, me.boot, me.process, me.address, VERSIONS, replace=True)
         self.ask(address, "join", encode_call(request), answers)
         return answers
 

@@ -13,12 +13,15 @@ from strogoff.cluster.admission import (
     encode_call,
 )
 from strogoff.cluster.office import VERSIONS
+from strogoff.cluster.views.commands import Stale
 from strogoff.cluster.views.machine import UNLOGGED_MAX
 from tests.cluster.company import Company, Seat
 
 
-def request(seat: Seat, node: str, disk: str = "d", boot: int = 1, versions: tuple[int, int] = VERSIONS) -> bytes:
-    return encode_call(JoinRequest(node, disk, boot, f"{node}/{disk}", f"{node}:1", versions))
+def request(
+    seat: Seat, node: str, disk: str = "d", boot: int = 1, versions: tuple[int, int] = VERSIONS, replace: bool = False
+) -> bytes:
+    return encode_call(JoinRequest(node, disk, boot, f"{node}/{disk}", f"{node}:1", versions, replace))
 
 
 def join(seat: Seat, data: bytes) -> list[CallAnswer]:
@@ -93,10 +96,60 @@ def test_a_name_that_was_started_more_often_is_told_how_often() -> None:
     company = Company(2)
     company[2].kill()
     leader = company[1]
-    answers = join(leader, request(leader, "n2", disk="new", boot=1))
+    company.until(lambda: not leader.member.links.hears("n2"))
+    answers = join(leader, request(leader, "n2", disk="new", boot=1, replace=True))
     company.until(lambda: bool(answers))
     assert answers[0].boot == 1 + UNLOGGED_MAX
     assert "boot 1 is not above 1001" in answers[0].problem
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_nobody_joins_under_the_name_of_a_member_that_is_heard(replace: bool) -> None:
+    """Another disk and a higher boot: the live node would be taken out. Nothing is raised, at either of the two."""
+    company = Company(3)
+    leader = company.leader()
+    alive = next(seat for seat in company.seats if seat is not leader)
+    membership = leader.member.membership
+    before = (membership.members[alive.name], membership.boots[alive.name], membership.view)
+    answers = join(leader, request(leader, alive.name, disk="new", boot=2 + UNLOGGED_MAX, replace=replace))
+    company.until(lambda: bool(answers))
+    assert f"{alive.name} is a member that runs, at {alive.name}:1" in answers[0].problem
+    assert (answers[0].boot, answers[0].cluster_id, answers[0].members) == (0, "", ())
+    company.pass_s(3.0)
+    assert (membership.members[alive.name], membership.boots[alive.name], membership.view) == before
+    assert alive.member.leased()
+
+
+def test_the_name_of_a_member_that_is_away_is_given_up_only_if_somebody_says_so() -> None:
+    company = Company(3)
+    leader = company.leader()
+    dead = next(seat for seat in company.seats if seat is not leader)
+    dead.kill()
+    company.until(lambda: not leader.member.links.hears(dead.name))
+    boots = dict(leader.member.membership.boots)
+    refused = join(leader, request(leader, dead.name, disk="new", boot=1))
+    company.until(lambda: bool(refused))
+    assert "if the disk is lost, join with --replace" in refused[0].problem
+    assert refused[0].boot == 0 and leader.member.membership.boots == boots
+    taken = join(leader, request(leader, dead.name, disk="new", boot=2 + UNLOGGED_MAX, replace=True))
+    company.until(lambda: bool(taken))
+    assert taken[0].problem == ""
+    assert leader.member.membership.members[dead.name].disk == "new"
+
+
+def test_a_member_that_was_away_for_too_long_comes_back_with_another_disk_unasked() -> None:
+    """The log has said already that what it had is given up."""
+    company = Company(3)
+    leader = company.leader()
+    dead = next(seat for seat in company.seats if seat is not leader)
+    dead.kill()
+    company.until(lambda: leader.member.view.row(dead.name) is None)
+    assert leader.member.standing is not None
+    leader.member.standing.submit(Stale(dead.name))
+    company.until(lambda: leader.member.membership.members[dead.name].stale)
+    taken = join(leader, request(leader, dead.name, disk="new", boot=2 + UNLOGGED_MAX))
+    company.until(lambda: bool(taken))
+    assert taken[0].problem == ""
 
 
 def test_without_a_majority_it_ends_with_the_reason() -> None:
@@ -158,7 +211,8 @@ def test_a_leave_and_a_join_of_the_same_name_have_each_their_own_end() -> None:
     victim = next(seat for seat in company.seats if seat is not leader)
     left = leave(leader, victim.name)
     victim.kill()
-    joined = join(leader, request(leader, victim.name, disk="new", boot=2 + UNLOGGED_MAX))
+    company.until(lambda: not leader.member.links.hears(victim.name))
+    joined = join(leader, request(leader, victim.name, disk="new", boot=2 + UNLOGGED_MAX, replace=True))
     company.until(lambda: bool(left and joined))
     assert left[0].problem == ""
     assert joined[0].problem == ""

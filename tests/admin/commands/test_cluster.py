@@ -134,7 +134,12 @@ def test_join(tmp_path: Path) -> None:
         office = give(house)
         assert (await house.good("cluster", "join", "discovery-node=b@127.0.0.1")).out == "Done\n"
         assert (await house.good("cluster", "join", "discovery-node=d@x", "--merge")).out == "Done\n"
-        assert office.asked == [("join", "b@127.0.0.1", False), ("join", "d@x", True)]
+        assert (await house.good("cluster", "join", "discovery-node=e@x", "--replace")).out == "Done\n"
+        assert office.asked == [
+            ("join", "b@127.0.0.1", False, False),
+            ("join", "d@x", True, False),
+            ("join", "e@x", False, True),
+        ]
         assert "notice joined the cluster of d@x" in house.lines
         office.wrong = "d@x cannot be reached: nobody listens at 10.0.0.1:44053."
         answer = await house.admin("cluster", "join", "discovery-node=d@x")

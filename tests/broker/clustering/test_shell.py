@@ -334,17 +334,17 @@ def test_a_node_by_hand_that_lost_its_disk_is_told_so_by_the_members(tmp_path: P
         two = await trio.start("n2")
         await until(lambda: two.serves_nobody)
         assert two.serves_nobody.startswith("n1@127.0.0.1 says that n2@127.0.0.1 is a member of its cluster")
-        assert "vmq-admin cluster join discovery-node=n1@127.0.0.1:44001" in two.serves_nobody
+        assert "vmq-admin cluster join discovery-node=n1@127.0.0.1:44001 --replace" in two.serves_nobody
         await refused(trio, "n2")
         three = await trio.start("n3")
         with pytest.raises(ClusterError, match=r"n2@127\.0\.0\.1 is in no cluster itself: n1@127\.0\.0\.1 says"):
             await three.join("127.0.0.1:44002", False)
         for _ in range(2):
             with pytest.raises(ClusterError, match="restart it, and join again"):
-                await two.join("127.0.0.1:44001", False)
+                await two.join("127.0.0.1:44001", False, True)
         await trio.stop("n2")
         two = await trio.start("n2")
-        await two.join("127.0.0.1:44001", False)
+        await two.join("127.0.0.1:44001", False, True)
         assert two.serves_nobody == ""
         await (await trio.client("n2", "c")).abort()
 
@@ -399,7 +399,7 @@ def test_who_comes_back_with_another_disk_has_to_come_back_empty(tmp_path: Path,
             two.config.put(b"other", b"of the new one")
         problem = "empty data directory" if wrote == "before it asks" else "restart it, and join again"
         with pytest.raises(ClusterError, match=problem):
-            await two.join("127.0.0.1:44001", merge=True)
+            await two.join("127.0.0.1:44001", merge=True, replace=True)
         if wrote == "before the restart":
             two.config.put(b"other", b"of the new one")
         for _ in range(2):
@@ -407,11 +407,13 @@ def test_who_comes_back_with_another_disk_has_to_come_back_empty(tmp_path: Path,
             two = await trio.start("n2")
         if early:
             with pytest.raises(ClusterError, match="empty data directory"):
-                await two.join("127.0.0.1:44001", merge=True)
+                await two.join("127.0.0.1:44001", merge=True, replace=True)
             return
         if wrote == "after it":
             two.config.put(b"other", b"of the new one")
-        await two.join("127.0.0.1:44001", merge=False)
+        with pytest.raises(ClusterError, match="if the disk is lost, join with --replace"):
+            await two.join("127.0.0.1:44001", merge=False)
+        await two.join("127.0.0.1:44001", merge=False, replace=True)
         assert two.config.get(b"k") == one.config.get(b"k") == b"of the lost disk"
         assert one.config.get(b"other") == two.config.get(b"other") == (b"of the new one" if "after" in wrote else None)
 
