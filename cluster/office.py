@@ -16,6 +16,7 @@ from .admission import (
     decode_leave,
     encode_call,
 )
+from .links.hello import NEWEST, OLDEST
 from .views.commands import Join, Leave, Settle
 from .views.happenings import Happening, Joined, Left, Refused
 from .views.machine import peer_of
@@ -23,7 +24,7 @@ from .views.machine import peer_of
 if TYPE_CHECKING:
     from .member import Member
 
-VERSIONS = (1, 1)
+VERSIONS = (OLDEST, NEWEST)
 """The protocol between nodes: lowest and highest version spoken here."""
 
 

@@ -11,8 +11,8 @@ from msgspec import MsgspecError, Struct, msgpack
 
 from .frames import MalformedFrame
 
-NEWEST = 1
-OLDEST = 1
+NEWEST = 2
+OLDEST = 2
 """The versions of the protocol between nodes that this code speaks."""
 
 

@@ -80,7 +80,7 @@ def test_nobody_joins_himself_and_nobody_a_protocol_that_he_does_not_speak() -> 
     (answer,) = join(company[1], request(company[1], "n1"))
     assert answer.problem == "n1 cannot join itself"
     (answer,) = join(company[1], request(company[1], "n2", versions=(7, 9)))
-    assert answer.problem == "n2 speaks version 7 to 9, this cluster 1 to 1"
+    assert answer.problem == f"n2 speaks version 7 to 9, this cluster {VERSIONS[0]} to {VERSIONS[1]}"
     assert not company[1].member.clustered  # and no cluster was founded for it
 
 

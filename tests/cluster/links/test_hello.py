@@ -20,7 +20,7 @@ from strogoff.cluster.links.links import Lane
 
 from .pair import World, join
 
-ME = Self("a", 3, "disk", "process", "cluster", "127.0.0.1:1")
+ME = Self("a", 3, "disk", "process", "cluster", "127.0.0.1:1", 1, 1)
 
 
 def speaking(version: int, oldest: int) -> Self:
@@ -61,7 +61,7 @@ def test_junk(decode: object, data: bytes) -> None:
 def test_a_rolling_upgrade() -> None:
     """A node that speaks 1 to 3 and one that speaks only 1 work together; one that has dropped 1 is told why not."""
     world = World()
-    world.spoken = {"b": (3, 1), "c": (3, 2)}
+    world.spoken = {"a": (1, 1), "b": (3, 1), "c": (3, 2)}
     a, b, c = (world.node(name) for name in "abc")
     join(a, b, c)
     a.links.send("b", Lane.PUBLISH, b"x")
