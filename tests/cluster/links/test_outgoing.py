@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.cluster.links.frames import Frame, encode_frame
-from strogoff.cluster.links.hello import Self, Welcome, encode_welcome
+from strogoff.cluster.links.hello import NEWEST, Self, Welcome, encode_welcome
 from strogoff.cluster.links.links import Lane
 from strogoff.cluster.transport.memory_wire import MemoryTransport
 from strogoff.cluster.transport.wire import Accepted, Wire
@@ -40,7 +40,7 @@ class Impostor:
         self.reasons.append(reason)
 
 
-def welcome(node: str = "b", version: int = 1, publish: int = 0) -> bytes:
+def welcome(node: str = "b", version: int = NEWEST, publish: int = 0) -> bytes:
     return encode_welcome(Welcome(Self(node, 1, "d", "p", "cluster", "b:1883"), version, {Lane.PUBLISH: publish}))
 
 
