@@ -154,8 +154,8 @@ class ClusterShell:
         if self._discover:
             self._search = look = Discovery(
                 self.name, self._discover, self._transport, lambda: member.clustered,
-                lambda address: self.join(address, False, True), self._misses_somebody, self._hint, node.log, self._holds,
-                self._found, self._expected,
+                lambda address: self.join(address, False, True), self._misses_somebody, self._hint, node.log,
+                self._holds, self._found, self._expected,
             )  # fmt: skip
             self._looking = loop.create_task(look.run())
             await look.first()
@@ -190,7 +190,8 @@ class ClusterShell:
             self._claimed = (
                 f"{answer.node} says that {self.name} is a member of its cluster, but the data directory of this node "
                 f"is a new one: it takes no clients. To join again: vmq-admin cluster join discovery-node="
-                f"{answer.node.rpartition('@')[0]}@{address} --replace . If that cluster is given up: vmq-admin cluster found"
+                f"{answer.node.rpartition('@')[0]}@{address} --replace . If that cluster is given "
+                "up: vmq-admin cluster found"
             )
             self._node.log("error", self._claimed)
             self.clustering.bar("the node has lost its data directory")
