@@ -57,8 +57,9 @@ def cluster_facts(context: Context) -> dict[str, str | int | None] | None:
     if office is None:
         return None
     facts = msgspec.structs.asdict(office.status())
-    if not facts["serves_nobody"]:
-        del facts["serves_nobody"]
+    for name in ("serves_nobody", "no_lease"):
+        if not facts[name]:
+            del facts[name]
     return facts
 
 
@@ -82,7 +83,7 @@ def not_serving(context: Context) -> list[str]:
         state = states.get(office.name, "stranger")
         reasons += [status.serves_nobody] if status.serves_nobody else _SAID.get(state, [])
         if state == "serving" and status.sees == "minority" and not _takes_clients(context.node):
-            reasons.append("the node is cut off from the majority of its cluster")
+            reasons.append(f"the node has no lease: {status.no_lease or 'no majority of its cluster has renewed it'}")
     return reasons
 
 

@@ -175,7 +175,7 @@ _TYPES: Final = """
     mem.up s target ?view : a member entered the view
     mem.view s view nodes ?joining ?missing : another view is in force: who serves, who is joining, who is missing
     lease.get s view : this node has a lease: it may accept and acknowledge
-    lease.lose s view ?detail : this node has lost its lease; detail is the cause
+    lease.lose s view ?detail ?nodes : this node has lost its lease; detail is the cause, nodes are not heard
     split.suspect s nodes begin_ms window_ms ?detail : a member is silent: perhaps an incident
     split.pass s nodes begin_ms window_ms ?detail : it was heard again before anything was detected
     split.detect s nodes ?state ?view ?begin_ms ?detected_ms ?window_ms ?counts ?detail

@@ -36,8 +36,8 @@ _ORDINARY = frozenset(
 )
 """Ends of connections that clients or operators wanted, that the network made, or that have a line of their own."""
 
-_LEFT_OUT = frozenset({"begin_ms", "detected_ms", "healed_ms", "mid"})
-"""Fields that people cannot read; the event log has them."""
+_LEFT_OUT = frozenset({"begin_ms", "detected_ms", "healed_ms", "mid", "level"})
+"""Fields of events that people cannot read, or that mean something else in a line; the event log has them."""
 
 
 class _Kind(NamedTuple):
@@ -90,9 +90,9 @@ def _changed(row: Row) -> str:
 
 
 def _view(row: Row) -> str:
-    return "another view is in force: all members serve" if not row.get("missing") else (
-        "another view is in force: members are missing"
-    )  # fmt: skip
+    if row.get("missing"):
+        return "another view is in force: members are missing"
+    return f"another view is in force: {'members are joining' if row.get('joining') else 'all members serve'}"
 
 
 LINES: dict[str, _Kind] = {

@@ -26,6 +26,7 @@ from .metadata.spaces import Space
 from .office import Office
 from .raft.messages import Saved, bootstrap, empty
 from .raft.stable import RaftStable
+from .reporting import Reporting
 from .standing import Standing
 from .starting import Starting
 from .surroundings import Datagram, Identity, Ports, Resident, Settings
@@ -61,6 +62,7 @@ class Member:
         self.closed = False
         self.on_left: Callable[[], None] = _nothing
         self.starting = Starting(self)
+        self.reporting = Reporting(self)
         hello = Hello(me.node, me.boot, me.disk, me.process, me.cluster_id, me.address, earlier=self.starting.earlier)
         link_ports = LinkPorts(
             ports.transport, ports.now_ms, ports.later, ports.soon, ports.rng, ports.log, self.starting.not_let_in,
@@ -200,11 +202,13 @@ class Member:
         self.metadata.tick(int(self.ports.now_ms()))
         self.office.tick()
         self.look()
+        self.reporting.tick()
         self._timer = self.ports.later(self.settings.tick_s, self._tick)
 
     def look(self) -> bool:
         """Whether this node may promise anything now; the resident is told first, if it is not as before."""
         now = (self.leased(), self.whole)
+        self.reporting.look(now[0])
         if now != self._was:
             self._was = now
             self.resident.standing_changed()

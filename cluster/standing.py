@@ -52,6 +52,7 @@ class Standing:
         self._answer = answer
         self._follow = follow
         self._writing = False
+        self._writing_ms = 0.0
         self.holder = LeaseHolder(node, boot, process, settings)
         self.keeper = Keeper(node, consensus.membership, cluster_ms, settings)
         consensus.on_confirmed = self._confirmed
@@ -67,6 +68,10 @@ class Standing:
     def left_ms(self) -> float:
         """What remains of the lease."""
         return self.holder.left_ms(self._now_ms(), self._wall_ms())
+
+    def waiting_ms(self) -> float:
+        """How long the disk has not answered the write that the next lease needs, in ms; 0 while it owes none."""
+        return self._now_ms() - self._writing_ms if self._writing else 0.0
 
     def tick(self) -> None:
         """Time has passed: ask for the next lease when it is due, decide when this node leads."""
@@ -91,6 +96,7 @@ class Standing:
         if self._writing:
             return
         self._writing = True
+        self._writing_ms = self._now_ms()
         self._store.put(ALIVE_KEY, int(self._wall_ms()).to_bytes(8, "big"))
         self._store.when_committed(self._store.open_commit, self._committed)
 

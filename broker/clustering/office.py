@@ -48,7 +48,8 @@ class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
     `leader` is the node that leads, None while there is none; `lease_ms_left` is 0 without a lease; `members` and
     `serving` are numbers of nodes; `incidents` counts the netsplits that this node has seen since its start; `log_disk`
     is `full` or `failed` while this node cannot write the log of the cluster; `serves_nobody` is a sentence that says
-    why this node takes no clients and what to do, empty if no sentence is needed.
+    why this node takes no clients and what to do, empty if no sentence is needed; `no_lease` is why it has lost its
+    lease, empty while it has one.
     """
 
     cluster_id: str
@@ -63,6 +64,7 @@ class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
     incidents: int
     log_disk: str = "serving"
     serves_nobody: str = ""
+    no_lease: str = ""
 
 
 class ClusterOffice(Protocol):

@@ -45,7 +45,7 @@ BARRIER_LIMIT_MS = 9500
 NEVER_VOID = bytes(4)
 """In front of what has to arrive whatever becomes of its sender; see `forwarding.stamp`."""
 
-CUT_OFF = "the node was cut off from its cluster: send again"
+NO_LEASE = "the node has lost its lease: send again"
 BARRED = "the cluster does not take this node"
 
 
@@ -173,8 +173,14 @@ class Clustering:
         assert isinstance(front, Front)
         if node.promises_without_lease(front, promised):
             return True
-        node.after_turn(lambda: front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, CUT_OFF))
+        node.after_turn(lambda: front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, self._no_lease()))
         return False
+
+    def _no_lease(self) -> str:
+        """What a client is told whose answer may not leave."""
+        self._member.look()
+        because = self._member.reporting.because
+        return f"the node has lost its lease ({because}): send again" if because else NO_LEASE
 
     def _forward(self, message: Message, targets: tuple[RemoteTarget, ...], members: list[RemoteMembers]) -> None:
         if message.retain:
@@ -290,7 +296,7 @@ class Clustering:
             self.forwarding.proven()
             for front in list(node.fronts.values()):
                 if front.owes_answers():
-                    front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, CUT_OFF)
+                    front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, self._no_lease())
             for session in node.slots:
                 session.void_owed()
         self._entered_since = self.forwarding.since = since

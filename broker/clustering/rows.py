@@ -55,6 +55,7 @@ def status_row(member: Member, sees: Sees, incidents: int, serves_nobody: str = 
         incidents=incidents,
         log_disk=member.ports.meta.state,
         serves_nobody=serves_nobody,
+        no_lease=member.reporting.because,
     )
 
 

@@ -16,7 +16,7 @@ from ..transport.wire import Accepted, Refused, Wire
 from .frames import MalformedFrame
 from .hello import Self, Welcome, agree, decode_hello, disagreement, encode_welcome
 from .incoming import Incoming
-from .outgoing import Outgoing
+from .outgoing import SAY_FIRST_MS, Outgoing
 from .ports import Lane, LinkPorts, Refuse, Resident, SetAside, Timer, Traffic, Unreadable
 from .settings import LinkSettings
 
@@ -41,7 +41,7 @@ class Links:
         self._item_bytes = self._settings.max_item_bytes
         self._out: dict[str, Outgoing] = {}
         self._in: dict[str, Incoming] = {}
-        self._refusals: dict[str, str] = {}
+        self._refusals: dict[str, tuple[float, str]] = {}
         self._closed = False
         self._ticked_ms = ports.now_ms()
         self._timer: Timer = ports.later(self._tick_s, self._tick)
@@ -147,7 +147,8 @@ class Links:
         try:
             peer = decode_hello(hello)
         except MalformedFrame as error:
-            return self._refuse(wire.peer, str(error))
+            self._ports.log("warning", f"stream from {wire.peer} refused: {error}")
+            return Refused(str(error))
         reason = self._objection(peer)
         if reason is not None:
             return self._refuse(peer.node, reason)
@@ -172,10 +173,13 @@ class Links:
         return self._resident.check(peer) or (known.objection(peer) if known is not None else None)
 
     def _refuse(self, who: str, reason: str) -> Refused:
-        if self._refusals.get(who) != reason:
-            if len(self._refusals) >= _REMEMBERED:
-                self._refusals.clear()
-            self._refusals[who] = reason
+        """Logged when it lasts: for a moment a node that is joining is a stranger to those that have not heard yet."""
+        now = self._ports.now_ms()
+        if who not in self._refusals and len(self._refusals) >= _REMEMBERED:
+            self._refusals.clear()
+        since, said = self._refusals.setdefault(who, (now, ""))
+        if said != reason and now - since >= SAY_FIRST_MS:
+            self._refusals[who] = (since, reason)
             self._ports.log("warning", f"stream from {who} refused: {reason}")
         return Refused(reason)
 

@@ -13,6 +13,9 @@ from .pieces import Piece
 from .ports import Lane, LinkPorts, Resident, Timer, Traffic
 from .settings import FRAME_SLACK, LinkSettings
 
+SAY_FIRST_MS, SAY_NEXT_MS, SAY_LAST_MS = 3_000.0, 60_000.0, 600_000.0
+"""A link that cannot be had is logged after the first of these times, then after the second, then after each third."""
+
 
 class Outgoing:
     """The link to `node`. Its lanes live as long as this process, the streams come and go."""
@@ -46,7 +49,10 @@ class Outgoing:
         self._dialing: Dialing | None = None
         self._redial: Timer | None = None
         self._pause_s = settings.redial_first_s
-        self._said = ""
+        self._failing_ms: float | None = None
+        self._tries = 0
+        self._say_ms = 0.0
+        self._say_pause_ms = 0.0
         self._datagrams: deque[tuple[int, bytes]] = deque()
         self._datagram_bytes = 0
         self._congested: dict[Lane, None] = {}
@@ -66,7 +72,7 @@ class Outgoing:
         if address != self.address:
             self.address = address
             self.stop("the peer has another address" if address else "not a peer any more")
-            self._pause_s = self._settings.redial_first_s
+            self._pause_s, self._failing_ms = self._settings.redial_first_s, None
             self._dial()
 
     def stop(self, reason: str) -> None:
@@ -149,9 +155,19 @@ class Outgoing:
         self._redial = self._ports.later(self._ports.rng.uniform(pause_s / 2, pause_s), self._dial)
 
     def _say(self, reason: str) -> None:
-        if reason != self._said:
-            self._said = reason
-            self._ports.log("warning", f"no link to {self.node} at {self.address}: {reason}")
+        """Log a link that cannot be had when that lasts, and then seldom: an outage has many tries and many reasons."""
+        now = self._ports.now_ms()
+        if self._failing_ms is None:
+            self._failing_ms, self._tries, self._say_ms, self._say_pause_ms = now, 0, now + SAY_FIRST_MS, SAY_NEXT_MS
+        self._tries += 1
+        if self.address is None or now < self._say_ms:
+            return
+        self._ports.log(
+            "warning",
+            f"no link to {self.node} at {self.address} for {(now - self._failing_ms) / 1000:.0f} s, after "
+            f"{self._tries} tries: {reason}",
+        )
+        self._say_ms, self._say_pause_ms = now + self._say_pause_ms, SAY_LAST_MS
 
     # What happens to the stream
 
@@ -222,7 +238,7 @@ class Outgoing:
             for number, first in decoded.resumes:
                 self.lanes[self._lane(number)].rewind(first)
             # Only now the stream is known to be good: one that ends before this waits longer for the next.
-            self._pause_s, self._said = self._settings.redial_first_s, ""
+            self._pause_s, self._failing_ms = self._settings.redial_first_s, None
         except MalformedFrame as error:
             self._fail(f"malformed frame from {self.node}: {error}")
         self._flush_soon()

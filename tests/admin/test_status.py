@@ -71,7 +71,10 @@ def test_disks_that_cannot_be_written(tmp_path: Path) -> None:
         assert (cluster_facts(house.context) or {})["serves_nobody"] == "it waits for n2"
         office.sees(serves_nobody="")
         assert not_serving(house.context) == ["the node is not in the cluster's view"]
-        assert "serves_nobody" not in (cluster_facts(house.context) or {})
+        assert not {"serves_nobody", "no_lease"} & set(cluster_facts(house.context) or {})
+        office.sees(no_lease="its disk has not answered for 1600 ms")
+        assert (cluster_facts(house.context) or {})["no_lease"] == "its disk has not answered for 1600 ms"
+        office.sees(no_lease="")
         office.nodes = Office().nodes
         store = house.server.store
         store.state = "full"
@@ -88,7 +91,7 @@ def test_a_node_that_is_cut_off_gets_no_clients_unless_it_takes_them(tmp_path: P
     async def test(house: House) -> None:
         office = house.server.cluster = Office()  # type: ignore[attr-defined, unused-ignore]
         office.sees(sees="minority")
-        said = "the node is cut off from the majority of its cluster"
+        said = "the node has no lease: no majority of its cluster has renewed it"
         assert not_serving(house.context) == ([] if policy == "on" else [said])
         office.sees(sees="majority")
         assert not_serving(house.context) == []

@@ -65,7 +65,7 @@ def test_a_rolling_upgrade() -> None:
     a, b, c = (world.node(name) for name in "abc")
     join(a, b, c)
     a.links.send("b", Lane.PUBLISH, b"x")
-    world.loop.run_for(1)
+    world.loop.run_for(5)
     assert b.items(Lane.PUBLISH) == [b"x"]
     assert a.links._out["b"].version == b.links._out["a"].version == 1 and b.links._out["c"].version == 3
     assert not a.links.up("c") and not c.links.up("a")

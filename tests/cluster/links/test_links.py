@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from strogoff.cluster.links.links import Lane, LinkSettings, Refuse, SetAside, Unreadable
@@ -421,20 +423,45 @@ def test_tiny_windows_all_to_all_do_not_deadlock() -> None:
 
 
 def test_refused_hellos() -> None:
-    """Each reason is logged once, however often it is tried, and both sides know it."""
+    """Each side logs one that lasts once, however often it is tried; one that passes is an ordinary join."""
     world = World()
     a, b = world.node("a"), world.node("b")
     b.refuses["a"] = "a is not a member of this cluster"
     join(a, b)
+    world.loop.run_for(2.9)
+    assert a.links.traffic.dials > 8 and not [text for text in a.logs + b.logs if "a is not a member" in text]
     world.loop.run_for(10)
     assert b.logs.count("stream from a refused: a is not a member of this cluster") == 1
-    assert [text for text in a.logs if "a is not a member" in text] == [
-        "no link to b at b:1883: a is not a member of this cluster"
-    ]
+    (said,) = [text for text in a.logs if "a is not a member" in text]
+    assert re.fullmatch(r"no link to b at b:1883 for 3 s, after \d+ tries: a is not a member of this cluster", said)
     assert not a.links.up("b") and a.links.traffic.dials > 8
     b.refuses.clear()
     world.loop.run_for(1.1)
     assert a.links.up("b")
+
+
+def test_an_outage_of_many_reasons_is_a_few_lines() -> None:
+    """A cut of 30 s wrote 76 lines, because each try fails for another reason; a later outage is told anew."""
+    world = World()
+    a, b = world.pair()
+    for number in range(60):
+        b.refuses["a"] = f"reason {number}"
+        world.network.drop("a", "b", f"reset {number}")
+        world.loop.run_for(0.5)
+    said = [text for text in a.logs if text.startswith("no link to b")]
+    assert len(said) == 1 and " for 3 s, after " in said[0] and "reason " in said[0]
+    world.loop.run_for(700)
+    assert [text.split(" s, after")[0] for text in a.logs if text.startswith("no link to b")][1:] == [
+        "no link to b at b:1883 for 63",
+        "no link to b at b:1883 for 663",
+    ]
+    b.refuses.clear()
+    world.loop.run_for(2)
+    assert a.links.up("b")
+    b.refuses["a"] = "again"
+    world.network.drop("a", "b", "reset")
+    world.loop.run_for(4)
+    assert any(text.startswith("no link to b at b:1883 for 3 s") and text.endswith("again") for text in a.logs)
 
 
 def test_another_cluster_and_the_wrong_node() -> None:
@@ -443,13 +470,13 @@ def test_another_cluster_and_the_wrong_node() -> None:
     a, b = world.node("a"), world.node("b")
     b.links.adopt("elsewhere")
     join(a, b)
-    world.loop.run_for(1)
+    world.loop.run_for(4)
     assert any("b belongs to the cluster elsewhere, not to cluster" in text for text in a.logs)
     b.links.adopt("cluster")
     world.loop.run_for(2)
     assert a.links.up("b")
     a.links.set_peers({"c": "b:1883"})
-    world.loop.run_for(1)
+    world.loop.run_for(4)
     assert not a.links.up("b") and any("at b:1883 is b, not c" in text for text in a.logs)
 
 
