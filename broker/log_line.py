@@ -57,7 +57,7 @@ def _json_escape(char: str) -> str:
 class Line(str):
     """One line. `event` is its kind, such as `lease.lost`; `text` the sentence; `fields` what it is about.
 
-    Fields that are None, empty strings or empty lists are left out.
+    Fields that are None, empty strings, lists or objects are left out.
     """
 
     event: str
@@ -66,7 +66,9 @@ class Line(str):
 
     def __new__(cls, event: str, text: str, /, **fields: Any) -> Line:
         """Make a line of a sentence and the fields that have a value."""
-        kept = {name: shorten(value) for name, value in fields.items() if value is not None and value not in ("", [])}
+        kept = {
+            name: shorten(value) for name, value in fields.items() if value is not None and value not in ("", [], {})
+        }
         self = super().__new__(cls, " ".join([text, *(f"{name}={shown(value)}" for name, value in kept.items())]))
         self.event, self.text, self.fields = event, text, kept
         return self
