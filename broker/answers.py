@@ -30,6 +30,20 @@ OPERATION_BITS = {"publish": PUBLISH, "subscribe": SUBSCRIBE, "unsubscribe": UNS
 """By the names that the policies have for them."""
 
 
+_FIRST_BYTES = {PUBLISH: (0x40, 0x50), SUBSCRIBE: (0x90,), UNSUBSCRIBE: (0xB0,), REGISTER: (0x20,)}
+"""Operation -> first bytes of the packets that answer it."""
+
+
+def operations(out: list[bytes], promised: int) -> dict[str, int]:
+    """How many operations the frames in `out` answer, by name; of each in `promised` at least one."""
+    found = {}
+    for name, bit in OPERATION_BITS.items():
+        if promised & bit:
+            first = _FIRST_BYTES[bit]
+            found[name] = max(1, sum(len(f) > 1 and f[0] in first and f[1] == len(f) - 2 for f in out))
+    return found
+
+
 class Answers(Pacing):
     """The part of a front that answers. `unacked` counts PUBLISH packets whose answer has not left."""
 
@@ -90,6 +104,14 @@ class Answers(Pacing):
         """Do what came up and had to wait for something else: in its order, before everything that came behind it."""
         self.pending.extendleft([(0, item, 0, None, 0) for item in reversed(items)])
         self._advance()
+
+    def unanswered(self) -> dict[str, int]:
+        """Operations that were accepted and have no answer yet, by name."""
+        found = dict.fromkeys(OPERATION_BITS, 0)
+        for _, _, _, _, operation in self.pending:
+            for name, bit in OPERATION_BITS.items():
+                found[name] += operation == bit
+        return {name: number for name, number in found.items() if number}
 
     def owes_answers(self) -> bool:
         """A PUBLISH that was routed has no answer yet, or an answer waits for other nodes."""

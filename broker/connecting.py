@@ -162,6 +162,7 @@ def register(front: Front) -> None:
     assert packet is not None
     node = front.node
     if not node.allows("register", front):
+        node.counters.connect_error += 1
         node.denied(front, "register", "", "netsplit")
         refuse(front, ReasonCode.SERVER_UNAVAILABLE, "the cluster is not complete")
         return

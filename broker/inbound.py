@@ -322,6 +322,7 @@ def _not_now(front: Front, reason: ReasonCode, arguments: tuple[Any, ...], dup: 
     if not front.parked:
         front.when_accepting(_unpark)
     front.parked.append((front.mountpoint, front.plans, arguments))
+    node.counters.publish_parked += 1
     if len(front.parked) >= node.options.max_parked_publishes:
         front.hold("parked")
 
@@ -341,6 +342,7 @@ def _unpark(front: Front) -> None:
         if front.closed:
             return
         front.mountpoint, front.plans = mountpoint, plans
+        node.counters.publish_unparked += 1
         front.accept(*arguments)
     front.mountpoint, front.plans = own
     if not front.parked:

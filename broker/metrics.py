@@ -69,7 +69,15 @@ def _metric(field: str) -> str:
 class Counters:
     """All counters of one node since its start."""
 
-    __slots__ = (*PAIRS, *PLAIN, "_by_code", "drops_by_reason")
+    __slots__ = (
+        *PAIRS,
+        *PLAIN,
+        "_by_code",
+        "connect_error",
+        "drops_by_reason",
+        "publish_parked",
+        "publish_unparked",
+    )
 
     publish_received: list[int]
     publish_sent: list[int]
@@ -113,6 +121,10 @@ class Counters:
             setattr(self, name, [0, 0])
         for name in PLAIN:
             setattr(self, name, 0)
+        self.connect_error = 0
+        """CONNECT packets that the split policy refused."""
+        self.publish_parked = self.publish_unparked = 0
+        """PUBLISH packets that were kept unanswered, and how many of them were tried again so far."""
         self._by_code: dict[tuple[str, int, int], int] = {}
         self.drops_by_reason: dict[str, int] = {}
 

@@ -160,7 +160,7 @@ class Outlet:
             self.not_taken(sum(map(len, out)))
         if self.promised:
             promised, self.promised = self.promised, 0
-            if self.node.guard is not None and not self.node.guard(self, promised):
+            if self.node.guard is not None and not self.node.guard(self, promised, out):
                 self.out_size = 0
                 self.acked.clear()
                 return

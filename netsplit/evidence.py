@@ -59,6 +59,7 @@ class Evidence:
         self._returned: list[Return] = []
         self._asked_at = -1
         self._awake_since = -1
+        self._absent_since = -1
 
     def watch(self, peers: Iterable[str], now: int) -> None:
         """These are the peers from now on. A new one counts as heard now; what was known of others is forgotten."""
@@ -104,7 +105,7 @@ class Evidence:
         To be asked at least once in the limit; a longer gap between two questions is taken for our own absence.
         """
         if 0 <= self._asked_at < now - self.limit_ms:
-            self._awake_since = now
+            self._awake_since, self._absent_since = now, self._asked_at
         self._asked_at = max(self._asked_at, now)
         found = []
         for peer, known in self._peers.items():
@@ -113,6 +114,12 @@ class Evidence:
             if known.suspected_since >= 0:
                 found.append(Suspicion(peer, known.heard_at, known.down or SILENT))
         return tuple(sorted(found, key=lambda each: (each.since_ms, each.peer)))
+
+    def absent_since(self, now: int) -> int | None:
+        """When this node itself did its last thing before an absence that ended just now; None if there was none."""
+        if self._awake_since < 0 or now - self._awake_since > self.limit_ms:
+            return None
+        return self._absent_since
 
     def returned(self, now: int) -> tuple[Return, ...]:
         """The suspected peers that were heard again since the last call, up to `now`, in the order of their return."""

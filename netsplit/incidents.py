@@ -4,10 +4,11 @@
       |                     |
       +------- view --------+--view: someone missing, or no lease--> open --healed--> calm
 
-An incident *begins* at the last common contact with the first member that is missing (or with the loss of the own
-lease), is *detected* by the view without the member or by the loss of the own lease, whatever comes first, and *healed*
-when the node is whole again and has merged. From begin to detection is the Window of Uncertainty: it accepted what
-it would not have accepted had it known. Each node has its own incidents; the event log of all nodes shows the whole.
+An incident *begins* at the last common contact with the first member that is missing, with the loss of the own lease,
+or where this process stood still and lost it meanwhile. It is *detected* by the view without the member or by the loss
+of the own lease, whatever comes first, and *healed* when the node is whole again and has merged. The Window of
+Uncertainty is from begin to detection: the node accepted what it would not have accepted had it known. Each node has
+its own incidents; the event log of all nodes shows the whole.
 
 Times are cluster time in ms. Counting costs one addition; callers may ask `active` first, which is False in calm. What
 the broker counts anyway comes from `lookout.py`, back to the begin.
@@ -53,8 +54,9 @@ class Incident(msgspec.Struct):
     """One incident of this node. `healed_ms` is 0 while it is open.
 
     `window_ms` is the Window of Uncertainty, begin to detection; `split_ms` goes from detection to heal, 0 while open.
-    `state` is majority or minority at detection, `worst` is minority if the node ever was without a lease. `uncertain`
-    counts operations in the window, `counts` all of them, by names like `publish_refused`.
+    `view` is the one in force at detection. `state` is majority or minority at detection, `worst` is minority if the
+    node ever was without a lease. `uncertain` counts operations in the window, `counts` all of them, by names like
+    `publish_refused`.
     """
 
     number: int
@@ -131,11 +133,14 @@ class Ledger:
         if self.open is None and not self._suspects:
             self._reset()
 
-    def view(self, missing: tuple[str, ...], view_id: int, leased: bool, now: int) -> None:
+    def view(
+        self, missing: tuple[str, ...], view_id: int, leased: bool, now: int, absent_since: int | None = None
+    ) -> None:
         """What the node knows now: members that are missing from its view, and whether it has a lease.
 
         To be called at every change of either, and as often as one likes besides. Being whole heals nothing yet:
-        `healed` does. While a node starts (`START_MS`) the lack of its first lease is no incident.
+        `healed` does. While a node starts (`START_MS`) the lack of its first lease is no incident. `absent_since`: this
+        process stood still from then until just now.
         """
         self._entered = self._entered or leased
         if not self._entered and now - self._started < START_MS:
@@ -144,7 +149,7 @@ class Ledger:
         state = ViewState.WHOLE if leased and not missing else ViewState.MAJORITY if leased else ViewState.MINORITY
         if self.open is None:
             if state is not ViewState.WHOLE:
-                self._detect(missing, view_id, state, now)
+                self._detect(missing, view_id, state, now, absent_since)
         elif (missing, state) != (self._missing, self._state):
             self._change(self.open, missing, view_id, state)
         self._missing, self._state = missing, state
@@ -219,12 +224,16 @@ class Ledger:
 
     # -- inside
 
-    def _detect(self, missing: tuple[str, ...], view_id: int, state: ViewState, now: int) -> None:
+    def _detect(
+        self, missing: tuple[str, ...], view_id: int, state: ViewState, now: int, absent_since: int | None
+    ) -> None:
         # without a lease the own view is old and misses nobody yet: then it is about those who went quiet
         cut_off = state is ViewState.MINORITY
         silent = {peer: since for peer, since in self._suspects.items() if cut_off or peer in missing}
         peers = tuple(sorted({*missing, *silent}))
         begin = min([now, *silent.values()])
+        if cut_off and absent_since is not None:
+            begin = min(begin, absent_since)  # nobody was heard while this process stood still
         counted = self._counted()
         self.detected += 1
         incident = Incident(self.detected, begin, now, state.value, state.value, peers, view_id, counted)
@@ -250,13 +259,14 @@ class Ledger:
 
     def _change(self, incident: Incident, missing: tuple[str, ...], view_id: int, state: ViewState) -> None:
         incident.peers = tuple(sorted({*incident.peers, *missing}))
-        incident.view = view_id
+        gone = set(missing)
         if state is ViewState.MINORITY:
             incident.worst = state.value
+            gone |= self._suspects.keys()
             self._take_in(incident)
         for peer in missing:
             self._suspects.pop(peer, None)
-        self._emit("split.change", {"nodes": list(missing), "state": state.value, "view": view_id})
+        self._emit("split.change", {"nodes": sorted(gone), "state": state.value, "view": view_id})
 
     def _take_in(self, incident: Incident) -> None:
         """Without a lease no view goes on without anybody: who is silent then is missing, too."""

@@ -44,7 +44,7 @@ class Lookout:
     def view(self, missing: tuple[str, ...], view_id: int, leased: bool, now: int) -> None:
         """`Ledger.view`, with everything counted up to this moment."""
         self.tick(now)
-        self.ledger.view(missing, view_id, leased, now)
+        self.ledger.view(missing, view_id, leased, now, self.evidence.absent_since(now))
         self._tally(now)
 
     def healed(self, now: int) -> None:

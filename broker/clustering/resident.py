@@ -18,6 +18,7 @@ from ...cluster.metadata.spaces import SPACES, Space
 from ...cluster.views.view import View
 from ...mqtt.reasons import ReasonCode
 from ...netsplit.policy import ViewState
+from ..answers import operations
 from ..front import Front
 from ..obligations import Obligation
 from ..queues.message import Message
@@ -165,15 +166,25 @@ class Clustering:
         self.missed.unsubscribed(subscription.session)
         self.announcer.removed(subscription)
 
-    def _guard(self, front: Outlet, promised: int) -> bool:
+    def _guard(self, front: Outlet, promised: int, out: list[bytes]) -> bool:
         """Whether promises may leave: not without a lease, unless the policy asks for no lease (review, hole 4)."""
         member, node = self._member, self._node
         if not node.barred and (not member.clustered or member.leased()):
             return True
         assert isinstance(front, Front)
+        answered = operations(out, promised)
         if node.promises_without_lease(front, promised):
+            self.watch.count("merged", answered)
             return True
-        node.after_turn(lambda: front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, self._no_lease()))
+        given_up = front.unanswered()
+
+        def give_up() -> None:
+            reason = self._no_lease()  # first, for it notices the loss, and the incident with it
+            self.watch.count("voided", answered)
+            self.watch.count("voided", given_up)
+            front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, reason)
+
+        node.after_turn(give_up)
         return False
 
     def _no_lease(self) -> str:
@@ -296,6 +307,7 @@ class Clustering:
             self.forwarding.proven()
             for front in list(node.fronts.values()):
                 if front.owes_answers():
+                    self.watch.count("voided", front.unanswered())
                     front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, self._no_lease())
             for session in node.slots:
                 session.void_owed()

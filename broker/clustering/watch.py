@@ -61,23 +61,31 @@ class ClusterWatch:
         self.begin()  # a founder holds its lease and is whole all the time: only views tell it that it is not alone
         now = self._node.clock.now_ms()
         serving = member.view.serving
-        missing = tuple(sorted([name for name in self._expected() if name not in serving]))
+        missing = tuple(sorted([name for name in self._expected() if name not in serving and name != self._node.name]))
         leased = member.leased()
         self.lookout.view(missing, member.view.id, leased, now)
         if leased and not missing:
             self.lookout.healed(now)
 
+    def count(self, outcome: str, operations: Mapping[str, int]) -> None:
+        """So many operations had this outcome; no effect in calm."""
+        for operation, number in operations.items():
+            self.ledger.count(operation, outcome, number)
+
     def _totals(self) -> Mapping[tuple[str, str], int]:
         """What the node counts anyway, by operation and outcome."""
         counters = self._node.counters
-        refused, connected = sum(counters.publish_error), counters.accepted_connects
+        refused, parked = sum(counters.publish_error), counters.publish_parked
+        not_accepted = sum(counters.publish_auth_error) + refused + parked - counters.publish_unparked
+        not_subscribed = sum(counters.subscribe_auth_error) + sum(counters.subscribe_error)
         return {
-            ("publish", "accepted"): sum(counters.publish_received) - sum(counters.publish_auth_error) - refused,
+            ("publish", "accepted"): sum(counters.publish_received) - not_accepted,
             ("publish", "refused"): refused,
-            ("subscribe", "accepted"): sum(counters.subscribe_received) - sum(counters.subscribe_error),
+            ("publish", "parked"): parked,
+            ("subscribe", "accepted"): sum(counters.subscribe_received) - not_subscribed,
             ("subscribe", "refused"): sum(counters.subscribe_error),
             ("unsubscribe", "accepted"): sum(counters.unsubscribe_received) - sum(counters.unsubscribe_error),
             ("unsubscribe", "refused"): sum(counters.unsubscribe_error),
-            ("register", "accepted"): connected,
-            ("register", "refused"): sum(counters.connect_received) - connected,
+            ("register", "accepted"): counters.accepted_connects,
+            ("register", "refused"): counters.connect_error,
         }

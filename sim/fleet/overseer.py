@@ -86,8 +86,8 @@ class Overseer:
         allows = node.guard
         lenient = any(getattr(flags, f"allow_{operation}_during_netsplit") == "on" for operation in OPERATIONS)
 
-        def guarding(front: Any, promised: int) -> bool:
-            leaves = allows(front, promised)
+        def guarding(front: Any, promised: int, out: list[bytes]) -> bool:
+            leaves = allows(front, promised, out)
             if leaves:
                 self._promised(machine, lenient)
             return bool(leaves)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strogoff.broker.answers import OPERATION_BITS, PUBLISH, REGISTER, SUBSCRIBE, UNSUBSCRIBE, Answers
+from strogoff.broker.answers import OPERATION_BITS, PUBLISH, REGISTER, SUBSCRIBE, UNSUBSCRIBE, Answers, operations
 from strogoff.broker.front import Front
 from strogoff.broker.obligations import Obligation
 from strogoff.broker.outlet import Outlet
@@ -129,7 +129,7 @@ class Guarded(Post):
         self.asked: list[int] = []
         self.node.guard = self._guard
 
-    def _guard(self, front: Outlet, promised: int) -> bool:
+    def _guard(self, front: Outlet, promised: int, out: list[bytes]) -> bool:
         self.asked.append(promised)
         if not self.lease:
             assert isinstance(front, Front)
@@ -208,3 +208,14 @@ def test_what_has_to_wait_again_stays_before_what_came_behind_it() -> None:
     pen.stage.free_disk()
     pen.stage.settle()
     assert pen.left == [1, 2, 3]
+
+
+def test_the_operations_that_frames_answer() -> None:
+    """Frames of deliveries count for nothing, also where their bytes look like an answer; what is promised counts."""
+    puback, pubrec, suback = b"\x40\x02\x00\x01", b"\x50\x03\x00\x02\x10", b"\x90\x03\x00\x03\x01"
+    publish, payload = b"\x32\x09\x00\x01t\x00\x07abcd", b"\x40 looks like an answer"
+    out = [puback, publish, pubrec, puback, suback, payload]
+    assert operations(out, PUBLISH) == {"publish": 3}
+    assert operations(out, PUBLISH | SUBSCRIBE) == {"publish": 3, "subscribe": 1}
+    assert operations([b""], REGISTER | UNSUBSCRIBE) == {"unsubscribe": 1, "register": 1}
+    assert operations(out, 0) == {}

@@ -61,7 +61,7 @@ def test_the_life_of_an_incident_on_the_side_with_the_lease() -> None:
             {
                 "nodes": ["c"],
                 "state": "majority",
-                "view": 8,
+                "view": 7,
                 **times,
                 "healed_ms": 9500,
                 "split_ms": 1900,
@@ -81,7 +81,7 @@ def test_the_life_of_an_incident_on_the_side_with_the_lease() -> None:
             "state": "majority",
             "worst": "majority",
             "peers": ["c"],
-            "view": 8,
+            "view": 7,
             "uncertain": window,
             "counts": counts,
         }
@@ -116,6 +116,26 @@ def test_a_lease_that_is_lost_without_a_suspicion_begins_there() -> None:
     desk = Desk()
     desk.ledger.view((), 1, False, 7000)
     assert (desk.last()["nodes"], desk.last()["begin_ms"], desk.last()["window_ms"]) == ([], 7000, 0)
+
+
+def test_a_process_that_stood_still_did_not_know_from_the_moment_when_it_stopped() -> None:
+    """Also where nobody else was missing; an absence long ago, or one that the lease outlived, changes nothing."""
+    desk = Desk()
+    desk.ledger.view((), 1, True, 6000, 2000)
+    desk.ledger.view((), 1, False, 9000, 3000)
+    assert (desk.last()["nodes"], desk.last()["begin_ms"], desk.last()["window_ms"]) == ([], 3000, 6000)
+    other = Desk()
+    other.ledger.suspected("c", 7500, 8600)
+    other.ledger.view(("c",), 2, True, 9000, 3000)
+    assert other.last()["begin_ms"] == 7500, "it has a lease: it is about the one that is missing"
+
+
+def test_a_change_names_who_is_silent_while_there_is_no_lease() -> None:
+    desk = Desk()
+    desk.ledger.view(("c",), 2, True, 5000)
+    desk.ledger.suspected("b", 5500, 6600)
+    desk.ledger.view(("c",), 2, False, 7000)
+    assert (desk.last()["nodes"], desk.last()["state"]) == (["b", "c"], "minority")
 
 
 def test_a_suspicion_that_passes() -> None:

@@ -110,13 +110,22 @@ def test_one_returns_in_the_heartbeat_in_which_another_is_suspected() -> None:
 
 
 def test_a_lease_that_is_lost_after_a_pause_of_our_own() -> None:
-    """The peers spoke while we slept: the incident begins with the loss, not with their last frame before."""
+    """Nobody was heard while we slept: it begins with our last heartbeat before. The window was 0 once."""
     post = Post()
     post.pass_ms(1000, "b", "c")
     post.now += 10_000
     post.lookout.view((), 1, False, post.now)
     (detect,) = post.fields("split.detect")
-    assert (detect["state"], detect["window_ms"], detect["counts"]) == ("minority", 0, {})
+    assert (detect["state"], detect["window_ms"], detect["counts"]) == ("minority", 10_000, {})
+
+
+def test_a_lease_that_is_lost_long_after_a_pause_of_our_own() -> None:
+    post = Post()
+    post.pass_ms(1000, "b", "c")
+    post.now += 10_000
+    post.pass_ms(3000, "b", "c")
+    post.lookout.view((), 1, False, post.now)
+    assert post.fields("split.detect")[0]["window_ms"] == 0
 
 
 def test_the_lookout_is_bounded() -> None:

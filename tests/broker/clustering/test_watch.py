@@ -8,6 +8,7 @@ import pytest
 
 from strogoff.netsplit.policy import ViewState
 from tests.broker.clustering.theatre import Spot, Theatre
+from tests.broker.stage import publish
 
 
 def events(spot: Spot, prefix: str = "net.") -> list[dict[str, Any]]:
@@ -62,6 +63,106 @@ def test_what_was_done_meanwhile_is_counted(split: Theatre) -> None:
     assert totals["publish", "accepted"] == 1
     assert totals["register", "accepted"] == 2
     assert totals["subscribe", "accepted"] == 1
+
+
+def test_a_node_is_never_missing_for_itself_and_the_view_is_that_of_detection(split: Theatre) -> None:
+    for number, missing in ((1, ["n3"]), (2, ["n3"]), (3, ["n1", "n2"])):
+        (row,) = watch_of(split[number]).ledger.rows()
+        detect, *changes, heal = [each for each in events(split[number], "split.") if each["type"] != "split.suspect"]
+        assert row["peers"] == detect["nodes"] == heal["nodes"] == missing
+        assert row["view"] == detect["view"] == heal["view"] < changes[-1]["view"]
+        assert all(f"n{number}" not in change["nodes"] for change in changes)
+
+
+def cut_off(**options: Any) -> Theatre:
+    """n3 is cut off from the others and knows it."""
+    theatre = Theatre(3, **options)
+    theatre.pass_s(1.0)
+    return theatre
+
+
+def cut(theatre: Theatre) -> None:
+    for other in ("n1", "n2"):
+        theatre.network.cut(other, "n3")
+
+
+def healed_counts(theatre: Theatre, number: int = 3) -> dict[str, int]:
+    theatre.network.heal()
+    theatre.whole()
+    theatre.until(lambda: not watch_of(theatre[number]).ledger.active)
+    counts: dict[str, int] = watch_of(theatre[number]).ledger.rows()[-1]["counts"]
+    return counts
+
+
+def test_parked_publishes_are_parked_and_not_accepted() -> None:
+    theatre = cut_off(allow_publish_during_netsplit="majority", allow_register_during_netsplit="majority")
+    writer = theatre[3].client("writer", version=4)
+    theatre.pass_s(1.0)
+    cut(theatre)
+    theatre.until(lambda: theatre[3].node.view_state is ViewState.MINORITY)
+    for number in range(1, 4):
+        assert writer.publish("t", b"m", 1, packet_id=number) == []
+    assert theatre[3].connect("stranger", version=4)[1].reason == 3
+    theatre.pass_s(1.0)
+    assert watch_of(theatre[3]).ledger.rows()[-1]["counts"] == {"publish_parked": 3, "register_refused": 1}
+    assert healed_counts(theatre).get("publish_accepted", 0) in (0, 3)  # tried again in the moment of the heal
+    theatre.pass_s(1.0)
+    totals = watch_of(theatre[3])._totals()
+    assert (totals["publish", "accepted"], totals["publish", "parked"]) == (3, 3)
+
+
+def test_an_answer_that_may_not_leave_is_voided() -> None:
+    """The publish waits for a subscriber at the other side; then the lease is over, and it is given up."""
+    theatre = cut_off(allow_publish_during_netsplit="majority")
+    theatre[1].client("reader").subscribe(("t", 1))
+    writer = theatre[3].client("writer", version=4)
+    theatre.pass_s(1.0)
+    cut(theatre)
+    assert writer.publish("t", b"m", 1) == []
+    theatre.until(lambda: theatre[3].node.view_state is ViewState.MINORITY)
+    counts = healed_counts(theatre)
+    assert writer.closed and counts == {"publish_accepted": 1, "publish_voided": 1}
+
+
+def test_an_answer_after_a_standstill_is_voided() -> None:
+    """SIGSTOP: the packet comes before the process knows that its lease is over."""
+    theatre = cut_off(allow_publish_during_netsplit="majority")
+    writer = theatre[3].client("writer", version=4)
+    theatre[3].stand_still()
+    writer.send(publish("t", b"m", 1))
+    theatre.pass_s(6.0)
+    theatre[3].go_on()
+    theatre.until(lambda: writer.closed)
+    theatre.pass_s(1.0)
+    counts = healed_counts(theatre)
+    assert counts["publish_voided"] == 1
+    (row,) = watch_of(theatre[3]).ledger.rows()
+    assert 5000 <= row["window_ms"] <= 7000, "the process knew nothing while it stood still"
+
+
+def test_what_is_accepted_without_a_lease_is_to_be_merged() -> None:
+    theatre = cut_off(
+        allow_publish_during_netsplit="on", allow_subscribe_during_netsplit="on", allow_register_during_netsplit="on"
+    )
+    cut(theatre)
+    theatre.until(lambda: theatre[3].node.view_state is ViewState.MINORITY)
+    writer = theatre[3].client("writer", version=4)
+    assert writer.subscribe(("t", 1))[0].reasons == [1]
+    for number in range(1, 4):
+        writer.publish("t", b"m", 1, packet_id=number)
+    theatre.pass_s(1.0)
+    counts = healed_counts(theatre)
+    assert (counts["publish_merged"], counts["subscribe_merged"], counts["register_merged"]) == (3, 1, 1)
+    assert counts["publish_accepted"] == 3
+
+
+def test_a_subscribe_that_the_rules_forbid_is_not_accepted() -> None:
+    theatre = cut_off()
+    watch = watch_of(theatre[1])
+    before = dict(watch._totals())
+    theatre[1].node.counters.subscribe_received[0] += 1
+    theatre[1].node.counters.subscribe_auth_error[0] += 1
+    assert watch._totals() == before
 
 
 def test_a_watch_begins_once_and_ends_with_its_node() -> None:

@@ -38,9 +38,9 @@ def test_a_promise_without_a_lease_is_seen_at_the_moment_it_leaves() -> None:
         fleet.swarm.options, **{f"allow_{each}_during_netsplit": "majority" for each in OPERATIONS}
     )
     fleet.swarm = fleet.overseer._fleet.swarm = replace(fleet.swarm, options=options)
-    node.guard = lambda front, promised: True
+    node.guard = lambda front, promised, out: True
     fleet.overseer.guard(machine)
-    assert node.guard(None, 1) and not fleet.overseer.seen.problems
+    assert node.guard(None, 1, []) and not fleet.overseer.seen.problems
     machine.member.standing.holder._lose()
-    assert node.guard(None, 1)
+    assert node.guard(None, 1, [])
     assert list(fleet.overseer.seen.problems) == ["two leases: n2 promises without a lease"]
