@@ -5,16 +5,22 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import sys
 from collections.abc import Callable, Iterable
+from logging import WARNING, Logger, LoggerAdapter, getLogger
+from traceback import format_exception
+from typing import Any
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
 from aiohttp.web_protocol import RequestHandler
 
 from ..broker.doors.listener import ListenerRow
 from ..broker.doors.sockets import ListenError, backlog, bind, cannot_listen
 from ..broker.doors.tls import TlsError, make_context
+from ..broker.log_line import Line
 from ..configs import ListenerSettings
 
 TYPES = ("http", "https")
@@ -24,6 +30,9 @@ _LEAVE_S = 2.0
 """How long requests under way may go on when their listener is stopped."""
 _CLOSE_TURNS = 100
 """uvloop closes a listening socket one or two turns later; this many are enough, and an end."""
+
+Log = Callable[[str, str], None]
+"""Takes a level of vernemq.conf and a line."""
 
 Pages = Callable[[ListenerSettings], web.Application]
 """Makes what a listener serves."""
@@ -36,12 +45,36 @@ class _Refuse(asyncio.Protocol):
         transport.close()
 
 
+class _ServerLog(LoggerAdapter[Logger]):
+    """What aiohttp logs: a client that speaks no HTTP/1 is a line without a traceback, a defect of ours one with it."""
+
+    def __init__(self, key: str, log: Log) -> None:
+        super().__init__(getLogger("aiohttp.server"))
+        self._key = key
+        self._say = log
+
+    def log(self, level: int, msg: object, *args: Any, exc_info: Any = None, **_: Any) -> None:
+        """As `Logger.log`; what is less than a warning is left out, unless it tells of a malformed request."""
+        error = exc_info if isinstance(exc_info, BaseException) else sys.exc_info()[1] if exc_info else None
+        if isinstance(error, HttpProcessingError):
+            text = " ".join(error.message.split())
+            self._say(
+                "info",
+                Line("http.malformed", f"{self._key}: malformed request", peer=args[0] if args else "", reason=text),
+            )
+        elif level >= WARNING:
+            said = str(msg) % args if args else str(msg)
+            cause = f": {''.join(format_exception(error))}" if error is not None else ""
+            self._say("error", Line("http.failed", f"{self._key}: {said}{cause}"))
+
+
 class HttpListener:
     """One of them, running or stopped."""
 
-    def __init__(self, settings: ListenerSettings, pages: Pages) -> None:
+    def __init__(self, settings: ListenerSettings, pages: Pages, log: Log) -> None:
         self.settings = settings
         self._pages = pages
+        self._log = log
         self._runner: web.AppRunner | None = None
         self._server: asyncio.Server | None = None
         self._socket: socket.socket | None = None
@@ -93,6 +126,7 @@ class HttpListener:
         runner = web.AppRunner(
             application,
             access_log=None,
+            logger=_ServerLog(settings.key, self._log),
             shutdown_timeout=_LEAVE_S,
             max_line_size=settings.max_request_line_length,
             max_field_size=settings.max_header_value_length,
@@ -155,7 +189,7 @@ class HttpListener:
 class HttpListeners:
     """All of a node, by key."""
 
-    def __init__(self, log: Callable[[str, str], None]) -> None:
+    def __init__(self, log: Log) -> None:
         self._log = log
         self._listeners: dict[str, HttpListener] = {}
         self._pages: Pages | None = None
@@ -173,7 +207,7 @@ class HttpListeners:
         assert self._pages is not None, "start comes first"
         if settings.key in self._listeners:
             raise ListenError(f"{settings.key}: there is a listener of that name")
-        listener = HttpListener(settings, self._pages)
+        listener = HttpListener(settings, self._pages, self._log)
         await listener.start()
         self._listeners[settings.key] = listener
         self._log("info", f"{settings.key}: listening on {listener.settings.address}")

@@ -13,7 +13,7 @@ from . import authenticating, subscribing
 from .answers import REGISTER
 from .log_line import Line
 from .observer import address
-from .plugins.hooks import Refuse, Subscriber, Verdict
+from .plugins.hooks import BROKEN, Refuse, Subscriber, Verdict
 from .queues.records import WillRecord
 from .refusing import refuse, refuse_verdict
 from .session import NEVER, Session
@@ -90,6 +90,11 @@ def authenticate(front: Front) -> None:
     if front.node.options.allow_anonymous or front.origin.listener.allow_anonymous_override:
         authorise_will(front)
         return
+    most, failed = front.node.options.max_failed_logins, front.node.failed_logins
+    if most and front.username is not None and failed.too_many(front.peer[0], front.username, most, front.node.now):
+        detail = "too many failed logins with this user name from this address: wait a minute"
+        refuse(front, ReasonCode.CONNECTION_RATE_EXCEEDED, detail)
+        return
     arguments: list[Any] = [front.peer, front.subscriber, front.username, packet.password, packet.clean_start]
     hook = "auth_on_register"
     if packet.version == 5:
@@ -103,6 +108,8 @@ def authenticate(front: Front) -> None:
 
 def _authenticated(front: Front, verdict: Verdict) -> None:
     if isinstance(verdict, Refuse):
+        if front.username is not None and verdict is not BROKEN:
+            front.node.failed_logins.failed(front.peer[0], front.username, front.node.now)
         refuse_verdict(front, verdict)
         return
     packet = front.connect_packet

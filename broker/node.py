@@ -19,6 +19,7 @@ from ..storage.keys import retained_prefix
 from ..storage.store import Store
 from .answers import OPERATION_BITS
 from .events import Events
+from .failed_logins import FailedLogins
 from .front import Front
 from .link import ConnectionOrigin, Link
 from .obligations import Obligation
@@ -106,6 +107,7 @@ class Node(Observer):
         self.now = self.clock.now_ms()
         self.epoch = boot
         self.numbers = Numbers(boot)
+        self.failed_logins = FailedLogins()
         self.origins = Origins()
         self.origin: Origin = self.origins.get(name, boot)
         self.timers = Timers(ports.wake_at)

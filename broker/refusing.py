@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..mqtt import packets
 from ..mqtt.errors import WireError
 from ..mqtt.reasons import ALLOWED, ReasonCode, connect_return_for
-from .plugins.hooks import Refuse
+from .plugins.hooks import EXHAUSTED, Refuse
 
 if TYPE_CHECKING:
     from .front import Front
@@ -39,7 +39,8 @@ def refuse_verdict(front: Front, verdict: Refuse) -> None:
     if front.version == 5:
         code = verdict.reason_code or ReasonCode.BAD_USER_NAME_OR_PASSWORD
         refuse(front, ReasonCode(code), "", dict(verdict.properties), verdict.reason)
-    elif verdict.reason == "invalid_credentials":
+    elif verdict.reason == "invalid_credentials" or (verdict is EXHAUSTED and front.username is not None):
+        # a user that no plugin knows and a wrong password have one answer: nobody finds out who has an account
         refuse(front, ReasonCode.BAD_USER_NAME_OR_PASSWORD, verdict.reason)
     else:
         refuse(front, ReasonCode.NOT_AUTHORIZED, verdict.reason)

@@ -66,8 +66,9 @@ class Hooks:
     """All plugins of a node.
 
     Ports: `on_error(plugin, hook, exception)`; `spawn(coroutine)` for asynchronous notifications; `within(awaitable)`
-    puts a limit of time on an asynchronous answer (by raising TimeoutError). At most `max_notifications` asynchronous
-    notifications are unfinished at a time.
+    puts a limit of time on an asynchronous answer (by raising TimeoutError); `apart(awaitable)` raises an `Exception`
+    where the awaitable raises CancelledError by itself, and nobody has cancelled the task that waits for it. At most
+    `max_notifications` asynchronous notifications are unfinished at a time.
 
     `epoch` changes whenever answers that were kept may have become wrong.
     """
@@ -79,10 +80,12 @@ class Hooks:
         spawn: Spawn | None = None,
         within: Callable[[Awaitable[object]], Awaitable[object]] = lambda work: work,
         max_notifications: int = 1000,
+        apart: Callable[[Awaitable[object]], Awaitable[object]] = lambda work: work,
     ) -> None:
         self._on_error = _warn if on_error is None else on_error
         self._within = within
-        self._lanes = Lanes(_no_spawn if spawn is None else spawn, self._on_error, max_notifications)
+        self._lanes = Lanes(_no_spawn if spawn is None else spawn, self._on_error, max_notifications, apart)
+        self._apart = apart
         self._plugins: dict[str, tuple[int, dict[str, _Implementer]]] = {}
         self._found: dict[tuple[str, tuple[str, ...] | None], tuple[_Implementer, ...]] = {}
         self.epoch = 0
@@ -160,7 +163,9 @@ class Hooks:
         for it in self._implementers(hook, None):
             try:
                 work = it.call(args)
-            except Exception as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
                 self._on_error(it.plugin, hook, error)
                 continue
             if work is not None and isawaitable(work):
@@ -177,7 +182,9 @@ class Hooks:
                 if type(value) not in PLAIN and isawaitable(value):
                     return self._wait(implementers[at:], args, value, cacheable)
                 answer = it.answer(args, value)
-            except Exception as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # also CancelledError and SystemExit: nobody cancels what does not wait
                 return self._failed(it, error)
             if answer is not NEXT:
                 return _kept(answer, cacheable)
@@ -190,7 +197,7 @@ class Hooks:
         """The rest of a chain, from an asynchronous plugin on that was asked already."""
         it = implementers[0]
         try:
-            answer = it.answer(args, await self._within(work))
+            answer = it.answer(args, await self._apart(self._within(work)))
         except Exception as error:
             return self._failed(it, error)
         if answer is not NEXT:
@@ -200,7 +207,7 @@ class Hooks:
         verdict = self._ask(implementers[1:], args, cacheable and it.cacheable)
         return verdict if isinstance(verdict, (Allow, Refuse)) else await verdict
 
-    def _failed(self, it: _Implementer, error: Exception) -> Refuse:
+    def _failed(self, it: _Implementer, error: BaseException) -> Refuse:
         self._on_error(it.plugin, it.spec.name, error)
         return BROKEN
 

@@ -21,10 +21,17 @@ class Lanes:
     """Unfinished notifications, one lane for each (plugin, client).
 
     At most `limit` are unfinished at a time; a further one is not given to the plugin, counted in `dropped`, and
-    reported once until there was room again.
+    reported once until there was room again. `apart` is that of `Hooks`.
     """
 
-    def __init__(self, spawn: Spawn, on_error: OnError, limit: int) -> None:
+    def __init__(
+        self,
+        spawn: Spawn,
+        on_error: OnError,
+        limit: int,
+        apart: Callable[[Awaitable[object]], Awaitable[object]] = lambda work: work,
+    ) -> None:
+        self._apart = apart
         self._spawn = spawn
         self._on_error = on_error
         self._limit = limit
@@ -59,7 +66,7 @@ class Lanes:
             while lane:
                 hook, work = lane.popleft()
                 try:
-                    await work
+                    await self._apart(work)
                 except Exception as error:
                     self._on_error(plugin, hook, error)
                 finally:

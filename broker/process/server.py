@@ -76,7 +76,7 @@ class Server:
     ) -> None:
         self.settings = settings
         self.log = Journal(log, debug=settings["log.console.level"] == "debug")
-        self.hooks = Hooks(on_error=self._plugin_failed, spawn=self._spawn_task, within=_within)
+        self.hooks = Hooks(on_error=self._plugin_failed, spawn=self._spawn_task, within=_within, apart=_apart)
         self._descriptors = Descriptors.of_this_process()
         self.listeners = Listeners(self.log, door_options(settings, self._descriptors.for_connections))
         self.node: Node
@@ -320,6 +320,21 @@ PLUGIN_ANSWER_S = 60.0
 
 async def _within(work: Awaitable[object]) -> object:
     return await asyncio.wait_for(work, PLUGIN_ANSWER_S)
+
+
+class PluginCancelledError(Exception):
+    """A plugin has raised CancelledError, or waited for something that was cancelled."""
+
+
+async def _apart(work: Awaitable[object]) -> object:
+    """A plugin's CancelledError is an error of the plugin, unless the node cancels the task, as it does at its stop."""
+    try:
+        return await work
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise PluginCancelledError("what it waited for was cancelled") from None
 
 
 def _check(tls: Tls) -> None:

@@ -125,6 +125,46 @@ def test_long_request_lines_are_refused(tmp_path: Path) -> None:
     in_house(tmp_path, test, listener__http__default__max_request_line_length="200", **HTTP)
 
 
+MALFORMED = {
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "TLS": b"\x16\x03\x01garbage\r\n\r\n",
+    "MQTT": b"\x10\x10\x00\x04MQTT\x04\x02\x00<\x00\x04abcd",
+    "version": b"GET / HTTP/9.9\r\n\r\n",
+    "header": b"GET / HTTP/1.1\r\nHost\r\n\r\n",
+    "length": b"POST / HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("what", MALFORMED)
+def test_what_is_no_http_is_a_line_without_a_traceback(
+    tmp_path: Path, what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Scanners and browsers with HTTP/2 wrote a traceback each, to standard error beside the log."""
+
+    async def test(house: House) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", house.context.http.show()[0].port)
+        writer.write(MALFORMED[what])
+        assert b"400 Bad Request" in await asyncio.wait_for(reader.read(), 5)
+        writer.close()
+        (line,) = [each for each in house.lines if "malformed request" in each]
+        assert "peer=127.0.0.1" in line and "Traceback" not in line and line.startswith("info")
+
+    in_house(tmp_path, test, **HTTP)
+    assert caplog.records == []
+
+
+def test_a_defect_is_an_error_with_its_traceback() -> None:
+    said: list[tuple[str, str]] = []
+    log = http_listeners._ServerLog("listener.http.default", lambda level, text: said.append((level, text)))
+    try:
+        raise RuntimeError("a defect")
+    except RuntimeError as error:
+        log.exception("Error handling request from %s", "127.0.0.1", exc_info=error)
+        log.debug("not this", exc_info=error)
+    ((level, line),) = said
+    assert level == "error" and "Error handling request from 127.0.0.1: Traceback" in line and "a defect" in line
+
+
 async def _start(tmp_path: Path, **overrides: str) -> None:
     async with open_house(tmp_path, **overrides):
         pass

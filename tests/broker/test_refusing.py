@@ -50,6 +50,16 @@ def test_a_plugin_says_no(version: int, answer: Any, old: int, new: int) -> None
     assert client.closed and len(stage.node.slots) == 0
 
 
+@pytest.mark.parametrize(("version", "code"), [(3, 4), (4, 4), (5, 0x86)])
+def test_a_user_that_nobody_knows_is_answered_like_a_wrong_password(version: int, code: int) -> None:
+    """The answer was 5 for the one and 4 for the other: whoever asked learned who has an account."""
+    answers = []
+    for answer in (None, Refuse("invalid_credentials")):
+        stage = Stage(Says(answer), allow_anonymous=False)
+        answers.append(stage.connect("c", version, username="ann", password=b"guess")[1])
+    assert answers[0] == answers[1] == Connack(False, code)
+
+
 def test_properties_of_a_refusal() -> None:
     """v5 gets them, without reason string and user properties where it asked for none of those."""
     why = {"reason_string": "no room", "user_property": [("a", "b")], "server_reference": "other:1883"}

@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from strogoff.broker.plugins.hooks import NEXT, Allow, Hooks, PluginError, Refuse, Subscriber, Verdict, load_plugin
+from strogoff.broker.plugins.hooks import (
+    BROKEN,
+    NEXT,
+    Allow,
+    Hooks,
+    PluginError,
+    Refuse,
+    Subscriber,
+    Verdict,
+    load_plugin,
+)
 
 SUB = Subscriber("", "c1")
 PUBLISH = ("ann", SUB, 1, "a/b", b"x", False)
@@ -323,3 +333,32 @@ def test_plugins_that_cannot_be_used_are_refused_with_a_reason() -> None:
 
 def test_load_plugin_is_part_of_the_interface() -> None:
     assert callable(load_plugin)
+
+
+class Leaves:
+    """A plugin that raises what is no `Exception`."""
+
+    def __init__(self, error: type[BaseException]) -> None:
+        self.error = error
+
+    def auth_on_register(self, peer: Any, subscriber: Any, user: Any, password: Any, clean: Any) -> bool:
+        raise self.error
+
+    def on_client_gone(self, subscriber: Any) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit, GeneratorExit])
+def test_a_plugin_that_raises_what_is_no_exception_refuses_and_is_reported(error: type[BaseException]) -> None:
+    """The client was left without an answer, and the error went on into the loop."""
+    errors: list[tuple[str, str]] = []
+    hooks = Hooks(on_error=lambda plugin, hook, error: errors.append((plugin, hook)))
+    hooks.add("leaves", Leaves(error))
+    assert hooks.ask("auth_on_register", ("127.0.0.1", 1), Subscriber("", "c"), "u", b"p", True) == BROKEN
+    hooks.notify("on_client_gone", Subscriber("", "c"))
+    assert errors == [("leaves", "auth_on_register"), ("leaves", "on_client_gone")]
+    hooks.add("stops", Leaves(KeyboardInterrupt), -1)
+    with pytest.raises(KeyboardInterrupt):
+        hooks.ask("auth_on_register", ("127.0.0.1", 1), Subscriber("", "c"), "u", b"p", True)
+    with pytest.raises(KeyboardInterrupt):
+        hooks.notify("on_client_gone", Subscriber("", "c"))

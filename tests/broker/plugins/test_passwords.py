@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strogoff.broker.plugins import passwords
 from strogoff.broker.plugins.hooks import NEXT, Allow, Answer, Hooks, Refuse, Subscriber
 from strogoff.broker.plugins.passwords import (
     PasswordPlugin,
@@ -133,3 +134,20 @@ def test_upgrade_hashes_plain_passwords_only() -> None:
         upgraded("bob:x\nann\n", lambda password: "")
     with pytest.raises(LineError, match="not of the form name:"):
         upgraded("bob:$6$half\n", lambda password: "")
+
+
+def test_a_user_that_is_not_in_the_file_costs_as_much_as_one_that_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hash of the same length is made and compared for both: the time does not tell who has an account."""
+    made = plugin(f"ann:{hashed(b'secret', SALT)}")
+    worked: list[int] = []
+    real = passwords.sha512
+
+    def counted(data: bytes) -> object:
+        worked.append(len(data))
+        return real(data)
+
+    monkeypatch.setattr(passwords, "sha512", counted)
+    assert ask(made, "ann", b"wrong") == Refuse("invalid_credentials")
+    assert ask(made, "bob", b"wrong") is NEXT
+    assert worked == [len(b"wrong") + len(SALT)] * 2
+    assert ask(made, "bob", b"") is NEXT and ask(made, "bob", bytes(64)) is NEXT

@@ -16,6 +16,7 @@ import pytest
 
 from bench.steady import SteadyClient
 from strogoff.broker.doors.listeners import ListenError
+from strogoff.broker.plugins.hooks import Subscriber
 from strogoff.broker.plugins.loader import PluginError
 from strogoff.broker.process import server as module
 from strogoff.broker.process.server import Server, tune_gc
@@ -250,6 +251,44 @@ def test_asynchronous_plugins_answer_and_their_failures_are_logged(tmp_path: Pat
                 with pytest.raises(ConnectionRefusedError, match="Connack"):
                     await SteadyClient(name, port(server), username=name).connect()
             assert [line for line in lines(server) if line.startswith("error") and "out of order" in line]
+
+        await during(server, work)
+
+    run(test())
+
+
+class Cancelled:
+    """An asynchronous plugin whose answer is cancelled, by itself or by what it waits for."""
+
+    async def auth_on_register(self, peer: object, subscriber: object, user: str, *_: object) -> bool:
+        if user == "waits":
+            future = asyncio.get_running_loop().create_future()
+            future.cancel()
+            await future
+        raise asyncio.CancelledError
+
+    async def on_client_gone(self, subscriber: object) -> None:
+        raise asyncio.CancelledError
+
+
+def test_a_plugin_that_is_cancelled_refuses_and_is_reported(tmp_path: Path) -> None:
+    """The client was left without an answer, for ever, and nothing was said."""
+
+    async def test() -> None:
+        server = make(tmp_path, allow_anonymous="off", plugins__vmq_passwd="off")
+        server.hooks.add("cancelled", Cancelled())
+
+        async def work(server: Server) -> None:
+            for name in ("raises", "waits"):
+                with pytest.raises(ConnectionRefusedError, match="Connack"):
+                    await asyncio.wait_for(SteadyClient(name, port(server), username=name).connect(), 5)
+            said = [line for line in lines(server) if "plugin cancelled, hook auth_on_register" in line]
+            assert len(said) == 2 and "what it waited for was cancelled" in said[0]
+            told: asyncio.Queue[str] = asyncio.Queue()
+            server.log.write = lambda level, line: told.put_nowait(line)
+            for _ in range(2):  # the second one finds that the lane of the first goes on
+                server.hooks.notify("on_client_gone", Subscriber("", "c"))
+                assert "plugin cancelled, hook on_client_gone" in await asyncio.wait_for(told.get(), 5)
 
         await during(server, work)
 

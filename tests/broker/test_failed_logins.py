@@ -1,0 +1,71 @@
+"""Guessing passwords: counted by name and address, for a minute, in a bounded table; and what clients then see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from strogoff.broker.failed_logins import REMEMBERED, WINDOW_MS, FailedLogins
+
+from .stage import Stage
+
+MOST = 3
+
+
+class Knows:
+    """A plugin that knows ann with her password."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def auth_on_register(self, peer: Any, subscriber: Any, user: str | None, password: bytes | None, clean: Any) -> Any:
+        self.asked += 1
+        return None if user != "ann" else password == b"secret"
+
+
+def test_a_name_is_refused_to_an_address_after_so_many_failures_and_not_for_ever() -> None:
+    table = FailedLogins()
+    for number in range(MOST):
+        assert not table.too_many("10.0.0.1", "ann", MOST, 1000 + number)
+        table.failed("10.0.0.1", "ann", 1000 + number)
+    assert table.too_many("10.0.0.1", "ann", MOST, 1000 + WINDOW_MS - 1)
+    assert not table.too_many("10.0.0.2", "ann", MOST, 2000) and not table.too_many("10.0.0.1", "bob", MOST, 2000)
+    assert not table.too_many("10.0.0.1", "ann", MOST, 1000 + WINDOW_MS)
+    table.failed("10.0.0.1", "ann", 1000 + WINDOW_MS)
+    assert not table.too_many("10.0.0.1", "ann", MOST, 1000 + WINDOW_MS), "a new minute, a first failure"
+
+
+def test_the_table_is_bounded() -> None:
+    table = FailedLogins()
+    for number in range(2 * REMEMBERED):
+        table.failed("10.0.0.1", f"user{number}", 1000)
+    assert len(table) == REMEMBERED
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+@pytest.mark.parametrize("user", ["ann", "nobody"])
+def test_a_guesser_is_not_heard_any_more_and_nobody_else_is_disturbed(version: int, user: str) -> None:
+    """The plugin is not asked either. One answer for a wrong password and for a user that nobody knows."""
+    plugin = Knows()
+    stage = Stage(plugin, allow_anonymous=False, max_failed_logins=MOST)
+
+    def login(name: str, password: bytes) -> int:
+        return int(stage.connect("c", version, username=name, password=password)[1].reason)
+
+    wrong, later = (0x86, 0x9F) if version == 5 else (4, 3)
+    if user == "ann":
+        wrong = 0x86 if version == 5 else 5  # this plugin says no more than "not authorised"
+    assert [login(user, b"guess") for _ in range(MOST)] == [wrong] * MOST
+    assert (login(user, b"guess"), login(user, b"secret"), plugin.asked) == (later, later, MOST)
+    if user != "ann":
+        assert login("ann", b"secret") == 0
+    stage.pass_s(WINDOW_MS / 1000)
+    assert login("ann", b"secret") == 0
+    assert [each["reason"] for each in stage.events("conn.refuse")][MOST].startswith("too many failed logins")
+
+
+def test_without_a_limit_everybody_may_try_for_ever() -> None:
+    stage = Stage(Knows(), allow_anonymous=False, max_failed_logins=0)
+    answers = [stage.connect("c", 5, username="ann", password=b"no")[1].reason for _ in range(50)]
+    assert set(answers) == {0x86}
