@@ -128,7 +128,7 @@ class Node(Observer):
         self.answering = True
         """Somebody waits for what is routed now, and sends it again without an answer; False for wills and the like."""
         self.guard: Callable[[Outlet, int, list[bytes]], bool] | None = None
-        """Asked before promises of a front leave, whether they may: which (see `answers`), and the frames that they are in."""
+        """Asked before promises of a front leave, whether they may: which (see `answers`), and in what frames."""
         self.leased: Callable[[], bool] = _always
         """Asked before a will is published or a message retained: `view_state` may be older than a pause until then."""
         self.forward: Forward = _nowhere
