@@ -28,7 +28,6 @@ from .link import ConnectionOrigin, Link
 from .pacing import TURN
 from .plugins.hooks import Subscriber
 from .queues.message import Message
-from .turns import PACKETS_PER_TURN
 
 if TYPE_CHECKING:
     from .node import Node
@@ -262,7 +261,7 @@ class Front(Answers):
         node = self.node
         rate = self.modifiers.get("max_message_rate", node.options.max_message_rate)
         if not rate:
-            self.per_turn = PACKETS_PER_TURN
+            self.per_turn = self.turn_size
             return
         second = node.now // 1000
         if second != self.rate_second:
@@ -270,7 +269,7 @@ class Front(Answers):
             self.packets_this_second = 0
         handled = len(packets_in) - len(self.held or ())
         self.packets_this_second += sum(type(packet) not in _ACKNOWLEDGEMENTS for packet in packets_in[:handled])
-        self.per_turn = min(max(1, rate - self.packets_this_second), PACKETS_PER_TURN)
+        self.per_turn = min(max(1, rate - self.packets_this_second), self.turn_size)
         if self.packets_this_second > rate:
             self.throttle(1000 - node.now % 1000)
 

@@ -111,7 +111,7 @@ class Node(Observer):
         self.origins = Origins()
         self.origin: Origin = self.origins.get(name, boot)
         self.timers = Timers(ports.wake_at)
-        self.turns = Turns(ports.schedule)
+        self.turns = Turns(ports.schedule, ports.clock.now_ms)
         self.router = Router(self)
         self.slots = Slots(self)
         self.garbage = Garbage(self.store, ports.schedule)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .link import Link
 from .outlet import Outlet
 from .plugins.hooks import Verdict
-from .turns import PACKETS_PER_TURN
+from .turns import PACKETS_PER_TURN, next_size
 
 if TYPE_CHECKING:
     from .node import Node
@@ -32,16 +32,30 @@ NOT_TAKEN_MS = 60_000
 class Pacing(Outlet):
     """The part of a front that decides when its socket is read. `last_seen` is cluster time in ms.
 
-    `per_turn` is how many packets it handles in one turn of the loop.
+    `per_turn` is how many packets it handles in one turn of the loop: `turn_size`, or fewer where a rate limits them.
+    `work` counts what packets cost beyond one packet each, `turn_began` is what it was when a turn last ended for it.
     """
 
-    __slots__ = ("held", "held_for", "last_seen", "paused_for", "per_turn", "questions", "timers", "untaken")
+    __slots__ = (
+        "held",
+        "held_for",
+        "last_seen",
+        "paused_for",
+        "per_turn",
+        "questions",
+        "timers",
+        "turn_began",
+        "turn_size",
+        "untaken",
+        "work",
+    )
 
     def __init__(self, node: Node, link: Link) -> None:
         super().__init__(node, link)
         self.held: list[Any] | None = None
         self.held_for: set[str] = set()
-        self.per_turn = PACKETS_PER_TURN
+        self.per_turn = self.turn_size = PACKETS_PER_TURN
+        self.work = self.turn_began = 0
         self.questions = 0
         self.paused_for: set[str] = set()
         self.last_seen = node.now
@@ -63,6 +77,8 @@ class Pacing(Outlet):
     def release(self, reason: str) -> None:
         """This reason is gone; go on with what was held when it was the last."""
         self.held_for.discard(reason)
+        if self.held_for == {TURN}:
+            self.node.turns.add(self)  # it may have had its turn while it was held for this reason
         if self.held_for or self.held is None:
             return
         held, self.held = self.held, None
@@ -84,12 +100,26 @@ class Pacing(Outlet):
             return 0  # `unpause` asks for another turn
         held, self.held = self.held or [], None
         self.held_for.clear()
-        self.node.tick()
+        began, worked = self.node.tick(), self.work
         held += self.more_packets(len(held))
+        handled = min(len(held), self.per_turn)
         self.process(held)
+        self._resize(self.node.tick() - began)
         if self.held is None and not self.closed:
             self.unpause("held")
-        return min(len(held), self.per_turn)
+        return handled + self.work - worked
+
+    def _resize(self, took_ms: int) -> None:
+        slowed = self.per_turn < self.turn_size
+        self.turn_size = next_size(self.turn_size, took_ms)
+        self.per_turn = min(self.per_turn, self.turn_size) if slowed else self.turn_size
+
+    def worked(self, units: int) -> None:
+        """The packet at hand costs as much as so many: it counts like them, and a turn of too many ends with it."""
+        self.work += units
+        if self.work - self.turn_began >= PACKETS_PER_TURN:
+            self.turn_began = self.work
+            self.wait_for_turn([])
 
     def more_packets(self, have: int) -> list[Any]:
         """Packets that came and are not decoded yet; the front's part."""

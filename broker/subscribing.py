@@ -21,6 +21,7 @@ V3_REFUSED = 0x80
 
 def subscribe(front: Front, packet: packets.Subscribe) -> None:
     """SUBSCRIBE: one answer per filter, in order [MQTT-3.8.4-5] [MQTT5-3.8.4-6]."""
+    front.worked(len(packet.subscriptions))
     node = front.node
     node.counters.subscribe_received[front.version == 5] += 1
     if not node.allows("subscribe", front):
@@ -170,6 +171,7 @@ def _replay(front: Front, filters: list[str]) -> None:
 
 def unsubscribe(front: Front, packet: packets.Unsubscribe) -> None:
     """UNSUBSCRIBE: v5 learns for each filter whether it was there [MQTT5-3.11.3-2]."""
+    front.worked(len(packet.filters))
     node, session = front.node, front.session
     assert session is not None
     node.counters.unsubscribe_received[front.version == 5] += 1

@@ -2,8 +2,11 @@
 
 A connection handles at most `PACKETS_PER_TURN` packets in one turn of the loop. Its further packets wait, its socket is
 not read meanwhile, and it gets its next turns from here, round robin. All these turns together handle about
-`PACKETS_PER_ROUND` packets in one turn of the loop, however many connections wait. So a connection that sends little,
-which is never in here, waits at most some milliseconds.
+`PACKETS_PER_ROUND` packets in one turn of the loop, or take `ROUND_MS`, however many connections wait. So a connection
+that sends little, which is never in here, waits some milliseconds.
+
+Packets do not all cost the same: one PUBLISH may go to thousands. A turn that took longer than `TURN_MS` makes the next
+turn of that connection half as large.
 """
 
 from __future__ import annotations
@@ -14,21 +17,27 @@ from typing import Protocol
 
 PACKETS_PER_TURN = 256
 PACKETS_PER_ROUND = 2048
+TURN_MS = 5
+ROUND_MS = 20
 
 
 class Waiting(Protocol):
     """A connection with packets that wait."""
 
     def next_turn(self) -> int:
-        """Handle the next packets; how many they were."""
+        """Handle the next packets; how many they were, or count as."""
         ...
 
 
 class Turns:
-    """The connections of a node that wait for their turn. `schedule` runs a function in the next turn of the loop."""
+    """The connections of a node that wait for their turn.
 
-    def __init__(self, schedule: Callable[[Callable[[], None]], object]) -> None:
+    `schedule` runs a function in the next turn of the loop, `now_ms` tells the time.
+    """
+
+    def __init__(self, schedule: Callable[[Callable[[], None]], object], now_ms: Callable[[], int]) -> None:
         self._schedule = schedule
+        self._now_ms = now_ms
         self._waiting: deque[Waiting] = deque()
         self._scheduled = False
 
@@ -46,12 +55,20 @@ class Turns:
         self._scheduled = False
         waiting = self._waiting
         handled = 0
+        until = self._now_ms() + ROUND_MS
         for _ in range(len(waiting)):  # who comes back waits for the next round
             handled += waiting.popleft().next_turn()
-            if handled >= PACKETS_PER_ROUND:
+            if handled >= PACKETS_PER_ROUND or self._now_ms() >= until:
                 break
         if waiting:
             self._ask()
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+
+def next_size(size: int, took_ms: int) -> int:
+    """Packets in the next turn of a connection whose last turn, of `size` packets, took so long."""
+    if took_ms > TURN_MS:
+        return max(1, size // 2)
+    return min(size * 2, PACKETS_PER_TURN) if took_ms * 2 <= TURN_MS else size

@@ -7,11 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from strogoff.broker.front import Front
-from strogoff.broker.turns import PACKETS_PER_ROUND, PACKETS_PER_TURN, Turns
+from strogoff.broker.turns import PACKETS_PER_ROUND, PACKETS_PER_TURN, TURN_MS, Turns, next_size
 from strogoff.mqtt import packets
 from strogoff.mqtt.encoder import encode
 from strogoff.mqtt.packets import Pingreq, Pingresp, Puback
 
+from .harness import Questions
 from .stage import Stage, publish
 
 MANY = 20 * PACKETS_PER_TURN
@@ -20,9 +21,11 @@ MANY = 20 * PACKETS_PER_TURN
 class Crowd:
     """Connections for `Turns`; each has `packets_left` and takes at most `PACKETS_PER_TURN` at a time."""
 
-    def __init__(self, packets_left: list[int]) -> None:
+    def __init__(self, packets_left: list[int], each_ms: int = 0) -> None:
+        self.each_ms = each_ms
         self.work: list[Callable[[], None]] = []
-        self.turns = Turns(lambda work: self.work.append(work))
+        self.now_ms = 0
+        self.turns = Turns(lambda work: self.work.append(work), lambda: self.now_ms)
         self.left = packets_left
         self.order: list[int] = []
         for number in range(len(packets_left)):
@@ -46,6 +49,7 @@ class Member:
         handled = min(crowd.left[self.number], PACKETS_PER_TURN)
         crowd.left[self.number] -= handled
         crowd.order.append(self.number)
+        crowd.now_ms += crowd.each_ms
         if crowd.left[self.number]:
             crowd.turns.add(self)
         return handled
@@ -68,6 +72,20 @@ def test_a_round_gives_nobody_two_turns() -> None:
     crowd = Crowd([MANY])
     assert crowd.run_round() == [0]
     assert crowd.run_round() == [0]
+
+
+def test_a_round_takes_a_bounded_time() -> None:
+    """However many wait: the others of the node are heard in between."""
+    crowd = Crowd([MANY] * 1000, each_ms=7)
+    assert crowd.run_round() == [0, 1, 2]
+    assert crowd.run_round() == [3, 4, 5]
+
+
+def test_the_size_of_a_turn() -> None:
+    """It halves when a turn takes too long, and grows back."""
+    assert [next_size(PACKETS_PER_TURN, took) for took in (0, TURN_MS, TURN_MS + 1)] == [256, 256, 128]
+    assert next_size(1, 1000) == 1
+    assert next_size(8, 0) == 16 and next_size(8, TURN_MS) == 8
 
 
 def test_nothing_is_scheduled_when_nobody_waits() -> None:
@@ -114,6 +132,75 @@ def test_a_polite_client_does_not_wait_for_a_flood(kind: str) -> None:
     stage.settle()
     assert found[0] <= len(flooding) * PACKETS_PER_TURN + PACKETS_PER_ROUND + PACKETS_PER_TURN
     assert handled() >= len(flooding) * MANY  # and nothing of the flood is lost
+
+
+@pytest.mark.parametrize("kind", [packets.Subscribe, packets.Unsubscribe])
+def test_many_filters_count_as_many_packets(kind: type) -> None:
+    """A turn ends with a packet of many filters; the answers come all the same, in order."""
+    stage = Stage(max_filters_per_packet=0)
+    polite, client = stage.client("polite"), stage.client("c")
+    filters = [f"t{number}" for number in range(PACKETS_PER_TURN)]
+    wanted = filters if kind is packets.Unsubscribe else [packets.SubscribeOptions(each) for each in filters]
+    counters, found = stage.node.counters, []
+
+    def handled() -> int:
+        return sum(counters.subscribe_received) + sum(counters.unsubscribe_received)
+
+    original = polite.pipe.write
+    polite.pipe.write = lambda data: (found.append(handled()), original(data))
+    front_of(stage, "c").receive(b"".join(encode(kind(number, wanted), 4) for number in range(1, 21)))
+    front_of(stage, "polite").receive(encode(Pingreq(), 4))
+    stage.settle()
+    assert found == [2]
+    assert [each.packet_id for each in client.take()] == list(range(1, 21)) and handled() == 20
+
+
+class Thinking:
+    """A plugin that answers later."""
+
+    async def auth_on_subscribe(self, *_: object) -> bool:
+        return True
+
+
+def test_a_turn_that_ends_while_a_plugin_is_asked() -> None:
+    """The connection goes on when the answer is there."""
+    stage = Stage(Thinking())
+    questions = Questions(stage)
+    client = stage.client("c")
+    wanted = [packets.SubscribeOptions(f"t{number}") for number in range(PACKETS_PER_TURN)]
+    client.send(packets.Subscribe(1, wanted), Pingreq(), packets.Subscribe(2, wanted), Pingreq())
+    for _ in range(2):
+        stage.settle()
+        assert len(questions) == 1
+        questions.answer()
+    stage.settle()
+    assert [type(each).__name__ for each in client.take()] == ["Suback", "Pingresp"] * 2
+
+
+class Slow:
+    """A plugin whose answer takes 2 ms each time."""
+
+    def __init__(self) -> None:
+        self.stage: Stage | None = None
+
+    def auth_on_publish(self, *_: object) -> bool:
+        assert self.stage is not None
+        self.stage.loop.now_s += 0.002
+        return True
+
+
+def test_turns_of_packets_that_cost_much_are_small() -> None:
+    """The connection's turn shrinks until it takes a few milliseconds, and grows when its packets are cheap again."""
+    plugin = Slow()
+    plugin.stage = stage = Stage(plugin)
+    client = stage.client("c")
+    front = front_of(stage, "c")
+    front.receive(encode(publish("t"), 4) * 2000)
+    stage.settle()
+    assert front.turn_size == front.per_turn <= 4
+    front.receive(encode(Pingreq(), 4) * 2000)
+    stage.settle()
+    assert front.turn_size == front.per_turn == PACKETS_PER_TURN and len(client.take()) == 2000
 
 
 def test_a_client_is_not_read_while_its_packets_wait() -> None:
