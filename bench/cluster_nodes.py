@@ -56,6 +56,7 @@ class Node(BrokerProcess):
             "nodename": self.name,
             "listener.tcp.default": f"{host}:{self.port}",
             "listener.vmq.links": f"{host}:{self.links}",
+            "distributed_cookie": "of the nodes of one run",
             **{key.replace("__", "."): value for key, value in settings.items()},
         }
 

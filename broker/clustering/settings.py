@@ -11,6 +11,7 @@ import msgspec
 from ...cluster.discovery import written
 from ...cluster.links.settings import LinkSettings
 from ...cluster.surroundings import Settings as ClusterSettings
+from ...cluster.transport.certificates import CertificateError, fingerprint
 from ...cluster.transport.grpc_settings import Tls
 from ...cluster.transport.wire import DEFAULT_COOKIE, TransportError
 from ...cluster.views.settings import Settings as ViewSettings
@@ -52,7 +53,15 @@ def cluster_links(settings: Settings, log: Callable[[str, str], None]) -> Cluste
     _keep_strangers_out(listener, settings, log)
     tls = None
     if listener.type == "vmqs":
-        tls = Tls(Path(listener.cafile), Path(listener.certfile), Path(listener.keyfile))
+        tls = Tls(
+            Path(listener.cafile),
+            Path(listener.certfile),
+            Path(listener.keyfile),
+            names=_words(settings["cluster.peer_names"]),
+            fingerprints=_fingerprints(settings),
+            crlfile=Path(listener.crlfile) if listener.crlfile else None,
+        )
+        tls.rules()  # a revocation list that cannot be read is told now
     host = str(settings["cluster.address"])
     if not host:
         # a node that listens everywhere is reached under the host of its name
@@ -65,7 +74,7 @@ def cluster_links(settings: Settings, log: Callable[[str, str], None]) -> Cluste
     return ClusterLinks(
         written(listener.host, listener.port),
         host,
-        tuple(str(settings["discovery.nodes"]).replace(",", " ").split()),
+        _words(settings["discovery.nodes"]),
         int(settings["discovery.expected_nodes"]),
         tls,
         ClusterSettings(links=links, views=views),
@@ -78,11 +87,12 @@ def _keep_strangers_out(listener: ListenerSettings, settings: Settings, log: Cal
         return
     place = f"listener.{listener.type}.{listener.name} = {written(listener.host, listener.port)}"
     if listener.type == "vmqs":
-        log(
-            "warning",
-            f"{place}: distributed_cookie is the default, so everybody with a certificate of its cafile is taken for a "
-            "node; let that authority sign nothing else, or set a distributed_cookie of your own on all nodes",
-        )
+        if not settings["cluster.peer_names"] and not settings["cluster.peer_fingerprints"]:
+            log(
+                "warning",
+                f"{place}: distributed_cookie is the default, so everybody with a certificate of its cafile is taken "
+                "for a node: set a distributed_cookie of your own on all nodes, or cluster.peer_names",
+            )
     elif settings["cluster.allow_default_cookie"]:
         log(
             "warning",
@@ -95,6 +105,17 @@ def _keep_strangers_out(listener: ListenerSettings, settings: Settings, log: Cal
             "set a distributed_cookie of your own, the same on all nodes (for example from `openssl rand -hex 16`), or "
             "cluster.allow_default_cookie = on if nobody else reaches that port"
         )
+
+
+def _words(value: object) -> tuple[str, ...]:
+    return tuple(str(value).replace(",", " ").split())
+
+
+def _fingerprints(settings: Settings) -> tuple[str, ...]:
+    try:
+        return tuple([fingerprint(word) for word in _words(settings["cluster.peer_fingerprints"])])
+    except CertificateError as error:
+        raise TransportError(f"cluster.peer_fingerprints: {error}") from None
 
 
 def _problem(listener: ListenerSettings) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 
+from .certificates import CertificateError, Rules, read_revoked
 from .wire import MAX_FRAME, TransportError
 
 Options = list[tuple[str, int | str]]
@@ -72,23 +73,43 @@ class Tls:
     """Mutual TLS: every node shows a certificate of the authorities in `cafile`.
 
     The certificate that a dialled node shows has to be valid for the host of its address, or for `name` when that is
-    given (one certificate for all nodes).
+    given (one certificate for all nodes). `names`, `fingerprints` and the revocation lists in `crlfile`, which is read
+    again for each connection, say whose certificate is that of a node, at both ends (`certificates.Rules`).
     """
 
     cafile: Path
     certfile: Path
     keyfile: Path
     name: str = ""
+    names: tuple[str, ...] = ()
+    fingerprints: tuple[str, ...] = ()
+    crlfile: Path | None = None
 
     def server(self) -> Any:
         """Credentials of the listening side, which asks for the peer's certificate. Raises `TransportError`."""
         pair = (_read("keyfile", self.keyfile), _read("certfile", self.certfile))
         return grpc.ssl_server_credentials([pair], _read("cafile", self.cafile), require_client_auth=True)
 
-    def channel(self) -> Any:
-        """Credentials of the dialling side. Raises `TransportError`."""
-        authorities, key = _read("cafile", self.cafile), _read("keyfile", self.keyfile)
-        return grpc.ssl_channel_credentials(authorities, key, _read("certfile", self.certfile))
+    def channel(self, trusted: bytes | None = None) -> Any:
+        """Credentials of the dialling side, which trusts the authorities in `cafile`, or `trusted` alone (PEM).
+
+        Raises `TransportError`.
+        """
+        key = _read("keyfile", self.keyfile)
+        return grpc.ssl_channel_credentials(trusted or self.authorities(), key, _read("certfile", self.certfile))
+
+    def authorities(self) -> bytes:
+        """Those that sign certificates of nodes, as PEM. Raises `TransportError`."""
+        return _read("cafile", self.cafile)
+
+    def rules(self) -> Rules:
+        """Whose certificate is that of a node, as the files say now. Raises `TransportError`."""
+        if self.crlfile is None:
+            return Rules(self.names, self.fingerprints)
+        try:
+            return Rules(self.names, self.fingerprints, read_revoked(_read("crlfile", self.crlfile)))
+        except CertificateError as error:
+            raise TransportError(f"crlfile {self.crlfile}: {error}") from error
 
     @property
     def options(self) -> Options:

@@ -21,9 +21,11 @@ from typing import Any, NoReturn
 import grpc  # type: ignore[import-untyped]
 
 from . import handshake
+from .certificates import CertificateError, from_pem
 from .grpc_settings import HANDSHAKE_S, OPTIONS, SERVER_OPTIONS, Tls
 from .grpc_stream import GrpcWire, reason_of
 from .handshake import Answering, Asking, NotProven, Session
+from .pinning import trusted
 from .strangers import Strangers
 from .wire import (
     COOKIES_DIFFER,
@@ -92,14 +94,16 @@ class GrpcTransport:
         dialing.task = self._start(self._run_dial(dialing, hello))
         return dialing
 
-    def _channel(self, address: str) -> Any:
-        if self._tls is None:
+    async def _channel(self, address: str, within_s: float) -> Any:
+        tls = self._tls
+        if tls is None:
             return grpc.aio.insecure_channel(address, options=OPTIONS)
-        return grpc.aio.secure_channel(address, self._tls.channel(), options=OPTIONS + self._tls.options)
+        credentials = tls.channel(await trusted(address, tls, within_s))
+        return grpc.aio.secure_channel(address, credentials, options=OPTIONS + tls.options)
 
     async def _run_dial(self, dialing: GrpcDialing, hello: bytes) -> None:
         try:
-            channel = self._channel(dialing.address)
+            channel = await self._channel(dialing.address, self._dial_s)
         except TransportError as error:
             dialing.events.closed(str(error))
             return
@@ -169,6 +173,11 @@ class GrpcTransport:
             return f"{address} does not prove that it is a node of this cluster: {error}. Perhaps {COOKIES_DIFFER}"
         if error.code is grpc.StatusCode.UNAUTHENTICATED:
             return f"{address} does not take this node for one of its cluster: {COOKIES_DIFFER}"
+        if error.code is grpc.StatusCode.PERMISSION_DENIED:
+            return (
+                f"{address} does not take the certificate of this node: look at cluster.peer_names, "
+                "cluster.peer_fingerprints and the crlfile of listener.vmqs there"
+            )
         said = error.details.encode("unicode_escape").decode()[:_QUOTED]
         text = f"{error.code.name}: {said}" if said else f"{address} closed the stream: {error.code.name}"
         if error.code is grpc.StatusCode.UNAVAILABLE and self._tls is not None:
@@ -180,7 +189,7 @@ class GrpcTransport:
     async def call(self, address: str, method: str, request: bytes, timeout_s: float) -> bytes:
         """As `Transport.call`."""
         try:
-            channel = self._channel(address)
+            channel = await self._channel(address, timeout_s)
         except TransportError as error:
             raise CallFailed(str(error)) from error
         try:
@@ -234,6 +243,8 @@ class GrpcTransport:
 
     async def _admit(self, context: Any, kind: bytes) -> tuple[Session, bytes] | None:
         """What was agreed with a dialer that has proven itself, and what it asks; None if it has gone."""
+        if self._tls is not None and (problem := _objection(self._tls, context)):
+            await self._turn_away(context, grpc.StatusCode.PERMISSION_DENIED, problem)
         try:
             async with asyncio.timeout(HANDSHAKE_S):
                 proof, session = self._answering.admit(kind, _proof_in(context))
@@ -241,7 +252,8 @@ class GrpcTransport:
                 content = await context.read()
                 return None if content is grpc.aio.EOF else (session, session.open(content))
         except NotProven as error:
-            await self._turn_away(context, grpc.StatusCode.UNAUTHENTICATED, str(error))
+            reason = f"{error}; all nodes of a cluster have the same distributed_cookie"
+            await self._turn_away(context, grpc.StatusCode.UNAUTHENTICATED, reason)
         except TimeoutError:
             await self._turn_away(context, grpc.StatusCode.DEADLINE_EXCEEDED, f"silent for {HANDSHAKE_S:g} s")
 
@@ -359,6 +371,15 @@ def _value(metadata: Any, name: str) -> bytes:
     if not isinstance(value, bytes):
         raise NotProven("it does not speak the protocol between nodes")
     return value
+
+
+def _objection(tls: Tls, context: Any) -> str:
+    """Why the certificate of a dialer is not that of a node; "" if it is, or if nothing is said about them."""
+    try:
+        (der,) = from_pem(context.auth_context()["x509_pem_cert"][0], "CERTIFICATE")
+        return tls.rules().objection(der)
+    except (CertificateError, TransportError) as error:
+        return str(error)
 
 
 def _proof_in(context: Any) -> bytes:

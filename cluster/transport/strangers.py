@@ -36,8 +36,8 @@ class Strangers:
         self._hosts[host] = (now_ms, 0)
         more = f" ({since} more since the last line)" if since else ""
         return (
-            f"connection of another node from {host} refused: {reason}{more}. If it is a node of this cluster, set the "
-            "same distributed_cookie there and here; if it is not, keep it away from this port"
+            f"connection of another node from {host} refused: {reason}{more}. If it is no node of this cluster, keep "
+            "it away from this port"
         )
 
     def _forget(self, now_ms: float) -> None:

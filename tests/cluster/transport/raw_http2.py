@@ -46,6 +46,8 @@ class Stranger:
         self._socket.settimeout(0.05)
         self._in = self.heard = b""
         self.closed = False
+        self.mute = False
+        """Answer nothing, not even what HTTP/2 asks for."""
         self.window = 65535
         self.initial = 65535
         self.windows: dict[int, int] = {}
@@ -101,6 +103,8 @@ class Stranger:
 
     def _take(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
         self.seen.append((kind, stream))
+        if self.mute:
+            return
         if kind == SETTINGS and not flags & _ACK:
             for at in range(0, len(payload), 6):
                 name, value = struct.unpack(">HI", payload[at : at + 6])

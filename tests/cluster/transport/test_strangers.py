@@ -9,7 +9,7 @@ def test_the_first_refusal_is_told_with_what_to_do() -> None:
     line = Strangers().refused("10.0.0.9:5555", "its proof is wrong", 0)
     assert line is not None
     assert line.startswith("connection of another node from 10.0.0.9 refused: its proof is wrong.")
-    assert "set the same distributed_cookie there and here" in line
+    assert line.endswith("If it is no node of this cluster, keep it away from this port")
 
 
 def test_more_of_them_are_counted() -> None:
