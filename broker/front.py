@@ -252,9 +252,9 @@ class Front(Answers):
         if node.store.bytes_waiting > node.options.pause_reading_bytes:
             self.pause("disk")
             node.store.when_committed(node.store.open_commit, lambda: self.unpause("disk"))
-        if node.congested is not None and node.congested():
+        if node.congested is not None and (slow := node.congested(self.client_id)):
             self.pause("cluster")
-            node.when_relieved(lambda: self.unpause("cluster"))
+            node.when_relieved(slow, self)
 
     def _check_rate(self, packets_in: list[Any]) -> None:
         """`max_message_rate` counts all packets but acknowledgements, of which we asked for as many as we wait for."""

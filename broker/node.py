@@ -62,6 +62,13 @@ def _nowhere(message: Message, targets: tuple[RemoteTarget, ...], members: list[
     raise AssertionError("a node alone has no remote targets")
 
 
+class Pausable(Protocol):
+    """A connection that is not read for a reason."""
+
+    def unpause(self, reason: str) -> None:
+        """This reason is gone."""
+
+
 def _alone(*_: object) -> None:
     """A node alone has nobody to tell."""
 
@@ -141,9 +148,10 @@ class Node(Observer):
         """Told of subscriptions, the new one and what it replaced, and of sessions that got or lost a connection."""
         self.publishing: Callable[[], None] = _alone
         """Told that a message of QoS 1 or 2 is about to be routed; a client's only if the node may be `wary`."""
-        self.congested: Callable[[], bool] | None = None
-        self.when_relieved: Callable[[Callable[[], None]], None] = _alone
-        """Whether another node does not take what is for it fast enough, and who wants to know when it does."""
+        self.congested: Callable[[str], str] | None = None
+        self.when_relieved: Callable[[str, Pausable], None] = _alone
+        """The node that does not take fast enough what this client has published for it now, "" if none; and who is
+        paused until that node does."""
         self.mid_opened: Callable[[int, int], None] = _alone
         self.mid_closed: Callable[[int, int], None] = _alone
         """Told boot and counter of an inbound QoS 2 handshake's mid."""

@@ -379,6 +379,11 @@ class Member:
         elif lane == Lane.APPEND:
             self.resident.relays_acked(node, upto)
 
+    def acked_early(self, node: str, lane: int, seqs: list[int]) -> None:
+        """A peer is done with these items of ours, although not with everything before them."""
+        if lane == Lane.PUBLISH:
+            self.resident.acked_early(node, seqs)
+
     def _set_aside(self, item: SetAside) -> None:
         """An item of a peer cannot be read: the log has said so, the event log has it, too."""
         self._dropped(item.node, f"item {item.seq} of lane {item.lane.name}: {item.reason}", bytes=item.size)

@@ -94,6 +94,9 @@ class Resident(Newcomer, Protocol):
     def acked(self, node: str, upto: int) -> None:
         """A node has our publishes up to this number."""
 
+    def acked_early(self, node: str, seqs: list[int]) -> None:
+        """A node has these publishes of ours, although not all before them."""
+
     def deliver_relayed(self, node: str, seq: int, payload: bytes) -> None:
         """The next publish of others that a node relays."""
 

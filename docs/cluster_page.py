@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, get_args
 
-from strogoff.broker.clustering import config_calls
+from strogoff.broker.clustering import config_calls, receiving
 from strogoff.broker.clustering import resident as clustering
 from strogoff.broker.clustering import shell as cluster_shell
 from strogoff.cluster import admission, discovery, surroundings
@@ -152,9 +152,19 @@ def times() -> str:
             "after the item was refused; at once with another view",
         ],
         [
-            "a lane is congested",
+            "a lane is slow",
             _size(links.buffer_bytes),
-            "`outgoing_clustering_buffer_size`; nothing is dropped but QoS 0",
+            "memory, `outgoing_clustering_buffer_size`; nothing is dropped but QoS 0, its publishers are not read",
+        ],
+        [
+            "a disk is slow",
+            _size(links.publish_window_bytes // 2),
+            "under way to it, half a window; who publishes for sessions that last there is not read",
+        ],
+        [
+            "a disk takes nothing",
+            f"{receiving.EARLY_MS} ms",
+            "then copies that do not wait for it are acknowledged alone",
         ],
     ]
     return _table(["what", "how long, how much", ""], rows)

@@ -18,6 +18,7 @@ _COLUMNS = {
     "Heard (ms)": "heard_ms",
     "Voter": "voter",
     "Stale": "stale",
+    "Waiting": "waiting_bytes",
 }
 """Heading behind VerneMQ's two -> field of `NodeRow`."""
 SUMMARY_S, TIMEOUT_S = 5, 60

@@ -10,9 +10,10 @@ subscription, if the member that was given it may be one. Never by time.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Protocol
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -24,12 +25,19 @@ from ..routing.router import WAIT
 from .forwarded import encode_forward
 
 if TYPE_CHECKING:
-    from ..node import Node
+    from ..node import Node, Pausable
     from .receiving import Receiving
 
 
 class PublishLanes(Protocol):
     """The port to the links: one lane of publishes to each node, contiguous and acknowledged."""
+
+    slow: Collection[str]
+    """The nodes for which more waits than should, also if they are away."""
+    slow_map: Collection[str]
+    """The nodes for which more of the replicated map waits than should."""
+    window_bytes: int
+    """How much is on its way to a node at most, unacknowledged."""
 
     def send(self, node: str, payload: bytes) -> int:
         """Send, now and after every reconnect until it is acknowledged; its number in the lane."""
@@ -39,9 +47,9 @@ class PublishLanes(Protocol):
         """These matter to nobody any more (None: all): their numbers go on as voids."""
         ...
 
-    def congested(self, node: str) -> bool:
-        """Whether more waits for the node, which is in the view, than should."""
-        ...
+
+COPY_BYTES = 64
+"""What a copy counts besides its payload."""
 
 
 class Copy(msgspec.Struct, eq=False):
@@ -56,6 +64,8 @@ class Copy(msgspec.Struct, eq=False):
     durable: bool
     groups: Sequence[RemoteMembers]
     kept: bool = False
+    disk_bytes: int = 0
+    """What it counts in `Forwarding.disk_bytes`."""
 
 
 def stamp(since: int, payload: bytes) -> bytes:
@@ -84,8 +94,13 @@ class Forwarding:
         self.since = 0
         """The view in which this node entered: what an earlier entrance sent is void everywhere (review, hole 14)."""
         self._unproven: dict[str, int] = {}
-        self.relief: list[Callable[[], None]] = []
-        """Who waits for a lane to be less full."""
+        self._unproven_early: dict[str, list[int]] = {}
+        self.disk_bytes: dict[str, int] = {}
+        """For each node the bytes under way that wait for its disk."""
+        self._hit: dict[str, str] = {}
+        """Slow nodes that something was for, and the last client that published it."""
+        self._paused: dict[str, WeakValueDictionary[int, Pausable]] = {}
+        self._pauses = 0
 
     @property
     def copies(self) -> int:
@@ -114,7 +129,7 @@ class Forwarding:
         plain_payload = b""
         for target in targets:
             name = target.node
-            if not message.qos and (target.absent or self._lanes.congested(name)):
+            if not message.qos and (target.absent or name in self._lanes.slow):
                 self._drop(message, target)
                 continue
             groups: Sequence[RemoteMembers] = ()
@@ -127,10 +142,15 @@ class Forwarding:
                 payload = plain_payload
             else:
                 payload = plain_payload = stamp(since, encode_forward(message, True, (), stable, hlc))
-            self._send(name, payload, Copy(0, message, owed, target.live, target.durable, groups, kept))
+            copy = Copy(0, message, owed, target.live, target.durable, groups, kept)
+            self._send(name, payload, copy)
+            if target.durable or groups:
+                self._for_disk(name, copy, target.absent)
         for name, groups in chosen.items():
             payload = stamp(since, encode_forward(message, False, tuple([each.text for each in groups]), stable, hlc))
-            self._send(name, payload, Copy(0, message, owed, False, False, groups, kept))
+            copy = Copy(0, message, owed, False, False, groups, kept)
+            self._send(name, payload, copy)
+            self._for_disk(name, copy, False)
         node.counters.router_matches_remote += len(targets) + len(chosen)
 
     def give_back(self, message: Message, text: str) -> None:
@@ -149,10 +169,30 @@ class Forwarding:
         if copies is None:
             copies = self._under_way[name] = deque()
         copies.append(copy)
+        if name in self._lanes.slow:
+            self._hit[name] = copy.message.publisher
         if self._may_be_chosen_again(copy):
             self.opened(copy.message.origin.boot, copy.message.counter)
         if self._node.events.messages:
             self._node.event("fwd.send", mid=copy.message.mid, target=name, topic=copy.message.topic)
+
+    def _for_disk(self, name: str, copy: Copy, absent: bool) -> None:
+        """A copy waits for the node's disk. From half a window on its publisher is not read: a disk that takes nothing
+        must not fill the lane, for what needs no disk goes the same way. What waits for a node that is away has a bound
+        of its own (`PublishLanes.slow`)."""
+        if not copy.durable and not any(member.lasting for member in copy.groups):
+            return
+        copy.disk_bytes = len(copy.message.payload) + COPY_BYTES
+        waiting = self.disk_bytes[name] = self.disk_bytes.get(name, 0) + copy.disk_bytes
+        if waiting > self._lanes.window_bytes // 2 and not absent:
+            self._hit[name] = copy.message.publisher
+
+    def _no_disk(self, name: str, size: int) -> None:
+        """So much waits for the node's disk no more."""
+        before = self.disk_bytes[name]
+        left = self.disk_bytes[name] = before - size
+        if before > self._lanes.window_bytes // 4 >= left:
+            self.relieved(name)
 
     def _drop(self, message: Message, target: RemoteTarget) -> None:
         """QoS 0 is the first to go (review, ambiguity 13)."""
@@ -164,19 +204,31 @@ class Forwarding:
         """Another node is the origin; it had chosen this one for a member of a group that is gone."""
         return message.origin.node != self._node.name
 
-    def congested(self) -> bool:
-        """Whether clients should be read more slowly, because a node does not take what is for it.
+    def congested(self, publisher: str) -> str:
+        """A slow node that messages of this client were for since anybody asked; "" if none. Nobody else is held up."""
+        if not self._hit:
+            return ""
+        hit, self._hit = self._hit, {}
+        return next((name for name, client in hit.items() if client == publisher and self._crowded(name)), "")
 
-        What waits for a node that is away is bounded by its publishers, who get no answer; nobody else is held up.
-        """
-        return any(self._lanes.congested(name) for name in self._under_way)
+    def _crowded(self, name: str) -> bool:
+        """Whether `relieved` is going to be called for a node: who is paused after that stays so for ever."""
+        waits = self.disk_bytes.get(name, 0) > self._lanes.window_bytes // 4
+        return waits or name in self._lanes.slow or name in self._lanes.slow_map
 
-    def relieved(self) -> None:
-        """A lane is less full."""
-        waiting = list(self.relief)
-        self.relief.clear()  # the list itself is the port that takes callbacks
-        for callback in waiting:
-            callback()
+    def hit(self, name: str, publisher: str) -> None:
+        """Something that this client wrote is for a node that is slow."""
+        self._hit[name] = publisher
+
+    def pause(self, name: str, front: Pausable) -> None:
+        """Unpause this front when the node is slow no more."""
+        self._pauses += 1
+        self._paused.setdefault(name, WeakValueDictionary())[self._pauses] = front
+
+    def relieved(self, name: str) -> None:
+        """Less waits for the node, or it has left the view."""
+        for front in list(self._paused.pop(name, WeakValueDictionary()).values()):
+            front.unpause("cluster")
 
     # -- done
 
@@ -191,40 +243,76 @@ class Forwarding:
             return
         copies = self._under_way.get(name)
         done = []
+        size = 0
         while copies and copies[0].seq <= upto:
             copy = copies.popleft()
+            size += copy.disk_bytes
             self._over(copy)
             if copy.owed is not None:
                 done.append(copy.owed)
             if self._node.events.messages:
                 self._node.event("fwd.ack", mid=copy.message.mid, target=name)
         discharge_all(done)
+        if size:
+            self._no_disk(name, size)
+
+    def acked_early(self, name: str, seqs: list[int], leased: bool = True) -> None:
+        """The node has these, whose sessions ask for no disk, although it waits for its disk with what came before."""
+        if not leased:
+            self._unproven_early.setdefault(name, []).extend(seqs)
+            return
+        early = set(seqs)
+        done = []
+        size = 0
+        left: deque[Copy] = deque()
+        for copy in self._under_way.get(name, ()):
+            if copy.seq not in early:
+                left.append(copy)
+                continue
+            self._over(copy)
+            size += copy.disk_bytes
+            if copy.owed is not None:
+                done.append(copy.owed)
+            if self._node.events.messages:
+                self._node.event("fwd.ack", mid=copy.message.mid, target=name)
+        self._under_way[name] = left
+        discharge_all(done)
+        if size:
+            self._no_disk(name, size)
 
     def proven(self) -> None:
         """The lease is back, or what it had been for is void."""
         unproven, self._unproven = self._unproven, {}
         for name, upto in unproven.items():
             self.acked(name, upto)
+        early, self._unproven_early = self._unproven_early, {}
+        for name, seqs in early.items():
+            self.acked_early(name, seqs)
 
     def away(self, name: str) -> bool:
         """A view without the node's incarnation was applied: what was for its clean sessions is for nobody now.
 
         Whether they miss something by it, whenever that is acknowledged.
         """
-        self.relieved()
         copies = self._under_way.get(name, deque())
         kept: deque[Copy] = deque()
         ended: list[Copy] = []
         for copy in copies:
             (kept if copy.durable or self._may_be_given(copy) else ended).append(copy)
         self._under_way[name] = kept
+        self._count_again(name)
         self._lanes.void(name, [copy.seq for copy in ended])
         for copy in ended:
             self._choose_again(copy)
             self._over(copy)
             if copy.owed is not None:
                 copy.owed.discharge()
+        self.relieved(name)
         return any(copy.live and copy.message.qos for copy in ended)
+
+    def _count_again(self, name: str) -> None:
+        """Some of what was under way is not any more."""
+        self.disk_bytes[name] = sum([copy.disk_bytes for copy in self._under_way.get(name, ())])
 
     def _may_be_given(self, copy: Copy) -> bool:
         """A member whose session lasts may have the QoS 2 message: then it is for nobody else [MQTT5-4.8.2-5]. Also if
@@ -295,11 +383,13 @@ class Forwarding:
     def gone(self, name: str) -> None:
         """The node has left for good, or came back with another disk: nothing of its sessions is left to owe to."""
         copies = self._under_way.pop(name, deque())
+        self._count_again(name)
         for copy in copies:
             self._choose_again(copy)
             self._over(copy)
             if copy.owed is not None:
                 copy.owed.discharge()
+        self.relieved(name)
 
     def passing_on(self, up: Callable[[str], bool]) -> bool:
         """Whether somebody who is up has yet to take what nobody would send again, or the disk what leads to that: a
@@ -316,10 +406,13 @@ class Forwarding:
             void = [copy for copy in copies if not copy.kept]
             self._lanes.void(name, [copy.seq for copy in void])
             self._under_way[name] = deque([copy for copy in copies if copy.kept])
+            self._count_again(name)
             for copy in void:
                 self._over(copy)
                 if copy.owed is not None:
                     copy.owed.waiter = None  # a circle that is not collected
+        for name in list(self._under_way):
+            self.relieved(name)
 
     # -- inbound QoS 2
 

@@ -29,7 +29,8 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
 
     `running` is whether there is a link to it, `incarnation` reads like `boot 3 since view 7` and is empty for one that
     is not in the view, `heard_ms` is how long ago it was heard, None for this node and for one that never was, `voter`
-    whether it votes, `stale` whether it has been away for longer than `cluster.forget_after`.
+    whether it votes, `stale` whether it has been away for longer than `cluster.forget_after`, `waiting_bytes` the
+    memory taken by what it has not acknowledged to this node.
     """
 
     node: str
@@ -40,6 +41,7 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
     heard_ms: int | None
     voter: bool
     stale: bool
+    waiting_bytes: int
 
 
 class StatusRow(msgspec.Struct, frozen=True, kw_only=True):

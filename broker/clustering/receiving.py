@@ -41,6 +41,13 @@ class Acknowledge(Protocol):
     def __call__(self, origin: str, seq: int, boot: int) -> None: ...
 
 
+AckEarly = Callable[[str, list[int], int], None]
+"""The port to the links: these numbers of the lane of this boot of an origin are done with, not all before them."""
+
+EARLY_MS = 250
+"""When the disk takes nothing for so long, what does not wait for it is acknowledged alone."""
+
+
 class _Lane(msgspec.Struct):
     """One origin: its boot, how far its lane was taken, and (number, commit, obligation) that are not yet answered.
 
@@ -53,6 +60,10 @@ class _Lane(msgspec.Struct):
     registered: int = 0
     scheduled: bool = False
     owed: dict[int, None] = {}
+    free: list[int] = []
+    """Numbers that wait only for what came before them."""
+    stuck: bool = False
+    armed: bool = False
 
 
 class _Seen(msgspec.Struct):
@@ -80,6 +91,7 @@ class Receiving:
         self._node = node
         self.pass_on: PassOn = _nobody
         self._acknowledge = acknowledge
+        self.ack_early: AckEarly = _not_early
         self._serving = serving
         self._relays = direct is not None
         self._lanes: dict[str, _Lane] = {}
@@ -252,6 +264,8 @@ class Receiving:
     def _answer(self, origin: str, lane: _Lane, seq: int, commit: int, owed: Obligation | None) -> None:
         if lane.waiting:
             _, before, earlier = lane.waiting[-1]
+            if not commit and owed is None and (lane.owed or before > self._node.store.committed):
+                self._only_behind(origin, lane, seq)
             commit = max(commit, before)
             if commit == before and owed is None and earlier is None:
                 lane.waiting.pop()  # one answer for both
@@ -268,6 +282,34 @@ class Receiving:
             lane.scheduled = True
             self._node.after_turn(lambda: self._turn_over(origin, lane))
 
+    def _only_behind(self, origin: str, lane: _Lane, seq: int) -> None:
+        """This number is done with, and waits for the disk only because something before it does."""
+        lane.free.append(seq)
+        if not lane.stuck:
+            self._arm(origin, lane)
+        elif len(lane.free) == 1:
+            self._node.after_turn(lambda: self._early(origin, lane))
+
+    def _arm(self, origin: str, lane: _Lane) -> None:
+        """Look again after a while whether the lane gets on."""
+        if lane.free and not lane.armed:
+            lane.armed = True
+            oldest = lane.free[0]
+            self._node.timers.at(self._node.now + EARLY_MS, lambda: self._still_behind(origin, lane, oldest))
+
+    def _still_behind(self, origin: str, lane: _Lane, oldest: int) -> None:
+        """If the lane got no further: from now on nobody waits for a disk that is full or hangs who needs no disk."""
+        lane.armed = False
+        if lane.free and lane.free[0] == oldest:
+            lane.stuck = True
+            self._early(origin, lane)
+        self._arm(origin, lane)
+
+    def _early(self, origin: str, lane: _Lane) -> None:
+        seqs, lane.free = lane.free, []
+        if seqs and self._lanes.get(origin) is lane:
+            self.ack_early(origin, seqs, lane.boot)
+
     def _turn_over(self, origin: str, lane: _Lane) -> None:
         lane.scheduled = False
         self._advance(origin, lane)
@@ -283,11 +325,19 @@ class Receiving:
                 break
             done = seq
             waiting.popleft()
+        if done:
+            lane.stuck = False
+            if lane.free:
+                lane.free = [each for each in lane.free if each > done]
         # what has become void since a restart did not come again, or was answered with what came behind it
         for seq in [each for each in lane.owed if each <= done]:
             self._relayed(origin, lane, seq)
         if done and self._lanes.get(origin) is lane:
             self._acknowledge(origin, done, lane.boot)
+
+
+def _not_early(origin: str, seqs: list[int], boot: int) -> None:
+    """The origin waits until everything before is done with, too."""
 
 
 def _nobody(message: Message, part: str, sender: str) -> bool:

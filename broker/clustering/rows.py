@@ -33,6 +33,7 @@ def node_rows(member: Member, serves_nobody: str = "") -> list[NodeRow]:
                 heard_ms=None if name == mine or heard is None else int(now - heard),
                 voter=f"{name}/{row.disk}" in voters,
                 stale=row.stale,
+                waiting_bytes=member.links.memory_bytes(name),
             )
         )
     return rows
@@ -69,4 +70,5 @@ def _alone(name: str, address: str, waits: bool) -> NodeRow:
         heard_ms=None,
         voter=True,
         stale=False,
+        waiting_bytes=0,
     )

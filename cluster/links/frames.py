@@ -46,6 +46,8 @@ class Frame(Struct, array_like=True):
     """Lane, and the number of an item that the receiver cannot take now: the lane is to stop there."""
     resumes: list[tuple[int, int]] = []
     """Lane, and the number from which on the receiver takes it again."""
+    early: list[tuple[int, list[int]]] = []
+    """Lane, and numbers that are done with, although something before them is not."""
 
 
 HEARTBEAT = msgpack.encode([])

@@ -43,6 +43,8 @@ class Incoming:
         self._acks: dict[Lane, int] = {}
         self._grants: dict[Lane, int] = {}
         self._windows: dict[Lane, int] = {}
+        self._early: dict[Lane, list[int]] = {}
+        self._told_early: dict[Lane, list[int]] = {}
         self._holds: dict[Lane, int] = {}
         self._resumes: dict[Lane, int] = {}
         self._held: dict[Lane, _Hold] = {}
@@ -74,6 +76,7 @@ class Incoming:
         if self._wire is not None:
             self._wire.close("a newer stream has taken its place")
         if self.peer is None or self.peer.process != peer.process:
+            self._told_early.clear()
             watermark = self._resident.watermark
             largest = self._settings.max_item_bytes
             self._lanes = {
@@ -86,6 +89,7 @@ class Incoming:
             half.reopen()
         for answers in (self._acks, self._holds, self._resumes, self._held):
             answers.clear()
+        self._early = {lane: list(seqs) for lane, seqs in self._told_early.items()}  # the stream may have lost them
         self._windows = dict(self._grants)
         self.heard_ms = self._sent_ms = self._ports.now_ms()
         self._flush_soon()
@@ -102,7 +106,15 @@ class Incoming:
         half = self._lanes[lane]
         if half.finish(seq):
             self._acks[lane] = half.done
+            if self._told_early:
+                self._told_early[lane] = [each for each in self._told_early.get(lane, ()) if each > half.done]
             self._flush_soon()
+
+    def ack_early(self, lane: Lane, seqs: list[int]) -> None:
+        """As `Links.ack_early`."""
+        for told in (self._early, self._told_early):
+            told.setdefault(lane, []).extend(seqs)
+        self._flush_soon()
 
     def grant(self, lane: Lane, size: int) -> None:
         """As `Links.grant`."""
@@ -268,7 +280,7 @@ class Incoming:
             self._ports.soon(self._flush)
 
     def _anything_to_say(self) -> bool:
-        return bool(self._acks or self._windows or self._holds or self._resumes)
+        return bool(self._acks or self._windows or self._early or self._holds or self._resumes)
 
     def _flush(self) -> None:
         self._scheduled = False
@@ -279,7 +291,9 @@ class Incoming:
             windows=_drain(self._windows),
             holds=_drain(self._holds),
             resumes=_drain(self._resumes),
+            early=[(int(lane), seqs) for lane, seqs in self._early.items() if seqs],
         )
+        self._early = {}
         self._put(encode_frame(frame))
 
     def _put(self, frame: bytes) -> None:

@@ -25,7 +25,11 @@ from .frames import MalformedFrame, Run
 from .pieces import Joining, Piece, Scattered, cut
 
 ITEM_BYTES = 16
-"""What an item counts in windows and buffers besides its payload, so that empty ones count too."""
+"""What an item counts in windows besides its payload, so that empty ones count too."""
+
+KEPT_BYTES = 640
+"""Memory that an unacknowledged item takes besides its payload, which is there twice: in the lane, and in the message.
+Measured with CPython 3.11: 870 bytes for a message of QoS 1 with 100 bytes, its target and its waiting answer."""
 
 
 class Gap(MalformedFrame):
@@ -80,6 +84,13 @@ class SendLane:
         """This item matters to nobody any more; no harm if it is acknowledged already."""
         self._drop(seq)
 
+    def early(self, seqs: list[int]) -> None:
+        """The peer is done with these, although not with all before them: they go on as voids. `MalformedFrame`."""
+        if seqs and max(seqs) > max(self.sent, self._most):
+            raise MalformedFrame(f"lane {self.lane}: {max(seqs)} acknowledged, {self.sent} sent")
+        for seq in seqs:
+            self._drop(seq)
+
     def void_all(self) -> None:
         """None of the items does."""
         self._items.clear()
@@ -121,6 +132,11 @@ class SendLane:
     def unacknowledged(self) -> int:
         """Items that are kept."""
         return len(self._items)
+
+    @property
+    def memory_bytes(self) -> int:
+        """The memory that is taken by what is kept, here and by those who wait for its acknowledgement."""
+        return 2 * self.waiting_bytes + KEPT_BYTES * len(self._items)
 
     def take(self, limit: int, room: int, last: int | None = None) -> Run | None:
         """What goes next: one item even if it is larger than `limit` bytes, never more than `room`, none beyond `last`;

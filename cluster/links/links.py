@@ -42,6 +42,9 @@ class Links:
         self._out: dict[str, Outgoing] = {}
         self._in: dict[str, Incoming] = {}
         self._refusals: dict[str, tuple[float, str]] = {}
+        self.slow: dict[Lane, dict[str, None]] = {lane: {} for lane in Lane}
+        """For each lane the nodes for which more waits than `buffer_bytes` of memory, until half of that is gone.
+        Nothing is dropped; `Resident.relieved` tells when it is over."""
         self._closed = False
         self._ticked_ms = ports.now_ms()
         self._timer: Timer = ports.later(self._tick_s, self._tick)
@@ -128,6 +131,15 @@ class Links:
         if boot is None or (stream.peer is not None and stream.peer.boot == boot):
             stream.ack(lane, seq)
 
+    def ack_early(self, node: str, lane: Lane, seqs: list[int], boot: int) -> None:
+        """These items of a lane are done with, although something before them is not, for which nobody else waits.
+
+        The sender forgets them: they must be worth nothing to a later start of this node, which gets voids instead.
+        """
+        stream = self._in[node]
+        if stream.peer is not None and stream.peer.boot == boot:
+            stream.ack_early(lane, seqs)
+
     def boot_of(self, node: str) -> int:
         """The boot that the items now delivered from a node belong to; 0 if none ever came."""
         stream = self._in.get(node)
@@ -201,21 +213,26 @@ class Links:
         """Bytes of a lane that are not acknowledged."""
         return self._out[node].lanes[lane].waiting_bytes if node in self._out else 0
 
+    @property
+    def publish_window_bytes(self) -> int:
+        """How much of the lane of publishes is on its way to a node at most."""
+        return self._settings.publish_window_bytes
+
+    def memory_bytes(self, node: str) -> int:
+        """The memory that is taken by what a node has not acknowledged, in all lanes."""
+        return sum(half.memory_bytes for half in self._out[node].lanes.values()) if node in self._out else 0
+
     def waiting_items(self, node: str, lane: Lane) -> int:
         """Items of a lane that are not acknowledged."""
         return self._out[node].lanes[lane].unacknowledged if node in self._out else 0
-
-    def congested(self, node: str, lane: Lane) -> bool:
-        """Whether more waits than `buffer_bytes`. Nothing is dropped; `Resident.relieved` tells when it is over."""
-        link = self._out.get(node)
-        return link is not None and link.lanes[lane].waiting_bytes > self._settings.buffer_bytes
 
     # Inside
 
     def _outgoing(self, node: str) -> Outgoing:
         link = self._out.get(node)
         if link is None:
-            link = Outgoing(node, lambda: self.me, self._ports, self._resident, self._settings, self.traffic)
+            settings, traffic = self._settings, self.traffic
+            link = Outgoing(node, lambda: self.me, self._ports, self._resident, settings, traffic, self.slow)
             self._out[node] = link
         return link
 

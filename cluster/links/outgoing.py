@@ -28,6 +28,7 @@ class Outgoing:
         resident: Resident,
         settings: LinkSettings,
         traffic: Traffic,
+        slow: dict[Lane, dict[str, None]],
     ) -> None:
         self.node = node
         self.address: str | None = None
@@ -55,7 +56,7 @@ class Outgoing:
         self._say_pause_ms = 0.0
         self._datagrams: deque[tuple[int, bytes]] = deque()
         self._datagram_bytes = 0
-        self._congested: dict[Lane, None] = {}
+        self._slow = slow
         self._busy = False
         self._scheduled = False
         self._sent_ms = self._heard_ms = 0.0
@@ -112,8 +113,8 @@ class Outgoing:
         seq = half.add(payload)
         if lane is not Lane.METADATA:
             half.follow(self.lanes[Lane.METADATA])
-        if half.waiting_bytes > self._settings.buffer_bytes:
-            self._congested[lane] = None
+        if half.memory_bytes > self._settings.buffer_bytes and self.node not in self._slow[lane]:
+            self._crowded(lane, half)
         self._flush_soon()
         return seq
 
@@ -189,6 +190,7 @@ class Outgoing:
         self._sent_ms = self._heard_ms = self._ports.now_ms()
         for lane in freed:
             self._resident.acked(self.node, lane, self.lanes[lane].acked_upto)
+        for lane in self.lanes:
             self._relieve(lane)
         self._resident.up(self.node, answer.me)
         self._flush_soon()
@@ -233,6 +235,9 @@ class Outgoing:
                     self._acked(self._lane(number), upto)
             for number, size in decoded.windows:
                 self.lanes[self._lane(number)].window = size
+            for number, seqs in decoded.early:
+                if self._wire is wire:
+                    self._early(self._lane(number), seqs)
             for number, _ in decoded.holds:
                 self.lanes[self._lane(number)].hold()
             for number, first in decoded.resumes:
@@ -257,9 +262,22 @@ class Outgoing:
             self._resident.acked(self.node, lane, half.acked_upto)
             self._relieve(lane)
 
+    def _early(self, lane: Lane, seqs: list[int]) -> None:
+        self.lanes[lane].early(seqs)
+        self._resident.acked_early(self.node, lane, seqs)
+        self._relieve(lane)
+        self._flush_soon()
+
+    def _crowded(self, lane: Lane, half: SendLane) -> None:
+        """More waits than should: who writes for the node is told so, also while it is away."""
+        self._slow[lane][self.node] = None
+        text = f"{half.memory_bytes >> 10} KiB wait on lane {lane.name} for {self.node} to acknowledge them"
+        self._ports.log("warning", f"{text}: who publishes for it is not read until half of that is gone")
+
     def _relieve(self, lane: Lane) -> None:
-        if lane in self._congested and self.lanes[lane].waiting_bytes <= self._settings.buffer_bytes:
-            del self._congested[lane]
+        if self.node in self._slow[lane] and self.lanes[lane].memory_bytes <= self._settings.buffer_bytes // 2:
+            del self._slow[lane][self.node]
+            self._ports.log("info", f"lane {lane.name} to {self.node} is relieved: who publishes for it is read again")
             self._resident.relieved(self.node)
 
     def drained(self) -> None:

@@ -116,6 +116,9 @@ class Resident(Protocol):
     def acked(self, node: str, lane: int, upto: int) -> None:
         """The peer is done with everything up to this number that was not voided."""
 
+    def acked_early(self, node: str, lane: int, seqs: list[int]) -> None:
+        """The peer is done with these, although not with everything before them."""
+
     def up(self, node: str, hello: Self) -> None:
         """Our stream to a peer is open. Nothing was resent yet: what is to be voided can be voided now.
 
@@ -130,7 +133,7 @@ class Resident(Protocol):
         """A frame came on the stream from a peer, a heartbeat maybe."""
 
     def relieved(self, node: str) -> None:
-        """A lane that was congested is not any more."""
+        """A lane to the node is in `Links.slow` no more."""
 
 
 class Traffic(Struct):

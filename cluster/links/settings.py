@@ -31,7 +31,8 @@ class LinkSettings(Struct, frozen=True):
     gather_bytes: int = 256 << 10
     """Each lane puts about so much into one frame at most, so that heartbeats and votes never wait for long."""
     buffer_bytes: int = 64 << 20
-    """outgoing_clustering_buffer_size: with more waiting than this a lane is congested. Nothing is dropped."""
+    """outgoing_clustering_buffer_size: when what a node has not acknowledged takes more memory than this, its lane is
+    slow. Nothing is dropped: who publishes for the node is not read. A node that is away counts, too."""
     append_window_bytes: int = 8 << 20
     publish_window_bytes: int = 8 << 20
     """So much of a lane is on its way unacknowledged at most; the rest waits here. METADATA has no window."""

@@ -36,6 +36,7 @@ def row(node: str, **fields: Any) -> NodeRow:
         "heard_ms": 0,
         "voter": True,
         "stale": False,
+        "waiting_bytes": 0,
     }
     return NodeRow(node=node, **{**usual, **fields})
 

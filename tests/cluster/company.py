@@ -66,6 +66,9 @@ class Guest:
     def deliver_relayed(self, node: str, seq: int, payload: bytes) -> None:
         raise AssertionError("nothing is relayed here")
 
+    def acked_early(self, node: str, seqs: list[int]) -> None:
+        pass
+
     def relays_acked(self, node: str, upto: int) -> None:
         raise AssertionError("nothing is relayed here")
 

@@ -79,10 +79,10 @@ def test_show_with_everything(tmp_path: Path) -> None:
         give(house)
         answer = await house.good("cluster", "show", "--verbose", "--format=csv")
         assert answer.out == (
-            "Node,Running,State,View,Address,Heard (ms),Voter,Stale\n"
-            f"{HERE},true,serving,boot 1 since view 5,127.0.0.1:44053,,true,false\n"
-            "b@127.0.0.1,true,serving,boot 1 since view 5,127.0.0.1:44053,120,true,false\n"
-            "c@127.0.0.1,false,absent,,127.0.0.1:44053,0,false,true\n"
+            "Node,Running,State,View,Address,Heard (ms),Voter,Stale,Waiting\n"
+            f"{HERE},true,serving,boot 1 since view 5,127.0.0.1:44053,,true,false,0\n"
+            "b@127.0.0.1,true,serving,boot 1 since view 5,127.0.0.1:44053,120,true,false,0\n"
+            "c@127.0.0.1,false,absent,,127.0.0.1:44053,0,false,true,0\n"
         )
         gone = (await house.good("cluster", "show", "--verbose", "--format=json")).table[2]
         assert gone == {
@@ -94,6 +94,7 @@ def test_show_with_everything(tmp_path: Path) -> None:
             "Heard (ms)": 0,
             "Voter": False,
             "Stale": True,
+            "Waiting": 0,
         }
 
     in_house(tmp_path, test)

@@ -18,7 +18,9 @@ class Lanes:
         self.stage = stage
         self.sent: dict[str, list[tuple[int, int, Forwarded]]] = {}
         self.voided: dict[str, list[int]] = {}
-        self.full: list[str] = []
+        self.slow: list[str] = []
+        self.slow_map: list[str] = []
+        self.window_bytes = 8 << 20
 
     def send(self, node: str, payload: bytes) -> int:
         lane = self.sent.setdefault(node, [])
@@ -30,9 +32,6 @@ class Lanes:
         self.voided.setdefault(node, []).extend(
             [seq for seq, _, _ in self.sent.get(node, [])] if seqs is None else seqs
         )
-
-    def congested(self, node: str) -> bool:
-        return node in self.full
 
     def payloads(self, node: str) -> list[bytes]:
         """What a node would get: no voids."""
@@ -62,7 +61,7 @@ class Post(Stage):
         node.router.elsewhere = lambda mountpoint, topic: self.matches.get(topic, NOWHERE)
         node.forward = self.forwarding.forward
         node.congested = self.forwarding.congested
-        node.when_relieved = self.forwarding.relief.append
+        node.when_relieved = self.forwarding.pause
         node.mid_opened = self.forwarding.opened
         node.mid_closed = self.forwarding.closed
 

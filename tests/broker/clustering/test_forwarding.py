@@ -68,10 +68,10 @@ def test_acknowledgements_are_cumulative_and_an_old_one_changes_nothing(post: Po
 def test_qos_0_waits_for_nobody_and_goes_nowhere_where_it_is_crowded(post: Post) -> None:
     post.route("t", live("n2"), durable("n3", absent=True))
     writer = post.client("writer", 5)
-    post.lanes.full = ["n2"]
+    post.lanes.slow = ["n2"]
     writer.publish("t", b"1", 0)
     assert (post.lanes.payloads("n2"), post.lanes.payloads("n3")) == ([], [])
-    post.lanes.full = []
+    post.lanes.slow = []
     writer.publish("t", b"2", 0)
     assert (post.lanes.payloads("n2"), post.lanes.payloads("n3")) == ([b"2"], [])
     assert kinds(writer.publish("nowhere", b"3", 1)) == ["Puback"]
@@ -288,34 +288,118 @@ def post_message(post: Post, origin: str) -> Message:
     return Message("", "t", b"relayed", 1, False, None, 0, "p", node.origins.get(origin, 1), 1)
 
 
-def test_crowded_lanes_and_those_who_wait_for_them(post: Post) -> None:
+def paused(post: Post) -> list[str]:
+    """The clients that are not read because of another node."""
+    return [front.client_id for front in post.node.fronts.values() if "cluster" in front.paused_for]
+
+
+def test_only_who_publishes_for_a_slow_node_is_paused(post: Post) -> None:
+    """Also if the node is away. Who publishes for others goes on, until the other node is slow, too."""
+    post.route("slow", durable("n2", absent=True))
+    post.route("other", live("n3"))
+    writer, other = post.client("writer", 5), post.client("other", 5)
+    post.lanes.slow = ["n2"]
+    other.publish("other", b"1", 1, 1)
+    writer.publish("slow", b"1", 1, 1)
+    other.publish("other", b"2", 1, 2)
+    assert paused(post) == ["writer"]
+    assert writer.publish("slow", b"2", 1, 2) == [] and post.lanes.payloads("n2") == [b"1"]
+    assert post.lanes.payloads("n3") == [b"1", b"2"]
+    post.forwarding.relieved("n3")
+    assert paused(post) == ["writer"]
+    post.lanes.slow = ["n3"]
+    post.forwarding.relieved("n2")
+    post.settle()
+    assert paused(post) == [] and post.lanes.payloads("n2") == [b"1", b"2"]
+    other.publish("other", b"3", 1, 3)
+    assert paused(post) == ["other"]
+
+
+def test_what_a_will_sends_to_a_slow_node_pauses_nobody_else(post: Post) -> None:
+    post.route("slow", durable("n2", absent=True))
+    post.route("other", live("n3"))
+    post.lanes.slow = ["n2"]
+    gone = post.client("gone", 5, will=packets.Will("slow", b"will", 1))
+    other = post.client("other", 5)
+    gone.vanish()
+    other.publish("other", b"1", 1)
+    assert post.lanes.payloads("n2") == [b"will"] and paused(post) == []
+
+
+@pytest.mark.parametrize("over", ["away", "gone"])
+def test_who_is_paused_for_a_node_goes_on_when_it_leaves(post: Post, over: str) -> None:
     post.route("t", live("n2"))
-    post.client("writer", 5).publish("t", b"1", 1)
-    assert not post.forwarding.congested()
-    post.lanes.full = ["n2"]
-    assert post.forwarding.congested()
-    told: list[str] = []
-
-    def again() -> None:
-        told.append("again")
-        post.node.when_relieved(lambda: told.append("later"))
-
-    post.node.when_relieved(again)
-    post.forwarding.relieved()
-    assert told == ["again"]
-    post.forwarding.relieved()
-    assert told == ["again", "later"]
+    writer = post.client("writer", 5)
+    post.lanes.slow = ["n2"]
+    writer.publish("t", b"1", 1)
+    assert paused(post) == ["writer"]
+    post.lanes.slow = []
+    getattr(post.forwarding, over)("n2")
+    assert paused(post) == []
 
 
-def test_a_node_that_is_away_holds_up_only_those_who_write_for_it(post: Post) -> None:
-    post.route("t", live("n2"))
-    post.client("writer", 5).publish("t", b"1", 1)
-    post.lanes.full = ["n2"]
-    told: list[str] = []
-    post.node.when_relieved(lambda: told.append("go on"))
-    post.lanes.full = []
-    post.forwarding.away("n2")
-    assert told == ["go on"] and not post.forwarding.congested()
+def test_only_what_is_for_a_disk_waits_for_a_disk(post: Post) -> None:
+    """From half a window on. What is for clean sessions goes on, and so does what is for a node that is away, which has
+    a bound of its own."""
+    lasting = RemoteMembers("g", "shared", "n2", 1, 0, 1)
+    post.route("clean", live("n2"))
+    post.route("kept", durable("n2"))
+    post.route("shared", groups=(lasting,))
+    post.route("away", durable("n3", absent=True))
+    writers = [post.client(name, 5) for name in ("clean", "kept", "shared", "away")]
+    post.lanes.window_bytes = 1000
+    for writer, topic in zip(writers, ("clean", "kept", "shared", "away"), strict=True):
+        for packet_id in (1, 2, 3):
+            writer.publish(topic, bytes(200), 1, packet_id)
+    assert paused(post) == ["kept", "shared"]
+    post.acked("n2", 4)
+    assert paused(post) == ["kept", "shared"]
+    post.acked("n2", 6)  # both go on with what waited at their sockets
+    assert paused(post) == ["shared"]
+    post.acked("n2", 8)
+    assert paused(post) == []
+
+
+def test_a_node_that_is_relieved_before_its_publisher_is_paused_pauses_nobody(post: Post) -> None:
+    """A QoS 2 message leaves when its packet id is safe, after its packet was handled."""
+    post.route("kept", durable("n2"))
+    post.route("other", live("n3"))
+    writer = post.client("writer", 5, clean=False, expiry_s=60)
+    post.lanes.window_bytes = 300
+    writer.publish("kept", bytes(200), 2, 1)
+    assert post.forwarding.disk_bytes == {"n2": 264} and paused(post) == []
+    post.acked("n2", 1)
+    writer.publish("other", b"1", 1, 2)
+    assert paused(post) == []
+
+
+@pytest.mark.parametrize("over", ["gone", "void_all", "acked_early"])
+def test_what_waits_for_a_disk_no_more_is_not_counted(post: Post, over: str) -> None:
+    post.route("kept", durable("n2"))
+    writer = post.client("kept", 5)
+    post.lanes.window_bytes = 300
+    writer.publish("kept", bytes(200), 1)
+    assert paused(post) == ["kept"]
+    getattr(post.forwarding, over)(*{"gone": ("n2",), "void_all": (), "acked_early": ("n2", [1])}[over])
+    assert paused(post) == [] and post.forwarding.disk_bytes == {"n2": 0}
+
+
+@pytest.mark.parametrize("leased", [True, False])
+def test_what_needs_no_disk_is_acknowledged_before_what_does(post: Post, leased: bool) -> None:
+    """Without a lease it is proof of nothing until that is back."""
+    post.route("clean", live("n2"))
+    post.route("kept", durable("n2"))
+    clean, kept = post.client("clean", 5), post.client("kept", 5)
+    assert kept.publish("kept", b"1", 1) == clean.publish("clean", b"2", 1) == []
+    post.forwarding.acked_early("n2", [2], leased)
+    post.settle()
+    if not leased:
+        assert clean.take() == []
+        post.forwarding.proven()
+        post.settle()
+    assert kinds(clean.take()) == ["Puback"] and kept.take() == [] and post.forwarding.copies == 1
+    post.acked("n2", 2)
+    assert kinds(kept.take()) == ["Puback"] and clean.take() == []
 
 
 def test_receivers_keep_qos_2_mids_until_the_handshake_is_over(post: Post) -> None:

@@ -332,6 +332,33 @@ def test_an_obligation_that_is_over_already_holds_up_nothing(target: Target) -> 
     assert target.node.owed is None
 
 
+def test_who_needs_no_disk_does_not_wait_for_one_that_takes_nothing(target: Target) -> None:
+    """After a quarter of a second; from then on in the same turn, until the disk has taken what is in front."""
+    early: list[tuple[str, list[int], int]] = []
+    target.receiving.ack_early = lambda origin, seqs, boot: early.append((origin, seqs, boot))
+    target.persistent("lasting", 5).subscribe(("kept", 1))
+    target.client("clean", 5).subscribe(("t", 1))
+    target.disk.full = True
+    target.take(1, topic="t")
+    assert target.acknowledged() == [1]
+    target.take(2, topic="kept")
+    target.take(3, topic="t")
+    target.take(4, topic="kept")
+    target.take(5, topic="t")
+    target.pass_s(0.2)
+    assert early == [] and target.acknowledged() == []
+    target.pass_s(0.2)
+    assert early == [("n9", [3, 5], 1)]
+    target.take(6, topic="t")
+    assert target.acknowledged() == [] and early[1:] == [("n9", [6], 1)]
+    target.disk.full = False
+    target.pass_s(5.0)
+    assert target.acknowledged()[-1] == 6
+    target.take(7, topic="t")
+    target.pass_s(1.0)
+    assert target.acknowledged()[-1] == 7 and len(early) == 2
+
+
 @pytest.mark.parametrize("payload", [b"", b"\xc1", b"\x90", b"text"])
 def test_noise_is_refused_before_anything_is_taken(target: Target, payload: bytes) -> None:
     with pytest.raises(MalformedForward):

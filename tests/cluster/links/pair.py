@@ -95,6 +95,9 @@ class Node:
     def acked(self, node: str, lane: int, upto: int) -> None:
         self.events.append(("acked", node, lane, upto))
 
+    def acked_early(self, node: str, lane: int, seqs: list[int]) -> None:
+        self.events.append(("early", node, lane, seqs))
+
     def up(self, node: str, hello: Self) -> None:
         self.events.append(("up", node, hello.process))
         if self.on_up is not None:

@@ -361,17 +361,68 @@ def test_a_receiver_that_takes_smaller_items_only() -> None:
         a.links.send("b", Lane.PUBLISH, bytes(200_001))
 
 
-def test_congestion_and_relief() -> None:
-    """More than the buffer waits: congested, nothing is dropped; told once when it is over."""
-    world = World(settings=LinkSettings(buffer_bytes=10_000))
-    a, b = world.node("a"), world.node("b")
-    for _ in range(20):
+def test_a_slow_lane_and_its_relief() -> None:
+    """More memory than the buffer is taken: the lane is slow, also while the peer is away. Nothing is dropped; the log
+    and `relieved` tell once when half of it is gone."""
+    world = World(settings=LinkSettings(buffer_bytes=20_000))
+    a, b = world.node("a"), world.node("b", commit_s=0.1)
+    for _ in range(7):
         a.links.send("b", Lane.PUBLISH, bytes(1000))
-    assert a.links.congested("b", Lane.PUBLISH) and not a.links.congested("b", Lane.APPEND)
+    assert a.links.slow == {Lane.METADATA: {}, Lane.APPEND: {}, Lane.PUBLISH: {}}
+    for _ in range(7):
+        a.links.send("b", Lane.PUBLISH, bytes(1000))
+    assert a.links.slow[Lane.PUBLISH] == {"b": None} and a.links.slow[Lane.APPEND] == {}
+    assert [text for text in a.logs if "KiB wait on lane PUBLISH for b" in text] == a.logs
     join(a, b)
-    world.loop.run_for(0.1)
-    assert len(b.items(Lane.PUBLISH)) == 20
-    assert a.all("relieved") == [("b",)] and not a.links.congested("b", Lane.PUBLISH)
+    world.loop.run_for(1)
+    assert len(b.items(Lane.PUBLISH)) == 14
+    assert a.all("relieved") == [("b",)] and a.links.slow[Lane.PUBLISH] == {}
+    assert sum("lane PUBLISH to b is relieved" in text for text in a.logs) == 1
+
+
+def test_small_items_count_with_the_memory_that_they_take() -> None:
+    """A v3 publisher of QoS 1 filled 490 MB with messages of a few bytes for a node that was away."""
+    world = World(settings=LinkSettings(buffer_bytes=64 << 10))
+    a = world.node("a")
+    for _ in range(200):
+        a.links.send("b", Lane.PUBLISH, b"")
+    assert a.links.slow[Lane.PUBLISH] == {"b": None}
+
+
+def test_a_lane_that_is_voided_is_slow_no_more() -> None:
+    """By the owner, or because another process answers, which has what was in memory from elsewhere."""
+    world = World(settings=LinkSettings(buffer_bytes=20_000))
+    a, b = world.pair()
+    b.crash()
+    for lane in (Lane.METADATA, Lane.PUBLISH):
+        for _ in range(20):
+            a.links.send("b", lane, bytes(1000))
+    a.links.void("b", Lane.PUBLISH)
+    assert a.links.slow[Lane.PUBLISH] == {} and a.links.slow[Lane.METADATA] == {"b": None}
+    world.node("b", 2, b.disk)
+    world.loop.run_for(3)
+    assert a.links.slow[Lane.METADATA] == {} and a.all("relieved") == [("b",), ("b",)]
+
+
+def test_what_is_done_before_what_is_in_front_of_it() -> None:
+    """It is freed in memory and window, and goes on as a void; the acknowledgement survives a break of the stream."""
+    world = World(settings=LinkSettings(publish_window_bytes=250))
+    a, b = world.pair(commit_s=60.0)
+    for number in range(5):
+        a.links.send("b", Lane.PUBLISH, bytes([number]) * 60)
+    world.loop.settle()
+    assert len(b.items(Lane.PUBLISH)) == 3  # as many as the window takes
+    b.links.ack_early("a", Lane.PUBLISH, [2, 3], 7)  # what another start of a had sent
+    b.links.ack_early("a", Lane.PUBLISH, [2, 3], 1)
+    world.network.drop("a", "b")
+    world.loop.run_for(1)
+    assert a.all("early") == [("b", Lane.PUBLISH, [2, 3])] and a.all("acked") == []
+    assert len(b.items(Lane.PUBLISH)) == 5 and a.links.waiting_items("b", Lane.PUBLISH) == 3
+    world.loop.run_for(70)
+    assert a.links.waiting_items("b", Lane.PUBLISH) == 0
+    world.network.drop("a", "b")
+    world.loop.run_for(1)
+    assert len(a.all("early")) == 1 and len(b.disk.taken) == 5
 
 
 def test_a_window_that_the_receiver_sets() -> None:

@@ -44,6 +44,9 @@ class _Keeper:
     def acked(self, node: str, lane: int, upto: int) -> None:
         self.changed.set()
 
+    def acked_early(self, node: str, lane: int, seqs: list[int]) -> None:
+        self.changed.set()
+
     def up(self, node: str, hello: Self) -> None:
         self.changed.set()
 
