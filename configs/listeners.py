@@ -7,6 +7,7 @@ means "as the level above", it is passed over.
 from __future__ import annotations
 
 from collections.abc import Callable
+from ipaddress import ip_address
 from typing import Any
 
 import msgspec
@@ -151,6 +152,15 @@ def _inherited(settings: Lookup, option: ListenerOption, name: str, levels: list
     if option.option in _TOP_LEVEL:
         return settings[f"listener.{option.option}"]
     return settings[levels[0][0].replace("$name", name)]
+
+
+def open_to_strangers(settings: Lookup, listener: ListenerSettings) -> bool:
+    """Whether a way between nodes can be reached from other machines, with a cookie that everybody knows."""
+    cookie = settings["distributed_cookie"]
+    known = cookie in ("", schema().keys["distributed_cookie"].default)
+    if listener.type != "vmq" or not known or settings["cluster.allow_default_cookie"]:
+        return False
+    return not listener.host or not ip_address(listener.host).is_loopback
 
 
 def unopened(settings: Lookup) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from .checks import check
 from .deprecated import without_removed
 from .environment import from_environment
-from .listeners import unopened
+from .listeners import open_to_strangers, unopened
 from .lookup import Setting
 from .problems import ConfigError, Problem
 from .schema import Key, Schema, schema
@@ -45,7 +45,17 @@ def load(path: Path | None, environ: Mapping[str, str] = {}, overrides: Mapping[
     if problems:
         order = {line.file: place for place, line in reversed(list(enumerate(lines)))}
         raise ConfigError(sorted(problems, key=lambda p: (order.get(p.file, -1), p.file, p.line)))
+    settings.notices += _open_to_strangers(settings)
     return settings
+
+
+def _open_to_strangers(settings: Settings) -> list[str]:
+    """What `config check` says of a cookie that is missing; the start says it once more, and ends."""
+    listeners = settings.listeners()
+    if any(listener.type == "vmqs" for listener in listeners):
+        return []
+    said = "can be reached from other machines, and distributed_cookie is the default: the node does not start"
+    return [f"{listener.key} {said}" for listener in listeners if open_to_strangers(settings, listener)]
 
 
 def usual_file() -> Path | None:

@@ -14,7 +14,7 @@ from .values import Value
 
 REFERENCE = re.compile(r"\$\(([^()\s]+)\)")
 """`$(key)` in a value stands for the value of another key."""
-_SECRET = re.compile(r"passw|pwd|secret|cookie|psk$|api_key|mgmt_api\.key")
+_SECRET = re.compile(r"passw|pwd|secret|distributed_cookie|psk$|api_key|mgmt_api\.key")
 
 
 class PythonPlugin(msgspec.Struct, frozen=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from ipaddress import ip_address
 from pathlib import Path
 
 import msgspec
@@ -16,7 +15,7 @@ from ...cluster.transport.grpc_settings import Tls
 from ...cluster.transport.wire import DEFAULT_COOKIE, TransportError
 from ...cluster.views.settings import Settings as ViewSettings
 from ...configs import Settings
-from ...configs.listeners import ListenerSettings
+from ...configs.listeners import ListenerSettings, open_to_strangers
 
 ANY = ("0.0.0.0", "::", "")
 
@@ -99,7 +98,7 @@ def _keep_strangers_out(listener: ListenerSettings, settings: Settings, log: Cal
             f"{place}: distributed_cookie is the default and cluster.allow_default_cookie is on, so everybody who "
             "reaches this port is taken for a node: reads all messages and API keys, and changes the configuration",
         )
-    elif not ip_address(listener.host or "0.0.0.0").is_loopback:
+    elif open_to_strangers(settings, listener):
         raise TransportError(
             f"{place} can be reached from other machines, and distributed_cookie is the default that everybody knows: "
             "set a distributed_cookie of your own, the same on all nodes (for example from `openssl rand -hex 16`), or "

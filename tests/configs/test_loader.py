@@ -197,3 +197,12 @@ def test_any_text_gives_settings_or_a_config_error(tmp_path_factory: pytest.Temp
             assert loaded.source(key).startswith(str(path))
         loaded.listeners()
         loaded.python_plugins()
+
+
+def test_a_way_between_nodes_that_strangers_can_reach_is_told_by_the_check(conf: Conf) -> None:
+    """Of a node that does not start the operator hears before: each of the lines below mends it."""
+    line = "listener.vmq.default = 10.0.0.1:44053\n"
+    (notice,) = conf(line).notices
+    assert notice.startswith("listener.vmq.default can be reached from other machines, and distributed_cookie")
+    for more in ("distributed_cookie = 5f0c", "cluster.allow_default_cookie = on", "listener.vmq.default = [::1]:1"):
+        assert not any("strangers" in each or "from other machines" in each for each in conf(line + more).notices)

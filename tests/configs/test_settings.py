@@ -114,3 +114,4 @@ def test_secrets_are_known() -> None:
     )
     assert all(map(is_secret, secret))
     assert not is_secret("queue_type")
+    assert not is_secret("cluster.allow_default_cookie")
