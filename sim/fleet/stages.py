@@ -97,7 +97,7 @@ _OWN = (
     _stage("forgotten-elsewhere", "subscriptions come and go while a node is away",
            "at 4s cut n3 | n1 n2 for 9s", _ELSEWHERE,
            tuple([leaves_topic(5.0 + number * 0.3, "c0", topic) for number, topic in enumerate(_TOPICS)])),
-    _stage("retained-elsewhere", "a message is retained on a node that was cut off just now; somebody subscribes elsewhere",
+    _stage("retained-elsewhere", "a message is retained on a node that is just cut off; a subscriber comes elsewhere",
            "at 7.9s cut n1 | n2 n3 for 8s",
            {"n2": client("c0", ("r/0",), version=5), "n1": writer("w0", IDLE_S, ("r/0",))},
            (leaves_topic(4.0, "c0", "r/0"), retains(8.0, "w0", "r/0"), wants_topic(12.0, "c0", "r/0"))),
