@@ -19,7 +19,7 @@ from .plan import Plan
 
 SPARSE, SMALL, NARROW, LEAVES, TWIN = "sparse", "small", "narrow", "leaves", "twin"
 
-WORLDS = {SPARSE: 0.5, SMALL: 0.35, NARROW: 0.2, LEAVES: 0.2, TWIN: 0.0}
+WORLDS = {SPARSE: 0.5, SMALL: 0.35, NARROW: 0.2, LEAVES: 0.2, TWIN: 0.2}
 """Kind of world -> the share of seeds that have it.
 
 sparse: no client takes everything, so that a node gets what its own subscribers asked for, and nothing else. Whenever
