@@ -301,7 +301,7 @@ class Injector:
         whole = machine.runs and fleet.overseer.between(machine.name, now - TWIN_S, now) == {ViewState.WHOLE}
         if self._over:
             return
-        if not others or not whole:
+        if not others or not whole or not machine.public:
             fleet.loop.call_later(TWIN_S, partial(self._twin, machine))
             return
         fleet.history.say("FAULT", f"a stranger asks to join as {machine.name}")
