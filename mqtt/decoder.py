@@ -305,7 +305,8 @@ class Decoder:
         self._check_start(first)
         kind = first >> 4
         if length > self.max_packet_size:
-            raise _too_large(f"{_NAMES[kind]} of {length} bytes", self.max_packet_size)
+            beyond = " with topic and payload of the will" if kind == CONNECT and self.max_connect_size else ""
+            raise _too_large(f"{_NAMES[kind]} of {length} bytes{beyond}", self.max_packet_size)
         only = (_LENGTHS if self.version in (0, 5) else _LENGTHS_V3).get(kind, length)
         if length != only:
             raise MalformedPacket(f"{_NAMES[kind]} with a remaining length of {length}")
