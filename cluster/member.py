@@ -33,6 +33,7 @@ from .surroundings import Datagram, Identity, Ports, Resident, Settings
 from .views.commands import Boot, decode_command
 from .views.happenings import Agreed, Booted, Happening, Joined, Left, Refused, ViewChanged, WentStale
 from .views.machine import Membership
+from .views.messages import Goodbye, decode_goodbye, encode_lease
 from .views.view import View
 
 _PUBLISH = Lane.PUBLISH
@@ -60,6 +61,7 @@ class Member:
         self._hints: dict[str, str] = {}
         self._timer: Timer | None = None
         self.closed = False
+        self._goodbye: Goodbye | None = None
         self.on_left: Callable[[], None] = _nothing
         self.starting = Starting(self)
         self.reporting = Reporting(self)
@@ -183,6 +185,32 @@ class Member:
         self.look()
         self._tick()
 
+    def goodbye(self) -> bool:
+        """The process is about to stop: tell the leader, so that the others go on at once. False if there is none.
+
+        From now on this node promises nothing. `said_goodbye` is true when the view has it no more.
+        """
+        consensus, standing = self.consensus, self.standing
+        if consensus is None or standing is None or self.closed or self.alone or self.incarnation is None:
+            return False
+        self._goodbye = standing.goodbye()
+        self._say_goodbye()
+        return True
+
+    @property
+    def said_goodbye(self) -> bool:
+        """The view that is applied here is without this process."""
+        return self._goodbye is not None and self.incarnation is None
+
+    def _say_goodbye(self) -> None:
+        consensus, standing, goodbye = self.consensus, self.standing, self._goodbye
+        if goodbye is None or consensus is None or standing is None or self.said_goodbye:
+            return
+        if consensus.leads:
+            standing.bid_farewell(goodbye)
+        elif consensus.leader is not None:
+            self.links.datagram(consensus.leader, Datagram.GOODBYE, encode_lease(goodbye))
+
     def close(self) -> None:
         """Stop; nothing is sent any more."""
         self.closed = True
@@ -201,12 +229,15 @@ class Member:
         self.entering.tick()
         self.metadata.tick(int(self.ports.now_ms()))
         self.office.tick()
+        self._say_goodbye()
         self.look()
         self.reporting.tick()
         self._timer = self.ports.later(self.settings.tick_s, self._tick)
 
     def look(self) -> bool:
         """Whether this node may promise anything now; the resident is told first, if it is not as before."""
+        if self._goodbye is not None:
+            return False
         now = (self.leased(), self.whole)
         self.reporting.look(now[0])
         if now != self._was:
@@ -334,6 +365,10 @@ class Member:
             command = decode_command(data)
             if isinstance(command, Boot):
                 self.standing.submit(command)
+        elif kind == Datagram.GOODBYE:
+            goodbye = decode_goodbye(data)
+            if goodbye.node == node:
+                self.standing.bid_farewell(goodbye)
         elif kind == Datagram.BOOT_REFUSED:
             self.starting.told(data)
 

@@ -12,7 +12,7 @@ from .views.commands import Boot, Join, Leave, Settle, Stale
 from .views.happenings import Happening, ViewChanged
 from .views.keeper import Keeper
 from .views.lease import LeaseHolder
-from .views.messages import decode_reply, decode_request, encode_lease
+from .views.messages import Goodbye, decode_reply, decode_request, encode_lease
 from .views.settings import Settings
 from .views.voters import Transfer
 
@@ -116,7 +116,18 @@ class Standing:
             if isinstance(each, ViewChanged):
                 self.holder.applied(each.after)
 
+    def goodbye(self) -> Goodbye:
+        """This process stops: it gives back its lease. What the leader is to be told."""
+        holder = self.holder
+        holder.give_back()
+        return Goodbye(holder.node, holder.boot, holder.process)
+
     # -- leading
+
+    def bid_farewell(self, goodbye: Goodbye) -> None:
+        """A process stops: have the leader, this node, propose the view without it at once."""
+        if self._consensus.leads and self.keeper.goodbye(goodbye, self._consensus.raft):
+            self.decide()
 
     def request(self, data: bytes) -> None:
         """A node asks for a lease. Raises `MalformedLease`."""

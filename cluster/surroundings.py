@@ -27,6 +27,11 @@ class Datagram(IntEnum):
     BOOT = 4
     BOOT_REFUSED = 5
     METADATA = 6
+    GOODBYE = 7
+
+
+GOODBYE_S = 0.1
+"""How long a process that stops waits for the view without it, in seconds: the others need a few round trips."""
 
 
 class Identity(Struct, frozen=True):

@@ -34,6 +34,7 @@ DATAGRAMS = {
     Datagram.LEASE_REPLY: ("who asked", "the lease that was asked for with this number; the leader's cluster time"),
     Datagram.BOOT: ("the leader", "a start of a member; again every 300 ms until the log has it"),
     Datagram.BOOT_REFUSED: ("who started", "the process that the log refused, and why"),
+    Datagram.GOODBYE: ("the leader", "a process that stops: it holds no lease any more"),
     Datagram.METADATA: ("any peer", "`Report`: the sender's clocks, for collecting tombstones"),
 }
 LANES = {

@@ -11,7 +11,7 @@ from ..broker.options import Options
 from ..cluster.admission import JOIN, LEAVE, CallAnswer, JoinRequest, LeaveRequest, decode_answer, encode_call
 from ..cluster.member import CLUSTERED, Member
 from ..cluster.office import VERSIONS
-from ..cluster.surroundings import Identity, Ports, Settings
+from ..cluster.surroundings import GOODBYE_S, Identity, Ports, Settings
 from ..cluster.transport.memory_network import MemoryNetwork
 from ..cluster.transport.memory_wire import MemoryTransport
 from ..cluster.transport.wire import CallFailed
@@ -105,6 +105,13 @@ class ClusterHost(Host):
         assert self.transport is not None
         self.transport.shut()
         self.member = self.clustering = self.transport = None
+
+    def say_goodbye(self, then: Callable[[], None]) -> None:
+        """Tell the leader, and wait as long as a node does at most."""
+        if self.member is not None and self.member.goodbye():
+            self.later(GOODBYE_S, then)
+        else:
+            then()
 
     def _stop_ended(self) -> None:
         if self.member is not None:

@@ -153,8 +153,12 @@ class Host:
         assert node is not None and not node.closing
         self._stopped = then
         node.close()
-        node.store.flush(self._stop_ended)
+        self.say_goodbye(lambda: node.store.flush(self._stop_ended))
         self.later(STOP_S, self._stop_ended)
+
+    def say_goodbye(self, then: Callable[[], None]) -> None:
+        """A stop has closed the connections: tell whoever has to know, then call `then`."""
+        then()
 
     def _stop_ended(self) -> None:
         node, self.node = self.node, None

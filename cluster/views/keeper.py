@@ -16,7 +16,7 @@ from msgspec import Struct
 from .clique import largest_clique
 from .commands import Away, Boot, Command, Join, Leave, Settle, SetView, Stale
 from .machine import Membership, peer_of
-from .messages import LeaseReply, LeaseRequest
+from .messages import Goodbye, LeaseReply, LeaseRequest
 from .next_view import Outlook, next_view
 from .settings import Settings
 from .voters import Peers, Transfer, VoterChange, next_change
@@ -71,6 +71,7 @@ class Keeper:
         self._change_ms = now_ms
         self._views: dict[int, float] = {}
         self._shut_out: dict[str, tuple[float, float]] = {}
+        self._gone: dict[str, str] = {}
 
     # -- leases
 
@@ -79,6 +80,8 @@ class Keeper:
         member = self.membership.members.get(request.node)
         if member is None or (request.boot, request.process) != (member.boot, member.process):
             return None
+        if self._has_gone(request.node):
+            return None  # it left before its goodbye, and comes later
         last = self._heard.get(request.node)
         if last and last.request.process == request.process and request.number <= last.request.number:
             return None
@@ -103,11 +106,34 @@ class Keeper:
         )
         return [(request.node, reply)]
 
+    def goodbye(self, goodbye: Goodbye, peers: Peers) -> bool:
+        """A process stops and holds no lease any more: its row goes now. False if the others need it, or it is unknown.
+
+        They need it if without it those that serve are no majority of the voters: then nobody could serve anyway, and
+        a view without it would only make others wait for those that are in it (`Membership.knowing`).
+        """
+        node, member = goodbye.node, self.membership.members.get(goodbye.node)
+        if member is None or (goodbye.boot, goodbye.process) != (member.boot, member.process):
+            return False
+        voters, serving = peers.configuration.voters, self.membership.view.serving
+        rows = [self.membership.members[name] for name in serving if name != node and not self._has_gone(name)]
+        near = [row for row in rows if peer_of(row) in voters and peers.caught_up(peer_of(row))]
+        if 2 * len(near) <= len(voters):
+            return False
+        self._gone[node] = goodbye.process
+        self._heard.pop(node, None)
+        return True
+
+    def _has_gone(self, node: str) -> bool:
+        """Whether the member's last start has said goodbye."""
+        member = self.membership.members.get(node)
+        return member is not None and self._gone.get(node) == member.process
+
     def _may_grant(self, request: LeaseRequest) -> bool:
         """The view has this process, by the same entrance that the process knows of, and is to keep it."""
         row = self.membership.view.row(request.node)
         member = self.membership.members.get(request.node)
-        if row is None or member is None or request.node not in self._kept:
+        if row is None or member is None or request.node not in self._kept or self._has_gone(request.node):
             return False
         same = (row.boot, row.since, member.process) == (request.boot, request.since, request.process)
         return same and self._doomed.get(request.node) != row.since and not self._is_leaving(request.node)
@@ -140,6 +166,8 @@ class Keeper:
         A new leader waits until the old leases have ended, and one that stood still gives four heartbeats more.
         """
         settings = self.settings
+        if self._gone and self._has_gone(node):
+            return True
         heard = self._heard.get(node)
         last_ms = heard.at_ms if heard else self.elected_ms - (settings.detection_ms - settings.expiry_ms)
         last_ms = max(last_ms, self._woke_ms - (settings.detection_ms - settings.hearing_ms))
@@ -163,6 +191,8 @@ class Keeper:
 
     def expired(self, node: str, now_ms: float) -> bool:
         """True if no lease of the node can be valid any more, whoever granted it."""
+        if self._gone and self._has_gone(node):
+            return True
         since_ms = max(self.elected_ms, self._granted.get(node, self.elected_ms))
         return now_ms - since_ms >= self.settings.expiry_ms
 
@@ -308,7 +338,7 @@ class Keeper:
         if now_ms < self._change_ms or not self.membership.cluster_id:
             return []
         # A leader whose own disk or loop hangs cannot even propose the view without itself (hole 6).
-        stuck = now_ms - self._stuck_since_ms > self.settings.hearing_ms
+        stuck = now_ms - self._stuck_since_ms > self.settings.hearing_ms or self._has_gone(self.node)
         change = self._handover(now_ms, peers) or next_change(self.membership, peers, stuck)
         if change is None:
             return []

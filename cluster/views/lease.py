@@ -49,6 +49,7 @@ class LeaseHolder:
         self._committed = False
         self._heard: dict[str, float] = {}
         self._exchanged: dict[str, int] = {}
+        self.given_back = False
 
     # -- what happened here
 
@@ -73,6 +74,12 @@ class LeaseHolder:
         if now_ms - self._heard.get(peer, -inf) > self.settings.hearing_ms:
             self._next_ms = None
         self._heard[peer] = now_ms
+
+    def give_back(self) -> None:
+        """This process stops: it holds no lease from now on, and asks for none."""
+        self.given_back = True
+        self._lose()
+        self._asked.clear()
 
     def lost(self, peer: str) -> None:
         """The data stream from a peer is closed: it is not heard until a frame comes on another."""
@@ -142,7 +149,7 @@ class LeaseHolder:
         and when it hears a peer anew or learns, outside of the view, of another one.
         """
         self.turn(now_ms, wall_ms)
-        if not self._committed or self.due_ms(now_ms) > now_ms:
+        if not self._committed or self.due_ms(now_ms) > now_ms or self.given_back:
             return None
         self._committed = False
         self._next_ms = now_ms + self.settings.heartbeat_ms

@@ -51,14 +51,31 @@ class LeaseReply(Struct, array_like=True, frozen=True):
     full: tuple[str, ...] = ()
 
 
+class Goodbye(Struct, array_like=True, frozen=True):
+    """This process stops. It has given back its lease: it promises nothing any more, and never asks for another."""
+
+    node: Name
+    boot: Count
+    process: Name
+
+
 _encoder = msgspec.msgpack.Encoder()
+_goodbyes = msgspec.msgpack.Decoder(Goodbye)
 _requests = msgspec.msgpack.Decoder(LeaseRequest)
 _replies = msgspec.msgpack.Decoder(LeaseReply)
 
 
-def encode_lease(message: LeaseRequest | LeaseReply) -> bytes:
+def encode_lease(message: LeaseRequest | LeaseReply | Goodbye) -> bytes:
     """As it travels."""
     return _encoder.encode(message)
+
+
+def decode_goodbye(data: bytes) -> Goodbye:
+    """Raises `MalformedLease`."""
+    try:
+        return _goodbyes.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise MalformedLease(f"goodbye of {len(data)} bytes: {error}") from error
 
 
 def decode_request(data: bytes) -> LeaseRequest:

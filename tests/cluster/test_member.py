@@ -285,3 +285,58 @@ def test_a_third_node_keeps_the_cluster_at_work_when_the_second_dies_while_it_jo
     assert company.until(lambda: company[1].serving and company[3].serving) < 5
     company.pass_s(3)
     assert company[1].serving and company[3].serving
+
+
+@pytest.mark.parametrize("who", ("the leader", "another"))
+def test_a_node_that_stops_in_order_is_out_of_the_view_at_once(who: str) -> None:
+    company = Company(3)
+    leader = company.leader()
+    seat = leader if who == "the leader" else next(each for each in company.seats if each is not leader)
+    others = [each for each in company.seats if each is not seat]
+    assert seat.serving and seat.member.goodbye()
+    assert not seat.serving and not seat.member.leased()
+    began = company.loop.now_s
+    company.until(lambda: seat.member.said_goodbye or company.loop.now_s - began > 0.1)
+    seat.member.close()
+    seat.kill()
+    assert company.until(lambda: all(each.member.view.row(seat.name) is None for each in others)) < 0.1
+    for _ in range(40):
+        company.pass_s(0.1)
+        assert all(each.serving for each in others)
+    seat.start()
+    company.whole()
+
+
+def test_a_node_that_said_goodbye_is_not_let_in_again_before_it_starts_anew() -> None:
+    company = Company(3)
+    leader = company.leader()
+    seat = next(each for each in company.seats if each is not leader)
+    assert seat.member.goodbye()
+    company.pass_s(3.0)
+    assert seat.member.said_goodbye and not seat.member.leased()
+    assert leader.member.view.row(seat.name) is None and leader.serving
+
+
+def test_the_last_majority_stays_in_the_view_when_it_stops() -> None:
+    """All stop, one after the other. Whoever is back first does not wait for the one that stopped last."""
+    company = Company(3)
+    leader = company.leader()
+    first, second = (each for each in company.seats if each is not leader)
+    for seat in (first, second, leader):
+        seat.member.goodbye()
+        company.pass_s(0.1)
+        seat.kill()
+    knowing = leader.member.membership.knowing
+    assert knowing == tuple(sorted([second.name, leader.name]))
+    first.start()
+    second.start()
+    assert company.until(lambda: first.serving and second.serving) < 10
+
+
+def test_a_node_alone_says_goodbye_to_nobody() -> None:
+    company = Company(1, joined=False)
+    assert not company[1].member.goodbye()
+    company[1].member.found()
+    company.until(lambda: company[1].serving)
+    assert not company[1].member.goodbye()
+    assert company[1].serving

@@ -13,6 +13,7 @@ def test_the_kinds_of_datagrams_are_on_the_wire_and_never_change() -> None:
         "BOOT": 4,
         "BOOT_REFUSED": 5,
         "METADATA": 6,
+        "GOODBYE": 7,
     }
 
 

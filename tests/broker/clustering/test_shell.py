@@ -16,6 +16,8 @@ from strogoff.cluster.transport.wire import CallFailed
 from strogoff.mqtt import packets
 from tests.broker.clustering.trio import Trio, run, until
 
+PLACES = "127.0.0.1:44001 127.0.0.1:44002 127.0.0.1:44003"
+
 
 async def said(shell: ClusterShell, node: str, kill: bool = True, accept_loss: bool = False) -> list[str]:
     return [line async for line in shell.leave(node, kill, 1.0, 10.0, accept_loss)]
@@ -278,6 +280,34 @@ def test_nodes_that_start_together_find_each_other(tmp_path: Path) -> None:
         assert len({shell.status().cluster_id for shell in shells}) == 1
 
     run(tmp_path, scenario)
+
+
+def test_the_others_do_not_wait_for_a_node_that_is_stopped(tmp_path: Path) -> None:
+    """It cost them the detection time, as if it had been killed: it says goodbye to the view first."""
+
+    async def scenario(trio: Trio) -> None:
+        policy = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe")}
+        shells = [await trio.start(name, discovery__nodes=PLACES, **policy) for name in ("n1", "n2", "n3")]
+        await until(lambda: all(shell.status().serving == 3 for shell in shells))
+        await until(lambda: all(len(_voters(shell)) == 3 for shell in shells))
+        leader = shells[0].status().leader
+        names = sorted(("n1", "n2", "n3"), key=lambda name: name == str(leader)[:2])
+        await (await trio.client(names[1], "reader")).subscribe("t", 1)
+        stopped = {name: trio.servers[name].cluster for name in names}[names[1]]
+        assert stopped is not None and stopped.member is not None
+        await trio.stop(names[1])
+        assert stopped.member.said_goodbye
+        writer = await trio.client(names[0], "writer")
+        began = asyncio.get_running_loop().time()
+        await writer.publish("t", b"m", 1)
+        await until(lambda: not writer.outgoing)
+        assert asyncio.get_running_loop().time() - began < 0.2  # detection takes 0.4 s here
+
+    run(tmp_path, scenario)
+
+
+def _voters(shell: ClusterShell) -> list[str]:
+    return [row.node for row in shell.rows() if row.voter]
 
 
 async def refused(trio: Trio, name: str) -> None:
