@@ -14,6 +14,7 @@ USAGE = """usage: strogoff COMMAND ...
   config     check FILE | reference              check a vernemq.conf; list every key
   sim        [--seeds N] [...]                   simulate a node under faults and check its promises
   analytics  summary LOGDIR [...]                PySpark jobs on event logs
+  reset      DIR                                 empty a data directory, for a node that its cluster takes no more
   repair     DIR                                 repair a damaged message database, and say what it cost
   version
 
@@ -46,6 +47,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from .analytics.commands import main as analytics
 
         return analytics(rest)
+    if command == "reset":
+        from .storage.reset_cli import main as reset
+
+        return reset(rest)
     if command == "repair":
         from .storage.repair_cli import main as repair
 

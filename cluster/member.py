@@ -28,7 +28,7 @@ from .raft.messages import Saved, bootstrap, empty
 from .raft.stable import RaftStable
 from .reporting import Reporting
 from .standing import Standing
-from .starting import Starting
+from .starting import TAKEN_OUT, Starting
 from .surroundings import Datagram, Identity, Ports, Resident, Settings
 from .views.commands import Boot, decode_command
 from .views.happenings import Agreed, Booted, Happening, Joined, Left, Refused, ViewChanged, WentStale
@@ -37,6 +37,9 @@ from .views.messages import Goodbye, decode_goodbye, encode_lease
 from .views.view import View
 
 _PUBLISH = Lane.PUBLISH
+LEFT = b"L"
+"""Key in the store of Raft: this node has left the cluster for good."""
+LEFT_SAYS = "this node has left the cluster"
 CLUSTERED = b"C"
 """Key in the store of Raft: this node is a member; the value has the addresses of the first members it heard of."""
 
@@ -134,6 +137,9 @@ class Member:
             self._seeds = msgspec.msgpack.decode(known, type=dict[str, str])
             self._was = None  # the resident of a member begins without a lease: it has to be told what is so
             self._begin()
+            if self.ports.meta.get(LEFT) is not None:
+                self._gone = True
+                self.starting.broken(LEFT_SAYS, TAKEN_OUT)
 
     def found(self) -> None:
         """Found a cluster of this node alone, which others can join."""
@@ -309,7 +315,8 @@ class Member:
         if self._gone:
             return
         self._gone = True
-        self.starting.problem = "this node has left the cluster"
+        self.ports.meta.put(LEFT, b"")
+        self.starting.problem = LEFT_SAYS
         self.ports.log("warning", f"{self.me.node} has left the cluster")
         self.on_left()
 
@@ -384,6 +391,8 @@ class Member:
         if not members and hello.node in self._seeds:
             return None
         row = members.get(hello.node)
+        if row is None and hello.boot <= self.membership.last_possible(hello.node):
+            return Why.TAKEN_OUT.says(f"{hello.node} is a member no longer")
         if row is None:
             return Why.NOT_YET.says(f"{hello.node} is not a member of this cluster")
         return not_the_one(row, hello)

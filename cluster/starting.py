@@ -28,6 +28,9 @@ STARTS = b"S"
 """Key in the store of Raft: (boot, process) of each start since the last that the log is known to have. With more than
 `UNLOGGED_MAX` of them an old copy may be taken for the node."""
 
+OLD = "Its data directory is an old copy, or was away for too long"
+TAKEN_OUT = "It was taken out of the cluster. To take it in again"
+
 _starts = msgspec.msgpack.Decoder(tuple[tuple[int, str], ...])
 
 
@@ -138,6 +141,8 @@ class Starting:
             self.broken(f"{node} says: {reason}")
         elif cause is Why.OLD_COPY:
             self.refuse(f"{node} says: {reason}")
+        elif cause is Why.TAKEN_OUT:
+            self.broken(f"{node} says: {reason}", TAKEN_OUT)
         elif cause is Why.NOT_YET and member.standing is not None:
             member.standing.keeper.not_let_in(node, member.ports.now_ms())
 
@@ -146,7 +151,7 @@ class Starting:
         if not self.known():
             self.broken(reason)
 
-    def broken(self, reason: str) -> None:
+    def broken(self, reason: str, meaning: str = OLD) -> None:
         """This process can never serve, or not go on: the log of its disk has nothing to do with that of the others."""
         if self.problem:
             return
@@ -155,8 +160,8 @@ class Starting:
             self._member.consensus.closed = True
         self._member.ports.log(
             "error",
-            f"the cluster does not take this start of {self._member.me.node}: {reason}. Its data directory is an old "
-            "copy, or was away for too long: stop the node, move the directory away, and let it join again",
+            f"the cluster does not take this start of {self._member.me.node}: {reason}. {meaning}: stop the node, run "
+            "`strogoff reset` on its data directory, and start it again: it joins with no sessions",
         )
         self.on_broken()
 

@@ -50,7 +50,7 @@ class DataDirectory:
         self._lock = PathLock(self.path / "lock")
         try:
             self._file = self.path / MARKER
-            marker = self._read() if self._file.exists() else self._begin(node_name, new_uuid)
+            marker = read_marker(self._file) if self._file.exists() else self._begin(node_name, new_uuid)
             if marker.node_name != node_name:
                 raise WrongDirectory(
                     f"{self.path} holds the data of node {marker.node_name!r}, this is {node_name!r}: "
@@ -128,27 +128,6 @@ class DataDirectory:
         self._write(marker)
         return marker
 
-    def _read(self) -> _Marker:
-        try:
-            said = json.loads(self._file.read_bytes())
-            if said["format"] != FORMAT:
-                raise WrongDirectory(
-                    f"{self._file} says format {said['format']!r}, this version knows {FORMAT}: "
-                    f"use the version of Strogoff that wrote it"
-                )
-            marker = _Marker(**said)
-            if not all(isinstance(value, str) for value in (marker.cluster_id, marker.disk_uuid, marker.node_name)):
-                raise TypeError(said)
-            if type(marker.boot) is not int or marker.boot < 0:
-                raise TypeError(said)
-        except (ValueError, KeyError, TypeError):
-            raise Corrupted(
-                str(self._file),
-                "unreadable, so node name, boot number and cluster are unknown; the databases beside it are untouched",
-                "Put it back from a backup; a node of a cluster may instead begin with an empty directory and rejoin",
-            ) from None
-        return marker
-
     def _check_databases(self) -> None:
         for name in DATABASES:
             folder = self.path / name
@@ -163,3 +142,26 @@ class DataDirectory:
     def _write(self, marker: _Marker) -> None:
         write_durably(self._file, json.dumps(asdict(marker), indent=2).encode() + b"\n")
         self._marker = marker
+
+
+def read_marker(file: Path) -> _Marker:
+    """What the marker says. Raises `WrongDirectory` for another format, `Corrupted` for one that cannot be read."""
+    try:
+        said = json.loads(file.read_bytes())
+        if said["format"] != FORMAT:
+            raise WrongDirectory(
+                f"{file} says format {said['format']!r}, this version knows {FORMAT}: "
+                f"use the version of Strogoff that wrote it"
+            )
+        marker = _Marker(**said)
+        if not all(isinstance(value, str) for value in (marker.cluster_id, marker.disk_uuid, marker.node_name)):
+            raise TypeError(said)
+        if type(marker.boot) is not int or marker.boot < 0:
+            raise TypeError(said)
+    except (ValueError, KeyError, TypeError):
+        raise Corrupted(
+            str(file),
+            "unreadable, so node name, boot number and cluster are unknown; the databases beside it are untouched",
+            "Put it back from a backup; a node of a cluster may instead begin with an empty directory and rejoin",
+        ) from None
+    return marker

@@ -39,7 +39,7 @@ IN_BROKER: dict[str, set[str]] = {
 
 SHELLS = {
     "storage": {"files", "leveldb", "leveldb_damage", "leveldb_folder", "leveldb_log", "directory", "repair"}
-    | {"repair_cli"},
+    | {"repair_cli", "reset_cli"},
     "cluster": {"grpc_stream", "grpc_wire", "memory_asyncio", "pinning"},
     "netsplit": set(),
     "mqtt": set(),

@@ -164,8 +164,13 @@ class ClusterShell:
     def serves_nobody(self) -> str:
         """Why this node takes no clients although nothing is cut off, and what to do; "" if there is no such reason."""
         member = self._member
+        if member.starting.problem:
+            return (
+                f"{member.starting.problem}. To take it in again, with no sessions: stop the node, run `strogoff reset "
+                f"{self._directory.path}`, and start it"
+            )
         if member.clustered or not self._node.barred:
-            return member.starting.problem
+            return ""
         return self._claimed or (self._search.waits_for if self._search is not None else "")
 
     def _found(self) -> None:
@@ -205,7 +210,16 @@ class ClusterShell:
             await self._passed_on()
             await self._goodbye(self.member)
             self.member.close()
+            await self._note_that_it_left(self.member)
         await self._transport.close()
+
+    async def _note_that_it_left(self, member: Member) -> None:
+        """Have the disk know it, so that the next start of this node can say so."""
+        if member.starting.problem:
+            noted = asyncio.Event()
+            self._meta.flush(noted.set)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(noted.wait(), PASS_ON_S)
 
     async def _goodbye(self, member: Member) -> None:
         """Have the others go on without this node at once, not after the detection time."""
@@ -346,6 +360,8 @@ class ClusterShell:
 
     async def _join(self, discovery_node: str, merge: bool, replace: bool) -> None:
         member = self._member
+        if member.starting.problem:
+            raise ClusterError(self.serves_nobody)
         if member.clustered:
             others = ", ".join(sorted(set(member.membership.members) - {self.name})) or "no other node"
             raise ClusterError(f"{self.name} is a member of a cluster already, with {others}")

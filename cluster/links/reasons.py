@@ -17,6 +17,8 @@ class Why(StrEnum):
     """The same, and the refuser's log has another start in its place."""
     STALE = "away for too long"
     """Its disk lacks what the others have forgotten since (review, hole 16)."""
+    TAKEN_OUT = "taken out"
+    """This node was a member, and is none any more."""
     NOT_YET = "not in the log yet"
     """A newer log than the refuser's may have this process as a member."""
 

@@ -124,6 +124,11 @@ class Membership:
         """Whether one of these served last, and can be asked for what was promised then."""
         return not self.knowing or any(node in self.knowing for node in nodes)
 
+    def last_possible(self, node: str) -> int:
+        """The highest boot that the disk of a former or present member may have had; 0 of a node that never was one."""
+        logged = self.boots.get(node, 0)
+        return logged + UNLOGGED_MAX if logged else 0
+
     # -- members
 
     def _settle(self, command: Settle) -> tuple[Happening, ...]:
@@ -144,8 +149,7 @@ class Membership:
                 # a disk that has the log never asks to join: this is a copy from before it had it
                 return (Refused(command, "its disk is a copy from before it joined: begin with an empty one"),)
             return self._boot(command)
-        logged = self.boots.get(command.node, 0)
-        had = logged + UNLOGGED_MAX if logged else 0
+        had = self.last_possible(command.node)
         if command.boot <= had:
             # another disk had the log's boots under this name, and later ones, of which others may have writes
             return (Refused(command, f"boot {command.boot} is not above {had}, which this name may have had", had),)

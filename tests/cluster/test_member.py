@@ -340,3 +340,37 @@ def test_a_node_alone_says_goodbye_to_nobody() -> None:
     company.until(lambda: company[1].serving)
     assert not company[1].member.goodbye()
     assert company[1].serving
+
+
+@pytest.mark.parametrize("when", ("while it ran", "while it was away"))
+def test_a_node_that_was_taken_out_says_so_after_its_next_start(when: str) -> None:
+    company = Company(3)
+    seat = next(each for each in company.seats if each is not company.leader())
+    if when == "while it was away":
+        seat.kill()
+        company.until(lambda: company.leader().member.view.row(seat.name) is None)
+    answers = company.leader().leave(seat.name)
+    company.until(lambda: bool(answers))
+    assert answers[0].problem == ""
+    if when == "while it ran":
+        seat.member.left()
+        company.pass_s(0.1)
+        seat.kill()
+    seat.start()
+    company.until(lambda: seat.member.starting.problem)
+    assert "has left the cluster" in seat.member.starting.problem or "member no longer" in seat.member.starting.problem
+    assert any("strogoff reset" in text for level, text in seat.log if level == "error")
+    assert not seat.member.leased() and company.leader().member.leased()
+    seat.kill()
+    seat.replace_disk("begun-anew")
+    seat.start()
+    company.join(seat, f"{company.leader().name}:1")
+    company.whole()
+
+
+def test_a_member_that_is_back_with_a_new_disk_is_not_taken_for_the_one_that_left() -> None:
+    """Another member may not have read yet that it came back."""
+    company = Company(3)
+    membership = company[1].member.membership
+    assert membership.last_possible("n4") == 0
+    assert membership.last_possible("n3") == membership.boots["n3"] + 1000

@@ -196,7 +196,7 @@ def test_a_refused_start_says_it_once_and_asks_no_more() -> None:
     errors = [text for level, text in company[3].log if level == "error"]
     assert len(errors) == 1
     assert "boot 2 is not above the logged 7" in errors[0]
-    assert "move the directory away" in errors[0]
+    assert "strogoff reset" in errors[0]
     company.network.heal()
     company.pass_s(5.0)
     assert not company[3].serving

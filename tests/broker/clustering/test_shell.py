@@ -11,6 +11,7 @@ import pytest
 from bench.steady import SteadyClient
 from strogoff.broker.clustering.office import ClusterError
 from strogoff.broker.clustering.shell import DEPART, ClusterShell
+from strogoff.cli import main
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport
 from strogoff.cluster.transport.wire import CallFailed
 from strogoff.mqtt import packets
@@ -468,5 +469,32 @@ def test_wills_of_a_node_that_is_stopped_reach_the_others(tmp_path: Path) -> Non
         await trio.stop("n1")
         await asyncio.gather(*[mortal.gone.wait() for mortal in mortals])
         await until(lambda: len(came) == 100)
+
+    run(tmp_path, scenario)
+
+
+def test_a_node_that_left_says_what_helps_and_that_helps(tmp_path: Path) -> None:
+    """It was started again by its supervisor, and answered 503 for ever without a word."""
+
+    async def scenario(trio: Trio) -> None:
+        policy = {f"allow_{each}_during_netsplit": "on" for each in ("register", "publish")}
+        one, two = await trio.start("n1"), await trio.start("n2", **policy)
+        await two.join("127.0.0.1:44001", False)
+        assert await said(two, "n2@127.0.0.1") == ["Done"]
+        await trio.stop("n2")
+        two = await trio.start("n2", **policy)
+        assert two.serves_nobody == (
+            "this node has left the cluster. To take it in again, with no sessions: stop the node, run `strogoff reset "
+            f"{tmp_path / 'n2'}`, and start it"
+        )
+        await refused(trio, "n2")
+        with pytest.raises(ClusterError, match="strogoff reset"):
+            await two.join("127.0.0.1:44001", False)
+        await trio.stop("n2")
+        assert main(["reset", str(tmp_path / "n2")]) == 0
+        two = await trio.start("n2", **policy)
+        await two.join("127.0.0.1:44001", False)
+        await until(lambda: one.status().serving == two.status().serving == 2)
+        await (await trio.client("n2", "c")).abort()
 
     run(tmp_path, scenario)

@@ -1,0 +1,32 @@
+"""`strogoff reset DIR`: begin the data directory of a stopped node anew, so that it can join its cluster again."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from .engine import StorageError
+from .reset import reset
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command: 0 if it was done, 1 if it cannot be."""
+    parser = argparse.ArgumentParser(
+        prog="strogoff reset",
+        description="Set a stopped node's data aside, so that the node can join its cluster again, with no sessions.",
+    )
+    parser.add_argument("directory", type=Path, help="the node's data directory (platform_data_dir)")
+    directory: Path = parser.parse_args(argv).directory
+    try:
+        aside = reset(directory, lambda: str(uuid.uuid4()))
+    except (StorageError, OSError) as error:
+        print(f"strogoff reset: {error}", file=sys.stderr)
+        return 1
+    print(
+        f"{directory}: empty. The sessions and messages that were there are in {aside}. Start the node: with "
+        "discovery.nodes it joins its cluster by itself, without: vmq-admin cluster join discovery-node=NODE"
+    )
+    return 0

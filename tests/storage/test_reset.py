@@ -1,0 +1,71 @@
+"""A data directory is begun anew: the old data is kept beside it, and no number of a start comes twice."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from strogoff.cluster.views.machine import UNLOGGED_MAX
+from strogoff.storage.directory import DataDirectory
+from strogoff.storage.engine import DirectoryInUse, StorageError
+from strogoff.storage.reset import SKIPPED, reset
+
+
+def ids() -> Callable[[], str]:
+    numbers = itertools.count()
+    return lambda: f"id-{next(numbers)}"
+
+
+def begun(path: Path, starts: int = 3) -> DataDirectory:
+    new_uuid = ids()
+    for _ in range(starts - 1):
+        DataDirectory(path, "n1", new_uuid).close()
+    return DataDirectory(path, "n1", new_uuid)
+
+
+def test_it_skips_as_many_starts_as_the_cluster_may_not_know() -> None:
+    assert SKIPPED == UNLOGGED_MAX
+
+
+def test_the_old_data_is_set_aside_and_the_new_directory_goes_on_with_its_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    old = begun(path)
+    (old.messages / "MARK").write_bytes(b"of the old data")
+    old.close()
+    aside = reset(path, lambda: "another")
+    assert aside == path / "set-aside-1"
+    assert (aside / "messages" / "MARK").read_bytes() == b"of the old data"
+    anew = DataDirectory(path, "n1", ids())
+    assert (anew.disk_uuid, anew.boot, anew.boot_above) == ("another", 3 + SKIPPED + 1, 3 + SKIPPED)
+    assert not (anew.messages / "MARK").exists()
+    anew.close()
+    assert reset(path, lambda: "a third") == path / "set-aside-2"
+
+
+def test_a_directory_in_use_is_let_alone(tmp_path: Path) -> None:
+    directory = begun(tmp_path / "data")
+    with pytest.raises(DirectoryInUse):
+        reset(directory.path, ids())
+    assert directory.messages.exists()
+    directory.close()
+
+
+def test_a_directory_of_nobody_is_let_alone(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="is no node's data directory"):
+        reset(tmp_path, ids())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupted_run_is_finished_by_the_next_one(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    begun(path).close()
+    (path / "messages").rename(tmp_path / "gone")
+    with pytest.raises(StorageError, match="the database is gone"):
+        DataDirectory(path, "n1", ids())
+    reset(path, lambda: "another")
+    anew = DataDirectory(path, "n1", ids())
+    assert anew.disk_uuid == "another"
+    anew.close()
