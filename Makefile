@@ -4,11 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 DATA ?= ./data
 
-.PHONY: venv-run venv-test run test test-slow test-all check kill-test link-test fuzz sim mutants format conformance lock clean
+.PHONY: venv-run venv-test run test test-slow test-all check kill-test link-test fuzz siege sim mutants format conformance lock clean
 KILLS ?= 200
 ROUNDS ?= 200
 SECONDS_EACH ?= 600
 SEEDS ?= 5000
+MINUTES ?= 10
 LOCKED := --universal --python-version 3.13 --generate-hashes --no-header --upgrade --quiet
 
 venv-run:                         # says what is wrong with the Python before anything is compiled; mends a broken .venv
@@ -47,6 +48,9 @@ link-test: venv-test          ## cut, kill and pause two of three nodes 200 time
 
 fuzz: venv-test               ## ten minutes of wrong bytes for the decoder
 	$(BIN)/python -m bench.fuzz_decoder --seconds $(SECONDS_EACH)
+
+siege: venv-test                  ## ten minutes of everything that strangers and careless clients do, at once
+	$(BIN)/python -m bench.siege --minutes $(MINUTES)
 
 sim: venv-test                ## 5,000 seeds of the simulator
 	$(BIN)/strogoff sim --seeds $(SEEDS) --jobs 2

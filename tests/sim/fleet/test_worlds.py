@@ -26,7 +26,7 @@ def test_the_seed_decides_and_each_kind_is_there() -> None:
         TWIN: sum(each.twin is not None for each in plans),
     }
     for kind, share in WORLDS.items():
-        assert 0.4 * share * 40 < has[kind] < 1.8 * share * 40, (kind, has)
+        assert has[kind] == 0 if not share else 0.4 * share * 40 < has[kind] < 1.8 * share * 40, (kind, has)
 
 
 def test_a_forced_kind_leaves_the_rest_as_it_is() -> None:
@@ -59,10 +59,8 @@ def test_small_limits_are_reached(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for owner, name in ((Consensus, "_restore"), (Upkeep, "_shorten"), (Membership, "_stale")):
         watch(owner, name)
-    for seed in range(8):
-        assert Fleet(with_changing_routes(vary(plan(seed, 3), (SMALL,)))).run().violations == ()
-        if len(seen) == 3:
-            break
+    fleet = Fleet(with_changing_routes(vary(plan(0, 3), (SMALL,))))
+    assert fleet.run().violations == ()
     assert seen == {"_restore", "_shorten", "_stale"}
 
 
