@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from .orchestrators import KUBERNETES, discovery, without_effect
 from .schema import schema
 
 PREFIX = "DOCKER_VERNEMQ_"
@@ -36,10 +37,13 @@ class Environment(msgspec.Struct, frozen=True):
 
     values: dict[str, tuple[str, str]]
     users: dict[str, str]
+    warnings: list[str] = []
+    problem: tuple[str, str] | None = None
+    """A variable that asks for what cannot be done, and a sentence about it."""
 
 
 def from_environment(environ: Mapping[str, str]) -> Environment:
-    """Translates the variables; those of orchestrators are left out, others than DOCKER_* are not looked at."""
+    """Translates the variables; others than DOCKER_* are not looked at."""
     values: dict[str, tuple[str, str]] = {}
     users: dict[str, str] = {}
     ip_address = environ.get(_ADDRESS, "")
@@ -52,7 +56,7 @@ def from_environment(environ: Mapping[str, str]) -> Environment:
         if name.startswith(_USER):
             users[name.removeprefix(_USER).lower()] = environ[variable]
         elif name == "DISCOVERY_NODE":
-            values["discovery.nodes"] = (text, variable)
+            continue
         elif name == "NODENAME":
             values["nodename"] = (text if "@" in text else f"VerneMQ@{text}", variable)
         else:
@@ -61,7 +65,13 @@ def from_environment(environ: Mapping[str, str]) -> Environment:
     if host:
         for key, port in DEFAULT_LISTENERS:
             values.setdefault(key, (f"{host}:{port}", _ADDRESS))
-    return Environment(values, users)
+    problem = None
+    try:
+        if (found := discovery(environ)) is not None:
+            values["discovery.nodes"] = found
+    except ValueError as error:
+        problem = (KUBERNETES, str(error))
+    return Environment(values, users, without_effect(environ), problem)
 
 
 def _listener_ports(values: dict[str, tuple[str, str]], host: str) -> None:

@@ -31,14 +31,17 @@ def load(path: Path | None, environ: Mapping[str, str] = {}, overrides: Mapping[
     """
     lines, problems, notices = _files(path) if path is not None else ([], [], [])
     repeated = _repeated(lines)
-    for key, (text, variable) in from_environment(environ).values.items():
+    wanted = from_environment(environ)
+    for key, (text, variable) in wanted.values.items():
         lines.append(Line(key, text, variable, 0, "environment"))
+    if wanted.problem is not None:
+        problems.append(Problem(wanted.problem[0], 0, "", wanted.problem[1]))
     lines += [Line(key, text, "override", 0, "override") for key, text in overrides.items()]
     known = schema()
     lines, stopped, warnings = without_removed(lines, known)
     explicit, wrong = _Values(known, lines).parse()
     _aliases(known, explicit, warnings)
-    settings = Settings(known, explicit, [*notices, *repeated, *warnings])
+    settings = Settings(known, explicit, [*notices, *repeated, *wanted.warnings, *warnings])
     for listener in unopened(settings):
         settings.notices.append(f"{listener} has options but no address, so it is not opened")
     problems += [*stopped, *wrong, *check(settings)]

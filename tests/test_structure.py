@@ -48,7 +48,7 @@ SHELLS = {
     | {"faulty", "gate", "line", "neighbourhood", "node", "plugin", "process", "running", "steady", "sync", "trace"}
     | {"wiring"},
     "broker": {"builtin", "passwd_cli", "watched_file"}
-    | {"config_calls", "discovery", "names", "shell"}
+    | {"config_calls", "discovery", "listening", "names", "shell"}
     | {"connection", "alerts", "handshake", "listener", "listeners", "sockets", "tls", "websocket"}
     | {"container", "daemon", "descriptors", "eventlog", "eventlog_files", "logs", "server"},
 }

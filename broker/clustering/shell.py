@@ -36,6 +36,7 @@ from ..shared_config import SharedConfig
 from .asking import CALL_S, ask_leader
 from .config_calls import VALUES, answer_values, ask_values, spread
 from .discovery import Discovery
+from .listening import listen
 from .office import ClusterError, NodeRow, StatusRow
 from .resident import CLUSTER_SPACES, Clustering
 from .routes import LASTING
@@ -124,7 +125,7 @@ class ClusterShell:
     async def start(self) -> None:
         """Listen, and go on with the log on the disk, or look for others: clients may come when it returns. Raises
         `TransportError`."""
-        bound = await self._transport.serve(self._listen, self._accept, self._answer)
+        bound = await listen(self._transport, self._listen, self._accept, self._answer, self._node.log)
         address = written(self._host, int(bound.rpartition(":")[2]))
         node, loop = self._node, self._loop
         directory = self._directory

@@ -46,19 +46,27 @@ class BuiltinPlugins:
 
     def _watch(self, settings: Settings, key: str, interval_key: str, reloader: Any) -> None:
         path = Path(str(settings[key]))
-        if settings.source(key) == "default" and not path.exists():
-            if key == "vmq_acl.acl_file":
-                # the file that VerneMQ installs: everybody may publish and subscribe everything
-                path = Path(str(files("strogoff.configs") / "vmq.acl"))
-            elif not settings["allow_anonymous"]:
-                self._log("warning", f"{key}: there is no {path}: nobody can log in with a password")
+        missing = not path.exists()
+        if missing and settings.source(key) == "default" and key == "vmq_acl.acl_file":
+            # the file that VerneMQ installs: everybody may publish and subscribe everything
+            path, missing = Path(str(files("strogoff.configs") / "vmq.acl")), False
         watched = WatchedFile(path, reloader)
         watched.check()
-        if watched.problem and (path.exists() or settings.source(key) != "default"):
+        if missing:
+            self._say_missing(key, path, bool(settings["allow_anonymous"]), bool(settings[interval_key]))
+        elif watched.problem:
             raise PluginFileError(f"{key}: {watched.problem}")
         interval = settings[interval_key]
         assert isinstance(interval, int | float)
         self._watches.append((watched, float(interval)))
+
+    def _say_missing(self, key: str, path: Path, anonymous: bool, watched: bool) -> None:
+        """A file that is not there is an empty one, as in VerneMQ: nobody has a password, nobody may do anything."""
+        then = "it is read as soon as it is there" if watched else "put it there and start the node again"
+        if key == "vmq_acl.acl_file":
+            self._log("warning", f"{key}: there is no {path.absolute()}: nobody may publish or subscribe; {then}")
+        elif not anonymous:
+            self._log("warning", f"{key}: there is no {path.absolute()}: nobody can log in with a password; {then}")
 
     def start(self) -> None:
         """Begin to look for changes; inside the running loop."""

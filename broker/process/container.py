@@ -17,11 +17,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ...configs.environment import conf_text, from_environment
+from ...configs.orchestrators import from_pod
 from ...storage.directory import MARKER
 from ..plugins.passwords import SALT_BYTES, check_name, hashed, with_user
 
 ALL_ADDRESSES = "0.0.0.0"
 CLUSTERING = "listener.vmq.clustering"
+NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 CLOSED = "127.0.0.1:44053"
 _FOR_A_CLUSTER = (CLUSTERING, "distributed_cookie", "discovery.nodes", "cluster.allow_default_cookie")
 
@@ -34,7 +36,7 @@ def prepare(environ: Mapping[str, str], home: Path) -> tuple[Path | None, dict[s
     """
     etc = home / "etc"
     address = environ.get("DOCKER_IP_ADDRESS", ALL_ADDRESSES)
-    environ = {**environ, "DOCKER_IP_ADDRESS": address}
+    environ = from_pod({**environ, "DOCKER_IP_ADDRESS": address}, socket.getfqdn(), _namespace())
     overrides = {"platform_data_dir": environ.get("STROGOFF_DATA_DIR", str(home / "data"))}
     conf = etc / "vernemq.conf"
     local = etc / "vernemq.conf.local"
@@ -55,6 +57,14 @@ def prepare(environ: Mapping[str, str], home: Path) -> tuple[Path | None, dict[s
         name = _name_of_data(Path(overrides["platform_data_dir"]))
         overrides["nodename"] = name or f"VerneMQ@{socket.gethostname()}"
     return conf if conf.exists() else None, dict(environ), overrides
+
+
+def _namespace() -> str:
+    """The namespace of the pod's service account, "" outside of Kubernetes."""
+    try:
+        return NAMESPACE_FILE.read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _is_clustered(etc: Path, values: Mapping[str, tuple[str, str]]) -> bool:

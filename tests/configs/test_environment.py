@@ -34,7 +34,6 @@ def test_a_variable_is_a_key(variable: str, text: str, key: str, value: str) -> 
         "HOME",
         "VERNEMQ_QUEUE_TYPE",
         "DOCKER_VERNEMQ_ACCEPT_EULA",
-        "DOCKER_VERNEMQ_DISCOVERY_KUBERNETES",
         "DOCKER_VERNEMQ_KUBERNETES_NAMESPACE",
         "DOCKER_VERNEMQ_SWARM",
         "DOCKER_VERNEMQ_COMPOSE",

@@ -14,6 +14,7 @@ import pytest
 from bench.broker_process import BrokerProcess, free_port
 from bench.steady import SteadyClient
 from strogoff.broker.plugins.passwords import SALT_BYTES, hashed
+from strogoff.broker.process import container
 from strogoff.broker.process.container import prepare
 from strogoff.broker.process.daemon import main
 from strogoff.configs import Settings, load
@@ -241,3 +242,17 @@ def test_a_start_with_a_local_file(home: Path) -> None:
 
     in_container(container, work)
     assert (home / "data.log").read_text().count(": listening on ") == 1
+
+
+def test_a_pod_of_a_stateful_set_looks_at_its_headless_service(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the full name of the host, or by the namespace of the service account and the service that is named."""
+    monkeypatch.setattr(container.socket, "getfqdn", lambda: "vmq-0.vmq-headless.prod.svc.cluster.local")
+    more = {"DOCKER_VERNEMQ_DISTRIBUTED_COOKIE": "5f0c", "DOCKER_VERNEMQ_DISCOVERY__EXPECTED_NODES": "3"}
+    loaded = settings(home, DOCKER_VERNEMQ_DISCOVERY_KUBERNETES="1", **more)
+    assert loaded["discovery.nodes"] == "vmq-headless.prod.svc.cluster.local"
+    monkeypatch.setattr(container.socket, "getfqdn", lambda: "vmq-0")
+    monkeypatch.setattr(container, "NAMESPACE_FILE", home / "namespace")
+    (home / "namespace").write_text("prod\n")
+    service = {"DOCKER_VERNEMQ_KUBERNETES_SUBDOMAIN": "mine"}
+    loaded = settings(home, DOCKER_VERNEMQ_DISCOVERY_KUBERNETES="1", **service, **more)
+    assert loaded["discovery.nodes"] == "mine.prod.svc.cluster.local"

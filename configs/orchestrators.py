@@ -1,0 +1,79 @@
+"""What Kubernetes, Swarm and compose say of other nodes, by the variables of VerneMQ's image, as names in DNS.
+
+VerneMQ asks the API server of Kubernetes for pods; here DNS is asked for a headless service, which needs no rights.
+Where the name is not known that is an error, because a node that looks for nobody would begin a cluster of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+PREFIX = "DOCKER_VERNEMQ_"
+KUBERNETES = f"{PREFIX}DISCOVERY_KUBERNETES"
+NAMESPACE = f"{PREFIX}KUBERNETES_NAMESPACE"
+SUBDOMAIN = f"{PREFIX}KUBERNETES_SUBDOMAIN"
+CLUSTER_NAME = f"{PREFIX}KUBERNETES_CLUSTER_NAME"
+SWARM = f"{PREFIX}SWARM"
+COMPOSE = f"{PREFIX}COMPOSE"
+NODE = f"{PREFIX}DISCOVERY_NODE"
+
+WITHOUT_EFFECT = {
+    f"{PREFIX}KUBERNETES_LABEL_SELECTOR": "nodes are found through the headless service, by its own selector",
+    f"{PREFIX}KUBERNETES_INSECURE": "the API server of Kubernetes is not asked",
+    f"{PREFIX}KUBERNETES_ISTIO_ENABLED": "the API server of Kubernetes is not asked",
+}
+"""Variables of VerneMQ's image that have nothing to do here, and why."""
+
+_SVC = ".svc."
+_OFF = ("", "0", "false", "off", "no")
+
+
+def is_on(environ: Mapping[str, str], variable: str) -> bool:
+    """Whether a variable is there and says yes; VerneMQ's image takes any text for yes."""
+    return environ.get(variable, "").strip().lower() not in _OFF
+
+
+def discovery(environ: Mapping[str, str]) -> tuple[str, str] | None:
+    """The value of `discovery.nodes` and the variable that it comes from; None where nothing is said of other nodes.
+
+    Raises ValueError with a sentence where the variables ask for discovery, but not for a name.
+    """
+    named = environ.get(NODE, "").split()
+    if named and is_on(environ, SWARM):
+        # the service's own name is one address for all tasks in Swarm, `tasks.` and the name has one for each
+        return " ".join(name if name.startswith("tasks.") else f"tasks.{name}" for name in named), NODE
+    if named:
+        return " ".join(named), NODE
+    if is_on(environ, KUBERNETES):
+        return _headless_service(environ), KUBERNETES
+    return None
+
+
+def _headless_service(environ: Mapping[str, str]) -> str:
+    subdomain, namespace = environ.get(SUBDOMAIN, "").strip(), environ.get(NAMESPACE, "").strip()
+    if not subdomain or not namespace:
+        missing = " and ".join(name for name, said in ((SUBDOMAIN, subdomain), (NAMESPACE, namespace)) if not said)
+        raise ValueError(
+            f"the name of the headless service is not known: set {missing} (the service that is the pods' serviceName, "
+            f"and its namespace), or {NODE} to the full name of the service"
+        )
+    return f"{subdomain}.{namespace}.svc.{environ.get(CLUSTER_NAME, '').strip() or 'cluster.local'}"
+
+
+def from_pod(environ: Mapping[str, str], full_name: str, namespace: str) -> dict[str, str]:
+    """The environment with what a pod knows of itself, where nobody says otherwise: `full_name` of the host, such as
+    `vernemq-0.vernemq-headless.default.svc.cluster.local`, and the namespace of its service account or ""."""
+    if not is_on(environ, KUBERNETES):
+        return dict(environ)
+    found = {NAMESPACE: namespace}
+    host, svc, domain = full_name.partition(_SVC)
+    labels = host.split(".")
+    if svc and len(labels) == 3:
+        found = {SUBDOMAIN: labels[1], NAMESPACE: labels[2], CLUSTER_NAME: domain}
+    return {**{name: text for name, text in found.items() if text}, **environ}
+
+
+def without_effect(environ: Mapping[str, str]) -> list[str]:
+    """A sentence for each variable that has no effect."""
+    said = [(name, why) for name, why in sorted(WITHOUT_EFFECT.items()) if name in environ]
+    return [f"{name} has no effect here: {why}" for name, why in said]

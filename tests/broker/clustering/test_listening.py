@@ -1,0 +1,114 @@
+"""A port that a connection holds, though nobody listens there: the start waits for it, and for nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from strogoff.broker.clustering import listening
+from strogoff.broker.clustering.listening import held_by_what_passes, listen
+from strogoff.cluster.transport.wire import TransportError
+
+AT_ONCE = struct.pack("ii", 1, 0)
+"""SO_LINGER: close with a reset, without TIME-WAIT."""
+
+
+@pytest.fixture
+def server() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listening_socket:
+        yield listening_socket
+
+
+def outgoing(server: socket.socket) -> socket.socket:
+    """A connection whose own port the system has chosen, as it may choose 44053."""
+    caller = socket.create_connection(server.getsockname())
+    caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
+    return caller
+
+
+def address(of: socket.socket) -> str:
+    host, port = of.getsockname()
+    return f"{host}:{port}"
+
+
+class Serves:
+    """A transport that binds as gRPC does; `failed` is set at each time that it could not."""
+
+    def __init__(self, broken: bool = False) -> None:
+        self.broken = broken
+        self.tries = 0
+
+    async def serve(self, address: str, accept: object, calls: object) -> str:
+        self.tries += 1
+        host, _, port = address.rpartition(":")
+        with socket.socket() as bound:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                if self.broken:
+                    raise OSError("no certificate")
+                bound.bind((host, int(port)))
+            except OSError as error:
+                raise TransportError("cannot listen") from error
+        return address
+
+
+def start(transport: Serves, where: str, log: object) -> str:
+    return asyncio.run(listen(transport, where, None, None, log))  # type: ignore[arg-type]
+
+
+def test_who_holds_a_port(server: socket.socket) -> None:
+    with outgoing(server) as caller:
+        assert held_by_what_passes(address(caller))
+        free = address(caller)
+    assert not held_by_what_passes(free)
+    assert not held_by_what_passes(address(server)), "somebody listens there"
+    assert not held_by_what_passes("192.0.2.1:44053"), "no address of this machine"
+    assert not held_by_what_passes("127.0.0.1:0") and not held_by_what_passes("no.such.name.invalid:1")
+
+
+def test_time_wait_holds_a_port(server: socket.socket) -> None:
+    """The end that closes first keeps the port for a minute; SO_REUSEADDR does not help against a client's."""
+    caller = socket.create_connection(server.getsockname())
+    where = address(caller)
+    accepted, _ = server.accept()
+    caller.close()
+    assert accepted.recv(1) == b""
+    accepted.close()
+    assert held_by_what_passes(where)
+
+
+def test_the_start_waits_until_the_port_is_free_and_says_so_once(
+    server: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "AGAIN_S", 0.01)
+    caller = outgoing(server)
+    where, lines, transport = address(caller), list[str](), Serves()
+
+    def log(level: str, text: str) -> None:
+        lines.append(f"{level}: {text}")
+        asyncio.get_running_loop().call_later(0.1, caller.close)
+
+    assert start(transport, where, log) == where
+    (line,) = lines
+    assert line.startswith(f"warning: listener.vmq: {where} is held by a connection") and transport.tries > 2
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_what_does_not_pass_ends_the_start_at_once(server: socket.socket, broken: bool) -> None:
+    transport = Serves(broken)
+    with outgoing(server) as caller:
+        where = address(caller)
+    with pytest.raises(TransportError):
+        start(transport, where if broken else address(server), lambda level, text: pytest.fail(text))
+    assert transport.tries == 1
+
+
+def test_patience_has_an_end(server: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listening, "AGAIN_S", 0.01)
+    monkeypatch.setattr(listening, "PATIENCE_S", 0.05)
+    with outgoing(server) as caller, pytest.raises(TransportError):
+        start(Serves(), address(caller), lambda level, text: None)

@@ -1,0 +1,65 @@
+"""Variables of Kubernetes, Swarm and compose: names in DNS, or a sentence that says what to set."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.configs import ConfigError, load
+from strogoff.configs.orchestrators import discovery, from_pod, is_on, without_effect
+
+K8S = "DOCKER_VERNEMQ_DISCOVERY_KUBERNETES"
+POD = "vmq-0.vmq-headless.prod.svc.my.domain"
+
+
+@pytest.mark.parametrize(
+    ("environ", "nodes"),
+    [
+        ({}, None),
+        ({"SWARM": "1"}, None),
+        ({"DISCOVERY_NODE": "n1  n2"}, "n1 n2"),
+        ({"DISCOVERY_NODE": "vmq0", "SWARM": "1"}, "tasks.vmq0"),
+        ({"DISCOVERY_NODE": "vmq0 tasks.vmq", "SWARM": "true"}, "tasks.vmq0 tasks.vmq"),
+        ({"DISCOVERY_NODE": "vmq0", "SWARM": "0"}, "vmq0"),
+        ({"DISCOVERY_NODE": "vmq0", "COMPOSE": "1"}, "vmq0"),
+        ({"DISCOVERY_KUBERNETES": "off"}, None),
+        (
+            {"DISCOVERY_KUBERNETES": "1", "KUBERNETES_SUBDOMAIN": "vmq", "KUBERNETES_NAMESPACE": "prod"},
+            "vmq.prod.svc.cluster.local",
+        ),
+        ({"DISCOVERY_KUBERNETES": "1", "DISCOVERY_NODE": "vmq.other.svc"}, "vmq.other.svc"),
+    ],
+)
+def test_where_others_are_looked_for(environ: dict[str, str], nodes: str | None) -> None:
+    found = discovery({f"DOCKER_VERNEMQ_{name}": text for name, text in environ.items()})
+    assert (found and found[0]) == nodes
+
+
+def test_a_pod_knows_its_headless_service_by_its_own_name() -> None:
+    environ = from_pod({K8S: "1"}, POD, "other")
+    assert (discovery(environ) or ("",))[0] == "vmq-headless.prod.svc.my.domain"
+    told = from_pod({K8S: "1", "DOCKER_VERNEMQ_KUBERNETES_SUBDOMAIN": "mine"}, POD, "")
+    assert (discovery(told) or ("",))[0] == "mine.prod.svc.my.domain"
+    assert from_pod({"A": "b"}, POD, "prod") == {"A": "b"}
+
+
+@pytest.mark.parametrize("name", ["vmq-0", "vmq-0.prod.svc.cluster.local", ""])
+def test_a_name_that_is_not_known_is_an_error_that_says_what_to_set(name: str) -> None:
+    """A node that ignored it would begin a cluster of its own."""
+    with pytest.raises(ConfigError) as caught:
+        load(None, from_pod({K8S: "1"}, name, "prod"))
+    said = str(caught.value)
+    assert f"{K8S}: the name of the headless service is not known" in said
+    assert "set DOCKER_VERNEMQ_KUBERNETES_SUBDOMAIN (" in said and "DOCKER_VERNEMQ_DISCOVERY_NODE" in said
+    with pytest.raises(ValueError, match="SUBDOMAIN and DOCKER_VERNEMQ_KUBERNETES_NAMESPACE"):
+        discovery({K8S: "1"})
+
+
+def test_what_has_no_effect_is_said() -> None:
+    environ = {"DOCKER_VERNEMQ_KUBERNETES_LABEL_SELECTOR": "app=vmq", "DOCKER_VERNEMQ_KUBERNETES_INSECURE": "1"}
+    assert len(without_effect(environ)) == 2
+    assert any("LABEL_SELECTOR has no effect here" in notice for notice in load(None, environ).notices)
+
+
+@pytest.mark.parametrize(("text", "on"), [("1", True), ("yes", True), ("0", False), ("False", False), ("", False)])
+def test_words_for_yes(text: str, on: bool) -> None:
+    assert is_on({"X": text}, "X") is on
