@@ -4,20 +4,45 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import signal
 import socket
 import sys
+import tempfile
+from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
+from typing import IO
 
 READY_S = 30.0
 
 
+PORTS = Path(tempfile.gettempdir()) / f"strogoff-ports-{os.getuid()}"
+"""A file for each port that was ever taken; who has it locked has the port."""
+_FIRST_PORT = 20_000
+_taken: list[IO[str]] = []
+
+
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    """A port of 127.0.0.1 that is this process's until it ends: no other test takes it, and no outgoing connection.
+
+    A port that the system chooses may be given to somebody else before a broker listens there. So it is one below the
+    range of outgoing connections, and a file lock says to other processes that it is taken. Raises OSError if none is.
+    """
+    PORTS.mkdir(exist_ok=True)
+    above = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    for port in random.sample(range(_FIRST_PORT, above), above - _FIRST_PORT):
+        lock = (PORTS / str(port)).open("w")
+        try:
+            flock(lock, LOCK_EX | LOCK_NB)
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            lock.close()
+            continue
+        _taken.append(lock)
         return port
+    raise OSError(f"no port from {_FIRST_PORT} to {above - 1} is free")
 
 
 class BrokerProcess:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from pathlib import Path
 
 import pytest
 import trustme
 
+from bench.broker_process import free_port
+
 from ..house import House, both_loops, in_house
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def at(port: int) -> tuple[str, str]:
