@@ -73,7 +73,7 @@ def _detected(row: Row) -> str:
     if row.get("state") == "minority":
         return (
             "incident begins: this node has no lease, so it does what the split policy says for a minority; "
-            "check the network to the nodes named here, and this machine's disk"
+            "lease.lose says why: check the network to the nodes named here, this machine's disk and its load"
         )
     return (
         "incident begins: members are missing, this node goes on with the majority; start them again, or take out "
@@ -90,6 +90,8 @@ def _changed(row: Row) -> str:
 
 
 def _view(row: Row) -> str:
+    if row["node"] in row.get("missing", ()):
+        return "another view is in force: this node is not in it, and comes back by itself if the others hear it"
     if row.get("missing"):
         return "another view is in force: members are missing"
     return f"another view is in force: {'members are joining' if row.get('joining') else 'all members serve'}"
@@ -121,7 +123,7 @@ LINES: dict[str, _Kind] = {
     "split.suspect": _at("info", "a member is silent"),
     "split.pass": _at("info", "a member that was silent is heard again"),
     "split.detect": _at("warning", _detected),
-    "split.change": _at("warning", _changed),
+    "split.change": _Kind(lambda row: "notice" if row["state"] == "whole" else "warning", _changed),
     "split.heal": _at("notice", "incident is over: all members are back, and all is merged"),
 }
 """Type of event -> its line. Types that are not here are not logged; the event log has them all."""

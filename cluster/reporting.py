@@ -43,10 +43,13 @@ class Reporting:
         self._report_view()
 
     def _report_view(self) -> None:
-        """Once for all views that were applied since the last tick; not while the log is read after a start."""
+        """Once for all views that were applied since the last tick; none that has an earlier start of this node."""
         member = self._member
         view = member.view
         if view.id == self._view or member.consensus is None or not member.consensus.read:
+            return
+        mine = view.row(member.me.node)
+        if mine is not None and mine.boot != member.me.boot:
             return
         self._view = view.id
         joining = [row.node for row in view.rows if not row.serving]

@@ -44,6 +44,19 @@ def test_a_node_that_goes_is_missing_in_the_view_of_the_others() -> None:
             company.until(lambda seat=seat: last(seat, "mem.view")["missing"] == [gone.name])  # type: ignore[misc]
 
 
+def test_a_node_that_starts_again_says_nothing_of_the_view_that_its_former_start_was_in() -> None:
+    company = Company(3)
+    other = follower(company)
+    before = len(other.events)
+    old = other.member.view.id
+    other.kill()
+    other.start()
+    company.whole()
+    company.pass_s(0.2)
+    views = [facts["view"] for kind, facts in other.events[before:] if kind == "mem.view"]
+    assert views and min(views) > old
+
+
 def test_a_disk_that_hangs_is_the_cause_and_not_the_network() -> None:
     company = Company(3)
     other = follower(company)

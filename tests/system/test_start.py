@@ -77,6 +77,7 @@ def test_a_vernemq_conf_with_every_key_of_vernemq(background: Background, tmp_pa
     )
     text = stock(tmp_path)
     text = re.sub(r"(?m)^(listener\.[a-z]+\.stock = [0-9.]+):[0-9]+$", lambda at: f"{at[1]}:{free_port()}", text)
+    text += "\ndistributed_cookie = 5f0c\n"  # the only default with which no node of a cluster starts
     found = re.search(r"(?m)^listener\.tcp\.stock = [0-9.]+:([0-9]+)$", text)
     assert found is not None
     port = int(found[1])
