@@ -135,26 +135,23 @@ def test_with_a_guessed_cookie(tmp_path: Path, cookie: str) -> None:
     assert "all nodes of a cluster have the same distributed_cookie" in warned[0]
 
 
-@pytest.mark.parametrize("method", [CALL, STREAM, CHALLENGE, "/strogoff.Peer/Other", "/x/y"])
 @pytest.mark.parametrize("proof", [None, b"", bytes(73), b"\x02" + bytes(72)], ids=["none", "empty", "zeros", "shaped"])
-def test_without_a_handshake(tmp_path: Path, method: str, proof: bytes | None) -> None:
+def test_without_a_handshake(tmp_path: Path, proof: bytes | None) -> None:
     """Messages to every method, with no proof or a made-up one: an end without a message, and without facts."""
 
     async def attack(house: House) -> None:
-        async with grpc.aio.insecure_channel(house.address) as channel:
-            metadata = () if proof is None else ((PROOF_HEADER, proof),)
-            call = channel.stream_stream(method)(metadata=metadata)
-            told = b""
-            try:
-                await call.write(a_hello())
-                answer = await call.read()
-                assert answer is grpc.aio.EOF
-            except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-                pass
-            told += repr((await call.initial_metadata(), await call.trailing_metadata())).encode()
-            told += (await call.details() or "").encode()
-            assert method == CHALLENGE or await call.code() is not grpc.StatusCode.OK
-            assert [fact for fact in house.facts if fact in told] == []
+        metadata = () if proof is None else ((PROOF_HEADER, proof),)
+        for method in (CALL, STREAM, CHALLENGE, "/strogoff.Peer/Other", "/x/y"):
+            async with grpc.aio.insecure_channel(house.address) as channel:
+                call = channel.stream_stream(method)(metadata=metadata)
+                with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+                    await call.write(a_hello())
+                    answer = await call.read()
+                    assert answer is grpc.aio.EOF
+                told = repr((await call.initial_metadata(), await call.trailing_metadata())).encode()
+                told += (await call.details() or "").encode()
+                assert method == CHALLENGE or await call.code() is not grpc.StatusCode.OK
+                assert [fact for fact in house.facts if fact in told] == []
 
     in_house(tmp_path, attack)
 
@@ -199,7 +196,7 @@ class Recording:
 
 
 def test_a_recorded_call_is_not_answered_again(tmp_path: Path) -> None:
-    """Somebody on the path plays the bytes of a true node once more, at once and after a restart."""
+    """Somebody on the path plays the bytes of a true node once more, on a connection of its own."""
 
     async def main() -> None:
         server, _ = make(tmp_path, "n1")
@@ -239,12 +236,11 @@ def _play(address: str, recorded: bytes) -> bytes:
     return stranger.heard
 
 
-@pytest.mark.parametrize("path", [STREAM, CALL, CHALLENGE, "/x/y"])
-def test_a_large_message_before_the_proof(tmp_path: Path, path: str) -> None:
+def test_a_large_message_before_the_proof(tmp_path: Path) -> None:
     """Of 64 MiB that a stranger announces the node takes what fits into a window of HTTP/2, and ends the stream."""
 
     async def attack(house: House) -> None:
-        def push() -> int:
+        def push(path: str) -> int:
             stranger = Stranger(house.address, 10)
             stranger.hello()
             stranger.hear()
@@ -255,7 +251,8 @@ def test_a_large_message_before_the_proof(tmp_path: Path, path: str) -> None:
             stranger.close()
             return sent
 
-        assert await asyncio.to_thread(push) <= 64 << 10
+        for path in (STREAM, CALL, CHALLENGE, "/x/y"):
+            assert await asyncio.to_thread(push, path) <= 64 << 10
 
     in_house(tmp_path, attack)
 
