@@ -168,7 +168,7 @@ class SendLane:
             return None
         self.resent += max(0, min(run.last, self._most) - first - run.voids + 1)
         self.sent = run.last
-        self._offset = 0
+        self._offset = 0  # an item of which pieces went out is a void now
         self._most = max(self._most, self.sent)
         return run
 
@@ -209,8 +209,6 @@ class SendLane:
             self.waiting_bytes -= size
             self.inflight_bytes -= size  # all of it was sent, or `resume` counts anew
         self.acked_upto = max(self.acked_upto, upto)
-        if upto > self.sent:
-            self._offset = 0
         return before - len(items)
 
     def _drop(self, seq: int) -> None:
@@ -220,8 +218,6 @@ class SendLane:
             self.waiting_bytes -= size
             if seq <= self.sent:
                 self.inflight_bytes -= size
-            elif seq == self.sent + 1:
-                self._offset = 0
 
 
 class ReceiveLane:

@@ -190,7 +190,6 @@ class Outgoing:
         self._sent_ms = self._heard_ms = self._ports.now_ms()
         for lane in freed:
             self._resident.acked(self.node, lane, self.lanes[lane].acked_upto)
-        for lane in self.lanes:
             self._relieve(lane)
         self._resident.up(self.node, answer.me)
         self._flush_soon()

@@ -7,7 +7,7 @@ import pytest
 from strogoff.analytics.schema import MESSAGE, validate
 from strogoff.broker.clustering.resident import NEVER_VOID
 from strogoff.broker.clustering.routes import LASTING, encode_value, route_prefix
-from strogoff.cluster.links.ports import Lane
+from strogoff.cluster.links.ports import Lane, Refuse
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from tests.broker.clustering.theatre import Theatre
@@ -75,6 +75,30 @@ def test_a_key_that_cannot_be_read_is_left_out(calm: Theatre) -> None:
     assert done == [True]
     (line,) = [text for level, text in there.lines[lines:] if level == "error"]
     assert line == "metadata message of n1: key b'?key' is of no space of half 0; it is left out"
+
+
+def test_a_lane_that_is_held_is_asked_for_with_the_next_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is refused belongs to an entrance that is not applied yet, most of the time: nobody waits for a timer."""
+    theatre = Theatre(3)
+    writer, reader = theatre[1].client("writer"), theatre[2].client("reader")
+    reader.subscribe(("t", 1))
+    resident, member = theatre[2].host.clustering, theatre[2].host.member
+    assert resident is not None and member is not None
+    view, deliver = member.view.id, resident.deliver
+
+    def refuse(node: str, seq: int, payload: bytes) -> None:
+        if member.view.id == view:
+            raise Refuse("not in this view")
+        deliver(node, seq, payload)
+
+    monkeypatch.setattr(resident, "deliver", refuse)
+    writer.publish("t", b"1", 1)
+    theatre.pass_s(5.0)  # asked for every 2 s by now
+    assert reader.payloads() == []
+    theatre[3].kill()
+    theatre.until(lambda: member.view.id != view)
+    theatre.pass_s(0.05)
+    assert reader.payloads() == [b"1"]
 
 
 def test_nobody_anywhere(calm: Theatre) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from strogoff.cluster.links.frames import MalformedFrame, Run
 from strogoff.cluster.links.lane import ITEM_BYTES, Gap, ReceiveLane, SendLane
+from strogoff.cluster.links.pieces import Piece
 
 MUCH = 1 << 30
 
@@ -202,3 +203,57 @@ def test_an_item_goes_behind_what_was_in_another_lane_when_it_came() -> None:
     other.acked(4)
     other.resume(4)
     assert lane.free(other) == 2
+
+
+def test_what_comes_behind_a_refused_item_is_dropped_until_it_comes_again() -> None:
+    """Runs and pieces that were sent before the sender knew of it are no gap."""
+    lane = ReceiveLane(2, 0)
+    taken = lane.take(Run(2, 1, 0, [b"1", b"2"]))
+    assert next(taken) == (1, b"1")
+    lane.refuse(1)
+    assert list(lane.take(Run(2, 3, 0, [b"3"]))) == [] and lane.take_piece(Piece(2, 4, 2, 0, b"4")) is None
+    assert list(lane.take(Run(2, 1, 0, [b"1", b"2"]))) == [(1, b"1"), (2, b"2")]
+    with pytest.raises(Gap):
+        list(lane.take(Run(2, 4, 0, [b"4"])))
+    with pytest.raises(Gap):
+        lane.take_piece(Piece(2, 4, 2, 0, b"4"))
+
+
+def test_a_new_stream_begins_with_nothing_incomplete() -> None:
+    lane = ReceiveLane(2, 0)
+    assert lane.take_piece(Piece(2, 1, 4, 0, b"ab")) is None and lane.bytes_held == 2
+    lane.reopen()
+    assert lane.bytes_held == 0
+    with pytest.raises(Gap):
+        lane.take_piece(Piece(2, 1, 4, 2, b"cd"))
+
+
+def test_an_item_that_is_set_aside_is_done_with_behind_those_before_it() -> None:
+    lane = ReceiveLane(2, 0)
+    for seq, _ in lane.take(Run(2, 1, 0, [b"1", b"junk"])):
+        if seq == 2:
+            lane.set_aside(2)
+    assert lane.done == 0
+    assert lane.finish(1) and lane.done == 2
+
+
+def test_pieces_and_what_happens_to_them() -> None:
+    """Voided, acknowledged, held or asked for again in the middle: the next one begins an item."""
+    lane = SendLane(2, 100, whole=40)
+    for _ in range(4):
+        lane.add(bytes(60))
+    assert lane.take(MUCH, MUCH) is None
+    first = lane.take_piece(MUCH)
+    assert first is not None and (first.seq, first.offset, len(first.data), first.size) == (1, 0, 40, 60)
+    lane.void(1)
+    assert lane.take(MUCH, MUCH) == Run(2, 1, 1, [])
+    second, last = lane.take_piece(MUCH), lane.take_piece(MUCH)
+    assert second is not None and last is not None and (second.seq, second.offset, last.offset) == (2, 0, 40)
+    assert lane.sent == 2 and last.last and lane.take_piece(MUCH) is None  # the window is full
+    lane.acked(2)
+    assert lane.take_piece(10) is not None
+    lane.hold()
+    assert lane.take_piece(10) is None and lane.take(MUCH, MUCH) is None
+    lane.rewind(3)
+    again = lane.take_piece(MUCH)
+    assert again is not None and (again.seq, again.offset) == (3, 0)
