@@ -12,7 +12,7 @@ from functools import lru_cache
 from .raft.core import Raft
 from .raft.interface import Contradicted, Ready, Rng
 from .raft.interface import Settings as RaftSettings
-from .raft.messages import Change, Kind, Message, decode_message, encode_message
+from .raft.messages import Change, Kind, Message, MessageKind, decode_message, encode_message
 from .raft.stable import RaftStable
 from .views.commands import Command, MalformedCommand, encode_command
 from .views.happenings import Agreed, Booted, Happening, Joined, Left, ViewChanged, WentStale
@@ -23,7 +23,8 @@ class Consensus:
     """One peer. `now_ms` is monotonic; `send` takes a node and bytes and may lose them.
 
     Ports for who follows: `on_applied(happenings)` after each applied entry, `on_confirmed(tickets)` for
-    `Raft.confirm`, `on_role()` when this peer begins or ceases to lead, `on_broken(reason)` when it stops for good.
+    `Raft.confirm`, `on_beat()` after the heartbeats of a leader were sent, `on_role()` when this peer begins or ceases
+    to lead, `on_broken(reason)` when it stops for good.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Consensus:
         self.closed = False
         self.on_applied: Callable[[tuple[Happening, ...]], None] = _nobody
         self.on_confirmed: Callable[[tuple[int, ...]], None] = _nobody
+        self.on_beat: Callable[[], None] = _nothing
         self.on_role: Callable[[], None] = _nothing
         self.on_broken: Callable[[str], None] = _nobody
 
@@ -102,9 +104,15 @@ class Consensus:
         self.raft.change(change)
         self.pump()
 
-    def confirm(self, ticket: int) -> None:
-        """`on_confirmed` gets the ticket once a majority has answered since now."""
-        self.raft.confirm(ticket)
+    def confirm(self, ticket: int, at_once: bool = True) -> None:
+        """`on_confirmed` gets the ticket once a majority has answered since now; as `Raft.confirm`."""
+        self.raft.confirm(ticket, at_once)
+        if at_once:
+            self.pump()
+
+    def beat(self) -> None:
+        """Send the leader's heartbeats now."""
+        self.raft.beat()
         self.pump()
 
     # -- the batches
@@ -129,8 +137,12 @@ class Consensus:
             return
         if ready.snapshot is not None:
             self._restore(ready.snapshot.data)
+        beat = False
         for message in ready.messages:
+            beat = beat or message.kind is MessageKind.HEARTBEAT
             self._transmit(message)
+        if beat:
+            self.on_beat()  # what it sends now shares the frames of the heartbeats
         for entry in ready.committed:
             if entry.kind == Kind.COMMAND:
                 self._apply(entry.index, entry.data)

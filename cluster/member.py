@@ -361,6 +361,7 @@ class Member:
             return
         if kind == Datagram.RAFT:
             self.consensus.receive(data)
+            self.standing.ride()
         elif kind == Datagram.LEASE_REQUEST:
             self.standing.request(data)
         elif kind == Datagram.LEASE_REPLY:

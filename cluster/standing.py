@@ -16,6 +16,9 @@ from .views.messages import Goodbye, decode_reply, decode_request, encode_lease
 from .views.settings import Settings
 from .views.voters import Transfer
 
+ROUND_MS = 50
+"""At least so long after a round of heartbeats another one may begin before it is due: one serves all who ask."""
+
 ALIVE_KEY = b"nalive"
 """Written when a lease is due and nothing else was: a lease says that the disk goes on, too."""
 
@@ -55,7 +58,12 @@ class Standing:
         self._writing_ms = 0.0
         self.holder = LeaseHolder(node, boot, process, settings)
         self.keeper = Keeper(node, consensus.membership, cluster_ms, settings)
+        self._patient: set[int] = set()
+        self._held: list[int] = []
+        self._round_ms = 0.0
+        self._hurry = False
         consensus.on_confirmed = self._confirmed
+        consensus.on_beat = self._beat
         consensus.on_role = self._role
         self.holder.applied(consensus.membership.view)
 
@@ -78,13 +86,20 @@ class Standing:
         now = self._now_ms()
         if self.holder.wants_commit(now):
             self._commit()
-        self._request()
+        self._request(riding=self._consensus.leads)
+        if self._hurry:
+            self._hasten()
         self.decide()
 
-    def _request(self) -> None:
+    def ride(self) -> None:
+        """A frame leaves for the leader in this turn: the next request goes with it, if it may leave already."""
+        self._request(riding=True)
+
+    def _request(self, riding: bool = False) -> None:
         leader = self._consensus.leader
         if leader is not None:
-            request = self.holder.request(self._now_ms(), self._wall_ms(), self._store.state != "serving")
+            full = self._store.state != "serving"
+            request = self.holder.request(self._now_ms(), self._wall_ms(), full, riding)
             if request is not None:
                 self._ask(leader, encode_lease(request))
 
@@ -135,16 +150,41 @@ class Standing:
         if not self._consensus.leads:
             return
         ticket = self.keeper.request(request, self._now_ms())
-        if ticket is not None:
-            self._try(lambda: self._consensus.confirm(ticket))
+        if ticket is None:
+            return
+        if not request.urgent and request.node != self._node:
+            self._patient.add(ticket)
+        self._try(lambda: self._consensus.confirm(ticket, at_once=False))
+        if request.urgent:
+            self._hasten()
+
+    def _hasten(self) -> None:
+        """Begin a round of heartbeats for who waits, unless the last one has only just begun."""
+        self._hurry = self._now_ms() - self._round_ms < ROUND_MS
+        if not self._hurry:
+            self._consensus.beat()
+
+    def _beat(self) -> None:
+        """Heartbeats leave in this turn: the leases of those that can wait go in the same frames."""
+        self._round_ms = self._now_ms()
+        held, self._held = self._held, []
+        self._grant(held)
 
     def _confirmed(self, tickets: tuple[int, ...]) -> None:
+        self._held += [ticket for ticket in tickets if ticket in self._patient]
+        self._grant([ticket for ticket in tickets if ticket not in self._patient])
+        self._patient.difference_update(tickets)
+        self.decide()
+
+    def _grant(self, tickets: list[int]) -> None:
         for ticket in tickets:
             for node, reply in self.keeper.confirmed(ticket, self._now_ms()):
                 self._answer(node, encode_lease(reply))
-        self.decide()
 
     def _role(self) -> None:
+        self._patient.clear()
+        self._held.clear()
+        self._hurry = False
         if self._consensus.leads:
             self.decide()  # the keeper begins its term: what is submitted before that would be forgotten
 

@@ -14,7 +14,7 @@ from typing import Any, get_args
 from strogoff.broker.clustering import config_calls, receiving
 from strogoff.broker.clustering import resident as clustering
 from strogoff.broker.clustering import shell as cluster_shell
-from strogoff.cluster import admission, discovery, surroundings
+from strogoff.cluster import admission, discovery, standing, surroundings
 from strogoff.cluster.links.ports import Lane
 from strogoff.cluster.metadata.messages import Ack, Ask, Batch, More, Report, Writes
 from strogoff.cluster.surroundings import Datagram
@@ -125,9 +125,20 @@ def times() -> str:
         ["lease", f"{views.lease_ms:g} ms", "from the moment it was asked for, on the asker's clock"],
         ["a lease has certainly ended", f"{views.expiry_ms:g} ms", f"clock rates differ by less than {views.drift:g}"],
         ["detection", f"{views.detection_ms:g} ms", "who was not heard for so long by the leader leaves the view"],
-        ["heartbeat", f"{views.heartbeat_ms:g} ms", "lease requests, frames of an idle stream"],
+        ["heartbeat", f"{views.heartbeat_ms:g} ms", "an empty frame of a dialer that had nothing else to say"],
+        [
+            "lease request",
+            f"{raft.heartbeat_ms:g} ms",
+            "with each answer to the leader's heartbeat; without one each heartbeat",
+        ],
         ["election", f"{low:g} to {high:g} ms", "silence of the leader before somebody stands for election"],
-        ["Raft heartbeat", f"{raft.heartbeat_ms:g} ms", ""],
+        [
+            "Raft heartbeat",
+            f"{raft.heartbeat_ms:g} ms",
+            "one round confirms the leader for all leases asked for before it",
+        ],
+        ["the next round, for who has no lease", f"{standing.ROUND_MS:g} ms", "after the one before, at the earliest"],
+        ["echo", f"{links.echo_s * 1000:g} ms", "an empty frame of the acceptor that had nothing else to say"],
         ["a stream is silent", f"{links.silence_s * 1000:g} ms", "the dialer closes it; the acceptor after twice that"],
         ["redial", f"{links.redial_first_s * 1000:g} to {links.redial_last_s * 1000:g} ms", ""],
         ["transport notices a dead peer", f"{wire.NOTICE_S * 1000:g} ms", "by its own pings"],

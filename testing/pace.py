@@ -44,6 +44,7 @@ def paced(settings: Settings, pace: float, nodes: int) -> Settings:
         replace(
             links,
             heartbeat_s=min(beat_ms / 1000, links.heartbeat_s / pace),
+            echo_s=min(2 * beat_ms / 1000, links.echo_s / pace),
             silence_s=links.silence_s / pace,
             redial_first_s=TICK_S,
             redial_last_s=links.redial_last_s / pace,

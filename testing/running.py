@@ -77,7 +77,7 @@ class RunningCluster:
     `conf` has keys of vernemq.conf; anonymous clients are allowed and `$SYS` is off unless it says otherwise. `engine`:
     `memory` is a disk in memory that outlives a kill, `leveldb` is the real one. `links` is how nodes talk to each
     other. `seed` drives every random choice of the brokers; None takes a new one. `directory` keeps the nodes' data
-    directories; None makes one and removes it at the end. `pace` divides the times of the cluster (lease 1.5 s,
+    directories; None makes one and removes it at the end. `pace` divides the times of the cluster (lease 1.7 s,
     detection 2 s, election 0.5 to 0.8 s at pace 1).
     """
 

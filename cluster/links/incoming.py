@@ -138,7 +138,7 @@ class Incoming:
             self.resume_held(now_ms)
         if now_ms - self.heard_ms > self._settings.silence_s * 2000:
             self.stop(f"silent for {now_ms - self.heard_ms:.0f} ms")
-        elif not self._busy and now_ms - self._sent_ms >= self._settings.heartbeat_s * 900:
+        elif not self._busy and now_ms - self._sent_ms >= self._settings.echo_s * 900:
             self._put(HEARTBEAT)
 
     # What happens to the stream

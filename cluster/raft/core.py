@@ -116,13 +116,19 @@ class Raft:
         """
         return self._lead_on().change(change, self._now_ms)
 
-    def confirm(self, ticket: int) -> None:
+    def confirm(self, ticket: int, at_once: bool = True) -> None:
         """Ask whether this is still the leader: the ticket comes back in `Ready.confirmed` once a majority of voters
-        answered a heartbeat sent after this call, and is forgotten if leadership ends. Raises `NotLeader`.
+        answered a heartbeat sent after this call, and is forgotten if leadership ends. Without `at_once` the ticket
+        waits for the next heartbeat that is due, and costs no message of its own. Raises `NotLeader`.
         """
         if self._leading is None:
             raise NotLeader(self.leader)
-        self._leading.confirm(ticket)
+        self._leading.confirm(ticket, at_once)
+
+    def beat(self) -> None:
+        """For a leader: send the next heartbeats now, not when they are due."""
+        if self._leading is not None:
+            self._leading.beat()
 
     def transfer(self, peer: str) -> None:
         """Hand leadership to another voter; nothing is proposed meanwhile. If it has not led within an election timeout

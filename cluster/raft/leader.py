@@ -14,6 +14,9 @@ from .log import Log
 from .messages import Change, Entry, Kind, Message, MessageKind, Snapshot, encode_change
 from .progress import Pace, Progress
 
+EARLY_MS = 1
+"""A timer may end this much too early. Heartbeats leave then all the same, and do not wait for the next timer."""
+
 
 class Leadership:
     """One peer's leadership of one term. It begins with an empty entry, through which all before it is committed."""
@@ -104,9 +107,9 @@ class Leadership:
 
     def tick(self, now_ms: float) -> bool:
         """Time has passed. False if no majority of the voters was heard for an election timeout: lead no more."""
-        if now_ms >= self.beat_at_ms:
+        if now_ms >= self.beat_at_ms - EARLY_MS:
             self.beat_at_ms = now_ms + self._settings.heartbeat_ms
-            self._beat_due = True
+            self.beat()
         if self.transferee is not None and now_ms >= self._hand_over_until_ms:
             self.transferee = None
         heard_ms = agreed_by_all(self._log.quorums, lambda voter: self._heard_ms(voter, now_ms))
@@ -149,9 +152,18 @@ class Leadership:
 
     # Tickets
 
-    def confirm(self, ticket: int) -> None:
-        """Find out whether this is still the leader, by a round of heartbeats that begins after now (section 8)."""
+    def confirm(self, ticket: int, at_once: bool = True) -> None:
+        """Find out whether this is still the leader, by a round of heartbeats that begins after now (section 8).
+
+        One round serves all tickets that were asked for before it. Without `at_once` it is the next one that is due.
+        """
         self._asked.append(ticket)
+        if at_once:
+            self.beat()
+
+    def beat(self) -> None:
+        """Let the next round of heartbeats begin with the next messages; the one after it is due a heartbeat later."""
+        self._beat_due = True
 
     def confirmed(self) -> tuple[int, ...]:
         """The tickets whose round a majority of the voters answered; none before this term has a committed entry."""
@@ -185,11 +197,12 @@ class Leadership:
 
     def messages(self, now_ms: float) -> list[Message]:
         """All that is to be sent now."""
-        if self._asked:
-            self._round += 1
-            self._tickets.extend((self._round, ticket) for ticket in self._asked)
-            self._asked = []
-            self._beat_due = True
+        if self._beat_due:
+            self.beat_at_ms = now_ms + self._settings.heartbeat_ms
+            if self._asked:
+                self._round += 1
+                self._tickets.extend((self._round, ticket) for ticket in self._asked)
+                self._asked = []
         out: list[Message] = []
         for peer, progress in self._peers.items():
             if self._beat_due:

@@ -4,30 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+STEPS = 2000
+"""Sets that are looked at before the best one so far is taken: 10 to 20 ms of a leader's time."""
 
-def largest_clique(centre: str, nodes: Iterable[str], hears: Mapping[str, Collection[str]]) -> tuple[str, ...]:
+
+def largest_clique(
+    centre: str, nodes: Iterable[str], hears: Mapping[str, Collection[str]], steps: int = STEPS
+) -> tuple[str, ...]:
     """The largest clique of `nodes` that contains `centre`, sorted. Two are joined if each hears the other.
 
     Of several that are as large, the one with the lowest names ("lowest names out last"): where two differ, the one
-    that has the first name in which they do. The search is exact, exponential in the worst case: for up to 15 nodes.
+    that has the first name in which they do. The search ends after `steps` sets with the best one that it has: a
+    clique, the same for the same question, and for up to 25 nodes nearly always the largest.
     """
     names = sorted({*nodes, centre})
-    mutual = {a: [b for b in names if a != b and b in hears.get(a, ()) and a in hears.get(b, ())] for a in names}
+    ears = {name: set(hears.get(name, ())) for name in names}
+    mutual = {a: {b for b in names if a != b and b in ears[a] and a in ears[b]} for a in names}
+    near = sorted(mutual[centre])
     best: list[str] = []
 
     def grow(chosen: list[str], candidates: list[str]) -> None:
         # Low names are tried first, and only a larger clique replaces the best: the first of its size is the lowest.
-        nonlocal best
+        nonlocal best, steps
+        steps -= 1
         if len(chosen) > len(best):
             best = chosen
+        bounds = _bounds(candidates, mutual)
         for position, name in enumerate(candidates):
-            rest = candidates[position:]
-            if len(chosen) + len(rest) <= len(best):
+            if steps <= 0 or len(chosen) + bounds[position] <= len(best):
                 return
-            grow([*chosen, name], [other for other in rest if other in mutual[name]])
+            joined = mutual[name]
+            grow([*chosen, name], [other for other in candidates[position + 1 :] if other in joined])
 
-    grow([centre], mutual[centre])
+    grow([centre], near)
     return tuple(sorted(best))
+
+
+def _bounds(candidates: list[str], mutual: Mapping[str, Collection[str]]) -> list[int]:
+    """For each position, how large a clique of the candidates from there on can be at most.
+
+    Candidates of which no two hear each other get one colour, and a clique has at most one node of each colour.
+    """
+    colours: list[list[str]] = []
+    bounds = []
+    for name in reversed(candidates):
+        joined = mutual[name]
+        for colour in colours:
+            if not any(other in joined for other in colour):
+                colour.append(name)
+                break
+        else:
+            colours.append([name])
+        bounds.append(len(colours))
+    bounds.reverse()
+    return bounds
 
 
 def connected(node: str, others: Iterable[str], hears: Mapping[str, Collection[str]]) -> bool:

@@ -102,7 +102,14 @@ class Keeper:
         self._granted[request.node] = max(heard.at_ms, self._granted.get(request.node, heard.at_ms))
         full = tuple(sorted(name for name, other in self._heard.items() if other.request.full))
         reply = LeaseReply(
-            request.node, request.boot, request.process, request.number, request.since, self._cluster_ms(), full
+            request.node,
+            request.boot,
+            request.process,
+            request.number,
+            request.since,
+            self._cluster_ms(),
+            full,
+            int(now_ms - heard.at_ms),
         )
         return [(request.node, reply)]
 

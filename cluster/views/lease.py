@@ -134,23 +134,31 @@ class LeaseHolder:
 
     # -- asking
 
-    def due_ms(self, now_ms: float) -> float:
-        """When the next request may leave, if the store has committed by then; `now_ms` if it may now."""
-        return now_ms if self._next_ms is None else max(now_ms, self._next_ms)
+    def due_ms(self, now_ms: float, riding: bool = False) -> float:
+        """When the next request may leave, if the store has committed by then; `now_ms` if it may now.
+
+        With `riding` it costs no frame of its own, and may leave earlier.
+        """
+        if self._next_ms is None:
+            return now_ms
+        settings = self.settings
+        return max(now_ms, self._next_ms - (settings.heartbeat_ms - settings.riding_ms if riding else 0))
 
     def wants_commit(self, now_ms: float) -> bool:
-        """True if a request is due and only waits for a commit of the store: the shell commits an empty batch."""
-        return not self._committed and self.due_ms(now_ms) <= now_ms
+        """True if the next request may leave soon and lacks a commit of the store: the shell commits an empty batch."""
+        return not self._committed and self.due_ms(now_ms, riding=True) <= now_ms + self.settings.riding_ms / 2
 
-    def request(self, now_ms: float, wall_ms: float, full: bool = False) -> LeaseRequest | None:
+    def request(self, now_ms: float, wall_ms: float, full: bool = False, riding: bool = False) -> LeaseRequest | None:
         """The next request, to be sent to the leader at once, or None if none is due.
 
-        One is due each heartbeat, and at once when this node entered a view, completed its exchanges or stood still,
-        and when it hears a peer anew or learns, outside of the view, of another one.
+        One is due each heartbeat, or earlier where a frame leaves for the leader anyway (`riding`), and at once when
+        this node entered a view, completed its exchanges or stood still, and when it hears a peer anew or learns,
+        outside of the view, of another one.
         """
         self.turn(now_ms, wall_ms)
-        if not self._committed or self.due_ms(now_ms) > now_ms or self.given_back:
+        if not self._committed or self.due_ms(now_ms, riding) > now_ms or self.given_back:
             return None
+        urgent = self._next_ms is None or self._left_ms(now_ms, wall_ms) < self.settings.lease_ms / 2
         self._committed = False
         self._next_ms = now_ms + self.settings.heartbeat_ms
         self._number += 1
@@ -167,6 +175,7 @@ class LeaseHolder:
             mine.since if mine else 0,
             () if self.serving else tuple(sorted(self._exchanged.items())),
             full,
+            urgent,
         )
 
     def hears(self, now_ms: float) -> tuple[str, ...]:
@@ -184,7 +193,8 @@ class LeaseHolder:
             return False
         self._asked = {number: at for number, at in self._asked.items() if number > reply.number}
         self._begun = asked
-        self.offset_ms = reply.cluster_ms - (asked.mono_ms + now_ms) / 2
+        # the request and the reply took the same time on their way, and lay with the leader in between
+        self.offset_ms = reply.cluster_ms - (asked.mono_ms + now_ms + reply.held_ms) / 2
         self.full = reply.full
         return True
 

@@ -20,6 +20,9 @@ from .commands import Away, Boot, Join, Leave, MalformedCommand, Row, Settle, Se
 from .happenings import Agreed, Booted, Happening, Joined, Left, Refused, Settled, ViewChanged, WentStale
 from .view import View
 
+VOTERS_MAX = 7
+"""More voters make each decision slower, and the cluster not safer: three of seven may fail at once."""
+
 UNLOGGED_MAX = 1000
 """How many starts in a row, of one disk, the log may never hear of."""
 
@@ -313,6 +316,12 @@ def peer_of(row: MemberRow) -> str:
 
 
 def wanted_voters(membership: Membership) -> tuple[str, ...]:
-    """The peers that should vote, sorted: an odd number, so the youngest of an even one does not (review, hole 21)."""
+    """The peers that should vote, sorted: an odd number, `VOTERS_MAX` at most (review, hole 21).
+
+    These are the eldest members. Where there are more members than voters, one that is noted as away votes last.
+    """
     able = membership.peers
+    if len(able) > VOTERS_MAX:
+        away = {peer_of(row) for row in membership.members.values() if row.away_ms}
+        return tuple(sorted(sorted(able, key=lambda peer: peer in away)[:VOTERS_MAX]))
     return tuple(sorted(able if len(able) % 2 else able[:-1]))

@@ -22,7 +22,8 @@ class LeaseRequest(Struct, array_like=True, frozen=True):
     `number` counts the requests of this process. `hears`: the peers heard on their data streams. `view`: the id of the
     view it has applied; `since`: its own row's in that view, 0 without one. `exchanged`: while it is joining, the
     incarnations `(node, since)` with which it has completed a full exchange since it entered, and itself when the rest
-    of its entrance is done, too. `full`: its disk is full.
+    of its entrance is done, too. `full`: its disk is full. `urgent`: the node waits for this lease, because it has
+    none, or soon none, or has news for the leader: the answer does not wait for the leader's next heartbeat.
     """
 
     node: Name
@@ -34,12 +35,14 @@ class LeaseRequest(Struct, array_like=True, frozen=True):
     since: Natural
     exchanged: tuple[tuple[str, int], ...] = ()
     full: bool = False
+    urgent: bool = False
 
 
 class LeaseReply(Struct, array_like=True, frozen=True):
     """A lease for one incarnation, from the moment it sent request `number`.
 
     `cluster_ms` is the leader's cluster time when it answered (hole 17), `full` the nodes whose disk is full (hole 20).
+    `held_ms`: how long the request lay with the leader, in ms: what is left of the round trip was spent on the way.
     """
 
     node: Name
@@ -49,6 +52,7 @@ class LeaseReply(Struct, array_like=True, frozen=True):
     since: Count
     cluster_ms: int
     full: tuple[str, ...] = ()
+    held_ms: Natural = 0
 
 
 class Goodbye(Struct, array_like=True, frozen=True):

@@ -17,7 +17,7 @@ class Settings(Struct, frozen=True):
     stale: it has to return with an empty disk, so that the others need not keep tombstones for it (review, hole 16).
     """
 
-    lease_ms: float = 1500
+    lease_ms: float = 1700
     detection_ms: float = 2000
     heartbeat_ms: float = 250
     drift: float = 1.1
@@ -44,6 +44,11 @@ class Settings(Struct, frozen=True):
     def hearing_ms(self) -> float:
         """A peer whose last frame is older is not heard."""
         return self.heartbeat_ms * 4
+
+    @property
+    def riding_ms(self) -> float:
+        """A request goes with the answer to the leader's heartbeat if the last one is at least so old: most do."""
+        return self.heartbeat_ms * 0.4
 
     @property
     def parting_ms(self) -> float:

@@ -20,7 +20,37 @@ def test_leases_are_renewed_before_they_end() -> None:
     company = Company(3)
     for _ in range(100):
         company.pass_s(0.05)
-        assert all(left_ms(seat) > 1000 for seat in company.seats)
+        assert all(left_ms(seat) > 1200 for seat in company.seats)
+
+
+@pytest.mark.parametrize(
+    "nodes", [3, 7, pytest.param(15, marks=pytest.mark.slow), pytest.param(25, marks=pytest.mark.slow)]
+)
+def test_an_idle_cluster_says_little(nodes: int) -> None:
+    """Each stream carries a frame where nothing else left for its direction, the leader's one a heartbeat both ways:
+    all that asks for a lease is confirmed by heartbeats that leave anyway."""
+    company = Company(nodes)
+    company.pass_s(3.0)
+    before = {seat.name: seat.member.links.traffic.frames_out for seat in company.seats}
+    company.pass_s(5.0)
+    rates = {seat.name: (seat.member.links.traffic.frames_out - before[seat.name]) / 5 for seat in company.seats}
+    assert sum(rates.values()) < 9 * nodes * (nodes - 1)
+    assert rates[company.leader().name] < 11 * (nodes - 1)
+
+
+def test_many_who_are_in_a_hurry_share_rounds_of_heartbeats() -> None:
+    company = Company(7)
+    company.pass_s(1.0)
+    leader = company.leader()
+    before = leader.member.links.traffic.frames_out
+    end = company.loop.now_s + 1
+    while company.loop.now_s < end:
+        for seat in company.seats:
+            if seat is not leader and seat.member.standing is not None:
+                seat.member.standing.holder.lost("x")
+                seat.member.standing.holder.heard("x", company.loop.now_s * 1000)  # news
+        company.pass_s(0.01)
+    assert leader.member.links.traffic.frames_out - before < 6 * (2 * 20 + 10)
 
 
 def test_a_hung_disk_ends_the_lease() -> None:

@@ -274,7 +274,8 @@ def test_an_acknowledgement_that_the_guard_holds_back_is_not_in_the_log() -> Non
     theatre.network.cut("n2", "n3")
     said.clear()
     assert writer.publish("u", b"2", 1, packet_id=2) == []
-    theatre.until(lambda: theatre[3].node.view_state is ViewState.MINORITY)
+    theatre.state_of(3, ViewState.MINORITY)
+    theatre.state_of(1, ViewState.MAJORITY)
     theatre.network.heal()
     theatre.whole()
     assert [type(each) for each in writer.take()] == [packets.Disconnect]

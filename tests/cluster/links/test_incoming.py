@@ -116,7 +116,7 @@ def test_a_silent_dialer_is_dropped(scene: tuple[World, Node]) -> None:
     """After twice the time in which a dialer gives up."""
     world, a = scene
     stranger = Stranger(world)
-    world.loop.run_for(3)
+    world.loop.run_for(4)
     assert stranger.reason is not None and "silent" in stranger.reason
     assert len(stranger.frames) > 5
     assert a.links.heard_ms("x") == 0

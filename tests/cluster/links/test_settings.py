@@ -5,9 +5,10 @@ from __future__ import annotations
 from strogoff.cluster.links.settings import LinkSettings
 
 
-def test_four_heartbeats_fit_into_a_silence() -> None:
+def test_a_stream_is_not_given_up_for_two_frames_that_are_late() -> None:
     settings = LinkSettings()
-    assert 4 * settings.heartbeat_s < settings.silence_s < 6 * settings.heartbeat_s
+    assert settings.heartbeat_s <= settings.echo_s
+    assert 3 * settings.echo_s < settings.silence_s < 4 * settings.echo_s
     assert settings.redial_first_s < settings.redial_last_s
 
 

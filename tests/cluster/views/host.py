@@ -130,6 +130,7 @@ class Host:
                     self.world.send(self.name, peer, lambda host: host.holder.heard(self.name, host.mono))
         self.follow()
         self._commit()
+        self._ask()
         self._boot()
         self._exchange()
         self.decide()
@@ -146,10 +147,13 @@ class Host:
             self._owed_commit = True
             return
         self._commit_on_its_way = False
-        self.receive(lambda _: self._ask())
+        self.receive(Host._commit_done)
+
+    def _commit_done(self) -> None:
+        self.holder.committed(self.mono)
+        self._ask()
 
     def _ask(self) -> None:
-        self.holder.committed(self.mono)
         request = self.holder.request(self.mono, self.wall)
         if request is None:
             return

@@ -62,7 +62,7 @@ def test_a_lease_after_a_majority_confirmed_it() -> None:
     leader = Leader()
     ticket = leader.request("b", 100)
     assert ticket is not None
-    assert leader.keeper.confirmed(ticket, 150) == [("b", LeaseReply("b", 1, "b-1", 1, 2, 777))]
+    assert leader.keeper.confirmed(ticket, 150) == [("b", LeaseReply("b", 1, "b-1", 1, 2, 777, held_ms=50))]
     assert leader.keeper.confirmed(ticket, 160) == []
 
 

@@ -49,18 +49,52 @@ def test_a_request_says_what_the_leader_has_to_know() -> None:
     lease.heard("a", 900)
     lease.exchanged(Incarnation("a", 1, 1), 5)
     lease.committed(1100)
-    assert lease.request(1100, WALL, full=True) == LeaseRequest("b", 3, "p", 1, ("a",), 5, 5, (("a", 1),), True)
+    asked = lease.request(1100, WALL, full=True)
+    assert asked == LeaseRequest("b", 3, "p", 1, ("a",), 5, 5, (("a", 1),), full=True, urgent=True)
 
 
 def test_one_per_heartbeat_and_only_after_a_commit() -> None:
     lease = holder()
     assert lease.wants_commit(0) and lease.request(0, WALL) is None
     assert ask(lease, 0)
-    assert not lease.wants_commit(249) and ask(lease, 249) is None
+    assert ask(lease, 249) is None
     assert lease.due_ms(249) == 250
     assert not lease.wants_commit(250)  # the commit at 249 came after the last request
     assert lease.request(250, WALL + 250)
     assert lease.request(500, WALL + 500) is None and lease.wants_commit(500)
+
+
+def test_one_that_rides_with_another_frame_leaves_earlier() -> None:
+    """And the store commits in time for it."""
+    lease = holder()
+    assert ask(lease, 0)
+    assert not lease.wants_commit(49) and lease.wants_commit(50)
+    lease.committed(60)
+    assert lease.request(99, WALL + 99, riding=True) is None
+    assert lease.request(100, WALL + 100, riding=True)
+
+
+def test_who_has_no_lease_or_soon_none_or_news_is_in_a_hurry() -> None:
+    lease = holder()
+    first = ask(lease, 0)
+    assert first and first.urgent and lease.reply(answer(first), 5)
+    second = ask(lease, 250)
+    assert second and not second.urgent
+    late = ask(lease, 1001)
+    assert late and late.urgent
+    assert lease.reply(answer(late), 1010)
+    lease.heard("c", 1100)
+    news = ask(lease, 1100)
+    assert news and news.urgent
+
+
+def test_cluster_time_is_told_from_the_middle_of_the_way_and_not_of_the_wait() -> None:
+    lease = holder()
+    request = ask(lease, 1000)
+    assert request is not None
+    reply = LeaseReply("b", 3, "p", request.number, request.since, 500_000, held_ms=300)
+    assert lease.reply(reply, 1320)  # 10 ms there, 300 ms at the leader, 10 ms back
+    assert lease.offset_ms == 500_000 - 1310
 
 
 def test_a_hung_disk_lets_the_lease_end() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from strogoff.cluster.raft.configuration import changed
 from strogoff.cluster.raft.messages import Change, Configuration
-from strogoff.cluster.views.commands import Leave
+from strogoff.cluster.views.commands import Away, Leave, Row, SetView
 from strogoff.cluster.views.machine import Membership
 from strogoff.cluster.views.voters import Transfer, next_change
 
@@ -60,6 +60,24 @@ def test_a_learner_that_is_late_does_not_vote() -> None:
 def test_the_fourth_is_a_learner_and_the_fifth_makes_both_voters() -> None:
     assert steps(cluster("a", "b", "c", "d"), Peers("a", "abc")) == ["learner d"]
     assert steps(cluster("a", "b", "c", "d", "e"), Peers("a", "abc", "d")) == ["learner e", "voter d, voter e"]
+
+
+def test_of_many_the_seven_eldest_vote() -> None:
+    membership = cluster(*"abcdefghij")
+    assert steps(membership, Peers("a", "abcdefg", "hij")) == []
+    assert steps(membership, Peers("a", "abc", "defghij")) == ["voter d, voter e", "voter f, voter g"]
+
+
+def test_where_many_are_a_voter_that_is_away_is_replaced() -> None:
+    """Its vote goes to another one in the same entry, and comes back to it when it is back."""
+    membership = cluster(*"abcdefghi")
+    view = membership.view
+    apply(membership, SetView(view.id, tuple(row for row in view.rows if row.node != "c")), Away("c", 500))
+    peers = Peers("a", "abcdefg", "hi", late="c")
+    assert steps(membership, peers) == ["voter h, learner c"]
+    apply(membership, SetView(membership.view.id, (*membership.view.rows, Row("c", 1, membership.view.id + 1))))
+    peers.late = ()
+    assert steps(membership, peers) == ["voter c, learner h"]
 
 
 def test_a_forgotten_disk_goes_first_and_its_successor_starts_as_learner() -> None:

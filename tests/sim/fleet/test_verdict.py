@@ -53,11 +53,11 @@ def test_what_comes_through_between_two_cuts_counts_although_nobody_looked_then(
 
     assert looked(0.0) == []
     cut_off()
-    assert looked(0.05) == [] and looked(1.5) == []
+    assert looked(0.05) == [] and looked(1.7) == []
     fleet.roads.heal()
     cut_off()
-    assert looked(0.05) == [] and looked(1.5) == []
-    assert looked(0.2) == ["side: n3 holds a lease, and could reach no majority of the voters for 1.70 s"]
+    assert looked(0.05) == [] and looked(1.7) == []
+    assert looked(0.2) == ["side: n3 holds a lease, and could reach no majority of the voters for 1.90 s"]
 
 
 def test_who_ran_between_two_pauses_counts_although_nobody_looked_then() -> None:
@@ -76,12 +76,12 @@ def test_who_ran_between_two_pauses_counts_although_nobody_looked_then() -> None
 
     assert looked(0.0) == []
     stand_still()
-    assert looked(0.05) == [] and looked(1.5) == []
+    assert looked(0.05) == [] and looked(1.7) == []
     for machine in others:
         machine.wake_up()
     stand_still()
-    assert looked(0.05) == [] and looked(1.5) == []
-    assert looked(0.2) == ["side: n3 holds a lease, and could reach no majority of the voters for 1.70 s"]
+    assert looked(0.05) == [] and looked(1.7) == []
+    assert looked(0.2) == ["side: n3 holds a lease, and could reach no majority of the voters for 1.90 s"]
 
 
 def test_what_a_policy_parks_is_owed_no_answer_although_nobody_has_sessions_on_the_node_that_is_missing() -> None:

@@ -59,8 +59,10 @@ def test_small_limits_are_reached(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for owner, name in ((Consensus, "_restore"), (Upkeep, "_shorten"), (Membership, "_stale")):
         watch(owner, name)
-    fleet = Fleet(with_changing_routes(vary(plan(0, 3), (SMALL,))))
-    assert fleet.run().violations == ()
+    for seed in range(16):
+        assert Fleet(with_changing_routes(vary(plan(seed, 3), (SMALL,)))).run().violations == ()
+        if len(seen) == 3:
+            break
     assert seen == {"_restore", "_shorten", "_stale"}
 
 
