@@ -20,7 +20,7 @@ from .context import Context
 from .exposition import CONTENT_TYPE, exposition, process_exposition
 from .http_auth import asks_for_key, guarded
 from .performing import LARGEST_REQUEST
-from .status import absentees, cluster_facts, figures, incidents, members, not_running, not_serving
+from .status import absentees, cluster_facts, damage, figures, incidents, members, not_running, not_serving
 
 
 class Page(NamedTuple):
@@ -98,7 +98,9 @@ def _health_of(context: Context, reasons: list[str]) -> web.Response:
     facts = cluster_facts(context)
     more = {"cluster": {name: facts[name] for name in ("sees", "members", "serving")}} if facts is not None else {}
     if reasons:
-        return _json({"status": "DOWN", "reasons": reasons, **more}, 503)
+        return _json({"status": "DOWN", "reasons": [*reasons, *damage(context)], **more}, 503)
+    if damage(context):
+        return _json({"status": "DEGRADED", "reasons": damage(context), **more})
     return _json({"status": "OK", **more})
 
 

@@ -87,6 +87,12 @@ def not_serving(context: Context) -> list[str]:
     return reasons
 
 
+def damage(context: Context) -> list[str]:
+    """What is damaged while the node serves, one text each, with the remedy."""
+    found = context.node.store.damage
+    return [f"the message store is damaged, the sessions concerned are refused: {found}"] if found else []
+
+
 def _takes_clients(node: Node) -> bool:
     """Whether a node without a lease lets clients in."""
     return node.options.allow_register_during_netsplit == "on"

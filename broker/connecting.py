@@ -15,7 +15,7 @@ from .log_line import Line
 from .observer import address
 from .plugins.hooks import BROKEN, Refuse, Subscriber, Verdict
 from .queues.records import WillRecord
-from .refusing import refuse, refuse_verdict
+from .refusing import QUEUE_UNREADABLE, refuse, refuse_verdict
 from .session import NEVER, Session
 from .slots import Registration
 
@@ -208,7 +208,11 @@ def register(front: Front) -> None:
         {name: modifiers[name] for name in kept if name in modifiers},
     )
     front.plans = node.router.plans(front.mountpoint)
-    node.slots.register(request, lambda session, present, wrote: _registered(front, session, present, wrote))
+    node.slots.register(
+        request,
+        lambda session, present, wrote: _registered(front, session, present, wrote),
+        lambda: refuse(front, ReasonCode.SERVER_UNAVAILABLE, QUEUE_UNREADABLE),
+    )
 
 
 def _can_welcome(front: Front, packet: packets.Connect, expiry_s: int) -> bool:

@@ -15,6 +15,7 @@ from ..cluster.clock import ClusterClock
 from ..cluster.identity import Numbers
 from ..mqtt.reasons import ReasonCode
 from ..netsplit.policy import Decision, ViewState, decide
+from ..storage.engine import StorageError
 from ..storage.keys import retained_prefix
 from ..storage.store import Store
 from .answers import OPERATION_BITS
@@ -31,6 +32,7 @@ from .plugins.hooks import Hooks, Verdict
 from .queues.garbage import Garbage
 from .queues.message import Message, Origin
 from .queues.records import Origins, WillRecord, decode_message, encode, to_record
+from .refusing import QUEUE_UNREADABLE
 from .replay import ReplayTurns
 from .routing.plans import Plan, PlanCache
 from .routing.remote import RemoteMembers, RemoteTarget
@@ -165,6 +167,7 @@ class Node(Observer):
         self._dirty: list[Outlet] = []
         self._when_accepting: list[Callable[[], None]] = []
         self.store.on_state = self._store_state
+        self.store.on_damage = self._store_damaged
 
     # -- life
 
@@ -298,6 +301,16 @@ class Node(Observer):
             self.log("warning", "message store: serving again")
         else:
             self.log("error", f"message store: {state}: {detail}")
+
+    def _store_damaged(self, detail: str) -> None:
+        self.event("store.state", state="damaged", detail=detail)
+
+    def unreadable(self, session: Session, error: StorageError) -> None:
+        """The session's queue cannot be read: its client is told, and everybody else goes on."""
+        self.log("error", f"client {session.client_id!r}: its queue cannot be read: {error}")
+        front = session.front
+        if front is not None and front.connected:
+            self.after_turn(lambda: front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, QUEUE_UNREADABLE))
 
     # -- retained messages
 

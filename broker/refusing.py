@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from .front import Front
 
 
+QUEUE_UNREADABLE = "the broker cannot read the queue of this session"
+"""What a client is told whose messages the message store does not give back."""
+
+
 def refuse(
     front: Front, reason: ReasonCode, detail: str, properties: dict[str, Any] | None = None, why: str = ""
 ) -> None:

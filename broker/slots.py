@@ -72,12 +72,18 @@ class Slots:
         if self._sessions.get((session.mountpoint, session.client_id)) is session:
             del self._sessions[session.mountpoint, session.client_id]
 
-    def register(self, request: Registration, reply: Callable[[Session, bool, bool], None]) -> None:
+    def register(
+        self,
+        request: Registration,
+        reply: Callable[[Session, bool, bool], None],
+        refused: Callable[[], None],
+    ) -> None:
         """Make `request.front` the one owner of its client id; answers the session, whether it was present, and
         whether anything was written that must be safe before CONNACK.
 
         An older connection is told 0x8E and closed first [MQTT-3.1.4-2] [MQTT5-3.1.4-3]; Clean Start ends the old
-        session [MQTT-3.1.2-6] [MQTT5-3.1.2-4].
+        session [MQTT-3.1.2-6] [MQTT5-3.1.2-4]. `refused` is called instead if the disk does not give back the
+        session's queue: the session stays as it is.
         """
         node = self._node
         before = node.store.bytes_waiting
@@ -104,6 +110,10 @@ class Slots:
         session.will = request.will
         apply_limits(session)
         session.attach(request.front, request.window)
+        if session.queue.unreadable:
+            session.detach(fire_will=False)
+            refused()
+            return
         # also while the end of a former session is not safe: a restart would bring it back
         wrote = node.store.bytes_waiting != before or node.store.is_waiting(keys.session_key(session.key))
         reply(session, present, wrote)

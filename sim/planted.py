@@ -64,7 +64,7 @@ class IdsFromOne(DurableQueue):
     def renumber(self) -> None:
         """Done when the session is brought back."""
         store = self.node.store
-        found = self._scan(0, False)
+        found = self._scan(self.low, self.high, 0, False) or []
         first = seq = (self.next_seq // 65535 + 1) * 65535
         for key, value in found:
             store.delete(key)
@@ -78,8 +78,8 @@ class NewestFirst(DurableQueue):
 
     __slots__ = ()
 
-    def _load(self, limit: int, reverse: bool) -> list[Entry]:
-        return super()._load(limit, reverse)[::-1]
+    def _load(self, limit: int, reverse: bool) -> list[Entry] | None:
+        return (super()._load(limit, reverse) or [])[::-1]
 
 
 class WindowIgnored(DurableQueue):
@@ -223,14 +223,19 @@ class AlteringSlots(Slots):
     made: Callable[[Session], None]
     restored: Callable[[Session], None]
 
-    def register(self, request: Registration, reply: Callable[[Session, bool, bool], None]) -> None:
+    def register(
+        self,
+        request: Registration,
+        reply: Callable[[Session, bool, bool], None],
+        refused: Callable[[], None],
+    ) -> None:
         """As ever, with `made` before the answer."""
 
         def altered(session: Session, present: bool, wrote: bool) -> None:
             self.made(session)
             reply(session, present, wrote)
 
-        super().register(request, altered)
+        super().register(request, altered, refused)
 
     def _restore(self, key: bytes, value: bytes) -> tuple[Session, bool]:
         session, attached = super()._restore(key, value)

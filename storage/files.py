@@ -54,6 +54,7 @@ class PathLock:
     """
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -66,6 +67,17 @@ class PathLock:
             raise
         os.ftruncate(self._handle, 0)
         os.pwrite(self._handle, b"%d\n" % os.getpid(), 0)
+
+    def is_in_place(self) -> bool:
+        """Whether the file that is locked still has its name; False if it or its directory was removed or replaced."""
+        if self._handle < 0:
+            return True
+        try:
+            found = os.stat(self._path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        mine = os.fstat(self._handle)
+        return (found.st_dev, found.st_ino) == (mine.st_dev, mine.st_ino)
 
     def close(self) -> None:
         """Give the lock back; again is no error. The file stays, for removing it would race with the next owner."""

@@ -6,6 +6,7 @@ What LevelDB needs to be told (each is a test):
 * checksums are verified at opening and at every read: without it one flipped bit came back as a wrong value;
 * a database is created only where the folder's marker says that there never was one;
 * our own lock, because LevelDB's is lost when the same process opens the path twice;
+* it does not notice that its folder was removed, and writes on into files without a name: each write looks;
 * after a failed write nothing is written until it was closed and opened: half a record may stand at the end of its log,
   and behind it a new one would be taken for damage. With a full disk that is done when there is room for it, and
   without a descriptor when there is one, so that reads go on meanwhile.
@@ -25,7 +26,7 @@ from typing import Any
 
 from .engine import Batch, DiskFull, Done, Durability, StorageError
 from .leveldb_binding import plyvel
-from .leveldb_damage import explain, tables_of
+from .leveldb_damage import check_logs, explain, tables_of
 from .leveldb_folder import Folder
 
 MIB = 1 << 20
@@ -181,6 +182,7 @@ class LevelDBEngine:
                 else:
                     writes.put(key, value)
             writes.write()
+            self._folder.check()
         except StorageError as error:
             return error
         except (plyvel.Error, OSError) as error:
@@ -193,12 +195,18 @@ class LevelDBEngine:
 
     # The handle
 
+    def check(self) -> None:
+        """Raise `StorageError` if the database's folder was removed or replaced. Any thread may ask."""
+        self._folder.check()
+
     def _handle(self) -> Any:
         if self._db is None:
             raise self._gone or StorageError(f"{self.path} is closed")
         return self._db
 
     def _open(self, create: bool) -> None:
+        if not create and (self.path / "CURRENT").exists():
+            check_logs(self.path)
         try:
             self._db = plyvel.DB(str(self.path), create_if_missing=create, **self.options.arguments())
         except (plyvel.Error, OSError) as error:

@@ -64,6 +64,18 @@ def explain(path: Path, error: Exception, opening: bool = False, suspects: tuple
     return StorageError(f"{path}: {text}")
 
 
+def has_log(path: Path) -> bool:
+    """Whether the log of the most recent writes is there: a database has one from its making on."""
+    return any(path.glob("*.log"))
+
+
+def check_logs(path: Path) -> None:
+    """Raise `Corrupted` if the log of the most recent writes is gone. LevelDB would not notice."""
+    if not has_log(path):
+        loss = "the log is gone: the most recent writes are gone with it, and perhaps all there were"
+        raise Corrupted(f"{path}/*.log", loss, REMEDY)
+
+
 def tables_of(listing: str, key: bytes) -> tuple[str, ...]:
     """The tables whose range of keys covers `key`, from LevelDB's property `leveldb.sstables`."""
     found = []

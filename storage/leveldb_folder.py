@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from .engine import Corrupted, WrongDirectory
+from .engine import Corrupted, StorageError, WrongDirectory
 from .files import PathLock, make_directory, write_durably
 
 MARKER = "strogoff.db.json"
@@ -58,6 +58,14 @@ class Folder:
         if self.is_new:
             _mark(self.path, "made")
             self.is_new = False
+
+    def check(self) -> None:
+        """Raise `StorageError` if the folder was removed or replaced since it was locked: what is written is lost."""
+        if not self._lock.is_in_place():
+            raise StorageError(
+                f"{self.path} was removed or replaced while the node runs: nothing that is written now would be found "
+                "again. Stop the node, put the directory back (from a backup), and start it"
+            )
 
     def close(self) -> None:
         """Give the lock back."""

@@ -15,8 +15,8 @@ from .engine import Corrupted, StorageError
 from .files import sync_directory, write_durably
 from .leveldb import LevelDBOptions
 from .leveldb_binding import plyvel
-from .leveldb_damage import REMEDY, explain
-from .leveldb_folder import Folder
+from .leveldb_damage import REMEDY, check_logs, explain, has_log
+from .leveldb_folder import MARKER, Folder, is_fresh, was_prepared
 from .leveldb_log import frame, sift
 
 
@@ -43,7 +43,14 @@ def repair(path: Path, options: LevelDBOptions | None = None) -> RepairReport:
 
     `options` should be those that the database is used with. Takes seconds per GB: all is read and verified twice.
     """
-    folder = Folder(Path(path).absolute())
+    path = Path(path).absolute()
+    if path.is_dir() and not was_prepared(path) and is_fresh(path):
+        raise Corrupted(
+            str(path / MARKER),
+            "the marker of the database is gone, and what else is missing with it cannot be known from here",
+            "Put the directory back from a backup, or start with an empty data directory",
+        )
+    folder = Folder(path)
     try:
         if folder.is_new:
             return RepairReport("", 0, 0, 0, (), lossless=True)
@@ -59,6 +66,7 @@ def repair(path: Path, options: LevelDBOptions | None = None) -> RepairReport:
 def _repair(path: Path, arguments: dict[str, Any], damage: Corrupted) -> RepairReport:
     lost = path / "lost"
     before = {place.name for place in lost.iterdir()} if lost.exists() else set()
+    no_log = not has_log(path)
     writes, size, files = _sift_logs(path)
     try:
         plyvel.repair_db(str(path), **arguments)
@@ -69,9 +77,9 @@ def _repair(path: Path, arguments: dict[str, Any], damage: Corrupted) -> RepairR
             rest = path / place.name
             size += max(0, place.stat().st_size - (rest.stat().st_size if rest.exists() else 0))
             files.append(place.name)
-    gone = "are gone" in damage.loss
+    gone = "are gone" in damage.loss or no_log
     try:
-        kept = _verify(path, arguments)
+        kept = _count(path, arguments)
     except StorageError as error:
         raise Corrupted(
             str(path), f"repair was not enough ({error})", "Put the directory back from a backup"
@@ -99,6 +107,11 @@ def _sift_logs(path: Path) -> tuple[int, int, list[str]]:
 
 def _verify(path: Path, arguments: dict[str, Any]) -> int:
     """Read every key with checksums; how many there are. Raises `Corrupted` or another `StorageError`."""
+    check_logs(path)
+    return _count(path, arguments)
+
+
+def _count(path: Path, arguments: dict[str, Any]) -> int:
     opening = True
     database = None
     try:

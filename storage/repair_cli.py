@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from .directory import DATABASES
+from .directory import DATABASES, MARKER
 from .engine import StorageError
 from .files import PathLock
 from .repair import repair
@@ -21,6 +21,14 @@ def main(argv: Sequence[str]) -> int:
     folders = [directory / name for name in DATABASES if (directory / name).is_dir()]
     if not folders:
         print(f"strogoff repair: {directory} holds no database of a node", file=sys.stderr)
+        return 1
+    gone = [name for name in DATABASES if not (directory / name).is_dir()] if (directory / MARKER).exists() else []
+    for name in gone:
+        print(
+            f"strogoff repair: {directory / name} is gone with everything that was in it: put it back from a backup",
+            file=sys.stderr,
+        )
+    if gone:
         return 1
     try:
         lock = PathLock(directory / "lock")

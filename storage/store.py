@@ -21,7 +21,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import islice
 
-from .engine import Batch, Engine, Passing
+from .engine import Batch, Engine, Passing, StorageError
 from .sorted_keys import SortedKeys
 
 RETRY_FIRST_S = 0.5
@@ -65,7 +65,7 @@ class Store:
     __slots__ = (
         "_committing", "_committing_bytes", "_committing_order", "_delay_s", "_due", "_engine", "_idle", "_open",
         "_open_bytes", "_open_order", "_retry", "_schedule", "_waiting_committing", "_waiting_open", "committed",
-        "detail", "on_state", "open_commit", "state",
+        "damage", "detail", "on_damage", "on_state", "open_commit", "state",
     )  # fmt: skip
 
     def __init__(
@@ -93,6 +93,9 @@ class Store:
         self.state: State = "serving"
         self.detail = ""
         self.on_state: Callable[[State, str], None] | None = None
+        self.damage = ""
+        """What could not be read, with the remedy; empty if nothing. The error that was seen last."""
+        self.on_damage: Callable[[str], None] | None = None
 
     # Writing
 
@@ -148,14 +151,22 @@ class Store:
             return self._open[key]
         if key in self._committing:
             return self._committing[key]
-        return self._engine.get(key)
+        try:
+            return self._engine.get(key)
+        except StorageError as error:
+            self._unreadable(error)
+            raise
 
     def scan(self, start: bytes, stop: bytes, limit: int = 0, reverse: bool = False) -> list[tuple[bytes, bytes]]:
         """Keys and values with start <= key < stop in order, own uncommitted writes included; `limit` 0: all."""
         changes = self._changes(start, stop)
-        if not changes:
-            return self._engine.scan(start, stop, limit, reverse)
-        merged: Batch = dict(self._engine.scan(start, stop, _enough(limit, changes), reverse))
+        try:
+            if not changes:
+                return self._engine.scan(start, stop, limit, reverse)
+            merged: Batch = dict(self._engine.scan(start, stop, _enough(limit, changes), reverse))
+        except StorageError as error:
+            self._unreadable(error)
+            raise
         merged.update(changes)
         rows = sorted(((key, value) for key, value in merged.items() if value is not None), reverse=reverse)
         return rows[:limit] if limit else rows
@@ -163,12 +174,25 @@ class Store:
     def keys(self, start: bytes, stop: bytes, limit: int = 0) -> list[bytes]:
         """As `scan`, without the values."""
         changes = self._changes(start, stop)
-        if not changes:
-            return self._engine.keys(start, stop, limit)
-        merged: dict[bytes, bytes | None] = dict.fromkeys(self._engine.keys(start, stop, _enough(limit, changes)), b"")
+        try:
+            if not changes:
+                return self._engine.keys(start, stop, limit)
+            found = self._engine.keys(start, stop, _enough(limit, changes))
+        except StorageError as error:
+            self._unreadable(error)
+            raise
+        merged: dict[bytes, bytes | None] = dict.fromkeys(found, b"")
         merged.update(changes)
         keys = sorted(key for key, value in merged.items() if value is not None)
         return keys[:limit] if limit else keys
+
+    def _unreadable(self, error: StorageError) -> None:
+        """Say it once for each damaged place. A lack of descriptors is no damage."""
+        text = str(error)
+        if not isinstance(error, Passing) and text != self.damage:
+            self.damage = text
+            if self.on_damage is not None:
+                self.on_damage(text)
 
     def _changes(self, start: bytes, stop: bytes) -> Batch:
         """What the two batches say about a range, the open one last."""
@@ -215,6 +239,11 @@ class Store:
             self._engine.close()
 
     # Committing
+
+    def fail(self, detail: str) -> None:
+        """The disk is known not to keep what it is given: as after an error of a write."""
+        if self.state not in ("closed", "failed"):
+            self._enter("failed", detail)
 
     def _kick(self) -> None:
         self._idle = False

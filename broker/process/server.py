@@ -23,7 +23,7 @@ from ...cluster.transport.grpc_wire import GrpcTransport
 from ...cluster.transport.wire import Transport, TransportError
 from ...configs import Settings
 from ...storage.directory import DataDirectory
-from ...storage.engine import Durability, Engine
+from ...storage.engine import Durability, Engine, StorageError
 from ...storage.leveldb import LevelDBEngine, LevelDBOptions
 from ...storage.memory import VolatileMemoryEngine
 from ...storage.store import Store
@@ -49,6 +49,7 @@ STOP_S = 10.0
 """How long a stop waits for the disk."""
 _CLOCK_KEY = b"nclock"
 _CLOCK_EVERY_S = 60.0
+_WATCH_S = 1.0
 
 Log = Callable[[str, str], None]
 
@@ -90,6 +91,7 @@ class Server:
         self._chance = chance
         self._wall_ms, self._mono_ms = clocks
         self._meta: Store | None = None
+        self._watched: list[tuple[LevelDBEngine, Store]] = []
         self._loop: asyncio.AbstractEventLoop
         self._directory: DataDirectory | None = None
         self._engine: Engine | None = None
@@ -122,6 +124,7 @@ class Server:
             await self.stop()
             raise
         self._keep_clock()
+        self._spawn_task(self._watch_folders())
         self._flush_log()
 
     def mqtt_listeners(self) -> list[Any]:
@@ -135,6 +138,7 @@ class Server:
         durability: Durability = "sync" if settings["message_store.durability"] == "sync" else "os"
         self._engine = self._make_engine(directory.messages, durability)
         self.store = Store(self._engine, self._loop.call_soon, self._loop.call_later)
+        self._watch(self._engine, self.store)
         floor = self.store.get(_CLOCK_KEY)
         clock = ClusterClock(self._wall_ms, self._mono_ms, int.from_bytes(floor, "big") if floor else 0)
         self._plugins = BuiltinPlugins(settings, self.hooks, self.log)
@@ -169,7 +173,9 @@ class Server:
             return
         if links.tls is not None:
             _check(links.tls)
-        self._meta = Store(self._make_engine(directory.meta, "sync"), self._loop.call_soon, self._loop.call_later)
+        engine = self._make_engine(directory.meta, "sync")
+        self._meta = Store(engine, self._loop.call_soon, self._loop.call_later)
+        self._watch(engine, self._meta)
         self.cluster = ClusterShell(
             self.node,
             directory,
@@ -303,6 +309,20 @@ class Server:
         self.log.flush()
         if not self.node.closing:
             self._loop.call_later(FLUSH_S, self._flush_log)
+
+    def _watch(self, engine: Engine, store: Store) -> None:
+        if isinstance(engine, LevelDBEngine):
+            self._watched.append((engine, store))
+
+    async def _watch_folders(self) -> None:
+        """See that the folders of the databases are there also while nothing is written."""
+        while True:
+            await asyncio.sleep(_WATCH_S)
+            for engine, store in self._watched:
+                try:
+                    await asyncio.to_thread(engine.check)
+                except StorageError as error:
+                    store.fail(str(error))
 
     def _keep_clock(self) -> None:
         """Remember cluster time, so that a restart with a clock set back does not turn time back."""

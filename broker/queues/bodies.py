@@ -6,6 +6,7 @@ missing. A message that goes to one queue is stored inline in its entry and neve
 
 from __future__ import annotations
 
+from ...storage.engine import StorageError
 from ...storage.keys import message_id
 from ...storage.store import Store
 from .message import Message
@@ -21,7 +22,10 @@ def key_of(message: Message) -> bytes:
 
 
 def hold(store: Store, message: Message) -> bytes:
-    """One more queue needs this body; it is written with the first one. Returns its mid."""
+    """One more queue needs this body; it is written with the first one. Returns its mid.
+
+    Raises `StorageError` if the disk does not say whether others need it.
+    """
     mid = key_of(message)
     count = store.get(b"c" + mid)
     if count is None:
@@ -34,7 +38,10 @@ def hold(store: Store, message: Message) -> bytes:
 
 def let_go(store: Store, mid: bytes) -> None:
     """One queue less needs the body with this mid; the last one deletes it."""
-    count = store.get(b"c" + mid)
+    try:
+        count = store.get(b"c" + mid)
+    except StorageError:
+        return  # the store says so; the body stays, for other queues may need it
     if count is None:
         return
     left = int.from_bytes(count, "big") - 1

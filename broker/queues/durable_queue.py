@@ -9,8 +9,10 @@ of the store's batches; a crash between two of them repeats an answer or a QoS 1
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ...storage.engine import StorageError
 from ...storage.keys import queue_prefix
 from . import bodies
 from .message import Message
@@ -35,7 +37,7 @@ class DurableQueue(Queue):
 
     durable = True
 
-    __slots__ = ("high", "low", "on_disk", "prefix", "reserved", "sent_below", "written")
+    __slots__ = ("high", "low", "on_disk", "prefix", "reserved", "sent_below", "unreadable", "written")
 
     def __init__(self, node: Node, session: Session, client: bytes) -> None:
         super().__init__(node, session)
@@ -45,6 +47,8 @@ class DurableQueue(Queue):
         self.sent_below = 0
         self.on_disk = 0
         self.written = 0
+        self.unreadable = False
+        """The disk did not give back what it should have, since the connection was made."""
 
     def restore(self, first_seq: int, next_seq: int, sent_below: int) -> None:
         """Take the state that a session record holds. How many entries there are is counted when it matters."""
@@ -120,9 +124,11 @@ class DurableQueue(Queue):
         self.next_seq = seq + 1
         store = self.node.store
         epoch = self.node.epoch
+        record: EntryRecord | None = None
         if message.shared:
-            record = EntryRecord(QUEUED, epoch, qos, retain, identifiers, None, bodies.hold(store, message), group)
-        else:
+            with suppress(StorageError):  # the store says so; the entry has the message in itself then
+                record = EntryRecord(QUEUED, epoch, qos, retain, identifiers, None, bodies.hold(store, message), group)
+        if record is None:
             record = EntryRecord(QUEUED, epoch, qos, retain, identifiers, to_record(message), b"", group)
         store.put(self.prefix + seq.to_bytes(8, "big"), encode(record))
         self.written = store.open_commit
@@ -162,7 +168,7 @@ class DurableQueue(Queue):
     def _drop_oldest(self) -> bool:
         if self.low != self.high:
             for limit in (1, self.node.options.memory_window):
-                for entry in self._decode_all(self._scan(limit, False)):
+                for entry in self._read(self.low, self.high, limit, False) or []:
                     if self._may_go(entry):
                         self._drop_from_disk(entry)
                         return True
@@ -196,8 +202,11 @@ class DurableQueue(Queue):
     def attach(self, front: Front, window: int) -> None:
         """A connection is there. A backlog above `max_online_messages` is cut, visibly, unless overridden (INV 6.1)."""
         super().attach(front, window)
+        self.unreadable = False
         if not self.node.options.override_max_online_messages:
             self._trim(self.max_online)
+        if not self.waiting and self.low != self.high:
+            self._refill()  # as the pump would do: if it cannot be read the client is refused
 
     def detach(self) -> None:
         """The connection is gone: all live entries are on disk only, QoS 0 is dropped."""
@@ -229,12 +238,15 @@ class DurableQueue(Queue):
         low, high = self.low, self.high
         while excess > 0 and low < high:
             step = min(excess, self.node.options.memory_window)
-            found = self._scan_range(low, high, step, not self.lifo)
+            found = self._scan(low, high, step, not self.lifo)
             if not found:
+                return
+            entries = self._decode_all(found)
+            if entries is None:
                 return
             last = int.from_bytes(found[-1][0][-8:], "big")
             low, high = (last + 1, high) if self.lifo else (low, last)
-            for entry in self._decode_all(found):
+            for entry in entries:
                 if self._may_go(entry):
                     self._drop_from_disk(entry)
                     excess -= 1
@@ -249,6 +261,8 @@ class DurableQueue(Queue):
     def _refill(self) -> bool:
         while self.low != self.high:
             found = self._load(self.node.options.memory_window, self.lifo)
+            if found is None:
+                return False
             if self.lifo:
                 self.waiting.extendleft(found)
             else:
@@ -257,19 +271,36 @@ class DurableQueue(Queue):
                 return True
         return False
 
-    def _scan(self, limit: int, reverse: bool) -> list[tuple[bytes, bytes]]:
-        return self._scan_range(self.low, self.high, limit, reverse)
-
-    def _scan_range(self, low: int, high: int, limit: int, reverse: bool) -> list[tuple[bytes, bytes]]:
+    def _scan(self, low: int, high: int, limit: int, reverse: bool) -> list[tuple[bytes, bytes]] | None:
+        """Rows of the queue; None if the disk does not give them back."""
         start = self.prefix + low.to_bytes(8, "big")
         stop = self.prefix + high.to_bytes(8, "big")
-        return self.node.store.scan(start, stop, limit, reverse)
+        try:
+            return self.node.store.scan(start, stop, limit, reverse)
+        except StorageError as error:
+            self._failed(error)
+            return None
 
-    def _load(self, limit: int, reverse: bool) -> list[Entry]:
-        """Take entries from the disk end of the queue into memory; they leave `[low, high)`."""
-        found = self._scan(limit, reverse)
+    def _read(self, low: int, high: int, limit: int, reverse: bool) -> list[Entry] | None:
+        found = self._scan(low, high, limit, reverse)
+        return None if found is None else self._decode_all(found)
+
+    def _failed(self, error: StorageError) -> None:
+        """What the disk holds of this queue stays there, for it may be mended; nobody but its client is concerned."""
+        if not self.unreadable:
+            self.unreadable = True
+            self.node.unreadable(self.session, error)
+
+    def _load(self, limit: int, reverse: bool) -> list[Entry] | None:
+        """Take entries from the disk end of the queue into memory; they leave `[low, high)`. None if unreadable."""
+        found = self._scan(self.low, self.high, limit, reverse)
+        if found is None:
+            return None
         # with lifo the range may hold what left before its neighbours were spilled
         here = [row for row in found if not self._in_flight(int.from_bytes(row[0][-8:], "big"))]
+        entries = self._decode_all(here)
+        if entries is None:
+            return None
         if self.on_disk != _UNKNOWN:
             self.on_disk -= len(here)
         if len(found) < limit:
@@ -278,13 +309,14 @@ class DurableQueue(Queue):
             self.high = int.from_bytes(found[-1][0][-8:], "big")
         else:
             self.low = int.from_bytes(found[-1][0][-8:], "big") + 1
-        return self._decode_all(here)
+        return entries
 
     def _in_flight(self, seq: int) -> bool:
         entry = self.inflight.get(seq % 65535 + 1)
         return entry is not None and entry.seq == seq
 
-    def _decode_all(self, found: list[tuple[bytes, bytes]]) -> list[Entry]:
+    def _decode_all(self, found: list[tuple[bytes, bytes]]) -> list[Entry] | None:
+        """The entries of these rows; None if the disk does not give back the body of one."""
         entries = []
         for key, value in found:
             try:
@@ -293,6 +325,9 @@ class DurableQueue(Queue):
                 # the rest of the queue goes on; what is lost is said
                 self.node.log("error", str(error))
                 self.node.store.delete(key)
+            except StorageError as error:
+                self._failed(error)
+                return None
         return entries
 
     def _decode(self, key: bytes, value: bytes) -> Entry:
@@ -368,7 +403,11 @@ class DurableQueue(Queue):
         stop = self.prefix + self.high.to_bytes(8, "big")
         total = 0
         while True:
-            keys = self.node.store.keys(start, stop, _COUNT_STEP)
+            try:
+                keys = self.node.store.keys(start, stop, _COUNT_STEP)
+            except StorageError as error:
+                self._failed(error)
+                return total  # the limit counts from there on
             total += len(keys)
             if len(keys) < _COUNT_STEP:
                 return total
@@ -385,7 +424,7 @@ class DurableQueue(Queue):
     def live_entries(self) -> list[Entry]:
         """Every entry on disk, oldest first; only while no connection is there."""
         assert self.front is None
-        return self._decode_all(self._scan(0, False))
+        return self._read(self.low, self.high, 0, False) or []
 
     def discard(self) -> None:
         """The session has ended: its key range is deleted at leisure, bodies that it held are let go."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from ...storage.engine import StorageError
 from ...storage.keys import after
 from ...storage.store import Store
 from . import bodies
@@ -32,8 +33,11 @@ class Garbage:
 
     def add(self, prefix: bytes) -> None:
         """Delete all queue entries under this prefix, in time; safe with the open batch."""
-        if not self._store.keys(prefix, after(prefix), 1):
-            return
+        try:
+            if not self._store.keys(prefix, after(prefix), 1):
+                return
+        except StorageError:
+            pass  # the store says so; deleted in time, after a repair
         self._store.put(b"g" + prefix, b"")
         self._start(prefix)
 
@@ -45,7 +49,14 @@ class Garbage:
     def _step(self) -> None:
         prefix = self._ranges[0]
         store = self._store
-        found = store.scan(prefix, after(prefix), STEP)
+        try:
+            found = store.scan(prefix, after(prefix), STEP)
+        except StorageError:
+            # the store says so; the marker stays, and a start after a repair deletes the rest
+            self._ranges.popleft()
+            if self._ranges:
+                self._next()
+            return
         for key, value in found:
             try:
                 record = decode_entry(key, value)

@@ -58,6 +58,7 @@ class Queue:
     """
 
     durable = False
+    unreadable = False
 
     __slots__ = (
         "commit_awaited",

@@ -44,6 +44,20 @@ def test_the_prefix_is_a_setting(tmp_path: Path) -> None:
     in_house(tmp_path, test, prometheus_namespace="", **HTTP)
 
 
+def test_health_says_what_is_damaged(tmp_path: Path) -> None:
+    """The node serves whom it can, so it stays in the load balancer; the remedy is in the answer."""
+
+    async def test(house: House) -> None:
+        house.server.node.store.damage = "messages/000005.ldb: a block is damaged. Run `strogoff repair`"
+        status, text = await house.get("/health")
+        said = json.loads(text)
+        assert (status, said["status"]) == (200, "DEGRADED")
+        (reason,) = said["reasons"]
+        assert "messages/000005.ldb" in reason and "strogoff repair" in reason
+
+    in_house(tmp_path, test, **HTTP)
+
+
 def test_health(tmp_path: Path) -> None:
     async def test(house: House) -> None:
         ok = (200, {"status": "OK"})

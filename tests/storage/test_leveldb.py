@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -234,6 +235,26 @@ def test_a_log_whose_tail_was_torn_off_by_a_crash_is_no_damage(harness: LevelDBH
     harness.open()
     keys = harness.engine.keys(b"", END)
     assert len(keys) == 499 * 2, "the last batch is gone as a whole"
+
+
+# The folder goes away
+
+
+@pytest.mark.parametrize("what", ["removed", "moved", "replaced"])
+def test_a_folder_that_goes_away_ends_the_writing(harness: LevelDBHarness, what: str) -> None:
+    """LevelDB would go on and write into files without a name."""
+    assert harness.write({b"a": b"1"}) is None
+    harness.engine.check()
+    if what == "removed":
+        shutil.rmtree(harness.path)
+    else:
+        harness.path.rename(harness.path.with_name("elsewhere"))
+    if what == "replaced":
+        shutil.copytree(harness.path.with_name("elsewhere"), harness.path)
+    error = harness.write({b"b": b"2"})
+    assert isinstance(error, StorageError) and "was removed or replaced while the node runs" in str(error)
+    with pytest.raises(StorageError, match="put the directory back"):
+        harness.engine.check()
 
 
 # Descriptors run out

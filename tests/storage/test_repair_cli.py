@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from strogoff.storage.directory import DataDirectory
+from strogoff.storage.engine import Corrupted
 from strogoff.storage.repair_cli import main
 
 from .contract import END, LevelDBHarness
@@ -101,3 +102,32 @@ def test_a_node_that_runs_keeps_its_databases_to_itself(data: Path, capsys: pyte
     assert "is in use" in capsys.readouterr().err
     node.close()
     assert main([str(data)]) == 0
+
+
+@pytest.mark.parametrize("what", ["folder", "content", "content but the marker", "log"])
+def test_an_emptied_database_is_no_healthy_one(data: Path, capsys: pytest.CaptureFixture[str], what: str) -> None:
+    """Never "nothing is wrong", and never "nothing is lost"."""
+    messages = data / "messages"
+    for place in messages.iterdir():
+        if what == "log" and place.suffix != ".log":
+            continue
+        if what != "content but the marker" or place.name != "strogoff.db.json":
+            place.unlink()
+    if what == "folder":
+        messages.rmdir()
+    assert main([str(data)]) in (1, 3)
+    said = capsys.readouterr()
+    about = [line for line in (said.out + said.err).splitlines() if str(messages) in line]
+    assert about and not any("nothing is" in line for line in about)
+    assert "gone" in " ".join(about)
+
+
+def test_an_emptied_database_does_not_start(data: Path) -> None:
+    """LevelDB opens a database without its log, and says nothing of what was in it."""
+    log_of(data).unlink()
+    harness = LevelDBHarness(data / "messages", "os")
+    with pytest.raises(Corrupted, match="the log is gone"):
+        harness.open()
+    assert main([str(data)]) == 3
+    harness.open()
+    harness.engine.close()

@@ -374,3 +374,27 @@ def test_the_collector_is_tuned(collector: None) -> None:
     tune_gc()
     assert gc.get_threshold()[0] == 50_000
     assert gc.get_freeze_count() > 0
+
+
+def test_a_data_directory_that_goes_away_ends_the_promises(tmp_path: Path) -> None:
+    """Also at a node to which nobody writes."""
+
+    async def main() -> None:
+        server = make(tmp_path / "data")
+        await server.start()
+        failed = asyncio.Event()
+        told = server.store.on_state
+
+        def on_state(state: str, detail: str) -> None:
+            if told is not None:
+                told(state, detail)
+            if state == "failed" and "was removed or replaced" in detail:
+                failed.set()
+
+        server.store.on_state = on_state
+        (tmp_path / "data").rename(tmp_path / "elsewhere")
+        await asyncio.wait_for(failed.wait(), 10)
+        assert not server.store.accepting
+        await server.stop()
+
+    run(main())
