@@ -8,8 +8,10 @@ from pathlib import Path
 
 from ..broker.process.server import Server
 from .api_keys import ApiKeys, shelf_of
+from .commands.session import HERE
 from .context import Context
 from .door import LocalDoor
+from .elsewhere import serve
 from .http_listeners import HttpListeners
 from .http_pages import pages_for
 from .metrics import Metrics
@@ -37,6 +39,7 @@ class AdminService:
             random.SystemRandom().choice,
         )
         self.context = context = Context(server, http, Metrics(server), api_keys)
+        serve(context, HERE)
         self._door = LocalDoor(context, Path(str(settings["node.admin_socket"])))
         try:
             await self._door.start()

@@ -327,6 +327,11 @@ class Node(Observer):
         return found
 
     @property
+    def retained_mountpoints(self) -> list[str]:
+        """The mountpoints that have retained messages, of this node or, in a cluster, of all."""
+        return sorted(mountpoint for mountpoint, each in self._retained.items() if len(each))
+
+    @property
     def retained_count(self) -> int:
         """Retained messages of all mountpoints."""
         return sum(len(each) for each in self._retained.values())

@@ -15,14 +15,14 @@ from .queues import bodies
 from .queues.durable_queue import DurableQueue
 from .queues.message import Message
 from .queues.queue import Queue
-from .queues.records import RELEASED, RecordError, decode_entry, decode_message, to_message
+from .queues.records import RELEASED, RecordError, decode_entry, to_message
 
 if TYPE_CHECKING:
     from .node import Node
     from .session import Session
 
 STEP = 50
-"""Rows read from the store at a time; not more, because each may hold a large payload."""
+"""Rows read at a time; not more, because each may hold a large payload."""
 _COUNT_STEP = 2000
 _SWEEP_STEP = 500
 
@@ -52,61 +52,41 @@ def unsubscribe(node: Node, session: Session, text: str) -> bool:
     return True
 
 
-def retained_mountpoints(node: Node) -> list[str]:
-    """The mountpoints that have retained messages."""
-    found: list[str] = []
-    start = b"r"
-    while True:
-        first = node.store.keys(start, b"s", 1)
-        if not first:
-            return found
-        length = int.from_bytes(first[0][1:3], "big")
-        mountpoint = first[0][3 : 3 + length].decode()
-        found.append(mountpoint)
-        start = keys.after(keys.retained_prefix(mountpoint))
-
-
 def retained_bytes(node: Node) -> int:
     """About how much memory all retained messages take."""
-    return sum(node.retained(mountpoint).bytes for mountpoint in retained_mountpoints(node))
+    return sum(node.retained(mountpoint).bytes for mountpoint in node.retained_mountpoints)
 
 
 def retained_messages(node: Node, mountpoint: str) -> Iterator[list[Message]]:
-    """The retained messages of a mountpoint by topic, in steps; expired and unreadable ones are left out."""
-    prefix = keys.retained_prefix(mountpoint)
-    start, stop = prefix, keys.after(prefix)
+    """The retained messages of a mountpoint by topic, in steps; expired ones are left out."""
+    start = ""
     while True:
-        found = node.store.scan(start, stop, STEP)
-        messages = [_retained(node, mountpoint, key, value) for key, value in found]
+        found = node.retained(mountpoint).page(start, STEP)
         now = node.clock.now_ms()
-        yield [each for each in messages if each is not None and not 0 < each.expires_at <= now]
+        yield [each for each in found if not 0 < each.expires_at <= now]
         if len(found) < STEP:
             return
-        start = found[-1][0] + b"\x00"
-
-
-def _retained(node: Node, mountpoint: str, key: bytes, value: bytes) -> Message | None:
-    try:
-        return decode_message(key, value, mountpoint, node.origins)
-    except RecordError as error:
-        node.log("error", str(error))
-        return None
+        start = found[-1].topic + "\x00"
 
 
 def delete_retained(node: Node, mountpoint: str, topic: str) -> bool:
-    """Forget the retained message of a topic; False if there was none."""
-    if mountpoint not in retained_mountpoints(node):
+    """Forget the retained message of a topic, in a cluster everywhere; False if there was none."""
+    if mountpoint not in node.retained_mountpoints:
         return False
-    return node.retained(mountpoint).delete(topic) is not None
+    deleted = node.retained(mountpoint).delete(topic) is not None
+    node.owed = None  # no client waits for it
+    return deleted
 
 
 def delete_expired_retained(node: Node) -> Iterator[int]:
     """Forget every retained message that has expired, in steps; how many each step took."""
     now = node.clock.now_ms()
-    for mountpoint in retained_mountpoints(node):
+    for mountpoint in node.retained_mountpoints:
         messages = node.retained(mountpoint)
         while 0 < messages.next_expiry <= now:
-            yield len(messages.sweep(now, _SWEEP_STEP))
+            deleted = len(messages.sweep(now, _SWEEP_STEP))
+            node.owed = None  # no client waits for it
+            yield deleted
 
 
 def queue_size(queue: Queue) -> Iterator[int | None]:

@@ -54,6 +54,10 @@ CALLS = {
     admission.LEAVE: ("a member", "the same, once the log has it"),
     cluster_shell.DEPART: ("a member, of the one that is to go", "two bytes: close sessions, accept their loss"),
     config_calls.VALUES: ("a member", "the values in force at the one that is asked"),
+    cluster_shell.OPERATE: (
+        "a member",
+        "what an operator wants of the sessions of the one that is asked: rows, at most 1 MiB",
+    ),
 }
 SPACES = {
     b"f": "routes: which filters clean sessions of the node subscribe to; written by that node alone",

@@ -1,4 +1,4 @@
-"""`retain`: the retained messages of this node."""
+"""`retain`: the retained messages of this node, or of its cluster: every node has all of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ async def _show(context: Context, call: Call) -> list[Part]:
     query = Query(call, ("payload", "topic"))
     table = Table(query.columns, [])
     pace = context.pace()
-    for mountpoint in operations.retained_mountpoints(context.node) if query.limit else []:
+    for mountpoint in context.node.retained_mountpoints if query.limit else []:
         for step in operations.retained_messages(context.node, mountpoint):
             await pace.breathe()
             for message in step:
@@ -34,7 +34,7 @@ async def _delete(context: Context, call: Call) -> list[Part]:
         raise CommandError("--topic=TOPIC must be given.")
     if not operations.delete_retained(context.node, mountpoint, topic):
         raise CommandError(f"There is no retained message on {topic}.")
-    await context.committed()
+    await context.spread()
     return [DONE]
 
 
@@ -44,7 +44,7 @@ async def _delete_expired(context: Context, call: Call) -> list[Part]:
     for deleted in operations.delete_expired_retained(context.node):
         total += deleted
         await pace.breathe()
-    await context.committed()
+    await context.spread()
     return [Table(("expired",), [(total,)])]
 
 

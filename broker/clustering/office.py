@@ -5,7 +5,7 @@ A node that is alone has none: `Server.cluster` is None until `listener.vmq` ope
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -77,6 +77,8 @@ class ClusterOffice(Protocol):
     """
 
     name: str
+    operate: Callable[[bytes], Awaitable[bytes]] | None
+    """Carries out what another member asks for with `ask`."""
 
     @property
     def config(self) -> SharedConfig:
@@ -102,6 +104,10 @@ class ClusterOffice(Protocol):
 
     async def values(self, node: str, keys: list[str]) -> list[str | None]:
         """The values of settings that are in force at another member. Raises `ClusterError`."""
+        ...
+
+    async def ask(self, node: str, request: bytes) -> bytes:
+        """What the `operate` of another member answers, in bounded time. Raises `ClusterError`."""
         ...
 
     async def join(self, discovery_node: str, merge: bool, replace: bool = False) -> None:

@@ -57,6 +57,10 @@ Clocks = tuple[Callable[[], float], Callable[[], float]]
 """Wall clock and monotonic clock, in milliseconds."""
 OF_THE_MACHINE: Clocks = (lambda: time.time() * 1000, lambda: time.monotonic() * 1000)
 
+OPERATE = "operate"
+"""The call that asks a node to carry out an operator's command for its own sessions."""
+OPERATE_S = 5.0
+"""How long a node may take to answer it."""
 DEPART = "depart"
 """The call that asks a node to take itself out: two bytes, whether to close sessions, whether to accept their loss."""
 
@@ -114,6 +118,7 @@ class ClusterShell:
         self.clustering = Clustering(node)
         self.when_left: Callable[[], None] = lambda: None
         self.in_force: Callable[[str], str | None] = lambda key: None
+        self.operate: Callable[[bytes], Awaitable[bytes]] | None = None
         self.when_renumbered: Callable[[], None] = lambda: None
         member = meta.get(CLUSTERED) is not None
         if member or discover:
@@ -266,6 +271,10 @@ class ClusterShell:
             return await self._depart_answer(request)
         if method == VALUES:
             return answer_values(request, self.in_force)
+        if method == OPERATE:
+            if self.operate is None:
+                raise CallFailed(f"{self.name} does not take commands of operators")
+            return await self.operate(request)
         if method == WHO:
             return self._who(request.decode(errors="replace"))
         answer: asyncio.Future[bytes] = self._loop.create_future()
@@ -334,6 +343,13 @@ class ClusterShell:
     async def values(self, node: str, keys: list[str]) -> list[str | None]:
         """The values in force at another member. Raises `ClusterError`."""
         return await ask_values(self._transport, node, self._address_of(node), keys)
+
+    async def ask(self, node: str, request: bytes) -> bytes:
+        """What another member's `operate` answers. Raises `ClusterError`."""
+        try:
+            return await self._transport.call(self._address_of(node), OPERATE, request, OPERATE_S)
+        except CallFailed as error:
+            raise ClusterError(str(error)) from None
 
     def _address_of(self, node: str) -> str:
         row = self._member.membership.members.get(node)

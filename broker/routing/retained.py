@@ -165,6 +165,10 @@ class RetainedMessages:
         found = [messages[topic] for topic in topics]
         return [message for message in found if not 0 < message.expires_at <= now_ms], looked
 
+    def page(self, start: str, limit: int) -> list[Message]:
+        """The first messages whose topics are `start` or behind it, at most `limit`, expired ones included."""
+        return [self._messages[topic] for topic in self._topics.following(start, limit)]
+
     def match(self, text: str, now_ms: int) -> list[Message]:
         """All that `step` finds for a filter, at once: 1 us for each message."""
         search = TopicSearch(text)

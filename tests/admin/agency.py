@@ -9,7 +9,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from strogoff.admin.api_keys import ApiKeys, shelf_of
+from strogoff.admin.commands.session import HERE
 from strogoff.admin.context import Context
+from strogoff.admin.elsewhere import serve
 from strogoff.admin.http_listeners import HttpListeners
 from strogoff.admin.metrics import Metrics
 from strogoff.admin.performing import perform
@@ -21,7 +23,9 @@ from strogoff.testing import Cluster
 def context_of(server: Server) -> Context:
     """What the commands of that node use."""
     keys = ApiKeys(shelf_of(server), 0, None, time.time, random.Random(1).choice)
-    return Context(server, HttpListeners(server.log), Metrics(server), keys)
+    context = Context(server, HttpListeners(server.log), Metrics(server), keys)
+    serve(context, HERE)
+    return context
 
 
 class Agency:
@@ -43,7 +47,10 @@ class Agency:
         return [each.node.options.max_inflight_messages for each in self.cluster.nodes if each.up]
 
     async def perform(self, number: int, *words: str) -> tuple[list[Part], int]:
-        """Parts and status of a command at a node."""
+        """Parts and status of a command at a node, while all have their operators' side."""
+        for each in self.cluster.nodes:
+            if each.up:
+                context_of(each.server)
         return await perform(self.context(number), list(words))
 
     async def said(self, number: int, *words: str) -> list[str]:

@@ -106,6 +106,9 @@ class Office:
         self.seen = STATUS
         self.counters = {"cluster_bytes_sent": 10, "netsplit_detected": 1, "netsplit_last_window_ms": 2500}
         self.config = SharedConfig(Paper())
+        self.operate: Any = None
+        self.answers: dict[str, bytes] = {}
+        """What other nodes say when they are asked."""
         self.slow = ""
         """Why not every node has what was set."""
         self.asked: list[tuple[Any, ...]] = []
@@ -132,6 +135,12 @@ class Office:
         if node == "c@127.0.0.1":
             raise ClusterError("c@127.0.0.1: nobody answers")
         return [f"{key} of {node}" for key in keys]
+
+    async def ask(self, node: str, request: bytes) -> bytes:
+        self.asked.append(("ask", node))
+        if node not in self.answers:
+            raise ClusterError("nobody answers")
+        return self.answers[node]
 
     async def stop(self) -> None:
         """The node stops."""

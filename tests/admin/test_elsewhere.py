@@ -1,0 +1,134 @@
+"""Operators at one node see and change the sessions and retained messages of the whole cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from strogoff.admin import elsewhere
+from strogoff.admin.commands.cluster import TIMEOUT_S
+from strogoff.admin.elsewhere import Found
+from strogoff.admin.reply import Alert, Table, Text
+from tests.admin.agency import Agency, agency
+from tests.admin.house import House, in_house
+from tests.admin.office import Office
+
+
+def run(test: Any, **conf: str) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(TIMEOUT_S), agency(**conf) as office:
+            await test(office)
+
+    asyncio.run(bounded())
+
+
+def test_sessions_of_all_nodes() -> None:
+    """Shown, filtered, limited, disconnected and unsubscribed from any node."""
+
+    async def test(office: Agency) -> None:
+        cluster = office.cluster
+        clients = [await cluster.client(f"c{number}", number) for number in range(3)]
+        names = [each.name for each in cluster.nodes]
+        for at in range(3):
+            rows = await office.rows(at, "session", "show", "--client_id", "--node")
+            assert {(row["client_id"], row["node"]) for row in rows} == {(f"c{n}", names[n]) for n in range(3)}
+        assert await office.rows(0, "session", "show", "--client_id=c2") == [{"client_id": "c2"}]
+        assert len(await office.rows(0, "session", "show", "--client_id", "--limit=2")) == 2
+        await clients[2].subscribe("t/#", 1)
+        assert await office.rows(1, "session", "show", "--topic=~^t", "--client_id") == [
+            {"topic": "t/#", "client_id": "c2"}
+        ]
+        assert await office.said(0, "session", "unsubscribe", "client-id=c2", "topic=t/#") == ["Done"]
+        said = await office.refused(0, "session", "unsubscribe", "client-id=c2", "topic=t/#")
+        assert said == "c2 has no subscription to t/#."
+        assert await office.said(0, "session", "disconnect", "client-id=c1") == ["Done"]
+        await clients[1].closed()
+        assert await office.said(0, "session", "disconnect", "clients", "client-ids=c0,c2") == ["Done"]
+        await clients[0].closed()
+        await clients[2].closed()
+        assert await office.refused(1, "session", "disconnect", "client-id=c9") == "There is no session of c9."
+
+    run(test)
+
+
+def test_a_node_that_is_away_is_named() -> None:
+    async def test(office: Agency) -> None:
+        cluster = office.cluster
+        await cluster.client("c1", 1)
+        await cluster.kill(2)
+        await cluster.sees((0, 1), "majority")
+        parts, status = await office.perform(0, "session", "show", "--client_id")
+        assert status == 0 and isinstance(parts[0], Table) and parts[0].rows == [("c1",)]
+        assert parts[1:] == [Alert(f"{cluster[2].name} was not asked: it does not run.")]
+        said = await office.refused(0, "session", "disconnect", "client-id=c9")
+        assert said == f"There is no session of c9.\n{cluster[2].name} was not asked: it does not run."
+        parts, status = await office.perform(0, "session", "disconnect", "client-id=c1")
+        assert (status, parts[0]) == (0, Text("Done")) and isinstance(parts[1], Alert)
+
+    run(test)
+
+
+def test_retained_messages_of_the_cluster() -> None:
+    """Shown at every node; deleted everywhere when the command answers; counted."""
+
+    async def test(office: Agency) -> None:
+        client = await office.cluster.client("p", 1)
+        for number in range(3):
+            await client.publish(f"t/{number}", "x", qos=1, retain=True)
+        for at in range(3):
+            rows = await office.rows(at, "retain", "show", "--topic")
+            assert [row["topic"] for row in rows] == ["t/0", "t/1", "t/2"]
+            assert office.context(at).metrics.totals()["retain_memory"] > 0
+        assert await office.said(2, "retain", "delete", "--topic=t/1") == ["Done"]
+        for at in range(3):
+            rows = await office.rows(at, "retain", "show", "--topic")
+            assert [row["topic"] for row in rows] == ["t/0", "t/2"]
+        assert await office.refused(0, "retain", "delete", "--topic=t/1") == "There is no retained message on t/1."
+        reader = await office.cluster.client("r", 0)
+        await reader.subscribe("t/#", 1)
+        assert sorted([(await reader.message()).topic, (await reader.message()).topic]) == ["t/0", "t/2"]
+        assert await office.rows(0, "retain", "delete-expired") == [{"expired": 0}]
+
+    run(test)
+
+
+def test_what_another_node_says_is_merged_and_bounded(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        await house.client("here")
+        office: Any = Office()
+        house.server.cluster = office
+        office.answers["b@127.0.0.1"] = msgspec.msgpack.encode(Found([("b1",), ("b2",)], cut=True))
+        answer = await house.admin("session", "show", "--client_id", "--limit=2", "--format=json")
+        assert answer.json[0]["table"] == [{"client_id": "here"}, {"client_id": "b1"}]
+        assert "b@127.0.0.1 has more rows than one answer holds" in answer.out
+        assert "c@127.0.0.1 was not asked: it does not run" in answer.out
+        office.answers = {}
+        answer = await house.admin("session", "show", "--client_id")
+        assert "b@127.0.0.1 did not answer: nobody answers" in answer.err and "here" in answer.out
+        office.answers["b@127.0.0.1"] = b"\xc1"
+        answer = await house.admin("session", "show", "--client_id")
+        assert "b@127.0.0.1 did not answer" in answer.err
+
+    in_house(tmp_path, test)
+
+
+def test_an_answer_has_a_bound(tmp_path: Path) -> None:
+    """What one node says fits into one message between nodes."""
+
+    async def test(house: House) -> None:
+        for number in range(3):
+            await house.client(f"client-{number}")
+        before, elsewhere_bytes = elsewhere.ANSWER_BYTES, 20
+        from strogoff.admin.commands import session
+
+        session.ANSWER_BYTES = elsewhere_bytes  # type: ignore[attr-defined]
+        try:
+            answer = await house.admin("session", "show", "--client_id", "--format=json")
+        finally:
+            session.ANSWER_BYTES = before  # type: ignore[attr-defined]
+        assert len(answer.json[0]["table"]) == 2 and "more rows than one answer holds" in answer.out
+
+    in_house(tmp_path, test)
