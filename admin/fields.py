@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .patterns import Pattern, PatternError
 from .reply import Cell, CommandError
 from .words import Call, Flag
 
@@ -49,10 +49,10 @@ def _test(field: str, value: str) -> Test:
     if not value.startswith("~"):
         return lambda cell: _text(cell) == value
     try:
-        pattern = re.compile(value[1:])
-    except (re.error, OverflowError) as error:
-        raise CommandError(f"--{field}: {value[1:]!r} is no regular expression: {error}.") from None
-    return lambda cell: pattern.search(_text(cell)) is not None
+        pattern = Pattern(value[1:])
+    except PatternError as error:
+        raise CommandError(f"--{field}: {value[1:]!r} is no regular expression that is supported: {error}.") from None
+    return lambda cell: pattern.found_in(_text(cell))
 
 
 def _text(cell: Any) -> str:

@@ -26,6 +26,8 @@ from ..configs import ListenerSettings
 TYPES = ("http", "https")
 REQUEST_S = 10.0
 """How long a connection may take to bring its request; each brings one, so that nobody can hold one for ever."""
+_LINGER_S = 1.0
+"""How long the rest of a request that is refused is read and thrown away, so that its sender sees the answer."""
 _LEAVE_S = 2.0
 """How long requests under way may go on when their listener is stopped."""
 _CLOSE_TURNS = 100
@@ -128,6 +130,7 @@ class HttpListener:
             access_log=None,
             logger=_ServerLog(settings.key, self._log),
             shutdown_timeout=_LEAVE_S,
+            lingering_time=_LINGER_S,
             max_line_size=settings.max_request_line_length,
             max_field_size=settings.max_header_value_length,
         )
@@ -158,8 +161,14 @@ class HttpListener:
 
     @web.middleware
     async def _once(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer, and close the connection then."""
-        self._silent.discard(request.protocol)
+        """Answer when the whole request has come, and close the connection then.
+
+        A body that comes too slowly ends with its connection, as headers do: `_overdue`.
+        """
+        try:
+            await request.read()
+        finally:
+            self._silent.discard(request.protocol)
         response = await handler(request)
         response.force_close()
         return response

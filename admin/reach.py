@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from ..broker.doors.unix_paths import unix_address
 from .wire import CutOff, Refusal
 
 ANSWER_S = 600.0
@@ -46,7 +47,8 @@ class _UnixConnection(HTTPConnection):
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(ANSWER_S)
-        self.sock.connect(self._path)
+        with unix_address(self._path) as address:
+            self.sock.connect(address)
 
 
 class LocalNode:

@@ -49,7 +49,7 @@ SHELLS = {
     | {"wiring"},
     "broker": {"builtin", "passwd_cli", "watched_file"}
     | {"config_calls", "discovery", "listening", "names", "shell"}
-    | {"connection", "alerts", "handshake", "listener", "listeners", "sockets", "tls", "websocket"}
+    | {"connection", "alerts", "handshake", "listener", "listeners", "sockets", "tls", "unix_paths", "websocket"}
     | {"container", "daemon", "descriptors", "eventlog", "eventlog_files", "logs", "server"},
 }
 """Modules that act. Everything else in these rooms is a core: it decides, and is handed what it needs."""

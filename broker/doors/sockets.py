@@ -9,6 +9,7 @@ import stat
 from typing import Any
 
 from ...configs import ListenerSettings
+from .unix_paths import unix_address
 
 BACKLOG = 1024
 """Connections that the kernel keeps ready to be accepted, unless `tcp_listen_options` has a `backlog`."""
@@ -82,7 +83,8 @@ def _bind_unix(settings: ListenerSettings, path: str) -> socket.socket:
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         listening.setblocking(False)
-        listening.bind(path)
+        with unix_address(path) as address:
+            listening.bind(address)
     except BaseException:
         listening.close()
         raise
@@ -100,7 +102,8 @@ def _remove_stale(path: str) -> None:
         # a full backlog must not block us: it says EAGAIN, and that somebody listens
         probe.setblocking(False)
         try:
-            probe.connect(path)
+            with unix_address(path) as address:
+                probe.connect(address)
         except ConnectionRefusedError:
             os.unlink(path)
             return

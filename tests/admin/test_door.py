@@ -38,6 +38,19 @@ def test_what_a_killed_node_left_is_replaced(tmp_path: Path) -> None:
     in_house(tmp_path, test)
 
 
+def test_a_data_directory_with_a_long_path(tmp_path: Path) -> None:
+    """Commands reach a node whose socket's path does not fit into a socket's address."""
+    folder = tmp_path / ("long" * 15) / ("long" * 15)
+    folder.mkdir(parents=True)
+
+    async def test(house: House) -> None:
+        assert len(str(folder / "d" / "admin.sock")) > 130
+        await house.good("node", "status")
+
+    in_house(folder, test)
+    assert not (folder / "d" / "admin.sock").exists()
+
+
 async def _start(tmp_path: Path, **overrides: str) -> None:
     async with open_house(tmp_path, **overrides):
         pass

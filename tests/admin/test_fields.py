@@ -51,6 +51,11 @@ def test_all_filters_must_hold() -> None:
     assert not query(("client_id", "~a"), ("client_id", "~b$")).holds(ROW)
 
 
+def test_no_pattern_stops_the_node() -> None:
+    """A matcher that goes back would take years for this one."""
+    assert not query(("client_id", "~^(a+)+$")).holds({"client_id": "a" * 60 + "!"})
+
+
 def test_a_broken_pattern_is_said() -> None:
     with pytest.raises(CommandError, match=r"--user: '\(' is no regular expression"):
         query(("user", "~("))

@@ -101,7 +101,16 @@ def test_connections_above_the_limit_are_closed(tmp_path: Path, loop: str) -> No
 
 
 @both_loops
-@pytest.mark.parametrize("said", [b"", b"GET /health HTTP/1.1\r\nHost:"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"GET /health HTTP/1.1\r\nHost:",
+        b"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nslow",
+        b"POST /api/v1 HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nslow",
+        b"POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nslow\r\n",
+    ],
+)
 def test_a_connection_without_a_request_is_closed(
     tmp_path: Path, loop: str, said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,380 @@
+"""Regular expressions whose time is bounded: all ways through a pattern are followed at once, none is tried again.
+
+A search costs at most the length of the text times the size of the pattern, so no pattern can stop the node as
+`(a+)+$` stops a matcher that goes back. What such a matcher needs going back for is refused: references to groups and
+assertions about what stands before or behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NoReturn
+
+LONGEST_TEXT = 4096
+"""Characters of a text that are searched; the rest is not looked at."""
+MOST_STATES = 400
+"""Size of a pattern, with repetitions written out."""
+_MOST_SETS = 2000
+"""Sets of states that a pattern remembers; they are found anew when there are more."""
+_MOST_FOLLOWED = 20_000
+
+Is = Callable[[str], bool]
+"""Whether a character is what a state takes."""
+
+_CLASSES: dict[str, Is] = {
+    "d": str.isdecimal,
+    "w": lambda char: char.isalnum() or char == "_",
+    "s": str.isspace,
+}
+_CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a", "0": "\0"}
+_TAKES, _SPLIT, _BEGIN, _END, _MATCH = range(5)
+
+
+class PatternError(ValueError):
+    """Not a regular expression, or one that is not supported; the text says what and where."""
+
+
+class _State:
+    __slots__ = ("following", "is_", "kind")
+
+    def __init__(self, kind: int, is_: Is | None = None) -> None:
+        self.kind = kind
+        self.is_ = is_
+        self.following: list[_State] = []
+
+
+class _Piece:
+    """A part of a pattern: where it begins, and the states from which it goes on."""
+
+    __slots__ = ("begin", "ends")
+
+    def __init__(self, begin: _State, ends: list[_State]) -> None:
+        self.begin = begin
+        self.ends = ends
+
+    def then(self, following: _State) -> None:
+        for each in self.ends:
+            each.following.append(following)
+
+
+class _Set:
+    """States that are reached at the same time, and where each character leads from there."""
+
+    __slots__ = ("at_end", "found", "states", "to")
+
+    def __init__(self, states: frozenset[_State]) -> None:
+        self.states = states
+        self.to: dict[str, _Set] = {}
+        self.found = any(state.kind == _MATCH for state in states)
+        behind = _closure([each for state in states if state.kind == _END for each in state.following], True)
+        self.at_end = self.found or any(state.kind == _MATCH for state in behind)
+
+
+def _closure(states: Iterable[_State], at_end: bool = False, at_begin: bool = False) -> set[_State]:
+    """The states that are reached from these without a character."""
+    reached: set[_State] = set()
+    todo = list(states)
+    while todo:
+        state = todo.pop()
+        if state in reached:
+            continue
+        reached.add(state)
+        passes = state.kind == _SPLIT or (state.kind == _BEGIN and at_begin) or (state.kind == _END and at_end)
+        if passes:
+            todo.extend(state.following)
+    return reached
+
+
+class Pattern:
+    """A compiled pattern. Raises `PatternError`."""
+
+    def __init__(self, text: str) -> None:
+        piece, self._folded = _Parser(text).parse()
+        piece.then(_State(_MATCH))
+        self._begin = piece.begin
+        self._sets: dict[frozenset[_State], _Set] = {}
+        self._followed = 0
+
+    def found_in(self, text: str) -> bool:
+        """Whether the pattern matches somewhere in the text, of which `LONGEST_TEXT` characters count."""
+        text = text[:LONGEST_TEXT]
+        if self._folded:
+            text = text.lower()
+        here = self._set(_closure([self._begin], at_begin=True))
+        last = len(text) - 1
+        for at, char in enumerate(text):
+            if here.found or (at == last and char == "\n" and here.at_end):  # `$` is true before a last line end
+                return True
+            following = here.to.get(char)
+            if following is None:
+                following = self._step(here, char)
+            here = following
+        if not text:
+            return here.found or self._empty()
+        return here.at_end
+
+    def _empty(self) -> bool:
+        """Whether the empty text matches, of which begin and end are one place."""
+        return any(state.kind == _MATCH for state in _closure([self._begin], True, True))
+
+    def _step(self, here: _Set, char: str) -> _Set:
+        taken = [state.following[0] for state in here.states if state.kind == _TAKES and state.is_ and state.is_(char)]
+        following = self._set(_closure([*taken, self._begin]))
+        self._followed += 1
+        if self._followed > _MOST_FOLLOWED:
+            for each in self._sets.values():
+                each.to.clear()
+            self._followed = 0
+        here.to[char] = following
+        return following
+
+    def _set(self, states: set[_State]) -> _Set:
+        key = frozenset(states)
+        found = self._sets.get(key)
+        if found is None:
+            if len(self._sets) >= _MOST_SETS:
+                for each in self._sets.values():
+                    each.to.clear()
+                self._sets.clear()
+            found = self._sets[key] = _Set(key)
+        return found
+
+
+class _Parser:
+    """A recursive descent over the text of a pattern."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._size = 0
+        self._depth = 0
+        self._folded = False
+
+    def parse(self) -> tuple[_Piece, bool]:
+        if self._text.startswith("(?i)"):
+            self._folded = True
+            self._at = 4
+        piece = self._either()
+        if self._at < len(self._text):
+            self._wrong("a ) without its (")
+        return piece, self._folded
+
+    # -- reading
+
+    def _peek(self, text: str) -> bool:
+        return self._text.startswith(text, self._at)
+
+    def _skip(self, text: str) -> bool:
+        if not self._peek(text):
+            return False
+        self._at += len(text)
+        return True
+
+    def _next(self, missing: str) -> str:
+        if self._at == len(self._text):
+            self._wrong(missing)
+        self._at += 1
+        return self._text[self._at - 1]
+
+    def _wrong(self, what: str) -> NoReturn:
+        raise PatternError(f"{what}, at position {self._at}")
+
+    def _state(self, kind: int, is_: Is | None = None) -> _State:
+        self._size += 1
+        if self._size > MOST_STATES:
+            raise PatternError(f"larger than {MOST_STATES} characters with its repetitions written out")
+        return _State(kind, is_)
+
+    # -- the grammar
+
+    def _either(self) -> _Piece:
+        pieces = [self._sequence()]
+        while self._skip("|"):
+            pieces.append(self._sequence())
+        if len(pieces) == 1:
+            return pieces[0]
+        split = self._state(_SPLIT)
+        split.following = [piece.begin for piece in pieces]
+        return _Piece(split, [end for piece in pieces for end in piece.ends])
+
+    def _sequence(self) -> _Piece:
+        first = self._state(_SPLIT)
+        whole = _Piece(first, [first])
+        while self._at < len(self._text) and not self._peek("|") and not self._peek(")"):
+            piece = self._repeated()
+            whole.then(piece.begin)
+            whole.ends = piece.ends
+        return whole
+
+    def _repeated(self) -> _Piece:
+        start = self._at
+        piece = self._atom()
+        stop = self._at
+        bounds = self._bounds()
+        if bounds is None:
+            return piece
+        if self._skip("+"):
+            self._wrong("a possessive repetition is not supported")
+        self._skip("?")  # shortest first: the same for the question whether it is there
+        end = self._at
+        if self._peek("*") or self._peek("+") or self._bounds() is not None:
+            self._wrong("a repetition of a repetition")
+        least, most = bounds
+        whole = self._repetition(piece, start, stop, least, most)
+        self._at = end
+        return whole
+
+    def _repetition(self, piece: _Piece, start: int, stop: int, least: int, most: int | None) -> _Piece:
+        """The piece, written out: it is parsed again for each time that it may stand there."""
+        first = self._state(_SPLIT)
+        whole = _Piece(first, [first])
+        skips: list[_State] = []
+        for number in range(least if most is None else most):
+            if number >= least:
+                split = self._state(_SPLIT)
+                whole.then(split)
+                whole.ends = [split]
+                skips.append(split)
+            once = piece if number == 0 else self._again(start, stop)
+            whole.then(once.begin)
+            whole.ends = once.ends
+        if most is None:
+            loop = self._state(_SPLIT)
+            once = piece if least == 0 else self._again(start, stop)
+            whole.then(loop)
+            loop.following.append(once.begin)
+            once.then(loop)
+            whole.ends = [loop]
+        whole.ends = whole.ends + skips
+        return whole
+
+    def _again(self, start: int, stop: int) -> _Piece:
+        self._at = start
+        piece = self._atom()
+        assert self._at == stop
+        return piece
+
+    def _bounds(self) -> tuple[int, int | None] | None:
+        for sign, bounds in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
+            if self._skip(sign):
+                return bounds
+        if not self._peek("{"):
+            return None
+        inside, closed, _ = self._text[self._at + 1 :].partition("}")
+        low, comma, high = inside.partition(",")
+        numbers = [each for each in (low, high) if each]
+        if not closed or not numbers or not all(each.isascii() and each.isdecimal() for each in numbers):
+            return None  # a brace that stands for itself
+        if any(len(each) > 3 for each in numbers):
+            self._wrong("a repetition of more than 999 times")
+        self._at += len(inside) + 2
+        least = int(low or 0)
+        most = least if not comma else int(high) if high else None
+        if most is not None and most < least:
+            self._wrong("a repetition whose bounds are the wrong way round")
+        return least, most
+
+    def _atom(self) -> _Piece:
+        char = self._next("something is missing")
+        if char == "(":
+            return self._group()
+        if char in "*+?":
+            self._wrong("a repetition of nothing")
+        if char == "^":
+            return self._one(self._state(_BEGIN))
+        if char == "$":
+            return self._one(self._state(_END))
+        if char == ".":
+            return self._taking(lambda each: each != "\n")
+        if char == "[":
+            return self._taking(self._set_of_characters())
+        if char == "\\":
+            return self._escape()
+        return self._taking(self._just(char))
+
+    def _one(self, state: _State) -> _Piece:
+        return _Piece(state, [state])
+
+    def _taking(self, is_: Is) -> _Piece:
+        return self._one(self._state(_TAKES, is_))
+
+    def _just(self, char: str) -> Is:
+        wanted = char.lower() if self._folded else char
+        return lambda each: each == wanted
+
+    def _group(self) -> _Piece:
+        if self._skip("?:"):
+            pass
+        elif self._skip("?P<"):
+            self._at = self._text.find(">", self._at) + 1 or len(self._text)
+        elif self._peek("?"):
+            self._wrong("of the groups with (? only (?: and (?P<NAME> are supported, and (?i) at the beginning")
+        self._depth += 1
+        if self._depth > 50:
+            self._wrong("more than 50 groups inside each other")
+        piece = self._either()
+        self._depth -= 1
+        if not self._skip(")"):
+            self._wrong("a ( without its )")
+        return piece
+
+    def _escape(self) -> _Piece:
+        char = self._next("a \\ at the end")
+        if char == "A":
+            return self._one(self._state(_BEGIN))
+        if char in "bBZzGKQEX" or char in "123456789gkpP":
+            self._wrong(f"\\{char} is not supported")
+        return self._taking(self._escaped(char))
+
+    def _escaped(self, char: str) -> Is:
+        if char.lower() in _CLASSES:
+            inside = _CLASSES[char.lower()]
+            return inside if char.islower() else lambda each: not inside(each)
+        if char.isalnum() and char not in _CONTROLS and char not in "xu":
+            self._wrong(f"\\{char} is not supported")
+        return self._just(self._literal(char))
+
+    def _literal(self, char: str) -> str:
+        """The character that stands behind a backslash, for itself, as a control character or as a number."""
+        if char not in "xu":
+            return _CONTROLS.get(char, char)
+        length = 2 if char == "x" else 4
+        digits = self._text[self._at : self._at + length]
+        try:
+            number = int(digits, 16) if len(digits) == length else -1
+        except ValueError:
+            number = -1
+        if number < 0:
+            self._wrong(f"\\{char} without {length} hexadecimal digits")
+        self._at += length
+        return chr(number)
+
+    def _set_of_characters(self) -> Is:
+        inverted = self._skip("^")
+        tests: list[Is] = []
+        first = True
+        while first or not self._skip("]"):
+            first = False
+            char = self._next("a [ without its ]")
+            if char == "\\":
+                char = self._next("a \\ at the end")
+                if char.lower() in _CLASSES:
+                    tests.append(self._escaped(char))
+                    continue
+                char = self._literal(char)
+            if self._peek("-") and not self._peek("-]"):
+                self._at += 1
+                high = self._next("a [ without its ]")
+                if high == "\\":
+                    high = self._literal(self._next("a \\ at the end"))
+                tests.append(self._between(char, high))
+            else:
+                tests.append(self._just(char))
+        return lambda each: any(test(each) for test in tests) is not inverted
+
+    def _between(self, low: str, high: str) -> Is:
+        if high < low:
+            self._wrong(f"the range {low}-{high} is the wrong way round")
+        if self._folded:
+            return lambda each: low <= each <= high or low <= each.upper() <= high
+        return lambda each: low <= each <= high
