@@ -12,7 +12,7 @@ from strogoff.broker.queues.message import Message
 from strogoff.broker.replay import HOLD, ReplayTurns
 from strogoff.mqtt.packets import Puback, Publish, Suback, Subscribe
 
-from .stage import Client, Stage, option
+from .stage import Client, Stage, connect, option
 
 MANY = 3000
 """More than a queue takes (1000), and more than a turn does."""
@@ -271,6 +271,32 @@ def test_a_lost_connection_in_the_middle() -> None:
     came += client.drain()
     assert set(topics_of(came)) == set(topics)
     assert len(came) <= len(topics) + 3 * (20 + HOLD)
+
+
+def test_a_live_message_after_a_reconnect_in_the_middle() -> None:
+    """The next connection's live messages wait for the retained ones of their topics as well."""
+    stage = Stage()
+    topics = fill(stage, 500)
+    client = stage.persistent("s")
+    client.send(subscribe_at(1))
+    came: list[Publish] = []
+    while len(came) < 100:
+        collect(client, came)
+        assert stage.loop.turn()
+    client.break_off()
+    client = Client(stage, 4)
+    client.send(connect("s", 4, False))
+    seen = len(came)
+    while len(came) < seen + 50:
+        collect(client, came)
+        assert stage.loop.turn()
+    node = stage.node
+    session = node.slots.get("", "s")
+    assert session is not None and session.queue.direct is None
+    live = Message("", topics[-1], b"live", 1, False, None, 0, "p", node.origin, node.numbers.next())
+    node.router.route(live, node.router.plans(""))
+    came += client.drain()
+    assert before(came, topics[-1]) == [b"kept", b"live"]
 
 
 def test_live_messages_for_an_absent_session_keep_their_order() -> None:

@@ -22,7 +22,7 @@ class Visitor:
 class Scene:
     """A door with a clock that is set by hand."""
 
-    def __init__(self, max_connections: int | None) -> None:
+    def __init__(self, max_connections: int | None, max_descriptor: int = 0) -> None:
         self.lines: list[str] = []
         self.now = 1000.0
         self.traffic = Traffic()
@@ -30,7 +30,7 @@ class Scene:
             tcp(max_connections=max_connections),
             self.make_front,
             self.traffic,
-            DoorOptions(),
+            DoorOptions(max_descriptor=max_descriptor),
             lambda level, line: self.lines.append(f"{level} {line}"),
             lambda: self.now,
         )
@@ -69,3 +69,13 @@ def test_refusals_are_counted_and_logged_once_per_burst() -> None:
     scene.door.leave(first)
     assert scene.door.enter(Visitor())
     assert scene.door.accepted == 2
+
+
+def test_descriptors_in_reserve_are_for_files() -> None:
+    """The number of a new descriptor is the lowest that is free: it says how many are in use."""
+    scene = Scene(None, max_descriptor=100)
+    assert scene.door.enter(Visitor(), 100)
+    assert not scene.door.enter(Visitor(), 101)
+    assert scene.traffic.connections_refused == 1
+    assert "the rest of the file descriptors is kept for files" in scene.lines[0]
+    assert Scene(None).door.enter(Visitor(), 1_000_000)

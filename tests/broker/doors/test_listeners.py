@@ -76,6 +76,19 @@ def test_only_listeners_for_mqtt_are_opened(tmp_path: Path) -> None:
 
 
 @both_loops
+@pytest.mark.parametrize("kind", ["tcp", "ssl"])
+def test_connections_do_not_take_the_last_descriptors(tmp_path: Path, loop: str, kind: str) -> None:
+    """The number of the accepted socket is looked at, by both ways in."""
+
+    async def test(house: House) -> None:
+        port = await house.open(Authority(tmp_path).settings() if kind == "ssl" else tcp())
+        assert await (await Peer.connect(port)).rest() == b""
+        assert house.traffic.connections_refused == 1
+
+    in_house(test, loop, max_descriptor=1)
+
+
+@both_loops
 def test_connections_above_the_limit_are_closed_at_once(loop: str) -> None:
     async def test(house: House) -> None:
         port = await house.open(tcp(max_connections=2))
