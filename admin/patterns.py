@@ -103,7 +103,9 @@ class Pattern:
         here = self._set(_closure([self._begin], at_begin=True))
         last = len(text) - 1
         for at, char in enumerate(text):
-            if here.found or (at == last and char == "\n" and here.at_end):  # `$` is true before a last line end
+            if at == last and char == "\n":  # `$` is true before a last line end, too
+                here = self._set(_closure(here.states, True, at == 0))
+            if here.found:
                 return True
             following = here.to.get(char)
             if following is None:
