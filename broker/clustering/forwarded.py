@@ -32,7 +32,8 @@ class Forwarded(msgspec.Struct):
     """A message that another node accepted.
 
     `plain`: it is for the ordinary subscriptions here. `groups`: for one member here of each of these `$share` filters.
-    `qos2_stable`: mids of the message's origin below this (boot, counter) will never be sent again (review, hole 12).
+    `qos2_stable`: mids of the sender below this (boot, counter) will never be sent again (review, hole 12). Of those
+    above it `OpenMids` says more, where one handshake stays open for long.
     `hlc` is the sender's hybrid logical clock, 0 for none.
     """
 
@@ -41,6 +42,17 @@ class Forwarded(msgspec.Struct):
     groups: tuple[str, ...]
     qos2_stable: tuple[int, int]
     hlc: int
+
+
+class OpenMids(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """An item of the lane beside messages: which QoS 2 handshakes of its sender are open.
+
+    Of its mids from `first` up to but without `end` only those in `mids` may be sent again, each (boot, counter).
+    """
+
+    first: tuple[_Count, _Count]
+    end: tuple[_Count, _Count]
+    mids: list[tuple[_Count, _Count]]
 
 
 class _Record(msgspec.Struct, array_like=True, gc=False, forbid_unknown_fields=True):
@@ -64,6 +76,10 @@ class _Record(msgspec.Struct, array_like=True, gc=False, forbid_unknown_fields=T
 _valid_topic = lru_cache(10_000)(valid_topic_name)  # most topics come again: 0.2 us instead of 0.6
 _encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(_Record)
+_open_decoder = msgspec.msgpack.Decoder(OpenMids)
+_OPEN = b"\x93"  # an array of three, which no message is
+OPEN_PER_ITEM = 4096
+"""Mids in one `OpenMids`, at most: about 50 KB."""
 
 
 def encode_forward(
@@ -117,6 +133,32 @@ def decode_forward(data: bytes, origins: Origins) -> Forwarded:
         record.counter,
     )
     return Forwarded(message, record.plain, record.groups, record.qos2_stable, record.hlc)
+
+
+def encode_open_mids(end: tuple[int, int], mids: list[tuple[int, int]]) -> list[bytes]:
+    """All mids of a node below `end` that may be sent again, sorted: as many `OpenMids` as it takes."""
+    payloads = []
+    first = (0, 0)
+    for position in range(0, max(len(mids), 1), OPEN_PER_ITEM):
+        some = mids[position : position + OPEN_PER_ITEM]
+        rest = mids[position + OPEN_PER_ITEM :]
+        until = rest[0] if rest else end
+        payloads.append(_encode(OpenMids(first, until, some)))
+        first = until
+    return payloads
+
+
+def is_open_mids(data: bytes) -> bool:
+    """Whether an item of a lane is an `OpenMids` and no message."""
+    return data[:1] == _OPEN
+
+
+def decode_open_mids(data: bytes) -> OpenMids:
+    """What another node sent. Raises `MalformedForward`."""
+    try:
+        return _open_decoder.decode(data)
+    except msgspec.MsgspecError as error:
+        raise MalformedForward(f"open QoS 2 handshakes, {len(data)} bytes: {error}") from None
 
 
 def _check_groups(groups: tuple[str, ...]) -> None:

@@ -22,11 +22,15 @@ from ..obligations import Obligation, discharge_all
 from ..queues.message import Message
 from ..routing.remote import RemoteMembers, RemoteTarget
 from ..routing.router import WAIT
-from .forwarded import encode_forward
+from .forwarded import OpenMids, encode_forward, encode_open_mids
 
 if TYPE_CHECKING:
     from ..node import Node, Pausable
     from .receiving import Receiving
+
+
+TELL_OPEN_EVERY = 256
+"""After so many QoS 2 messages, and after as many as there are open handshakes, a node is told which these are."""
 
 
 class PublishLanes(Protocol):
@@ -91,6 +95,8 @@ class Forwarding:
         self._under_way: dict[str, deque[Copy]] = {}
         self._open_mids: dict[tuple[int, int], int] = {} if direct is None else direct._open_mids
         self._mids: list[tuple[int, int]] = [] if direct is None else direct._mids
+        self._is_origin = direct is None
+        self._told_open: dict[str, tuple[int, tuple[int, int]]] = {}
         self.since = 0
         """The view in which this node entered: what an earlier entrance sent is void everywhere (review, hole 14)."""
         self._unproven: dict[str, int] = {}
@@ -173,6 +179,8 @@ class Forwarding:
             self._hit[name] = copy.message.publisher
         if self._may_be_chosen_again(copy):
             self.opened(copy.message.origin.boot, copy.message.counter)
+        if copy.message.qos == 2 and self._is_origin:
+            self._tell_open(name)
         if self._node.events.messages:
             self._node.event("fwd.send", mid=copy.message.mid, target=name, topic=copy.message.topic)
 
@@ -432,7 +440,25 @@ class Forwarding:
         if count > 1:
             self._open_mids[boot, counter] = count - 1
         elif self._receiving is not None:
+            self._receiving.settle_one(self._node.name, (boot, counter))
             self._receiving.settle(self._node.name, self._stable())
+
+    def _tell_open(self, name: str) -> None:
+        """Now and then tell the node which handshakes are open, if one has been so for so long that `qos2_stable` makes
+        the node remember all that came after it: it would need memory and disk for as long as one client likes."""
+        numbers = self._node.numbers
+        sent, horizon = self._told_open.get(name, (TELL_OPEN_EVERY, (numbers.boot, 0)))
+        if sent + 1 < max(TELL_OPEN_EVERY, len(self._open_mids)):
+            self._told_open[name] = (sent + 1, horizon)
+            return
+        end = (numbers.boot, numbers.counter)
+        self._told_open[name] = (0, end)
+        if self._stable() > horizon:
+            return  # what was open when the node was told last is over: it remembers nothing older
+        for payload in encode_open_mids(end, sorted(mid for mid in self._open_mids if mid < end)):
+            self._lanes.send(name, stamp(0, payload))
+        if self._receiving is not None:
+            self._receiving.settle_open(self._node.name, OpenMids((0, 0), end, list(self._open_mids)))
 
     def _may_be_chosen_again(self, copy: Copy) -> bool:
         return bool(copy.groups) and copy.message.qos == 2 and not self._relayed(copy.message)

@@ -19,7 +19,7 @@ from ...storage import keys
 from ..obligations import Obligation
 from ..routing.plans import PlanCache
 from ..routing.router import WAIT
-from .forwarded import Forwarded, decode_forward
+from .forwarded import Forwarded, OpenMids, decode_forward, decode_open_mids, is_open_mids
 
 if TYPE_CHECKING:
     from ..node import Node
@@ -140,7 +140,8 @@ class Receiving:
                 store.delete(keys.seen_key(origin, *mid))
 
     def skip(self, origin: str, seq: int) -> None:
-        """The next item of an origin's lane is void, because of who the origin was when it sent it (hole 14)."""
+        """The next item of an origin's lane needs nothing more: it is done with, or void because of who the origin was
+        when it sent it (hole 14)."""
         lane = self._lanes[origin]
         lane.taken = max(lane.taken, seq)
         self._answer(origin, lane, seq, 0, None)
@@ -152,6 +153,10 @@ class Receiving:
         node, lane = self._node, self._lanes[origin]
         if seq <= lane.taken and seq not in lane.owed:
             self._answer(origin, lane, seq, 0, None)  # it comes again behind what a restart left owed
+            return
+        if is_open_mids(payload) and not self._relays:
+            self.settle_open(origin, decode_open_mids(payload))
+            self.skip(origin, seq)
             return
         forwarded = decode_forward(payload, node.origins)
         message = forwarded.message
@@ -258,8 +263,19 @@ class Receiving:
             mid = next(iter(seen))
             if mid >= stable:
                 return
-            if seen.pop(mid).stored:
-                self._node.store.delete(keys.seen_key(origin, *mid))
+            self.settle_one(origin, mid)
+
+    def settle_open(self, origin: str, known: OpenMids) -> None:
+        """Forget the mids of which the origin says that their handshakes are over, whatever older one is open."""
+        kept = set(known.mids)
+        for mid in [mid for mid in self._seen.get(origin, ()) if known.first <= mid < known.end and mid not in kept]:
+            self.settle_one(origin, mid)
+
+    def settle_one(self, origin: str, mid: tuple[int, int]) -> None:
+        """Forget a mid that the origin will never send again, if it is known here."""
+        seen = self._seen.get(origin, {}).pop(mid, None)
+        if seen is not None and seen.stored:
+            self._node.store.delete(keys.seen_key(origin, *mid))
 
     def _answer(self, origin: str, lane: _Lane, seq: int, commit: int, owed: Obligation | None) -> None:
         if lane.waiting:

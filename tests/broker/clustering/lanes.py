@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from strogoff.broker.clustering.forwarded import Forwarded, decode_forward
+from strogoff.broker.clustering.forwarded import Forwarded, OpenMids, decode_forward, decode_open_mids, is_open_mids
 from strogoff.broker.clustering.forwarding import Forwarding
 from strogoff.broker.routing.remote import RemoteMembers, RemoteTarget
 from strogoff.broker.routing.remote_table import NOWHERE, RemoteMatch
@@ -17,12 +17,16 @@ class Lanes:
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
         self.sent: dict[str, list[tuple[int, int, Forwarded]]] = {}
+        self.told_open: dict[str, list[OpenMids]] = {}
         self.voided: dict[str, list[int]] = {}
         self.slow: list[str] = []
         self.slow_map: list[str] = []
         self.window_bytes = 8 << 20
 
     def send(self, node: str, payload: bytes) -> int:
+        if is_open_mids(payload[4:]):
+            self.told_open.setdefault(node, []).append(decode_open_mids(payload[4:]))
+            return 0
         lane = self.sent.setdefault(node, [])
         forwarded = decode_forward(payload[4:], self.stage.node.origins)
         lane.append((len(lane) + 1, int.from_bytes(payload[:4], "big"), forwarded))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -9,7 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strogoff.broker.clustering.forwarded import Forwarded, MalformedForward, decode_forward, encode_forward
+from strogoff.broker.clustering.forwarded import (
+    OPEN_PER_ITEM,
+    Forwarded,
+    MalformedForward,
+    OpenMids,
+    decode_forward,
+    decode_open_mids,
+    encode_forward,
+    encode_open_mids,
+    is_open_mids,
+)
 from strogoff.broker.queues.message import Message, Origin
 from strogoff.broker.queues.records import Origins
 
@@ -122,3 +133,30 @@ def test_malformed_frames() -> None:
 def test_noise_has_one_kind_of_error(noise: bytes) -> None:
     with pytest.raises(MalformedForward):
         decode_forward(noise, Origins())
+
+
+@pytest.mark.parametrize("count", [0, 1, OPEN_PER_ITEM, OPEN_PER_ITEM + 1, 3 * OPEN_PER_ITEM - 1])
+def test_open_handshakes_arrive_in_pieces_that_leave_no_mid_out(count: int) -> None:
+    mids = [(1 + number // 5000, number) for number in range(count)]
+    pieces = [decode_open_mids(data) for data in encode_open_mids((9, 7), mids)]
+    assert [mid for piece in pieces for mid in piece.mids] == mids
+    assert pieces[0].first == (0, 0) and pieces[-1].end == (9, 7)
+    assert all(before.end == after.first for before, after in pairwise(pieces))
+    assert all(piece.first <= mid < piece.end for piece in pieces for mid in piece.mids)
+
+
+def test_open_handshakes_are_no_message_and_a_message_is_none() -> None:
+    (data,) = encode_open_mids((9, 7), [(3, 1)])
+    assert is_open_mids(data) and not is_open_mids(encode_forward(a_message(), True, (), (3, 1)))
+    with pytest.raises(MalformedForward):
+        decode_forward(data, Origins())
+
+
+@pytest.mark.parametrize("wrong", [b"", b"\x93", [1, 2], [[1, 2], [3, 4], [[-1, 2]]], [[1, 2], [3, 4], [[1]]]])
+def test_malformed_open_handshakes(wrong: Any) -> None:
+    with pytest.raises(MalformedForward, match="open QoS 2 handshakes"):
+        decode_open_mids(wrong if isinstance(wrong, bytes) else msgspec.msgpack.encode(wrong))
+
+
+def test_all_but_the_open_handshakes_are_named() -> None:
+    assert decode_open_mids(encode_open_mids((2, 5), [(2, 1)])[0]) == OpenMids((0, 0), (2, 5), [(2, 1)])

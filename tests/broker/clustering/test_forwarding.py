@@ -7,13 +7,14 @@ from weakref import ref
 
 import pytest
 
+from strogoff.broker.clustering.forwarding import TELL_OPEN_EVERY
 from strogoff.broker.queues.message import Message
 from strogoff.broker.routing.remote import RemoteMembers
 from strogoff.broker.routing.shared import SharedGroup
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from tests.broker.clustering.lanes import Post, durable, live
-from tests.broker.stage import connect
+from tests.broker.stage import Client, connect
 
 
 @pytest.fixture
@@ -417,6 +418,51 @@ def test_receivers_keep_qos_2_mids_until_the_handshake_is_over(post: Post) -> No
     assert kinds(writer.ask(packets.Pubrel(1))) == ["Pubcomp"]
     other.publish("t", b"3", 1, 2)
     assert post.lanes.sent["n2"][2][2].qos2_stable > mid
+
+
+def _handshake(post: Post, writer: Client, number: int) -> None:
+    """A whole one, of which the copy is number `number` in the lane."""
+    writer.publish("t", b"x", 2, 9)
+    post.acked("n2", number)
+    writer.ask(packets.Pubrel(9))
+
+
+def test_receivers_are_told_which_handshakes_are_open_while_one_stays_so(post: Post) -> None:
+    post.route("t", live("n2"))
+    slow, writer = post.client("slow", 5, clean=False, expiry_s=100), post.client("writer", 5)
+    slow.publish("t", b"1", 2, 1)
+    open_mid = post.lanes.sent["n2"][0][2].message
+    number = 1
+    while "n2" not in post.lanes.told_open:
+        number += 1
+        assert number <= TELL_OPEN_EVERY + 2
+        _handshake(post, writer, number)
+    (told,) = post.lanes.told_open["n2"]
+    last = post.lanes.sent["n2"][-1][2].message
+    assert told.mids == [(open_mid.origin.boot, open_mid.counter)]
+    assert told.first == (0, 0) and told.end == (last.origin.boot, last.counter)
+
+
+def test_nobody_is_told_of_open_handshakes_where_none_stays_so(post: Post) -> None:
+    post.route("t", live("n2"))
+    writer = post.client("writer", 5)
+    for number in range(1, 3 * TELL_OPEN_EVERY):
+        _handshake(post, writer, number)
+    assert post.lanes.told_open == {}
+
+
+def test_a_handshake_of_the_start_before_is_told_with_the_first_message(post: Post) -> None:
+    post.route("t", live("n2"))
+    slow = post.client("slow", 5, clean=False, expiry_s=100)
+    slow.publish("t", b"1", 2, 1)
+    mid = post.lanes.sent["n2"][0][2].message
+    post.restart()
+    post.wire()
+    post.node.reopen_mids()
+    post.route("t", live("n2"))
+    post.client("writer", 5).publish("t", b"2", 2, 1)
+    (told,) = post.lanes.told_open["n2"]
+    assert told.mids == [(mid.origin.boot, mid.counter)]
 
 
 def test_a_qos_2_handshake_that_a_cut_voided_sends_the_same_mid_again(post: Post) -> None:

@@ -224,3 +224,36 @@ def test_a_repeated_publish_waits_again_for_what_took_too_long(monkeypatch: pyte
         speak(*each)
     theatre.settle()
     assert [type(each) for each in writer.take()] == [packets.Pubrec]
+
+
+def test_one_handshake_that_stays_open_makes_nobody_remember_all_that_follows() -> None:
+    """And it is taken once when it goes on, after both nodes were started again."""
+    theatre = Theatre(2)
+    reader = _durable(theatre[2], "reader")
+    reader.subscribe(("#", 2))
+    slow = _durable(theatre[1], "slow")
+    slow.publish("slow", b"m", 2, 7)
+    theatre.pass_s(0.1)
+    writer = theatre[1].client("writer")
+    for _ in range(700):
+        writer.publish("t", b"x", 2, 1)
+        writer.ask(packets.Pubrel(1))
+    theatre.settle()
+    assert len(_seen(theatre[2])) < 300
+    assert len(_got(reader)) == 701
+    for spot in (theatre[2], theatre[1]):
+        spot.kill(power=True)
+        spot.start()
+    theatre.whole()
+    reader = _durable(theatre[2], "reader")
+    assert [type(each) for each in _resume(theatre[1], "slow", "slow")] == [packets.Pubrec]
+    theatre.pass_s(0.5)
+    assert _got(reader) == []
+    theatre[1].client("writer").publish("t", b"y", 2, 1)
+    theatre.settle()
+    assert len(_seen(theatre[2])) == 2
+
+
+def _seen(spot: Spot) -> list[bytes]:
+    """What a node remembers of QoS 2 messages that others may send again."""
+    return spot.node.store.keys(b"x", b"y")

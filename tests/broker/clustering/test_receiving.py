@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from strogoff.broker.clustering.forwarded import MalformedForward, encode_forward
+from strogoff.broker.clustering.forwarded import MalformedForward, encode_forward, encode_open_mids
 from strogoff.broker.clustering.receiving import Receiving
 from strogoff.broker.obligations import Obligation
 from strogoff.broker.queues.message import Message
@@ -382,3 +382,35 @@ def test_a_group_without_members_here_is_refused_before_this_node_knows_those_el
     reader.subscribe(("$share/g/t", 1))
     target.take(1, plain=False, groups=("$share/g/t",))
     assert target.acknowledged() == [1] and reader.payloads() == [b"m"]
+
+
+def _remembered(target: Target) -> list[int]:
+    """Counters of the QoS 2 mids of n9 that the disk has."""
+    return [keys.parse_seen_key(key)[2] for key, _ in target.node.store.scan(b"x", b"y")]
+
+
+@pytest.mark.parametrize("power", (None, False, True))
+def test_mids_are_forgotten_although_an_older_handshake_is_open(power: bool | None) -> None:
+    """Also those that a restart or a loss of power brought back; the open one is known until it is over."""
+    target = Target()
+    target.receiving.watermark("n9", 1)
+    reader = target.client("reader", 5, clean=False, expiry_s=1000)
+    reader.subscribe(("t", 2))
+    for seq in range(1, 101):
+        target.take(seq, b"%d" % seq, 2, seq, stable=(1, 7))
+    assert target.acknowledged()[-1] == 100 and len(_remembered(target)) == 94
+    if power is not None:
+        target.again(power)
+        assert target.receiving.watermark("n9", 1) == 100
+    for seq, payload in enumerate(encode_open_mids((1, 98), [(1, 7), (1, 50)]), 101):
+        target.receiving.deliver("n9", seq, payload)
+    assert target.acknowledged() == [101]
+    assert _remembered(target) == [7, 50, 98, 99, 100]
+    if power is not None:
+        target.again(power)
+        assert _remembered(target) == [7, 50, 98, 99, 100]
+    again = target.client("reader", 5, clean=False, expiry_s=1000)
+    before = len(again.drain())
+    target.receiving.watermark("n9", 2)
+    target.take(1, b"7", 2, 7, boot=1, stable=(1, 7))
+    assert before == 100 and again.drain() == []
