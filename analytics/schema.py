@@ -128,6 +128,7 @@ _FIELDS: Final = """
 _TYPES: Final = """
     conn.open s client peer version ?mountpoint ?username ?pub_conn : a connection got its session
     conn.close s client reason ?mountpoint ?code ?pub_conn ?peer ?username ?detail : a connection with a session ended
+    conn.pause s client reason count ?mountpoint : a connection is not read, for so many of its packets wait
     conn.refuse s client peer version code reason ?mountpoint ?username : a CONNECT was refused
     sess.create s client ?mountpoint ?epoch ?slot : a session began
     sess.resume s client ?mountpoint ?epoch ?slot : a session was found again

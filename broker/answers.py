@@ -44,6 +44,11 @@ def operations(out: list[bytes], promised: int) -> dict[str, int]:
     return found
 
 
+_UNANSWERED = "unanswered"
+_TELL_AFTER_MS = 5000
+"""The log tells of a connection that is not read for so long because its answers do not come."""
+
+
 class Answers(Pacing):
     """The part of a front that answers. `unacked` counts PUBLISH packets whose answer has not left."""
 
@@ -113,6 +118,22 @@ class Answers(Pacing):
                 found[name] += operation == bit
         return {name: number for name, number in found.items() if number}
 
+    def bound_answers(self) -> None:
+        """Stop reading while too many packets wait for their answers: each is kept here, and perhaps in other nodes'
+        lanes, until the disk or the last of these nodes has it. Reading goes on when half of them are answered."""
+        limit = self.node.options.max_unanswered_packets
+        if limit and len(self.pending) >= limit and _UNANSWERED not in self.paused_for:
+            self.pause(_UNANSWERED)
+            self.set_timer(_UNANSWERED, _TELL_AFTER_MS, self._tell_unanswered)
+
+    def _tell_unanswered(self) -> None:
+        self.node.reading_paused(self, _UNANSWERED, len(self.pending))
+
+    def _read_on(self) -> None:
+        if 2 * len(self.pending) <= self.node.options.max_unanswered_packets and not self.closed:
+            self.cancel_timer(_UNANSWERED)
+            self.unpause(_UNANSWERED)
+
     def owes_answers(self) -> bool:
         """A PUBLISH that was routed has no answer yet, or an answer waits for other nodes."""
         return any(
@@ -127,7 +148,7 @@ class Answers(Pacing):
         while pending:
             commit, item, unacked, owed, operation = pending[0]
             if commit > committed or (owed is not None and owed.open and not owed.failed):
-                return
+                break
             pending.popleft()
             if owed is not None:
                 owed.waiter = None  # nobody has to tell us again: see `discharge_all`
@@ -137,6 +158,8 @@ class Answers(Pacing):
             if not self.closed:
                 self.promised |= operation
                 self._emit(item)
+        if _UNANSWERED in self.paused_for:
+            self._read_on()
 
     def _emit(self, item: Item) -> None:
         if isinstance(item, bytes):

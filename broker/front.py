@@ -249,6 +249,8 @@ class Front(Answers):
 
     def _check_flow(self) -> None:
         node = self.node
+        if self.pending:
+            self.bound_answers()
         if node.store.bytes_waiting > node.options.pause_reading_bytes:
             self.pause("disk")
             node.store.when_committed(node.store.open_commit, lambda: self.unpause("disk"))

@@ -103,6 +103,9 @@ LINES: dict[str, _Kind] = {
     "conn.close": _Kind(
         lambda row: "debug" if row["reason"] in _ORDINARY else "info", lambda row: "connection of a client ended"
     ),
+    "conn.pause": _at(
+        "warning", "a client is not read: its packets wait for answers, as other nodes or the disk do not take them"
+    ),
     "conn.refuse": _at("warning", "CONNECT refused"),
     "sess.create": _at("debug", "session begun"),
     "sess.end": _at("debug", "session ended"),

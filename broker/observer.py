@@ -114,6 +114,17 @@ class Observer:
             old=address(old.peer),
         )
 
+    def reading_paused(self, front: Outlet, reason: str, count: int) -> None:
+        """A connection is not read: of what it sent, `count` packets wait for their answers."""
+        assert front.session is not None
+        self.event(
+            "conn.pause",
+            client=front.session.client_id,
+            mountpoint=front.session.mountpoint,
+            reason=reason,
+            count=count,
+        )
+
     def denied(self, front: Front, operation: str, topic: str, reason: str | None = None) -> None:
         """The rules for this client (no `reason`), the split policy or the disk (`reason`) forbid an operation."""
         self.event(

@@ -46,6 +46,7 @@ class Options(msgspec.Struct, kw_only=True):
     memory_window: int = 256
     max_parked_publishes: int = 20
     max_failed_logins: int = 10
+    max_unanswered_packets: int = 1000
     pause_reading_bytes: int = 16 << 20
     out_buffer_bytes: int = 1 << 20
     systree_enabled: bool = True
@@ -65,6 +66,7 @@ _FROM_SETTINGS = {
     "queue.memory_window": "memory_window",
     "session.max_parked_publishes": "max_parked_publishes",
     "session.max_failed_logins": "max_failed_logins",
+    "session.max_unanswered_packets": "max_unanswered_packets",
     "session.max_connect_bytes": "max_connect_bytes",
     "session.max_filters_per_packet": "max_filters_per_packet",
     "flow.pause_reading_bytes": "pause_reading_bytes",

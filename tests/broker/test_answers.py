@@ -16,7 +16,7 @@ from strogoff.mqtt import packets
 from strogoff.mqtt.reasons import ReasonCode
 from strogoff.netsplit.policy import FLAGS
 from tests.broker.clustering.lanes import Post, durable, live
-from tests.broker.stage import Client, Stage
+from tests.broker.stage import Client, Stage, publish
 
 
 def front_of(stage: Stage, client_id: str = "c") -> Answers:
@@ -219,3 +219,47 @@ def test_the_operations_that_frames_answer() -> None:
     assert operations(out, PUBLISH | SUBSCRIBE) == {"publish": 3, "subscribe": 1}
     assert operations([b""], REGISTER | UNSUBSCRIBE) == {"unsubscribe": 1, "register": 1}
     assert operations(out, 0) == {}
+
+
+@pytest.mark.parametrize(("version", "qos"), [(4, 1), (4, 2), (5, 1)])
+def test_a_client_with_many_packets_that_wait_for_answers_is_not_read(version: int, qos: int) -> None:
+    """Each packet is kept until the node that is away has it: so their number is bounded (P8), and none is lost."""
+    stage = Post(max_unanswered_packets=20)
+    stage.route("t", durable("n2", absent=True))
+    client = stage.client("c", version)
+    for number in range(1, 101):
+        client.send(publish("t", b"%d" % number, qos, number))
+        stage.settle()
+    assert 20 <= len(front_of(stage).pending) < 25 and len(stage.lanes.sent["n2"]) < 25
+    answers = []
+    for _ in range(200):
+        stage.acked("n2", len(stage.lanes.sent["n2"]))
+        answers += client.take()
+    assert [each.packet_id for each in answers] == list(range(1, 101))
+    assert [each.message.payload for _, _, each in stage.lanes.sent["n2"]] == [b"%d" % each for each in range(1, 101)]
+
+
+def test_a_client_that_sends_pubrel_late_is_read_for_that() -> None:
+    """Handshakes whose PUBREC has left wait for the client: it could not go on with them if it were not read."""
+    stage = Post(max_unanswered_packets=5)
+    client = stage.client("c", 4)
+    for number in range(1, 31):
+        assert [type(each) for each in client.publish("t", b"", 2, number)] == [packets.Pubrec]
+    for number in range(1, 31):
+        assert client.ask(packets.Pubrel(number)) == [packets.Pubcomp(number)]
+
+
+def test_a_client_that_is_not_read_for_long_is_told_of() -> None:
+    stage = Post(max_unanswered_packets=10)
+    stage.route("t", durable("n2", absent=True))
+    client = stage.client("c", 4)
+    client.send(*[publish("t", b"", 1, number) for number in range(1, 16)])
+    stage.pass_s(1)
+    assert not stage.events("conn.pause")
+    stage.pass_s(5)
+    (row,) = stage.events("conn.pause")
+    assert (row["client"], row["reason"], row["count"]) == ("c", "unanswered", 15)
+    stage.acked("n2", 15)
+    client.send(*[publish("t", b"", 1, number) for number in range(16, 20)])
+    stage.pass_s(10)
+    assert len(stage.events("conn.pause")) == 1

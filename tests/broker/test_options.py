@@ -23,6 +23,7 @@ def test_every_option_comes_from_its_key() -> None:
             "flow.out_buffer_bytes": "2MB",
             "logging.keepalive_as_warning": "off",
             "session.max_parked_publishes": "5",
+            "session.max_unanswered_packets": "6",
         },
     )
     options = from_settings(settings)
@@ -34,3 +35,4 @@ def test_every_option_comes_from_its_key() -> None:
     assert options.out_buffer_bytes == 2 << 20
     assert options.keepalive_as_warning is False
     assert options.max_parked_publishes == 5
+    assert options.max_unanswered_packets == 6

@@ -25,6 +25,7 @@ def test_our_own_keys_have_their_defaults() -> None:
         "queue.memory_window": 256,
         "node.admin_socket": "./data/admin.sock",
         "session.max_parked_publishes": 20,
+        "session.max_unanswered_packets": 1000,
         "retained.max_messages": 0,
         "retained.max_bytes": 0,
         "flow.pause_reading_bytes": 16 << 20,
