@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from ..cluster.clock import ClusterClock
+from ..cluster.clock import ALARM_MS, ClusterClock
 from ..cluster.identity import Numbers
 from ..mqtt.reasons import ReasonCode
 from ..netsplit.policy import Decision, ViewState, decide
@@ -214,6 +214,20 @@ class Node(Observer):
         """A deadline asked for by `wake_at` may be due."""
         self.timers.run(self.tick())
 
+    def follow(self, offset_ms: float | None) -> None:
+        """As `ClusterClock.follow`. If that sets cluster time, deadlines that have passed are due. Where it is set back
+        they all move with it: the node is a newcomer, and made them itself.
+        """
+        set_ms = self.clock.follow(offset_ms)
+        if not set_ms:
+            return
+        if set_ms < 0:
+            self.timers.shift(round(set_ms))
+        if abs(set_ms) > ALARM_MS:
+            whose = "the wall clock" if offset_ms is None else "the leader of the cluster"
+            self.log("warning", f"cluster time is set by {set_ms / 1000:+.1f} s, to that of {whose}")
+        self.wake()
+
     def tick(self) -> int:
         """Set and return `now`: to be called by whatever the world begins, a packet, a commit, a timer."""
         self.now = now = self.clock.now_ms()
@@ -285,7 +299,11 @@ class Node(Observer):
         `view_state` is not asked: the lease may have ended with a pause that nobody has noticed yet.
         """
         names = [name for name, bit in OPERATION_BITS.items() if promised & bit]
-        return all(self._allowed(name, front, ViewState.MINORITY) for name in names)
+        if not all(self._allowed(name, front, ViewState.MINORITY) for name in names):
+            return False
+        if not self.clock.known:
+            self.follow(None)  # the leader is not waited for: there is nothing but the wall clock
+        return True
 
     def reopen_mids(self) -> None:
         """Tell `mid_opened` of the inbound QoS 2 handshakes that were open before it listened."""

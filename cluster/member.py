@@ -152,6 +152,7 @@ class Member:
         )
         self.links.adopt(answer.cluster_id)
         self._seeds = {node: address for node, address in answer.members if node != self.me.node}
+        self.ports.ask_time()
         self._start_log(empty())
 
     def _start_log(self, saved: Saved) -> None:

@@ -186,6 +186,7 @@ class Standing:
         self._held.clear()
         self._hurry = False
         if self._consensus.leads:
+            self._follow(None)  # before it tells others what time it is
             self.decide()  # the keeper begins its term: what is submitted before that would be forgotten
 
     def submit(self, command: Join | Boot | Leave | Stale | Settle) -> None:

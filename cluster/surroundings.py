@@ -50,6 +50,7 @@ class Ports(Struct):
     given the leader's cluster time as a difference to `now_ms`.
 
     `meta` is the store of Raft, always fsynced; `store` is the node's own. `event` takes a type and its facts.
+    `ask_time`: this node becomes a member, and takes the cluster's time with the next `follow`.
     """
 
     now_ms: Callable[[], float]
@@ -64,6 +65,7 @@ class Ports(Struct):
     transport: Dials
     log: Callable[[str, str], None]
     event: Callable[..., None]
+    ask_time: Callable[[], None] = lambda: None
 
 
 class Settings(Struct, frozen=True):

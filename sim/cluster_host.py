@@ -62,7 +62,8 @@ class ClusterHost(Host):
             now_ms=self._mono_ms,
             wall_ms=self._wall_ms,
             cluster_ms=node.clock.now_ms,
-            follow=node.clock.follow,
+            follow=node.follow,
+            ask_time=node.clock.ask_cluster,
             soon=self.soon,
             later=self.later,
             rng=rng,  # type: ignore[arg-type]
@@ -88,6 +89,8 @@ class ClusterHost(Host):
         self.meta_store = Store(self._new_meta(self), self.soon, self.later)
         if self.meta_store.get(CLUSTERED) is not None:
             node.view_state = ViewState.MINORITY
+        else:
+            node.clock.trust_wall()
 
     def bound(self) -> None:
         """Node and member are joined; the member is about to open."""

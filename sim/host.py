@@ -13,7 +13,7 @@ from ..broker.link import ConnectionOrigin
 from ..broker.node import Node, Ports
 from ..broker.options import Options
 from ..broker.plugins.hooks import Allow, Hooks, Verdict
-from ..cluster.clock import ClusterClock
+from ..cluster.clock import ClusterClock, SavedTime, decode_saved, encode_saved
 from ..configs.listeners import ListenerSettings
 from ..storage.engine import Engine
 from ..storage.store import Store
@@ -82,6 +82,8 @@ class Host:
         self._connections = 0
         self._stop_by: float | None = None
         self._stopped: Callable[[], None] | None = None
+        self.machine = "the first boot"
+        """Which boot of the machine this is: who starts on another one does not know how long it was away."""
         self.unwritten = False
         """The last orderly stop could not write everything in time."""
         self._wake: Scheduled | None = None
@@ -101,8 +103,8 @@ class Host:
         self.life += 1
         self.engine = self._new_engine(self)
         store = Store(self.engine, self.soon, self.later)
-        floor = store.get(CLOCK_KEY)
-        clock = ClusterClock(self._wall_ms, self._mono_ms, int.from_bytes(floor, "big") if floor else 0)
+        saved = decode_saved(store.get(CLOCK_KEY))
+        clock = ClusterClock(self._wall_ms, self._mono_ms, saved, self._uptime_ms(), self.machine)
         rng = Random(f"{self.seed}/{self.name}/{self.life}")
         ports = Ports(clock, store, self.soon, self._wake_port, self._spawn, rng, self._log)
         hooks = Hooks(on_error=_plugin_failed)
@@ -120,6 +122,7 @@ class Host:
 
     def prepare(self, node: Node) -> None:
         """What has to be so before the node opens."""
+        node.clock.trust_wall()
 
     def _wall_ms(self) -> float:
         return EPOCH_MS + self.loop.now_s * 1000 + self.wall_off_ms
@@ -127,13 +130,18 @@ class Host:
     def _mono_ms(self) -> float:
         return self.loop.now_s * 1000
 
+    def _uptime_ms(self) -> int:
+        """Since the machine was booted: a clock that goes on while the machine stands still."""
+        return int(self.loop.now_s * 1000)
+
     def _mono_ns(self) -> int:
         return int(self.loop.now_s * 1e9)
 
     def _keep_clock(self) -> None:
         node = self.node
         if node is not None and not node.closing:
-            node.store.put(CLOCK_KEY, node.clock.now_ms().to_bytes(8, "big"))
+            saved = SavedTime(node.clock.now_ms(), self._uptime_ms(), self.machine)
+            node.store.put(CLOCK_KEY, encode_saved(saved))
             self.later(CLOCK_EVERY_S, self._keep_clock)
 
     def kill(self) -> None:

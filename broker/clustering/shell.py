@@ -124,6 +124,8 @@ class ClusterShell:
         if member or discover:
             node.view_state = ViewState.MINORITY  # until it has a lease
         node.barred = not member and bool(discover)
+        if not member:
+            node.clock.trust_wall()
 
     # -- life
 
@@ -139,7 +141,8 @@ class ClusterShell:
             now_ms=self._mono_ms,
             wall_ms=self._wall_ms,
             cluster_ms=node.clock.now_ms,
-            follow=node.clock.follow,
+            follow=node.follow,
+            ask_time=node.clock.ask_cluster,
             soon=loop.call_soon,
             later=self._later,
             rng=self._rng,

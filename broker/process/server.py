@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ...analytics.schema import LEVELS, MESSAGE, SESSION
-from ...cluster.clock import ClusterClock
+from ...cluster.clock import ClusterClock, SavedTime, decode_saved, encode_saved
 from ...cluster.links.ports import Timer
 from ...cluster.surroundings import Settings as ClusterSettings
 from ...cluster.transport.grpc_settings import Tls
@@ -90,6 +90,7 @@ class Server:
         self._sinks = tuple(sinks)
         self._chance = chance
         self._wall_ms, self._mono_ms = clocks
+        self._machine = machine_boot() if clocks is OF_THE_MACHINE else ""
         self._meta: Store | None = None
         self._watched: list[tuple[LevelDBEngine, Store]] = []
         self._loop: asyncio.AbstractEventLoop
@@ -139,8 +140,7 @@ class Server:
         self._engine = self._make_engine(directory.messages, durability)
         self.store = Store(self._engine, self._loop.call_soon, self._loop.call_later)
         self._watch(self._engine, self.store)
-        floor = self.store.get(_CLOCK_KEY)
-        clock = ClusterClock(self._wall_ms, self._mono_ms, int.from_bytes(floor, "big") if floor else 0)
+        clock = self._make_clock()
         self._plugins = BuiltinPlugins(settings, self.hooks, self.log)
         level = LEVELS[str(settings["eventlog.level"])]
         run_id = directory.cluster_id
@@ -167,9 +167,22 @@ class Server:
         self.runtime.applied, self.runtime.told = self._settings_changed, self.log
         StatsReporter(self.node).start()
 
+    def _make_clock(self) -> ClusterClock:
+        """Cluster time: where the last process left it, if the machine's own time since then is known."""
+        saved = decode_saved(self.store.get(_CLOCK_KEY))
+        return ClusterClock(self._wall_ms, self._mono_ms, saved, self._uptime_ms(), self._machine)
+
+    def _uptime_ms(self) -> int:
+        return int(uptime_ms() if self._machine else self._mono_ms())
+
+    def _save_clock(self) -> None:
+        saved = SavedTime(self.node.clock.now_ms(), self._uptime_ms(), self._machine)
+        self.store.put(_CLOCK_KEY, encode_saved(saved))
+
     def _open_cluster(self, directory: DataDirectory, rng: random.Random) -> None:
         links = cluster_links(self.settings, self.log)
         if links is None:
+            self.node.clock.trust_wall()
             return
         if links.tls is not None:
             _check(links.tls)
@@ -232,7 +245,7 @@ class Server:
         if self.cluster is not None:
             await self.cluster.stop()
         if hasattr(self, "node"):
-            self.store.put(_CLOCK_KEY, self.node.clock.now_ms().to_bytes(8, "big"))
+            self._save_clock()
             answers = await self._flush()
         if self._plugins is not None:
             await self._plugins.close()
@@ -328,7 +341,7 @@ class Server:
         """Remember cluster time, so that a restart with a clock set back does not turn time back."""
         if self.node.closing:
             return
-        self.store.put(_CLOCK_KEY, self.node.clock.now_ms().to_bytes(8, "big"))
+        self._save_clock()
         if self.node.clock.alarmed:
             self.log("warning", f"the wall clock is {self.node.clock.off_ms / 1000:.1f} s off cluster time; slewing")
         self._loop.call_later(_CLOCK_EVERY_S, self._keep_clock)
@@ -336,6 +349,19 @@ class Server:
 
 PLUGIN_ANSWER_S = 60.0
 """How long an asynchronous plugin may think about one answer."""
+
+
+def machine_boot() -> str:
+    """Which boot of the machine this is; "" where the system does not say (Linux does)."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def uptime_ms() -> float:
+    """Milliseconds since the machine was booted, also those in which it was suspended, where the system counts them."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) * 1000
 
 
 async def _within(work: Awaitable[object]) -> object:

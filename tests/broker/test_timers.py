@@ -85,3 +85,14 @@ def test_against_a_sorted_list(plan: list[tuple[int, bool]]) -> None:
             expected.append((when, number))
     driven.timers.run(25)
     assert driven.ran == [str(number) for _, number in sorted(expected)]
+
+
+def test_deadlines_move_with_the_time_that_is_set() -> None:
+    driven = Driven()
+    driven.at(1000, "first")
+    driven.at(1010, "second")
+    driven.timers.shift(-900)
+    driven.timers.run(99)
+    assert driven.ran == [] and driven.asked[-1] == 100
+    driven.timers.run(105)
+    assert driven.ran == ["first"] and driven.asked[-1] == 110

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strogoff.cluster.clock import SLEW, ClusterClock
+from strogoff.cluster.clock import SLEW, ClusterClock, SavedTime, decode_saved, encode_saved
 
 YEAR_MS = 365 * 86_400_000.0
 
@@ -21,8 +22,8 @@ class Machine:
         self.wall += ms
         self.mono += ms
 
-    def clock(self, floor_ms: float = 0) -> ClusterClock:
-        return ClusterClock(lambda: self.wall, lambda: self.mono, floor_ms)
+    def clock(self, saved: SavedTime | None = None, uptime_ms: int = 0, machine: str = "") -> ClusterClock:
+        return ClusterClock(lambda: self.wall, lambda: self.mono, saved, uptime_ms, machine)
 
 
 def test_it_follows_the_wall_clock() -> None:
@@ -69,9 +70,75 @@ def test_a_follower_takes_the_leaders_time_whatever_its_wall_clock_says() -> Non
     assert clock.now_ms() == int(1_000_500 + 152_000 - 1000 * SLEW) and clock.alarmed
 
 
-def test_a_restart_with_a_clock_set_back_does_not_turn_time_back() -> None:
+HOUR_MS = 3_600_000.0
+
+
+@pytest.mark.parametrize("wrong_ms", [-HOUR_MS, HOUR_MS, YEAR_MS])
+def test_a_restart_on_a_machine_that_went_on_takes_the_machines_own_time(wrong_ms: float) -> None:
+    """The process was away for ten minutes, and the wall clock was set meanwhile."""
     machine = Machine()
-    assert machine.clock(floor_ms=2_000_000).now_ms() == 2_000_000
+    saved = SavedTime(1_000_000, 50_000, "boot-1")
+    machine.pass_ms(600_000)
+    machine.wall += wrong_ms
+    clock = machine.clock(saved, 650_000, "boot-1")
+    assert clock.known and clock.now_ms() == 1_600_000
+    machine.pass_ms(10_000)
+    assert abs(clock.now_ms() - 1_610_000) <= 10_000 * SLEW and clock.alarmed
+
+
+@pytest.mark.parametrize(("uptime_ms", "name"), [(60_000, "boot-2"), (60_000, ""), (49_999, "boot-1")])
+def test_after_another_boot_of_the_machine_a_node_alone_believes_its_wall_clock(uptime_ms: int, name: str) -> None:
+    machine = Machine()
+    machine.pass_ms(HOUR_MS)
+    clock = machine.clock(SavedTime(1_000_000, 50_000, "boot-1" if name else ""), uptime_ms, name)
+    assert not clock.known
+    clock.trust_wall()
+    assert clock.known and clock.now_ms() == 1_000_000 + HOUR_MS
+
+
+def test_a_restart_with_a_clock_set_back_does_not_turn_time_back() -> None:
+    clock = Machine().clock(SavedTime(2_000_000))
+    clock.trust_wall()
+    assert clock.now_ms() == 2_000_000
+
+
+@pytest.mark.parametrize("wrong_ms", [-HOUR_MS, HOUR_MS])
+def test_a_member_waits_with_the_saved_time_until_it_knows_the_leaders(wrong_ms: float) -> None:
+    machine = Machine()
+    machine.wall += wrong_ms
+    clock = machine.clock(SavedTime(1_000_000))
+    machine.pass_ms(500)
+    assert clock.now_ms() == 1_000_500
+    assert clock.follow(1_600_000.0) == 600_000 - 500 + 500
+    assert clock.now_ms() == 1_600_500 and clock.known
+    assert clock.follow(1_700_000.0) == 0
+    machine.pass_ms(1000)
+    assert clock.now_ms() == 1_601_505
+
+
+def test_a_member_does_not_go_back_behind_the_time_that_it_has_used() -> None:
+    clock = Machine().clock(SavedTime(1_000_000))
+    assert clock.follow(900_000.0) == 0
+    assert clock.now_ms() == 1_000_000
+
+
+def test_a_newcomer_takes_the_clusters_time_ahead_or_behind() -> None:
+    for offset in (900_000.0, 1_100_000.0):
+        clock = Machine().clock()
+        clock.ask_cluster()
+        assert clock.follow(offset) == offset - 1_000_000
+        assert clock.now_ms() == offset
+
+
+@given(st.integers(0, 2**60), st.integers(0, 2**60), st.text("0123456789abcdef-", max_size=36))
+def test_what_is_saved_is_what_is_read(cluster_ms: int, uptime_ms: int, machine: str) -> None:
+    saved = SavedTime(cluster_ms, uptime_ms, machine)
+    assert decode_saved(encode_saved(saved)) == saved
+
+
+def test_what_an_earlier_version_saved_is_read() -> None:
+    assert decode_saved(None) is None
+    assert decode_saved((1_234).to_bytes(8, "big")) == SavedTime(1_234)
 
 
 OFFSETS = st.none() | st.floats(-1e9, 1e9)

@@ -14,6 +14,7 @@ from strogoff.mqtt import packets
 from strogoff.mqtt.reasons import ReasonCode
 from strogoff.netsplit.policy import ViewState
 from strogoff.sim import cluster_host
+from strogoff.sim.host import EPOCH_MS
 from tests.broker.clustering.theatre import Theatre
 from tests.broker.stage import option, publish
 
@@ -194,3 +195,98 @@ def test_suback_waits_for_one_decision_after_a_start_of_another_node() -> None:
     assert theatre.until(lambda: bool(reader.received)) < 3.0
     member = theatre[1].host.member
     assert member is not None and member.membership.knowing == ("n1", "n2")
+
+
+HOUR_MS = 3_600_000.0
+
+
+@pytest.mark.parametrize("wrong_ms", [HOUR_MS, -HOUR_MS])
+@pytest.mark.parametrize("machine", ["", "the first boot", "another"])
+def test_a_restart_with_a_wrong_clock_ends_no_session(machine: str, wrong_ms: float) -> None:
+    """The machine's own time says how long the node was away; where it was booted the node waits for the leader's."""
+    theatre = Theatre(3)
+    reader = theatre[2].client("reader", clean=False, expiry_s=600)
+    reader.subscribe(("t", 1))
+    reader.leave()
+    theatre[2].client("writer").publish("t", b"kept", 1, message_expiry_interval=500)
+    theatre.pass_s(30)
+    theatre[2].kill()
+    theatre.pass_s(200)
+    theatre[2].host.wall_off_ms = wrong_ms
+    theatre[2].host.machine = machine
+    theatre[2].start()
+    theatre.whole()
+    assert abs(theatre[2].node.clock.now_ms() - theatre[1].node.clock.now_ms()) < 100
+    assert [each.payload for each in theatre[2].client("reader", clean=False, expiry_s=600).drain()] == [b"kept"]
+    theatre.pass_s(100)
+    assert abs(theatre[2].node.clock.now_ms() - theatre[1].node.clock.now_ms()) < 100
+
+
+@pytest.mark.parametrize("machine", ["the first boot", "another"])
+def test_deadlines_that_passed_while_a_node_was_away_pass_when_it_knows_the_time(machine: str) -> None:
+    theatre = Theatre(3)
+    reader = theatre[2].client("reader", clean=False, expiry_s=100)
+    reader.subscribe(("t", 1))
+    reader.leave()
+    theatre.pass_s(30)
+    theatre[2].kill()
+    theatre.pass_s(200)
+    theatre[2].host.machine = machine
+    theatre[2].start()
+    theatre.whole()
+    theatre.pass_s(1)
+    assert theatre[2].node.slots.get("", "reader") is None
+
+
+def test_when_all_were_away_the_first_leader_says_what_time_it_is() -> None:
+    theatre = Theatre(3)
+    reader = theatre[1].client("reader", clean=False, expiry_s=600)
+    reader.subscribe(("t", 1))
+    reader.leave()
+    theatre.pass_s(30)
+    for spot in theatre.spots:
+        spot.kill(power=True)
+    theatre.pass_s(200)
+    for spot in theatre.spots:
+        spot.host.machine = "another"
+        spot.start()
+    theatre.whole()
+    truth_ms = EPOCH_MS + theatre.loop.now_s * 1000
+    assert all(abs(spot.node.clock.now_ms() - truth_ms) < 100 for spot in theatre.spots)
+    assert theatre[1].node.slots.get("", "reader") is not None
+
+
+@pytest.mark.parametrize("wrong_ms", [HOUR_MS, -HOUR_MS])
+def test_a_newcomer_takes_the_time_of_the_cluster(wrong_ms: float) -> None:
+    theatre = Theatre(2, joined=False)
+    newcomer = theatre[2]
+    newcomer.kill()
+    newcomer.host.wall_off_ms = wrong_ms
+    newcomer.start()
+    client = newcomer.client("early")
+    assert newcomer.join() == ""
+    theatre.whole()
+    theatre.pass_s(1)
+    assert abs(newcomer.node.clock.now_ms() - theatre[1].node.clock.now_ms()) < 100
+    due: list[float] = []
+    newcomer.node.timers.at(newcomer.node.tick() + 2000, lambda: due.append(theatre.loop.now_s))
+    begin = theatre.loop.now_s
+    theatre.pass_s(5)
+    assert [at - begin for at in due] == [pytest.approx(2.0, abs=0.1)]
+    assert [type(each) for each in client.publish("t", b"m", 1)] == [packets.Puback]
+
+
+def test_who_serves_without_a_lease_after_a_boot_of_its_machine_has_its_wall_clock() -> None:
+    """With `on`: the expiry of what it accepts, and of what it has, would wait for a leader who may not come."""
+    on = {f"allow_{each}_during_netsplit": "on" for each in ("register", "publish", "subscribe", "unsubscribe")}
+    theatre = Theatre(2, **on)
+    theatre.pass_s(30)
+    for spot in theatre.spots:
+        spot.kill()
+    theatre.pass_s(200)
+    theatre[2].host.machine = "another"
+    theatre[2].start()
+    theatre.pass_s(10)
+    assert not theatre[2].node.clock.known
+    theatre[2].client("c")
+    assert abs(theatre[2].node.clock.now_ms() - (EPOCH_MS + theatre.loop.now_s * 1000)) < 100

@@ -224,6 +224,34 @@ def test_cluster_time_does_not_go_back(tmp_path: Path) -> None:
     run(test())
 
 
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_clock_that_is_wrong_at_a_restart_ends_no_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    """The machine was not booted since: its own time says how long the process was away."""
+    assert module.machine_boot() and module.uptime_ms() > 0, "this system has no name for the boot of the machine"
+
+    async def test() -> None:
+        async def leave(server: Server) -> None:
+            client = SteadyClient("c", port(server))
+            await client.connect()
+            await client.disconnect()
+
+        async def come_back(server: Server) -> None:
+            assert abs(server.node.clock.now_ms() - time.time() * 1000) < 60_000
+            client = SteadyClient("c", port(server))
+            assert (await client.connect()).session_present
+            await client.disconnect()
+
+        await during(make(tmp_path, persistent_client_expiration="10m"), leave)
+        wrong = (lambda: time.time() * 1000 + hours * 3_600_000, lambda: time.monotonic() * 1000)
+        monkeypatch.setattr(module, "OF_THE_MACHINE", wrong)
+        again = make(tmp_path, persistent_client_expiration="10m")
+        await during(Server(again.settings, again.log, clocks=wrong), come_back)
+
+    run(test())
+
+
 class Doorman:
     """A plugin with an asynchronous answer."""
 
