@@ -114,6 +114,7 @@ LINES: dict[str, _Kind] = {
     ),
     "policy.deny": _at("warning", _denied),
     "q.drop": _at("warning", "a message for a session is dropped"),
+    "fwd.drop": _at("warning", "a QoS 0 message for another node is dropped"),
     "ret.refuse": _at("warning", "a retained message is not kept"),
     "will.fire": _at("debug", "a will is published"),
     "store.state": _Kind(lambda row: "warning" if row["state"] == "serving" else "error", _store_state),

@@ -47,6 +47,7 @@ def test_fields_have_the_names_of_the_log_and_the_header_is_left_out() -> None:
         (row("mem.view", view=3, nodes=["n1", "n2"], missing=["n3"]), "warning", "missing=n3"),
         (row("mem.view", view=3, nodes=["n1", "n2"], missing=[]), "notice", "all members serve"),
         (row("lease.lose", view=3, detail="its disk does not answer"), "warning", "lost its lease"),
+        (row("fwd.drop", target="n2", reason="absent"), "warning", "peer_node=n2 reason=absent"),
         (row("lease.get", view=3), "notice", "has a lease"),
         (row("split.detect", nodes=["n3"], state="majority"), "warning", "vmq-admin cluster leave node=n3"),
         (row("split.detect", nodes=["n3"], state="minority"), "warning", "check the network"),

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import socket
+import struct
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from bench.steady import SteadyClient
+from strogoff.broker.clustering import listening
 from strogoff.broker.doors.listeners import ListenError
 from strogoff.broker.plugins.hooks import Subscriber
 from strogoff.broker.plugins.loader import PluginError
@@ -283,6 +285,59 @@ def test_asynchronous_plugins_answer_and_their_failures_are_logged(tmp_path: Pat
         await during(server, work)
 
     run(test())
+
+
+def test_what_clients_meet_is_in_the_log_and_what_is_too_much_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also without an event log; and the counts come by themselves."""
+    monkeypatch.setattr(module, "FLUSH_S", 0.5)
+
+    async def test() -> None:
+        server = make(tmp_path, allow_anonymous="off", eventlog__level="off", session__max_failed_logins="0")
+        counted = asyncio.Event()
+        shown: list[str] = []
+
+        def log(level: str, line: str) -> None:
+            (counted.set if "more of these" in line else lambda: shown.append(line))()
+
+        async def refused(server: Server) -> None:
+            with pytest.raises(ConnectionRefusedError):
+                await SteadyClient("stranger", port(server), username="mallory").connect()
+
+        async def work(server: Server) -> None:
+            server.log.write = log
+            async with asyncio.timeout(20):
+                while not counted.is_set():
+                    await asyncio.gather(*[refused(server) for _ in range(40)])
+            assert "CONNECT refused client_id=stranger peer=127.0.0.1:" in shown[0] and "user=mallory" in shown[0]
+
+        await during(server, work)
+
+    run(test())
+
+
+def test_the_start_waits_for_a_port_that_a_connection_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """44053 may be the own port of an outgoing connection; the start ended with an error."""
+    monkeypatch.setattr(listening, "AGAIN_S", 0.01)
+    with socket.create_server(("127.0.0.1", 0)) as somebody:
+        caller = socket.create_connection(somebody.getsockname())
+        caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        said: list[str] = []
+
+        def log(level: str, text: str) -> None:
+            if "is held by a connection" in text:
+                said.append(text)
+                caller.close()
+
+        async def test() -> None:
+            server = make(tmp_path, listener__vmq__default=f"127.0.0.1:{caller.getsockname()[1]}")
+            server.log.write = log
+            await server.start()
+            await server.stop()
+
+        run(test())
+    assert len(said) == 1
 
 
 class Cancelled:
