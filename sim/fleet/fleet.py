@@ -268,6 +268,11 @@ class Fleet:
             if machine.node is None or machine.failed:
                 if healed:
                     (self.injector.start if machine.node is None else self.injector.restart)(machine)
+            elif healed and self.injector.was_taken_out(machine):
+                self.history.say("FAULT", f"{machine.name} is no member any more: it gets an empty disk")
+                self.crash(machine, False)
+                self.lose_disk(machine)
+                self.injector.start(machine)
             elif not machine.gate.shut and machine.member is not None and machine.member.starting.problem:
                 self.history.say(
                     "FAULT", f"{machine.name} is refused ({machine.member.starting.problem}): it joins anew"

@@ -38,6 +38,8 @@ class Injector:
         self._rng = rng
         self._over = False
         self._lost = False
+        self._leaving: tuple[str, str] | None = None
+        """The node and the disk that an operator has asked to be taken out."""
         self._asked_out = False
         """An operator has asked for the departure before, and got no good answer."""
         self._cuts: dict[tuple[str, str], int] = {}
@@ -243,12 +245,13 @@ class Injector:
 
     def _take_out(self, machine: Machine) -> None:
         """An operator takes a member out, at another node; again until that is done, for an answer may get lost."""
-        if self._over:
-            return
+        if self._over or (self._lost and self._leaving is None):
+            return  # those who vote without a node that is gone for good may be too few, if another one leaves
         others = [each for each in self._fleet.machines.values() if each is not machine and each.public and each.runs]
         if not others or not machine.public:
             self._fleet.loop.call_later(LEAVE_AGAIN_S, partial(self._take_out, machine))
             return
+        self._lost, self._leaving = True, (machine.name, machine.disk_id)
         self._fleet.history.say("FAULT", f"an operator takes {machine.name} out")
         self._rng.choice(others).leave(machine.name, partial(self._taken_out, machine, machine.disk_id))
 
@@ -261,6 +264,14 @@ class Injector:
             self._fleet.loop.call_later(LEAVE_AGAIN_S, partial(self._take_out, machine))
             return
         self._departed(machine)
+
+    def was_taken_out(self, machine: Machine) -> bool:
+        """An operator has asked for it, perhaps without an answer, and others that serve know of no such member."""
+        others = [each.member for each in self._fleet.machines.values() if each is not machine and each.member]
+        served = [each for each in others if each.standing is not None and each.leased()]
+        return self._leaving == (machine.name, machine.disk_id) and any(
+            machine.name not in each.membership.members for each in served
+        )
 
     def left(self, machine: Machine, life: int) -> None:
         """A process has heard that its node was taken out: it ends."""
@@ -290,7 +301,7 @@ class Injector:
         whole = machine.runs and fleet.overseer.between(machine.name, now - TWIN_S, now) == {ViewState.WHOLE}
         if self._over:
             return
-        if not others or not whole:
+        if not others or not whole or not machine.public:
             fleet.loop.call_later(TWIN_S, partial(self._twin, machine))
             return
         fleet.history.say("FAULT", f"a stranger asks to join as {machine.name}")

@@ -98,6 +98,11 @@ def publishes(at_s: float, name: str = "w0", topic: str = TOPIC) -> Act:
     return at_s, partial(_publish, name, topic)
 
 
+def retains(at_s: float, name: str, topic: str) -> Act:
+    """The client publishes a retained message once."""
+    return at_s, partial(_publish, name, topic, retain=True)
+
+
 def moves(at_s: float, node: str, name: str = "w0") -> Act:
     """The client connects to another node."""
     return at_s, partial(_move, name, node)
@@ -126,10 +131,10 @@ def _subscribe(name: str, topic: str, fleet: Fleet) -> None:
         found.subscribe([topic])
 
 
-def _publish(name: str, topic: str, fleet: Fleet) -> None:
+def _publish(name: str, topic: str, fleet: Fleet, retain: bool = False) -> None:
     found = _named(fleet, name)
     if found.connected:
-        found.sender.publish(topic, 1)
+        found.sender.publish(topic, 1, retain)
 
 
 def _move(name: str, node: str, fleet: Fleet) -> None:

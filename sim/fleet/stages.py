@@ -17,7 +17,7 @@ from ..history import Subscribed
 from ..swarm import ClientSpec
 from .machine import Machine
 from .plants import FLEET_PLANTS, FleetPlant
-from .stage import IDLE_S, Act, client, leaves_topic, publishes, reader, wants_topic, writer
+from .stage import IDLE_S, Act, client, leaves_topic, publishes, reader, retains, wants_topic, writer
 
 if TYPE_CHECKING:
     from .fleet import Fleet
@@ -97,6 +97,10 @@ _OWN = (
     _stage("forgotten-elsewhere", "subscriptions come and go while a node is away",
            "at 4s cut n3 | n1 n2 for 9s", _ELSEWHERE,
            tuple([leaves_topic(5.0 + number * 0.3, "c0", topic) for number, topic in enumerate(_TOPICS)])),
+    _stage("retained-elsewhere", "a message is retained on a node that is just cut off; a subscriber comes elsewhere",
+           "at 7.9s cut n1 | n2 n3 for 8s",
+           {"n2": client("c0", ("r/0",), version=5), "n1": writer("w0", IDLE_S, ("r/0",))},
+           (leaves_topic(4.0, "c0", "r/0"), retains(8.0, "w0", "r/0"), wants_topic(12.0, "c0", "r/0"))),
     _stage("known-by-two", "who is told of a subscription is killed at that moment, and its writer is cut off",
            "at 3.9s disk_stall n1 for 1.2s; at 3.9s disk_stall n2 for 1.2s",
            {"n3": reader(), "n1": writer("w0", 0.2), "n2": writer("w1", 0.2)},

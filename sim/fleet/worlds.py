@@ -19,7 +19,7 @@ from .plan import Plan
 
 SPARSE, SMALL, NARROW, LEAVES, TWIN = "sparse", "small", "narrow", "leaves", "twin"
 
-WORLDS = {SPARSE: 0.5, SMALL: 0.35, NARROW: 0.2, LEAVES: 0.2, TWIN: 0.0}
+WORLDS = {SPARSE: 0.5, SMALL: 0.35, NARROW: 0.2, LEAVES: 0.2, TWIN: 0.2}
 """Kind of world -> the share of seeds that have it.
 
 sparse: no client takes everything, so that a node gets what its own subscribers asked for, and nothing else. Whenever
@@ -52,7 +52,13 @@ def limits(rng: Random, nodes: int) -> Settings:
     return Settings(
         raft=RaftSettings(snapshot_every=5, tail=rng.choice((0, 2, 5))),
         views=ViewSettings(away_ms=1000, forget_after_ms=rng.choice((2000 * nodes, 3300 * nodes, 20_000))),
-        links=LinkSettings(publish_window_bytes=1024, append_window_bytes=1024, gather_bytes=1024, buffer_bytes=4096),
+        links=LinkSettings(
+            publish_window_bytes=1024,
+            append_window_bytes=1024,
+            gather_bytes=1024,
+            buffer_bytes=4096,
+            piece_bytes=rng.choice((100, 400, 256 << 10)),
+        ),
     )
 
 

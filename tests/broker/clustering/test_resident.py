@@ -133,7 +133,8 @@ def test_what_another_node_deleted_is_deleted_everywhere_when_that_is_acknowledg
         return 0 if (node, lane) == ("n3", Lane.METADATA) else speak(node, lane, data)
 
     monkeypatch.setattr(member.links, "send", say)
-    assert first.publish("kept", b"", 1, retain=True) == []
+    assert first.publish("other", b"v", 1, retain=True) == []
+    assert first.publish("kept", b"", 1, 2, retain=True) == []
     assert [type(each) for each in second.publish("kept", b"", 1, retain=True)] == [packets.Puback]
     assert [type(each) for each in theatre[3].client("late").subscribe(("kept", 1))] == [packets.Suback]
 
