@@ -143,9 +143,7 @@ class ClusterHost(Host):
 
     def claim(self, node: str, boot: int, then: Callable[[str], None]) -> None:
         """A stranger with a disk of its own asks this host to join as a node that was started `boot` times."""
-        request = JoinRequest(
-            node, f"{node}-stranger", boot + 1_000_000, f"{node}-stranger", f"{node}:1", VERSIONS, True
-        )
+        request = JoinRequest(node, f"{node}-stranger", boot + 1_000_000, f"{node}-stranger", f"{node}:1", VERSIONS)
         self._call(self.address, JOIN, encode_call(request), lambda answer: then(answer.problem))
 
     def leave(self, node: str, then: Callable[[str], None]) -> None:

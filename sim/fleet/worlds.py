@@ -15,7 +15,7 @@ from ...cluster.raft.interface import Settings as RaftSettings
 from ...cluster.surroundings import Settings
 from ...cluster.views.settings import Settings as ViewSettings
 from ..swarm import TOPICS, WATCHER, WILL_FILTER, ClientSpec
-from .plan import Plan
+from .plan import USUAL, Plan
 
 SPARSE, SMALL, NARROW, LEAVES, TWIN = "sparse", "small", "narrow", "leaves", "twin"
 
@@ -91,6 +91,8 @@ def _leaves(plan: Plan, rng: Random) -> Plan:
 
 
 def _twin(plan: Plan, rng: Random) -> Plan:
+    if plan.departure is not None or plan.settings != USUAL:
+        return plan  # a name that nobody has any more, or that was given up, is free
     at_s = 1.0 + rng.random() * max(plan.swarm.seconds - 2.0, 0.0)
     return replace(plan, twin=(round(at_s, 3), rng.choice(plan.nodes)))
 

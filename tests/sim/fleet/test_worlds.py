@@ -26,7 +26,8 @@ def test_the_seed_decides_and_each_kind_is_there() -> None:
         TWIN: sum(each.twin is not None for each in plans),
     }
     for kind, share in WORLDS.items():
-        assert 0.4 * share * 40 < has[kind] < 1.8 * share * 40, (kind, has)
+        least = 0.1 if kind == TWIN else 0.4  # it goes with no small world, and no departure
+        assert least * share * 40 < has[kind] < 1.8 * share * 40, (kind, has)
 
 
 def test_a_forced_kind_leaves_the_rest_as_it_is() -> None:
