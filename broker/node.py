@@ -131,6 +131,8 @@ class Node(Observer):
         """Something forbids some PUBLISH packets: the disk is full, or the cluster is not whole."""
         self.closing = False
         self.barred = False
+        self.settling = False
+        """A member that has just started: it does not know yet which other nodes have subscribers."""
         """The cluster does not take this start: what it has forgotten it may have promised. It serves nobody, ever."""
         self.owed: Obligation | None = None
         """What the answer to the packet at hand has to wait for on other nodes; whoever answers takes it away."""
@@ -285,7 +287,7 @@ class Node(Observer):
         return self._allowed(operation, front, self._view_state)
 
     def _allowed(self, operation: str, front: Front, state: ViewState) -> bool:
-        if self.barred:
+        if self.barred or (self.settling and state is ViewState.MINORITY):
             return False
         flag = getattr(self.options, f"allow_{operation}_during_netsplit")
         own = front.modifiers.get(f"allow_{operation}")

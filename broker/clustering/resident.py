@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 
 CLUSTER_SPACES: dict[bytes, Space] = {**SPACES, PUBLISHED: Space(durable=False, stamped=False)}
 
+SETTLE_MS = 10_000
+"""How long a member that starts waits for its first lease before it serves by the policy `on` without one: the worst
+failover (4.5 s), and the exchanges that tell it the routes of the others."""
+
 BARRIER_LIMIT_MS = 9500
 """How long SUBACK waits for the other nodes: detection, a lease and 5 s (review, ambiguity 4)."""
 
@@ -115,6 +119,23 @@ class Clustering:
         node.mid_opened = self.forwarding.opened
         node.mid_closed = self.forwarding.closed
         node.reopen_mids()
+        node.settling = node.view_state is ViewState.MINORITY
+        if node.settling:
+            node.timers.at(node.now + SETTLE_MS, self._waited)
+
+    def _waited(self) -> None:
+        """No lease came: whoever may be served without one is served by the routes that this node knows."""
+        node = self._node
+        if not node.settling or node.barred:
+            return
+        node.settling = False
+        if on := operations_on(node):
+            node.log(
+                "warning",
+                f"no lease within {SETTLE_MS // 1000} s of the start: {' and '.join(on)} go on without one, as the "
+                "policy on says. Clean sessions at other nodes, unknown here, miss what is published",
+            )
+        node.view_state = node.view_state  # what waits is looked at anew
 
     def load(self) -> None:
         """Bring what the map has on the disk into the node's tables, and retained messages that it kept alone into the
@@ -275,6 +296,8 @@ class Clustering:
             self.missed.leased()
         self.watch.begin()
         self.watch.changed()
+        if state is not ViewState.MINORITY:
+            self._node.settling = False
         if state is not self._node.view_state:
             self._node.view_state = state
 
@@ -403,6 +426,12 @@ class Clustering:
     def relieved(self, node: str) -> None:
         """Less waits for a node than before."""
         self.forwarding.relieved(node)
+
+
+def operations_on(node: Node) -> list[str]:
+    """The operations that the configuration allows without a lease."""
+    names = ("register", "publish", "subscribe", "unsubscribe")
+    return [name for name in names if getattr(node.options, f"allow_{name}_during_netsplit") == "on"]
 
 
 class _Lanes:

@@ -38,7 +38,7 @@ from .config_calls import VALUES, answer_values, ask_values, spread
 from .discovery import Discovery
 from .listening import listen
 from .office import ClusterError, NodeRow, StatusRow
-from .resident import CLUSTER_SPACES, Clustering
+from .resident import CLUSTER_SPACES, Clustering, operations_on
 from .routes import LASTING
 from .rows import node_rows, status_row
 
@@ -61,6 +61,11 @@ OPERATE = "operate"
 """The call that asks a node to carry out an operator's command for its own sessions."""
 OPERATE_S = 5.0
 """How long a node may take to answer it."""
+ON_LOSES = (
+    "{} = on: while this node is cut off it acknowledges messages that sessions at other nodes may never get, or get "
+    "late, twice or out of order: docs/netsplit.md says which. majority gives up no promise"
+)
+
 DEPART = "depart"
 """The call that asks a node to take itself out: two bytes, whether to close sessions, whether to accept their loss."""
 
@@ -160,6 +165,8 @@ class ClusterShell:
         member.on_left = lambda: self.when_left()
         member.office.waits_for = lambda: self.serves_nobody
         self.member = member
+        if on := operations_on(node):
+            node.log("warning", ON_LOSES.format(" and ".join(f"allow_{name}_during_netsplit" for name in on)))
         if self._discover:
             self._search = look = Discovery(
                 self.name, self._discover, self._transport, lambda: member.clustered,

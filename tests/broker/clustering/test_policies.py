@@ -221,3 +221,36 @@ def test_retained_writes_on_two_nodes_at_once_end_the_same_everywhere(order: tup
         seen.append([each.payload for each in reader.messages()])
     assert seen[0] == seen[1] == seen[2]
     assert len(seen[0]) == 1
+
+
+def test_on_accepts_nothing_after_a_restart_before_the_node_knows_the_others_subscribers() -> None:
+    """It acknowledged what it gave to nobody: 147 messages of 812, at a plain restart."""
+    theatre = Theatre(3, **dict.fromkeys(MAJORITY, "on"))
+    reader = theatre[2].client("reader")
+    reader.subscribe(("t", 1))
+    theatre[1].kill()
+    theatre.pass_s(3.0)
+    theatre[1].start()
+    accepted = 0
+    for number in range(400):
+        theatre.pass_s(0.01)
+        writer, connack = theatre[1].connect(f"writer-{number}")
+        if connack.reason == 0 and writer.publish("t", b"%d" % number, 1):
+            accepted += 1
+        writer.vanish()
+    theatre.whole()
+    theatre.pass_s(1.0)
+    got = {each.payload for each in reader.drain()}
+    assert accepted > 50 and len(got) == accepted
+
+
+def test_on_accepts_without_a_lease_when_none_came_within_the_bound_and_says_so() -> None:
+    theatre = Theatre(3, **dict.fromkeys(MAJORITY, "on"))
+    for number in (1, 2, 3):
+        theatre[number].kill()
+    theatre[1].start()
+    theatre.pass_s(9.0)
+    assert theatre[1].connect("early")[1].reason == 0x88
+    theatre.pass_s(1.5)
+    writer = theatre[1].client("writer")
+    assert [type(each) for each in writer.publish("t", b"m", 1)] == [packets.Puback]

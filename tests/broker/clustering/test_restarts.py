@@ -136,6 +136,7 @@ def test_an_old_copy_of_a_disk_serves_nobody_once_it_is_refused_also_with_on() -
     spot.disks[:] = [theatre.disk(f"copy/{number}", content) for number, content in enumerate(copies)]
     spot.host.boot = boot
     spot.host.start()
+    theatre.pass_s(11.0)
     before = spot.client("before")  # nothing on the copy says that it is one
     member = spot.host.member
     assert member is not None and not member.starting.problem

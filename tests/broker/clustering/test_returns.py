@@ -141,7 +141,7 @@ def test_a_number_of_a_start_that_the_log_never_had_is_not_used_again() -> None:
     for number in (1, 2, 3, 5):
         theatre[number].kill()
     theatre[5].start()  # nobody can log it
-    theatre.pass_s(2.0)
+    theatre.pass_s(11.0)
     writer = theatre[5].client("writer")
     assert [type(each) for each in writer.publish("t", b"lost", 1)] == [packets.Puback]
     theatre.pass_s(1.0)
