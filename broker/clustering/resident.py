@@ -121,12 +121,13 @@ class Clustering:
         node.reopen_mids()
         node.settling = node.view_state is ViewState.MINORITY
         if node.settling:
-            node.timers.at(node.now + SETTLE_MS, self._waited)
+            # by the monotonic clock: cluster time may be set to the leader's meanwhile
+            member.ports.later(SETTLE_MS / 1000, self._waited)
 
     def _waited(self) -> None:
         """No lease came: whoever may be served without one is served by the routes that this node knows."""
         node = self._node
-        if not node.settling or node.barred:
+        if not node.settling or node.barred or self._member.closed:
             return
         node.settling = False
         if on := operations_on(node):
