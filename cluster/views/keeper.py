@@ -249,7 +249,7 @@ class Keeper:
         asked = self._safe_commands(now_ms)
         settled = bool(self.membership.cluster_id) and not asked
         views = self._view_command(now_ms) if settled and not self._is_complete else []
-        forgetting = self._forgetting(now_ms) if settled and not views else []
+        forgetting = self._forgetting(now_ms, peers) if settled and not views else []
         return [*asked, *views, *forgetting, *self._voter_changes(now_ms, peers)]
 
     @property
@@ -259,8 +259,12 @@ class Keeper:
         all_serve = self._kept == view.nodes == view.serving and len(view.rows) == len(self.membership.members)
         return all_serve and not self._doomed and not self._submitted
 
-    def _forgetting(self, now_ms: float) -> list[Away | Stale]:
-        """Note who is away, and give up who is so for too long."""
+    def _forgetting(self, now_ms: float, peers: Peers) -> list[Away | Stale]:
+        """Note who is away, and give up who is so for too long.
+
+        A member whose Raft answers is not given up, although its disk or its loop keeps it out of the view: it may be a
+        voter that the others need, and who is given up has to come back with an empty disk.
+        """
         rows = self.membership.view.nodes
         absent = [row for row in self.membership.members.values() if row.node not in rows and not row.stale]
         self._absent = {row.node: self._absent.get(row.node, now_ms) for row in absent}
@@ -271,7 +275,7 @@ class Keeper:
                 continue
             if not row.away_ms:
                 proposals.append(Away(row.node, max(1, self._cluster_ms() - int(passed_ms))))
-            elif self._cluster_ms() - row.away_ms > self.settings.forget_after_ms:
+            elif self._cluster_ms() - row.away_ms > self.settings.forget_after_ms and not peers.caught_up(peer_of(row)):
                 proposals.append(Stale(row.node))
         if proposals:
             self._forget_ms = now_ms + self.settings.proposal_ms
