@@ -81,7 +81,9 @@ class Pairs:
             self.trips.append((began, time.monotonic() - began))
 
     async def _send(self, n: int, payload: bytes) -> None:
-        await self.clients[n].publish(f"good/{self._partner(n)}", payload, 1)
+        client = self.clients[n]
+        if client.online and len(client.outgoing) < client.window:
+            await client.publish(f"good/{self._partner(n)}", payload, 1)
 
     async def talk(self, end_at: float) -> None:
         """Send at an even pace until that time, then wait for what is under way."""
