@@ -251,8 +251,7 @@ class Server:
             await self._plugins.close()
         if self._wake is not None:
             self._wake.cancel()
-        for task in list(self._tasks):
-            task.cancel()
+        await self._end_tasks()
         if answers:  # else a write is under way, for which closing waits: the process ends with it
             self._close_databases()
         if self._eventlog is not None:
@@ -260,6 +259,14 @@ class Server:
         if self._directory is not None:
             self._directory.close()
         self.log.flush()
+
+    async def _end_tasks(self) -> None:
+        """Cancel what runs on its own, and wait until it has ended; a plugin that ignores it is not waited for."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=CLOSE_GRACE_S)
 
     def _close_databases(self) -> None:
         if hasattr(self, "store"):

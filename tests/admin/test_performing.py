@@ -56,9 +56,9 @@ def test_a_store_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytest
 
     async def test(house: House) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(type(house.server.store), "keys", broken)
-            answer = await house.admin("retain", "show")
-            parts, status = await perform(house.context, ["retain", "show"])
+            patch.setattr(type(house.server.store), "scan", broken)
+            answer = await house.admin("api-key", "show")
+            parts, status = await perform(house.context, ["api-key", "show"])
         assert (answer.status, answer.err) == (1, "The message store cannot be read: the disk is bad\n")
         assert (parts, status) == ([Alert("The message store cannot be read: the disk is bad")], FAILED)
 

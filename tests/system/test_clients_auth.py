@@ -41,6 +41,7 @@ listener.tcp.default = 127.0.0.1:{port}
 allow_anonymous = off
 vmq_passwd.password_file = {folder}/vmq.passwd
 vmq_passwd.password_reload_interval = 1
+session.max_failed_logins = 1000
 vmq_acl.acl_file = {folder}/vmq.acl
 vmq_acl.acl_reload_interval = 1
 log.console.file = {folder}/log/console.log

@@ -112,7 +112,6 @@ def test_a_wrong_configuration_stops_the_start(tmp_path: Path) -> None:
         (["-c", "no-such-file.conf"], "no-such-file.conf"),
         (["--set", "nothing=1"], "nothing: unknown key"),
         (["--set", "listener.tcp.default=127.0.0.1:99999"], "listener.tcp.default"),
-        (["--set", "vmq_acl.acl_file=none.acl"], "vmq_acl.acl_file: none.acl"),
         (["--set", "plugins.python.mine=no_such_module:Plugin"], "no_such_module"),
         (["--data-dir", "/proc/nothing"], "/proc/nothing"),
     ],

@@ -112,14 +112,15 @@ def test_parked_publishes_are_parked_and_not_accepted() -> None:
 
 
 def test_an_answer_that_may_not_leave_is_voided() -> None:
-    """The publish waits for a subscriber at the other side; then the lease is over, and it is given up."""
+    """The publish waits for a subscriber at the other side; then the others go on without the node, and it is void."""
     theatre = cut_off(allow_publish_during_netsplit="majority")
     theatre[1].client("reader").subscribe(("t", 1))
     writer = theatre[3].client("writer", version=4)
     theatre.pass_s(1.0)
     cut(theatre)
     assert writer.publish("t", b"m", 1) == []
-    theatre.until(lambda: theatre[3].node.view_state is ViewState.MINORITY)
+    theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
+    assert theatre[3].node.view_state is ViewState.MINORITY
     counts = healed_counts(theatre)
     assert writer.closed and counts == {"publish_accepted": 1, "publish_voided": 1}
 
