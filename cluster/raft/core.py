@@ -95,6 +95,10 @@ class Raft:
         """Whether it leads and hands its leadership over: it takes no proposals until that is done or given up."""
         return self._leading is not None and self._leading.transferee is not None
 
+    def answers(self, peer: str) -> bool:
+        """For a leader: whether anything came from this peer within the shortest election timeout."""
+        return self._leading is not None and self._leading.answers(peer, self._now_ms)
+
     def caught_up(self, peer: str) -> bool:
         """For a leader: whether this peer answers and holds the log but for a few entries (`Settings.caught_up`)."""
         return self._leading is not None and self._leading.caught_up(peer, self._now_ms)

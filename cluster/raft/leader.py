@@ -127,6 +127,13 @@ class Leadership:
         progress = self._peers.get(voter)
         return progress.round if progress else 0
 
+    def answers(self, peer: str, now_ms: float) -> bool:
+        """Whether this peer was heard within the shortest election timeout; a new leader begins as if it were."""
+        if peer == self.peer:
+            return True
+        progress = self._peers.get(peer)
+        return progress is not None and now_ms - progress.heard_ms < self._settings.election_ms[0]
+
     def caught_up(self, peer: str, now_ms: float) -> bool:
         """Whether this peer answers, and lacks at most `Settings.caught_up` entries."""
         if peer == self.peer:
@@ -136,7 +143,7 @@ class Leadership:
             progress is not None
             and progress.pace is Pace.REPLICATE
             and progress.match + self._settings.caught_up >= self._log.last_index
-            and now_ms - progress.heard_ms < self._settings.election_ms[0]
+            and self.answers(peer, now_ms)
         )
 
     def transfer(self, peer: str, now_ms: float) -> None:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from .clique import largest_clique
 from .commands import Away, Boot, Command, Join, Leave, Settle, SetView, Stale
-from .machine import Membership, peer_of
+from .machine import MemberRow, Membership, peer_of
 from .messages import Goodbye, LeaseReply, LeaseRequest
 from .next_view import Outlook, next_view
 from .settings import Settings
@@ -260,11 +260,7 @@ class Keeper:
         return all_serve and not self._doomed and not self._submitted
 
     def _forgetting(self, now_ms: float, peers: Peers) -> list[Away | Stale]:
-        """Note who is away, and give up who is so for too long.
-
-        A member whose Raft answers is not given up, although its disk or its loop keeps it out of the view: it may be a
-        voter that the others need, and who is given up has to come back with an empty disk.
-        """
+        """Note who is away, and give up who is so for too long, if the others can do without its disk."""
         rows = self.membership.view.nodes
         absent = [row for row in self.membership.members.values() if row.node not in rows and not row.stale]
         self._absent = {row.node: self._absent.get(row.node, now_ms) for row in absent}
@@ -275,11 +271,24 @@ class Keeper:
                 continue
             if not row.away_ms:
                 proposals.append(Away(row.node, max(1, self._cluster_ms() - int(passed_ms))))
-            elif self._cluster_ms() - row.away_ms > self.settings.forget_after_ms and not peers.caught_up(peer_of(row)):
+            elif self._cluster_ms() - row.away_ms > self.settings.forget_after_ms and self._spares(row, now_ms, peers):
                 proposals.append(Stale(row.node))
         if proposals:
             self._forget_ms = now_ms + self.settings.proposal_ms
         return proposals
+
+    def _spares(self, row: MemberRow, now_ms: float, peers: Peers) -> bool:
+        """True if nothing comes from a member, and the voters that answer are a majority without it.
+
+        A member that is given up has to come back with an empty disk, so its vote goes with it. One that is heard may
+        be needed, although its disk or its loop keeps it out of the view. Without the majority the entry would wait in
+        the log until the member itself is back and agrees to it.
+        """
+        peer, voters = peer_of(row), peers.configuration.voters
+        if peers.answers(peer) or not self.silent(row.node, now_ms):
+            return False
+        others = [voter for voter in voters if voter != peer and peers.caught_up(voter)]
+        return 2 * len(others) > len(voters)
 
     def _safe_commands(self, now_ms: float) -> list[Asked]:
         if not self._submitted:

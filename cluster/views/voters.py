@@ -35,6 +35,9 @@ class Peers(Protocol):
     def configuration(self) -> Configuration:
         """The voters and learners in force."""
 
+    def answers(self, peer: str) -> bool:
+        """True if the peer answers, however much of the log it holds."""
+
     def caught_up(self, peer: str) -> bool:
         """True if the peer answers and holds nearly all of the log."""
 

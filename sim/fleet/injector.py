@@ -7,6 +7,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
+from ...cluster.views.machine import peer_of
 from ...netsplit import faults
 from ...netsplit.policy import ViewState
 from ...netsplit.scenarios import Step
@@ -248,7 +249,8 @@ class Injector:
         if self._over or (self._lost and self._leaving is None):
             return  # those who vote without a node that is gone for good may be too few, if another one leaves
         others = [each for each in self._fleet.machines.values() if each is not machine and each.public and each.runs]
-        if not others or not machine.public:
+        asked = self._leaving is not None
+        if not others or not machine.public or not (asked or self._others_have_the_log(machine)):
             self._fleet.loop.call_later(LEAVE_AGAIN_S, partial(self._take_out, machine))
             return
         self._lost, self._leaving = True, (machine.name, machine.disk_id)
@@ -364,17 +366,25 @@ class Injector:
             self._fleet.loop.call_later(self._rng.random() * 2, partial(self._start_again, machine, machine.life))
 
     def _may_lose(self, machine: Machine) -> bool:
-        """One disk per seed, of a node without which the other voters are a majority: else the log goes with it.
-
-        It may become a voter before anybody knows that it is gone: of two then, if it joins (3 nodes, seed 41724).
-        """
-        others = [each for each in self._fleet.machines.values() if each.public and each.up and each is not machine]
-        known = [each.quorums() for each in others if each.voters()]
-        sets = [{*voters, machine.name} for quorums in known for voters in quorums]
-        majority = all(2 * (len(voters) - 1) > len(voters) for voters in sets)
-        may = 2 * len(known) > len(self._fleet.machines) and majority and machine.public and not self._lost
+        """One disk per seed, of a node without which the other voters are a majority: else the log goes with it."""
+        may = machine.public and not self._lost and self._others_have_the_log(machine)
         self._lost = self._lost or may
         return may
+
+    def _others_have_the_log(self, machine: Machine) -> bool:
+        """Whether the voters are a majority without this node, as most of the others know them.
+
+        It may become a voter before anybody knows that it is gone: of two then, if it joins (3 nodes, seed 41724). A
+        voter that was given up as stale has to come back with an empty disk, so it does not count, nor does one whose
+        disk is empty already (3 nodes, seed 910020).
+        """
+        machines = self._fleet.machines.values()
+        others = [each for each in machines if each.public and each.up and each is not machine and each.voters()]
+        logs = [each.member.membership for each in others if each.member is not None]
+        stale = {peer_of(row) for log in logs for row in log.members.values() if row.stale}
+        intact = {each.peer for each in machines if each is not machine} - stale
+        sets = [{*voters, machine.peer} for each in others for voters in each.peer_quorums()]
+        return 2 * len(others) > len(machines) and all(2 * len(intact & voters) > len(voters) for voters in sets)
 
     def empty(self, machine: Machine) -> None:
         """The node gets an empty data directory."""

@@ -200,9 +200,17 @@ class Machine(ClusterHost):
 
     def quorums(self) -> list[tuple[str, ...]]:
         """The sets of nodes of which a majority each has to agree, as far as this one knows; none while it is alone."""
+        return [tuple([node_of(peer) for peer in voters]) for voters in self.peer_quorums()]
+
+    def peer_quorums(self) -> tuple[tuple[str, ...], ...]:
+        """As `quorums`, with the disk of each voter."""
         consensus = self.member.consensus if self.member is not None else None
-        sets = () if consensus is None else consensus.raft.quorums
-        return [tuple([node_of(peer) for peer in voters]) for voters in sets]
+        return () if consensus is None else consensus.raft.quorums
+
+    @property
+    def peer(self) -> str:
+        """The node with the disk that it has, as Raft calls it."""
+        return f"{self.name}/{self.disk_id}"
 
     # -- faults
 

@@ -44,14 +44,11 @@ def vary(plan: Plan, kinds: tuple[str, ...] | None = None) -> Plan:
     return plan
 
 
-def limits(rng: Random, nodes: int) -> Settings:
-    """Settings under which snapshots, full windows, shortened logs and members that were away too long are common.
-
-    Nodes that join come in one after the other, and who has not come in counts as away: each gets 2 s for it.
-    """
+def limits(rng: Random) -> Settings:
+    """Settings under which snapshots, full windows, shortened logs and members that were away too long are common."""
     return Settings(
         raft=RaftSettings(snapshot_every=5, tail=rng.choice((0, 2, 5))),
-        views=ViewSettings(away_ms=1000, forget_after_ms=rng.choice((2000 * nodes, 3300 * nodes, 20_000))),
+        views=ViewSettings(away_ms=1000, forget_after_ms=rng.choice((2000, 6000, 20_000))),
         links=LinkSettings(
             publish_window_bytes=1024,
             append_window_bytes=1024,
@@ -76,7 +73,7 @@ def _narrowed(client: ClientSpec, rng: Random) -> ClientSpec:
 
 
 def _small(plan: Plan, rng: Random) -> Plan:
-    return replace(plan, settings=limits(rng, len(plan.nodes)), log_dots=rng.choice(LOG_DOTS), sync_ms=SYNC_MS)
+    return replace(plan, settings=limits(rng), log_dots=rng.choice(LOG_DOTS), sync_ms=SYNC_MS)
 
 
 def _narrow(plan: Plan, rng: Random) -> Plan:

@@ -73,7 +73,7 @@ def test_only_the_leader_is_asked() -> None:
         with pytest.raises(NotLeader) as refusal:
             ask()
         assert refusal.value.leader == "a"
-    assert not raft.caught_up("c")
+    assert not raft.caught_up("c") and not raft.answers("c")
 
 
 def test_changes_one_at_a_time_and_learners_first() -> None:

@@ -63,6 +63,16 @@ def test_a_peer_is_caught_up_while_it_answers() -> None:
     assert not leader.caught_up("b", 100)
 
 
+def test_a_peer_that_lacks_much_of_the_log_may_answer() -> None:
+    leader, _ = make()
+    assert leader.answers("a", 1000) and leader.answers("b", 100)
+    assert not leader.answers("b", 1000) and not leader.answers("x", 0)
+    for _ in range(65):
+        leader.propose(b"x")
+    agreed(leader, "b", 2, 1000)
+    assert leader.answers("b", 1100) and not leader.caught_up("b", 1100)
+
+
 def test_it_steps_down_without_a_majority() -> None:
     leader, _ = make()
     assert leader.tick(1199)

@@ -225,6 +225,9 @@ class Host:
         peers = [f"{host.name}/{host.disk}" for host in self.world.hosts.values()]
         return Configuration(tuple(peers[: len(self.world.voters)]), tuple(peers[len(self.world.voters) :]))
 
+    def answers(self, peer: str) -> bool:
+        return self.caught_up(peer)
+
     def caught_up(self, peer: str) -> bool:
         name = peer.split("/")[0]
         return self.world.hosts[name].running and self.world.connected(name, self.name)

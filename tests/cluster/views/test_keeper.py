@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from strogoff.cluster.raft.messages import Configuration
 from strogoff.cluster.views.commands import Away, Boot, Command, Leave, Row, SetView, Stale
 from strogoff.cluster.views.keeper import Keeper
@@ -11,7 +13,7 @@ from strogoff.cluster.views.settings import Settings
 from strogoff.cluster.views.voters import Transfer
 
 from .test_machine import apply, boot, cluster, join
-from .test_voters import Peers
+from .test_voters import Peers, peer
 
 TIMES = Settings(lease_ms=2000, detection_ms=2500)
 A = Row("a", 1, 1, True)
@@ -289,31 +291,77 @@ def test_an_election_forgets_everything() -> None:
     assert ticket is not None and leader.keeper.confirmed(ticket, 20) == [] and leader.decide(30) == []
 
 
+WEEK_MS = 7 * 86_400_000
+
+
+def given_up(leader: Leader, now: float) -> list[object]:
+    """What the leader says about those who are away, after lease requests of a and b."""
+    for node in "ab":
+        leader.grant(node, now, "b" if node == "a" else "a")
+    return [each for each in leader.decide(now) if isinstance(each, Away | Stale)]
+
+
+def over(leader: Leader, begin: float, end: float) -> list[object]:
+    """What the leader says about those who are away from `begin` until `end`, one after the other."""
+    return [each for now in range(int(begin), int(end), 250) for each in given_up(leader, now)]
+
+
+def away_for_a_week() -> Leader:
+    """A leader of a and b. c has no row since a week, the log says so, and nothing comes from it."""
+    leader = Leader()
+    leader.keeper = Keeper("a", leader.membership, lambda: WEEK_MS + 2, TIMES)
+    apply(leader.membership, SetView(leader.membership.view.id, (A, B), True))
+    apply(leader.membership, Away("c", 1))
+    leader.peers.away = (peer("c"),)
+    assert over(leader, 0, 60_000) == []
+    return leader
+
+
 def test_who_is_away_for_too_long_has_to_come_back_empty() -> None:
     """After a minute the absence stands in the log, so that the next leader knows of it; after a week it is final."""
     clock = [1_000_000]
     leader = Leader()
     leader.keeper = Keeper("a", leader.membership, lambda: clock[0], TIMES)
+    leader.peers.away = (peer("c"),)
     apply(leader.membership, SetView(leader.membership.view.id, (A, B), True))
-
-    def at(now: float) -> list[object]:
-        for node in "ab":
-            leader.grant(node, now, "b" if node == "a" else "a")
-        return [each for each in leader.decide(now) if isinstance(each, Away | Stale)]
-
+    at = partial(given_up, leader)
     assert at(0) == []
     assert at(59_000) == []
     assert at(60_000) == [Away("c", 1_000_000 - 60_000)]
     assert at(60_500) == []  # under way
     apply(leader.membership, Away("c", 940_000))
-    clock[0] += 7 * 86_400_000 - 60_000
+    clock[0] += WEEK_MS - 60_000
     assert at(120_000) == []
     clock[0] += 1
-    assert at(122_000) == []  # its Raft answers: it may be a voter that the others need
-    leader.peers.late = ("c/disk-c",)
-    assert at(125_000) == [Stale("c")]
+    assert over(leader, 120_000, 122_000) == [Stale("c")]
     apply(leader.membership, Stale("c"))
-    assert at(130_000) == []
+    assert over(leader, 122_000, 130_000) == []
+
+
+def test_a_member_whose_raft_answers_is_not_given_up() -> None:
+    """Its disk of messages hangs, perhaps: it asks for no lease, and may be a voter that the others need."""
+    leader = away_for_a_week()
+    leader.peers.away, leader.peers.late = (), (peer("c"),)  # it has not got the log yet
+    assert over(leader, 60_000, 65_000) == []
+    leader.peers.away = (peer("c"),)
+    assert given_up(leader, 65_000) == [Stale("c")]
+
+
+def test_a_member_that_asks_for_a_lease_is_not_given_up() -> None:
+    """It has just come back, and this leader's Raft has not heard of it yet."""
+    leader = away_for_a_week()
+    leader.request("c", 59_900)
+    assert over(leader, 60_000, 62_250) == []
+    assert over(leader, 62_250, 62_750) == [Stale("c")]
+
+
+def test_a_member_is_given_up_only_where_the_others_are_a_majority() -> None:
+    """Else the entry waits for the member itself, whose disk is the last but one that has the log."""
+    leader = away_for_a_week()
+    leader.peers.late = (peer("b"),)
+    assert over(leader, 60_000, 65_000) == []
+    leader.peers.late = ()
+    assert given_up(leader, 65_000) == [Stale("c")]
 
 
 def test_a_new_leader_waits_for_the_leases_of_former_ones() -> None:

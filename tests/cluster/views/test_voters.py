@@ -12,16 +12,20 @@ from .test_machine import ABOVE, apply, cluster, join
 
 
 class Peers:
-    """A Raft of peers such as "a", whose disks are "disk-a". Who is in `late` has not caught up."""
+    """A Raft of peers such as "a", whose disks are "disk-a". `late` ones lack the log, `away` ones are silent."""
 
     def __init__(self, own: str, voters: str, learners: str = "", late: str = "") -> None:
         self.peer = peer(own)
         self.term = 1
         self.configuration = Configuration(tuple(map(peer, voters)), tuple(map(peer, learners)))
         self.late = tuple(map(peer, late))
+        self.away: tuple[str, ...] = ()
+
+    def answers(self, peer: str) -> bool:
+        return peer not in self.away
 
     def caught_up(self, peer: str) -> bool:
-        return peer not in self.late
+        return peer not in self.late and self.answers(peer)
 
 
 def peer(name: str) -> str:

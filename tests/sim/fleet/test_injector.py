@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from strogoff.cluster.surroundings import Settings
+from strogoff.cluster.views.settings import Settings as ViewSettings
 from strogoff.netsplit import faults
 from strogoff.netsplit.scenarios import Step
 from strogoff.sim.fleet.fleet import Fleet
+from strogoff.sim.fleet.machine import Machine
 
 from .floor import joined, quiet, until, whole
 
@@ -45,6 +50,34 @@ def test_one_disk_may_be_lost() -> None:
     fleet.injector._strike(Step(0, faults.DiskLost("n3")))
     assert not fleet.history.life("n3").emptied
     until(fleet, lambda: fleet.machines["n2"].public and whole(fleet, "n2"))
+
+
+def test_who_was_given_up_counts_as_a_lost_disk() -> None:
+    """It has to come back empty. Without a second voter the log would be gone, too (3 nodes, seed 910020)."""
+    settings = Settings(views=ViewSettings(away_ms=1000, forget_after_ms=4000))
+    fleet = Fleet(replace(quiet(), settings=settings))
+    fleet.begin()
+    until(
+        fleet,
+        lambda: all(len(machine.voters()) == 3 and whole(fleet, machine.name) for machine in fleet.machines.values()),
+    )
+    first, second, third = fleet.machines.values()
+    second.stand_still(False)
+    until(fleet, lambda: is_stale(first, "n2") or is_stale(third, "n2"), 0.001)
+    assert {len(first.voters()), len(third.voters())} == {3}
+    fleet.injector._strike(Step(0, faults.DiskLost("n3")))
+    fleet.injector._take_out(third)
+    assert not fleet.history.life("n3").emptied and fleet.injector._leaving is None
+    fleet.injector.empty(second)
+    fleet.injector.start(second)
+    until(fleet, lambda: second.public and second.peer in first.peer_quorums()[0] and whole(fleet, "n2"))
+    fleet.injector._strike(Step(0, faults.DiskLost("n3")))
+    assert fleet.history.life("n3").emptied
+
+
+def is_stale(machine: Machine, name: str) -> bool:
+    """Whether a machine's log says that a member was away for too long."""
+    return machine.member is not None and machine.member.membership.members[name].stale
 
 
 def test_no_old_copy_of_the_only_voter_comes_back() -> None:
