@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from strogoff.broker.clustering.resident import SETTLE_MS
 from strogoff.cluster.links.ports import Lane
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
@@ -18,7 +19,7 @@ def test_a_founder_that_restarts_without_the_others_is_not_alone() -> None:
     theatre.isolate(1)
     theatre[1].kill(power=True)
     theatre[1].start()
-    for _ in range(100):
+    for _ in range((SETTLE_MS + 1000) // 50):  # before, `on` lets nobody in
         theatre.pass_s(0.05)
         assert theatre[1].node.view_state is ViewState.MINORITY
     writer = theatre[1].client("writer")
