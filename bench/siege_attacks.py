@@ -90,15 +90,18 @@ class Connection:
     async def write(self, data: bytes) -> None:
         """Send bytes, waiting for the node to take them. `Closed` if it does not want them."""
         try:
-            self.writer.write(data)
-            await asyncio.wait_for(self.writer.drain(), 5)
+            async with asyncio.timeout(5):
+                self.writer.write(data)
+                await self.writer.drain()
+                await asyncio.sleep(0)  # drain alone lets nobody else run while the buffer has room
         except (OSError, TimeoutError) as error:
             raise Closed from error
 
     async def read(self, within_s: float = 5.0) -> bytes:
         """Whatever comes next. `Closed` at the end."""
         try:
-            data = await asyncio.wait_for(self.reader.read(65536), within_s)
+            async with asyncio.timeout(within_s):
+                data = await self.reader.read(65536)
         except (OSError, TimeoutError) as error:
             raise Closed from error
         if not data:
@@ -110,7 +113,8 @@ class Connection:
 async def opened(port: int) -> AsyncIterator[Connection]:
     """A connection to a port of 127.0.0.1; closed without a word at the end."""
     try:
-        reader, writer = await asyncio.wait_for(asyncio.open_connection("127.0.0.1", port), 5)
+        async with asyncio.timeout(5):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
     except (OSError, TimeoutError) as error:
         raise Closed from error
     try:
