@@ -167,6 +167,8 @@ class HttpListener:
         """
         try:
             await request.read()
+        except ConnectionError:
+            return web.Response(status=web.HTTPRequestTimeout.status_code)  # nobody is there to read it
         finally:
             self._silent.discard(request.protocol)
         response = await handler(request)
