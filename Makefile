@@ -10,6 +10,8 @@ ROUNDS ?= 200
 SECONDS_EACH ?= 600
 SEEDS ?= 5000
 MINUTES ?= 10
+CLIENTS ?= 500
+ATTACKS ?=
 LOCKED := --universal --python-version 3.13 --generate-hashes --no-header --upgrade --quiet
 
 venv-run:                         # says what is wrong with the Python before anything is compiled; mends a broken .venv
@@ -50,7 +52,7 @@ fuzz: venv-test               ## ten minutes of wrong bytes for the decoder
 	$(BIN)/python -m bench.fuzz_decoder --seconds $(SECONDS_EACH)
 
 siege: venv-test                  ## ten minutes of everything that strangers and careless clients do, at once
-	$(BIN)/python -m bench.siege --minutes $(MINUTES)
+	$(BIN)/python -m bench.siege --minutes $(MINUTES) --clients $(CLIENTS) --attacks "$(ATTACKS)"
 
 sim: venv-test                ## 5,000 seeds of the simulator
 	$(BIN)/strogoff sim --seeds $(SEEDS) --jobs 2
