@@ -63,6 +63,8 @@ class Member:
         self._seeds: dict[str, str] = {}
         self._hints: dict[str, str] = {}
         self._timer: Timer | None = None
+        self._slow = False
+        self._ticked_ms = 0.0
         self.closed = False
         self._goodbye: Goodbye | None = None
         self.on_left: Callable[[], None] = _nothing
@@ -239,7 +241,34 @@ class Member:
         self._say_goodbye()
         self.look()
         self.reporting.tick()
-        self._timer = self.ports.later(self.settings.tick_s, self._tick)
+        self._ticked_ms = self.ports.now_ms()
+        self._slow = self.calm()
+        self._timer = self.ports.later(self._pause_s(), self._tick)
+
+    def _tick_early(self) -> None:
+        """A message of the leader has woken this follower: do what the timer would wake it for soon."""
+        if self._timer is not None and self.ports.now_ms() - self._ticked_ms >= self.settings.calm_tick_s * 500:
+            self._timer.cancel()
+            self._tick()
+
+    def _pause_s(self) -> float:
+        """Until the next tick. While all is calm it comes with the next Raft deadline."""
+        if not self._slow or self.consensus is None:
+            return self.settings.tick_s
+        due_s = (self.consensus.raft.next_deadline_ms - self._ticked_ms) / 1000
+        return max(0.001, min(self.settings.calm_tick_s, due_s))
+
+    def calm(self) -> bool:
+        """Whether nothing depends on the next tick: all members serve and were heard lately, the lease is far from its
+        end, nobody enters a view and no request waits. All else needs ticks at the full rate."""
+        consensus, standing = self.consensus, self.standing
+        if consensus is None or standing is None or self._was != (True, True) or self._goodbye is not None:
+            return False
+        if self.entering.active or self.office.waits or consensus.leader is None or not standing.calm():
+            return False
+        oldest = self.ports.now_ms() - self.settings.views.hearing_ms / 2
+        heard = [self.links.heard_ms(name) for name in self.view.nodes if name != self.me.node]
+        return all(at is not None and at >= oldest for at in heard)
 
     def look(self) -> bool:
         """Whether this node may promise anything now; the resident is told first, if it is not as before."""
@@ -363,6 +392,8 @@ class Member:
         if kind == Datagram.RAFT:
             self.consensus.receive(data)
             self.standing.ride()
+            if self._slow and not self.consensus.leads:
+                self._tick_early()
         elif kind == Datagram.LEASE_REQUEST:
             self.standing.request(data)
         elif kind == Datagram.LEASE_REPLY:

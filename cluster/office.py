@@ -137,6 +137,11 @@ class Office:
 
     # -- going on
 
+    @property
+    def waits(self) -> bool:
+        """Whether a request waits for its answer, or the cluster for its identifier."""
+        return bool(self._waiting) or not self._member.membership.cluster_id
+
     def tick(self) -> None:
         """Submit what can be submitted, answer what cannot wait any longer."""
         consensus = self._member.consensus

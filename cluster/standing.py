@@ -83,17 +83,26 @@ class Standing:
 
     def tick(self) -> None:
         """Time has passed: ask for the next lease when it is due, decide when this node leads."""
-        now = self._now_ms()
-        if self.holder.wants_commit(now):
-            self._commit()
-        self._request(riding=self._consensus.leads)
+        self._go_on(riding=self._consensus.leads)
         if self._hurry:
             self._hasten()
         self.decide()
 
+    def calm(self) -> bool:
+        """Whether nothing is due before the next heartbeat: most of the lease is left, and a leader misses nobody."""
+        if self._hurry or self.left_ms() <= self.holder.settings.lease_ms / 2:
+            return False
+        return not self._consensus.leads or self.keeper.calm(self._now_ms())
+
     def ride(self) -> None:
         """A frame leaves for the leader in this turn: the next request goes with it, if it may leave already."""
-        self._request(riding=True)
+        self._go_on(riding=True)
+
+    def _go_on(self, riding: bool) -> None:
+        """Ask for the next lease if it is due. The commit that the one after it needs begins in the same turn."""
+        self._request(riding)
+        if self.holder.wants_commit(self._now_ms()):
+            self._commit()
 
     def _request(self, riding: bool = False) -> None:
         leader = self._consensus.leader

@@ -69,12 +69,14 @@ class Ports(Struct):
 
 
 class Settings(Struct, frozen=True):
-    """The numbers of a cluster. `tick_s`: how often a member looks at the time, in seconds."""
+    """The numbers of a cluster. `tick_s`: how often a member looks at the time, in seconds; `calm_tick_s`: how often at
+    least while nothing depends on it (`Member.calm`), with Raft deadlines in between."""
 
     raft: RaftSettings = RaftSettings()
     views: ViewSettings = ViewSettings()
     links: LinkSettings = LinkSettings()
     tick_s: float = 0.05
+    calm_tick_s: float = 0.2
 
 
 class Resident(Newcomer, Protocol):

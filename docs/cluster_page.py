@@ -146,7 +146,11 @@ def times() -> str:
         ["a stream is silent", f"{links.silence_s * 1000:g} ms", "the dialer closes it; the acceptor after twice that"],
         ["redial", f"{links.redial_first_s * 1000:g} to {links.redial_last_s * 1000:g} ms", ""],
         ["transport notices a dead peer", f"{wire.NOTICE_S * 1000:g} ms", "by its own pings"],
-        ["a member looks at the time", f"{settings.tick_s * 1000:g} ms", ""],
+        [
+            "a member looks at the time",
+            f"{settings.tick_s * 1000:g} ms",
+            f"with the leader's heartbeat, at most {settings.calm_tick_s * 1000:g} ms, while all is calm",
+        ],
         ["a join or leave waits for the log", f"{admission.PATIENCE_S:g} s", "then the caller is told what is missing"],
         [
             "a SUBACK waits for a barrier",

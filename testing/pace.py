@@ -50,6 +50,7 @@ def paced(settings: Settings, pace: float, nodes: int) -> Settings:
             redial_last_s=links.redial_last_s / pace,
         ),
         TICK_S,
+        TICK_S,
     )
 
 

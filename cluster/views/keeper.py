@@ -252,6 +252,12 @@ class Keeper:
         forgetting = self._forgetting(now_ms, peers) if settled and not views else []
         return [*asked, *views, *forgetting, *self._voter_changes(now_ms, peers)]
 
+    def calm(self, now_ms: float) -> bool:
+        """Whether there is no better view and all members have asked for a lease lately, so that nobody is missed."""
+        latest = now_ms - self.settings.hearing_ms / 2
+        names = self.membership.view.nodes
+        return self._is_complete and all(name in self._heard and self._heard[name].at_ms >= latest for name in names)
+
     @property
     def _is_complete(self) -> bool:
         """All members are in the view, serve, are kept and may stay: there is no better view."""

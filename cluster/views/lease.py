@@ -145,8 +145,9 @@ class LeaseHolder:
         return max(now_ms, self._next_ms - (settings.heartbeat_ms - settings.riding_ms if riding else 0))
 
     def wants_commit(self, now_ms: float) -> bool:
-        """True if the next request may leave soon and lacks a commit of the store: the shell commits an empty batch."""
-        return not self._committed and self.due_ms(now_ms, riding=True) <= now_ms + self.settings.riding_ms / 2
+        """True if the next request lacks a commit of the store and is due within a heartbeat, as it is from the moment
+        the one before has left: the shell commits an empty batch."""
+        return not self._committed and self.due_ms(now_ms, riding=True) <= now_ms + self.settings.heartbeat_ms
 
     def request(self, now_ms: float, wall_ms: float, full: bool = False, riding: bool = False) -> LeaseRequest | None:
         """The next request, to be sent to the leader at once, or None if none is due.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import inf
 
 import pytest
 
@@ -374,3 +375,68 @@ def test_a_member_that_is_back_with_a_new_disk_is_not_taken_for_the_one_that_lef
     membership = company[1].member.membership
     assert membership.last_possible("n4") == 0
     assert membership.last_possible("n3") == membership.boots["n3"] + 1000
+
+
+def ticks_in(company: Company, seat: Seat, seconds: float) -> int:
+    """How often a member looked at the time."""
+    ticked = 0
+    reporting = seat.member.reporting
+    tick = reporting.tick
+
+    def counted() -> None:
+        nonlocal ticked
+        ticked += 1
+        tick()
+
+    reporting.tick = counted  # type: ignore[method-assign]
+    company.pass_s(seconds)
+    reporting.tick = tick  # type: ignore[method-assign]
+    return ticked
+
+
+def test_while_all_is_calm_a_member_ticks_once_a_heartbeat_of_the_leader() -> None:
+    company = Company(3)
+    company.pass_s(1.0)
+    heartbeats = 5.0 / (company.leader().member.settings.raft.heartbeat_ms / 1000)
+    for seat in company.seats:
+        assert heartbeats - 3 <= ticks_in(company, seat, 5.0) <= heartbeats + 3
+
+
+def test_while_a_member_is_silent_the_others_tick_at_the_full_rate() -> None:
+    """From four heartbeats before it counts as not heard, until it is back."""
+    company = Company(3)
+    company.pass_s(1.0)
+    silent, *others = sorted(company.seats, key=lambda seat: seat is company.leader())
+    for other in others:
+        company.network.cut(silent.name, other.name)
+    company.pass_s(0.8)
+    for seat in others:
+        assert ticks_in(company, seat, 2.0) >= 2.0 / seat.member.settings.tick_s - 2
+    company.network.heal()
+    company.whole()
+    company.pass_s(1.0)
+    assert all(seat.member.calm() for seat in company.seats)
+
+
+def test_while_a_lease_is_not_renewed_a_member_ticks_at_the_full_rate() -> None:
+    company = Company(3)
+    company.pass_s(1.0)
+    other = next(seat for seat in company.seats if seat is not company.leader())
+    other.disks[0].stall_until = inf
+    company.pass_s(1.2)
+    assert other.member.leased() and not other.member.calm() and not company.leader().member.calm()
+
+
+def test_a_calm_follower_stands_for_election_when_that_is_due() -> None:
+    """Its timer ends with the Raft deadline, wherever that lies between two calm ticks."""
+    company = Company(3)
+    company.pass_s(1.0)
+    seat = next(seat for seat in company.seats if seat is not company.leader())
+    consensus = seat.member.consensus
+    assert consensus is not None and seat.member.calm()
+    due_ms = seat.member.ports.now_ms() + 120
+    consensus.raft._election_at_ms = due_ms + 1  # as if the leader had been silent for long
+    seat.member._tick()
+    company.network.cut(seat.name, company.leader().name)
+    company.until(lambda: consensus.raft.role != "follower", 1.0)
+    assert abs(seat.member.ports.now_ms() - due_ms) < 20

@@ -1,0 +1,100 @@
+"""What nodes cost that have nothing to do: processor time and wake-ups of a cluster without clients.
+
+    python -m bench.idle [--nodes 3] [--seconds 20] [--rounds 3] [--python OTHER/.venv/bin/python ...]
+
+Each `--python` is an interpreter that has another version of Strogoff, to be compared with this one: the versions take
+turns, one cluster at a time, so that what else the machine does concerns all of them alike. Times are those of
+/proc/PID/stat, user and system together, in percent of one core; switches are context switches of all threads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from .nodes import ClusterNode, start_cluster
+
+SETTLE_S = 5.0
+"""After all serve, before the measurement: the exchange of the metadata has ended."""
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class OtherNode(ClusterNode):
+    """A node that another interpreter runs."""
+
+    python = sys.executable
+
+    def command(self) -> list[str]:
+        """The command line."""
+        return [self.python, *super().command()[1:]]
+
+
+def spent(pid: int) -> tuple[float, int]:
+    """Seconds of processor time of a process so far, and context switches of its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    switches = 0
+    for status in Path(f"/proc/{pid}/task").glob("*/status"):
+        switches += sum(int(line.split()[1]) for line in status.read_text().splitlines() if "ctxt_switches" in line)
+    return (int(fields[11]) + int(fields[12])) / TICKS, switches
+
+
+async def measure(python: str, nodes: int, seconds: float) -> list[tuple[float, float]]:
+    """Percent of a core and context switches per second of each node of an idle cluster; the leader comes first."""
+    with tempfile.TemporaryDirectory(prefix="strogoff-idle-") as folder:
+        members = [OtherNode(Path(folder), f"n{number}") for number in range(1, nodes + 1)]
+        for member in members:
+            member.python = python
+        try:
+            await start_cluster(members)
+            await asyncio.sleep(SETTLE_S)
+            leader = str((await members[0].status())["leader"])
+            before = [spent(member.pid) for member in members]
+            await asyncio.sleep(seconds)
+            after = [spent(member.pid) for member in members]
+        finally:
+            for member in members:
+                await member.stop()
+    found = {
+        member.name: (100 * (now[0] - then[0]) / seconds, (now[1] - then[1]) / seconds)
+        for member, then, now in zip(members, before, after, strict=True)
+    }
+    return [found.pop(leader), *found.values()]
+
+
+async def run(arguments: argparse.Namespace) -> None:
+    """All rounds, then the table of medians."""
+    pythons = [*arguments.python, sys.executable]
+    rounds: dict[str, list[list[tuple[float, float]]]] = {python: [] for python in pythons}
+    for number in range(arguments.rounds):
+        for python in pythons:
+            found = await measure(python, arguments.nodes, arguments.seconds)
+            rounds[python].append(found)
+            shown = ", ".join(f"{percent:.2f} % {switches:.0f}/s" for percent, switches in found)
+            print(f"round {number + 1}: {python}: {shown}", flush=True)
+    print("| version | leader, % of a core | others, % of a core | switches/s, leader | switches/s, others |")
+    print("|---|---:|---:|---:|---:|")
+    for python, each in rounds.items():
+        leaders = [found[0] for found in each]
+        others = [other for found in each for other in found[1:]]
+        figures = [statistics.median(column) for rows in (leaders, others) for column in zip(*rows, strict=True)]
+        print(f"| {python} | {figures[0]:.2f} | {figures[2]:.2f} | {figures[1]:.0f} | {figures[3]:.0f} |")
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description="Processor time of an idle cluster")
+    parser.add_argument("--nodes", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--python", action="append", default=[], help="another version; may be repeated")
+    asyncio.run(run(parser.parse_args()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
