@@ -37,6 +37,7 @@ def test_who_starts_first_does_not_serve_before_it_knows_the_sessions_of_the_oth
     theatre[last].start()
     theatre.until(lambda: theatre[first].node.view_state is not ViewState.MINORITY)
     assert theatre[first].client("writer").publish("t", b"m", 1)[0].reason == 0
+    theatre.until(lambda: theatre[last].node.view_state is not ViewState.MINORITY)
     reader = theatre[last].client("reader", clean=False, expiry_s=600)
     assert [each.payload for each in reader.drain()] == [b"m"]
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import trustme
 
-from strogoff.cluster.transport.grpc_settings import OPTIONS, Tls
+from strogoff.cluster.links.settings import LinkSettings
+from strogoff.cluster.transport.grpc_settings import OPTIONS, PING_EVERY_MS, PING_TIMEOUT_MS, Tls
 from strogoff.cluster.transport.grpc_wire import GrpcTransport
-from strogoff.cluster.transport.wire import CallFailed, TransportError
+from strogoff.cluster.transport.wire import NOTICE_S, CallFailed, TransportError
 
 from .listening import Place, Recorder
 
@@ -126,3 +127,11 @@ def test_files_that_cannot_be_used(tmp_path: Path) -> None:
 def test_the_option_that_notices_a_stopped_peer() -> None:
     """Without it, gRPC waits 60 s whatever the keepalive says."""
     assert dict(OPTIONS)["grpc.http2.ping_timeout_ms"] == 700
+
+
+def test_links_that_carry_frames_need_no_pings() -> None:
+    """A frame puts the next ping off; where no frame comes a dead peer is noticed in time all the same."""
+    links = LinkSettings()
+    assert max(links.heartbeat_s, links.echo_s) * 1500 < PING_EVERY_MS
+    assert PING_EVERY_MS + PING_TIMEOUT_MS < NOTICE_S * 1000
+    assert dict(OPTIONS)["grpc.http2.bdp_probe"] == 0
