@@ -322,6 +322,19 @@ async def idle_sockets(nodes: list[Target], report: Report) -> None:
         await asyncio.sleep(5)
 
 
+async def ends(process: asyncio.subprocess.Process, within_s: float) -> bool:
+    """Whether a process ends by itself in time; it is killed otherwise, also when the attack is cancelled."""
+    try:
+        async with asyncio.timeout(within_s):
+            await process.wait()
+        return True
+    except TimeoutError:
+        return False
+    finally:
+        if process.returncode is None:
+            process.kill()
+
+
 # -- administration
 
 
@@ -355,12 +368,8 @@ async def slow_expression(nodes: list[Target], report: Report) -> None:
     command += ["session", "show", "--client_id=~^([a-z0-9-]+)+$x"]
     quiet = asyncio.subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(*command, stdout=quiet, stderr=quiet)
-    try:
-        await asyncio.wait_for(process.wait(), 15)
-    except TimeoutError:
+    if not await ends(process, 15):
         report.breach(f"{node.name} did not answer `session show` with an expression in 15 s")
-        process.kill()
-        await process.wait()
     await asyncio.sleep(5)
 
 
@@ -414,11 +423,7 @@ async def impostor(nodes: list[Target], report: Report) -> None:
             command += ["--set", f"{key}={value}"]
         quiet = asyncio.subprocess.DEVNULL
         process = await asyncio.create_subprocess_exec(*command, stdout=quiet, stderr=quiet)
-        try:
-            await asyncio.wait_for(process.wait(), 8)
-        except TimeoutError:
-            process.kill()
-            await process.wait()
+        await ends(process, 8)
     await asyncio.sleep(15)
 
 
