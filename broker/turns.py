@@ -13,14 +13,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 PACKETS_PER_TURN = 256
 PACKETS_PER_ROUND = 512
 TURN_MS = 5
 ROUND_MS = 5
-"""gRPC takes a frame of another node in two or three turns of the loop, so long rounds silence the links of a node that
-is flooded: with 20 ms they were silent for 1.6 s on a machine that three nodes and their attackers shared."""
+TURNS_BETWEEN = 2
+"""Turns of the loop without a round, between two rounds. gRPC needs two or three turns of the loop for a frame of
+another node. If each of them had a round of 20 ms, a flooded node would take frames more slowly than they come, and its
+links would be silent until it leaves the view."""
 
 
 class Waiting(Protocol):
@@ -51,7 +54,11 @@ class Turns:
     def _ask(self) -> None:
         if not self._scheduled:
             self._scheduled = True
-            self._schedule(self._run)
+            self._rest(TURNS_BETWEEN)
+
+    def _rest(self, turns: int) -> None:
+        """Let the loop turn so many times without a round, then run one."""
+        self._schedule(partial(self._rest, turns - 1) if turns else self._run)
 
     def _run(self) -> None:
         self._scheduled = False
