@@ -13,7 +13,7 @@ from strogoff.mutants.trial import NOT_RUN, Checkout, try_seeds, try_tests
 
 TESTS = """
 import time
-from strogoff.code import value
+from strogoff.counting import value
 
 def test_value():
     if value() == 3:
@@ -23,7 +23,7 @@ def test_value():
 
 CLI = """
 import sys
-from .code import value
+from .counting import value
 
 if value() == 4:
     raise SystemExit("no such option")
@@ -43,21 +43,23 @@ def checkout(tmp_path: Path) -> Checkout:
     (root / "testing").mkdir()
     for name in ("__init__.py", "testing/__init__.py", "testing/plugin.py"):
         (root / name).write_text("")  # pytest loads the plugin of the package
-    (root / "code.py").write_text("def value():\n    return 1\n")
-    (root / "tests" / "test_code.py").write_text(TESTS)
+    (root / "counting.py").write_text("def value():\n    return 1\n")
+    (root / "tests" / "test_counting.py").write_text(TESTS)
     (root / "__main__.py").write_text(CLI)
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)
     return Checkout(root, tmp_path / "copy")
 
 
-def mutant(after: str = "return 2", tests: tuple[str, ...] = ("tests/test_code.py",), sim: str = "--nodes 3") -> Mutant:
-    return Mutant("m", "code.py", "return 1", after, "It counts.", tests, sim)
+def mutant(
+    after: str = "return 2", tests: tuple[str, ...] = ("tests/test_counting.py",), sim: str = "--nodes 3"
+) -> Mutant:
+    return Mutant("m", "counting.py", "return 1", after, "It counts.", tests, sim)
 
 
 def test_a_mutant_is_put_in_and_taken_out(checkout: Checkout, tmp_path: Path) -> None:
     source = checkout.put(mutant())
-    path = checkout.place / "code.py"
-    assert "return 2" in path.read_text() and "return 1" in (tmp_path / "root" / "code.py").read_text()
+    path = checkout.place / "counting.py"
+    assert "return 2" in path.read_text() and "return 1" in (tmp_path / "root" / "counting.py").read_text()
     checkout.restore(mutant(), source)
     assert "return 1" in path.read_text()
 
@@ -65,7 +67,7 @@ def test_a_mutant_is_put_in_and_taken_out(checkout: Checkout, tmp_path: Path) ->
 def test_a_failing_test_and_a_failing_seed_find_it(checkout: Checkout) -> None:
     assert try_tests(checkout, mutant()).found == "" and try_seeds(checkout, mutant(), 5, 60).found == ""
     checkout.put(mutant())
-    assert try_tests(checkout, mutant()).found == "tests/test_code.py::test_value"
+    assert try_tests(checkout, mutant()).found == "tests/test_counting.py::test_value"
     found = try_seeds(checkout, mutant(), 5, 60)
     assert (found.found, found.why, found.ran) == ("7", "lost", True)
 

@@ -122,7 +122,8 @@ def test_nobody_there_and_nobody_who_speaks_tls(tmp_path: Path) -> None:
     async def main() -> None:
         with pytest.raises(TransportError, match=r"cannot connect to 127\.0\.0\.1:1 with TLS"):
             await trusted("127.0.0.1:1", one.tls(names=("x",)), 5)
-        silent = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0)
+        connections: list[object] = []  # a connection that nobody keeps is closed
+        silent = await asyncio.start_server(lambda *streams: connections.append(streams), "127.0.0.1", 0)
         port = silent.sockets[0].getsockname()[1]
         with pytest.raises(TransportError, match="no answer from"):
             await trusted(f"127.0.0.1:{port}", one.tls(names=("x",)), 0.2)
