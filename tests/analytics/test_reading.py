@@ -37,7 +37,7 @@ CASES = [
     ("17", "wrong_type"),
     (line(seq="x"), "wrong_type"),
     (line(drops=[1]), "wrong_type"),
-    (line(v=2, type="from.tomorrow"), "newer_version"),
+    (line(v=99, type="from.tomorrow"), "newer_version"),
     (line(seq=None), "missing_header"),
     (line(type=None), "missing_header"),
     ("{}", "missing_header"),

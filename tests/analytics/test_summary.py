@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,7 +65,7 @@ def damage(directory: Path, rng: random.Random) -> None:
                     lines[at][: rng.randrange(1, 50)],
                     lines[at] + "\n" + lines[at],
                     lines[at].replace('"seq":', '"seq":"x', 1).replace(',"hlc"', '","hlc"', 1),
-                    lines[at].replace('"v":1', '"v":2', 1),
+                    re.sub(r'"v":[0-9]+', '"v":99', lines[at], count=1),
                     lines[at].replace('"run_id"', '"other"', 1),
                     lines[at].replace('"type":"', '"type":"new.', 1),
                     "[1, 2]",

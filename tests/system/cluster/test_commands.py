@@ -191,13 +191,16 @@ def test_leave_of_dead_nodes(tmp_path: Path) -> None:
             await third.start()
             await until("it knows that it has left", partial(has_left, third))
             assert await members(first) == [first.name, second.name]
+            await third.kill()
+            third.log.unlink()  # what it said is an error, and is meant here
 
     play(scenario())
 
 
 async def has_left(node: Node) -> bool:
-    """Its log says that it is no member."""
-    return "is not a member of this cluster" in node.log.read_text() or "has left the cluster" in node.log.read_text()
+    """Its log says that it is no member, and which command helps."""
+    said = node.log.read_text()
+    return "was taken out of the cluster" in said and "strogoff reset" in said
 
 
 def test_leave_without_a_majority(tmp_path: Path) -> None:

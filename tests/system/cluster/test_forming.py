@@ -212,12 +212,12 @@ async def _served(port: int, count: int) -> bool:
 
 
 async def their_addresses_are_known(nodes: list[Node], clients: list[Paho]) -> None:
-    """Each node has one of the clients, under the address that it called HAProxy from."""
-    seen: list[tuple[str, str, int]] = []
+    """Each node has one of the clients, under the address that it called HAProxy from; each node tells of all."""
     for node in nodes:
-        (row,) = (await node.ask("session", "show", "--client_id", "--peer_host", "--peer_port")).tables[0]
-        seen.append((row["client_id"], row["peer_host"], row["peer_port"]))
-    assert sorted(seen) == [(f"met-{n}", *client.client.socket().getsockname()) for n, client in enumerate(clients)]
+        shown = (await node.ask("session", "show", "--client_id", "--peer_host", "--peer_port", "--node")).tables[0]
+        assert sorted(row["node"] for row in shown) == sorted(each.name for each in nodes)
+        seen = sorted((row["client_id"], row["peer_host"], row["peer_port"]) for row in shown)
+        assert seen == [(f"met-{n}", *client.client.socket().getsockname()) for n, client in enumerate(clients)]
 
 
 def clients_meet(port: int) -> list[Paho]:
