@@ -146,7 +146,7 @@ class Watch:
             self.memory_mb[node.name].append(resident_mb(node.pid))
             status = await node.status()
             if status:
-                self.views[node.name].append((status.get("view"), status.get("members"), status.get("sees")))
+                self.views[node.name].append((status["view_id"], status.get("members"), status.get("sees")))
 
     def verdict(self) -> list[str]:
         """What is wrong."""
