@@ -88,7 +88,7 @@ class Connection:
         self.writer.write(encode(packet, version))
 
     async def write(self, data: bytes) -> None:
-        """Send bytes, waiting for the node to take them. `Closed` if it does not want them."""
+        """Send bytes and wait until the node has read them. Raises `Closed` if the node closes, or reads too slowly."""
         try:
             async with asyncio.timeout(5):
                 self.writer.write(data)

@@ -1,4 +1,6 @@
-"""What is logged of dialers that do not prove themselves: a line for each host, then silence for a minute, and a count.
+"""Log lines about dialers that do not prove that they know the cookie.
+
+The first refusal of a host is logged at once. Further ones are counted, and told with the next line, a minute later.
 
 A stranger can dial as often as it likes, from as many ports as there are. The log and the memory are bounded all the
 same.

@@ -85,7 +85,7 @@ def test_no_line_forges_another(tmp_path: Path, form: str) -> None:
 
 
 def test_files_are_for_the_owner_and_its_group(tmp_path: Path) -> None:
-    """Client ids, users and addresses stand in them, also in rotated and in compressed ones."""
+    """Log files name clients, users and addresses: only owner and group may read them, rotated ones too."""
     for compress in ("off", "on"):
         folder = tmp_path / compress
         overrides = {
