@@ -111,13 +111,17 @@ class Clock:
             missing += [(actor, low, high) for low, high in spans.minus(seen, mine or [])]
         return missing
 
-    def lacks_folded(self, other: Clock) -> bool:
-        """Whether some of what the other has folded may be missing here: then only a look at every key helps."""
+    def differs_in_folded(self, other: Clock) -> bool:
+        """Whether this clock may have seen less, or more, of what the other has folded.
+
+        Then only a look at every key helps. Of the volatile half the nodes of a view fold without asking those that
+        are away: what only one of these has seen is over, for the others take it for seen and replaced.
+        """
         for node, boot in other.folded.items():
             if self.folded.get(node, 0) >= boot:
                 continue
             late = [actor for actor in other.final if other._is_of(actor, node, boot) and not self.is_folded(actor)]
-            if not late or any(spans.minus(other.final[actor], self.seen.get(actor, [])) for actor in late):
+            if not late or any(other.final[actor] != self.seen.get(actor, []) for actor in late):
                 return True
         return False
 

@@ -44,7 +44,7 @@ class Outgoing:
         self._was_folded = mine = dict(replica.clock.folded)
         self._folded = any(theirs.folded.get(node, 0) < boot for node, boot in mine.items())
         floor = replica.log.floor
-        self.walks = theirs.lacks_folded(replica.clock) or any(
+        self.walks = theirs.differs_in_folded(replica.clock) or any(
             low < floor.get(actor, 0) for actor, low, high in self._missing if low < high
         )
         self._bucket = 0 if self.walks else BUCKETS

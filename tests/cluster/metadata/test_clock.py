@@ -58,12 +58,12 @@ def test_an_early_boot_is_folded_when_all_have_the_same_and_know_a_later_one() -
     assert mine.covers(dot_of(old, 5))
     assert old not in mine.seen
     assert other.lacks(mine) == []
-    assert not other.lacks_folded(mine), "it has just what was folded"
+    assert not other.differs_in_folded(mine), "it has just what was folded"
     other.fold("n", 1)
     mine.forget_final([other])
     assert not mine.final
     assert mine == other
-    assert Clock(actors).lacks_folded(mine), "who knows nothing must see all keys"
+    assert Clock(actors).differs_in_folded(mine), "who knows nothing must see all keys"
 
 
 def test_who_has_folded_a_boot_may_have_seen_more_of_it() -> None:
@@ -80,6 +80,20 @@ def test_who_has_folded_a_boot_may_have_seen_more_of_it() -> None:
     mine.add(old, 4, 5)
     assert mine.foldable([other]) == [("n", 1)]
     assert mine.foldable([other.copy()]) == [], "a copy does not say what has been folded"
+
+
+def test_who_has_seen_more_than_what_was_folded_must_see_all_keys() -> None:
+    """Two nodes fold what they have seen of a boot; a third, which is away, has seen one write more."""
+    actors = Actors()
+    old, new = actors.number("n", 1), actors.number("n", 2)
+    mine, away = Clock(actors), Clock(actors)
+    for clock in (mine, away):
+        clock.add(old, 0, 4)
+        clock.add(new, 0, 0)
+    mine.fold("n", 1)
+    assert not away.differs_in_folded(mine)
+    away.add(old, 4, 5)
+    assert away.differs_in_folded(mine)
 
 
 def test_what_is_folded_is_not_lacked_by_who_folded_it() -> None:

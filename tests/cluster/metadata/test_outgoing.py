@@ -121,6 +121,24 @@ def test_what_is_folded_on_the_way_is_not_claimed(trimmed: int) -> None:
     assert other.clock == replica.clock
 
 
+def test_what_was_folded_without_a_node_that_was_away_is_gone_there_too() -> None:
+    """It alone has the last write of an early boot. Who folded that boot takes the write for seen and replaced, so it
+    cannot be given back: without a look at all keys the nodes would disagree for ever."""
+    actors = Actors()
+    early, late = actors.number("a", 1), actors.number("a", 2)
+    replica, away = filled(actors, 4), filled(actors, 4)
+    away.write(b"k5", dot_of(early, 5), b"v")
+    for each in (replica, away):
+        each.clock.add(late, 0, 0)
+    replica.fold("a", 1)
+    incoming = Incoming(actors)
+    for source, target in ((away, replica), (replica, away)):
+        for part in steps(Outgoing(1, source, target.clock)):
+            incoming.absorb(target, part)
+    assert dict(away.walk()) == dict(replica.walk())
+    assert away.clock == replica.clock
+
+
 def overtaken(actors: Actors) -> tuple[Replica, Replica, Incoming]:
     """Who wrote the old value of `k`, and a third node, which has b's newer one and never saw the old one."""
     old, third = (Replica(actors, lambda *change: None) for _ in range(2))
