@@ -43,6 +43,8 @@ class Injector:
         """The node and the disk that an operator has asked to be taken out."""
         self._asked_out = False
         """An operator has asked for the departure before, and got no good answer."""
+        self._unsure = 0
+        """How often one has asked for it without being told no: each request may have taken the node out."""
         self._cuts: dict[tuple[str, str], int] = {}
         self._joining: dict[str, int] = {}
         self._acts: dict[type[faults.Fault], Callable[[faults.Fault], None]] = {
@@ -249,23 +251,51 @@ class Injector:
         if self._over or (self._lost and self._leaving is None):
             return  # those who vote without a node that is gone for good may be too few, if another one leaves
         others = [each for each in self._fleet.machines.values() if each is not machine and each.public and each.runs]
-        asked = self._leaving is not None
-        if not others or not machine.public or not (asked or self._others_have_the_log(machine)):
+        again = self._leaving is not None
+        if self._leaving not in (None, (machine.name, machine.disk_id)):
+            return  # it has an empty disk already
+        if not others or not machine.public or not (again or self._others_have_the_log(machine)):
             self._fleet.loop.call_later(LEAVE_AGAIN_S, partial(self._take_out, machine))
             return
-        self._lost, self._leaving = True, (machine.name, machine.disk_id)
+        self._ask_out(machine, self._rng.choice(others))
+
+    def _ask_out(self, machine: Machine, asked: Machine) -> None:
+        """One request. With the process that was asked ends the operator's connection: no answer comes any more."""
+        loop, life, disk = self._fleet.loop, asked.life, machine.disk_id
+        pending = True
+
+        def answered(problem: str) -> None:
+            nonlocal pending
+            pending = False
+            self._taken_out(machine, disk, problem)
+
+        def look() -> None:
+            if pending and asked.alive(life):
+                loop.call_later(LEAVE_AGAIN_S, look)
+            elif pending:
+                answered(f"{asked.name} has ended without an answer")
+
         self._fleet.history.say("FAULT", f"an operator takes {machine.name} out")
-        self._rng.choice(others).leave(machine.name, partial(self._taken_out, machine, machine.disk_id))
+        self._lost, self._leaving = True, (machine.name, disk)
+        self._unsure += 1
+        asked.leave(machine.name, answered)
+        loop.call_later(LEAVE_AGAIN_S, look)
 
     def _taken_out(self, machine: Machine, disk: str, problem: str) -> None:
         self._fleet.history.say("FAULT", f"{machine.name} is taken out: {problem or 'done'}")
         if machine.disk_id != disk:
             return  # it has an empty disk already
+        if problem.startswith(f"{machine.name} is needed "):
+            self._unsure -= 1
         if problem and not (self._asked_out and problem == f"{machine.name} is not a member of this cluster"):
             self._asked_out = True
             self._fleet.loop.call_later(LEAVE_AGAIN_S, partial(self._take_out, machine))
             return
         self._departed(machine)
+
+    def may_be_out(self, machine: Machine) -> bool:
+        """An operator has asked for it, and was not always told no: what is not answered may be done, at any time."""
+        return self._leaving == (machine.name, machine.disk_id) and self._unsure > 0
 
     def was_taken_out(self, machine: Machine) -> bool:
         """An operator has asked for it, perhaps without an answer, and others that serve know of no such member."""

@@ -81,3 +81,30 @@ def test_a_node_that_is_refused_without_a_reason_is_a_violation() -> None:
     fleet._put_right()
     assert list(fleet.overseer.seen.problems) == ["refused: n2, which has its whole disk and was never taken out"]
     assert len(fleet.history.life("n2").emptied) == 1
+
+
+def test_a_node_whose_departure_was_asked_for_without_an_answer_may_be_refused() -> None:
+    """The process that was asked has died; the others took the node out (3 nodes, seeds 200101 and 201299)."""
+    fleet = joined()
+    second, third = fleet.machines["n2"], fleet.machines["n3"]
+    fleet.injector._ask_out(third, second)
+    fleet.crash(second, False)
+    assert third.member is not None
+    third.member.starting.broken("it was taken out")
+    fleet._put_right(False)
+    assert list(fleet.overseer.seen.problems) == []
+    assert len(fleet.history.life("n3").emptied) == 1
+
+
+def test_a_node_is_refused_without_a_reason_if_all_who_asked_for_its_departure_were_told_no() -> None:
+    fleet = joined(trace=True)
+    first, second, third = fleet.machines.values()
+    until(fleet, lambda: len(first.voters()) == 3)
+    fleet.crash(second, False)
+    until(fleet, lambda: first.member is not None and first.member.view.row("n2") is None)
+    fleet.injector._ask_out(third, first)
+    until(fleet, lambda: any("n3 is taken out: n3 is needed" in line for line in fleet.history.lines or ()))
+    assert third.member is not None
+    third.member.starting.broken("it was taken out")
+    fleet._put_right(False)
+    assert list(fleet.overseer.seen.problems) == ["refused: n3, which has its whole disk and was never taken out"]

@@ -173,3 +173,27 @@ def test_who_was_killed_before_its_disk_knew_that_it_had_joined_joins_again() ->
     fleet.injector.start(second)
     assert not second.public
     until(fleet, lambda: second.public and whole(fleet, second.name))
+
+
+def test_an_operator_asks_again_if_the_process_that_was_asked_has_ended() -> None:
+    """For as long as the node has the disk with which it was a member: once it has joined anew, it stays."""
+    fleet = joined()
+    second, third = fleet.machines["n2"], fleet.machines["n3"]
+    fleet.injector._ask_out(third, second)
+    fleet.crash(second, False)
+    fleet.start(second)
+    until(fleet, lambda: third.disk_id == "n3-disk1" and third.public and whole(fleet, "n3"))
+    fleet.loop.run_for(10.0)
+    assert third.disk_id == "n3-disk1" and whole(fleet, "n3")
+
+
+def test_who_was_taken_out_is_not_taken_out_again_although_no_answer_came() -> None:
+    """The node has heard of it itself, and joins anew before the operator asks again."""
+    fleet = joined()
+    second, third = fleet.machines["n2"], fleet.machines["n3"]
+    fleet.injector._ask_out(third, second)
+    until(fleet, lambda: bool(fleet.history.life("n3").emptied), 0.001)
+    fleet.injector._taken_out(third, "n3-disk", "n2 has ended without an answer")
+    until(fleet, lambda: third.disk_id == "n3-disk1" and third.public and whole(fleet, "n3"))
+    fleet.loop.run_for(10.0)
+    assert third.disk_id == "n3-disk1" and whole(fleet, "n3")
