@@ -29,12 +29,16 @@ VERSIONS = (OLDEST, NEWEST)
 
 
 class _Waiting(Struct):
-    """A request under way; `submitted` once the leader's keeper has it."""
+    """A request under way; `submitted` once the leader's keeper has it.
+
+    `unknown`: who is to leave was no member when this came, as far as the log is applied here, which may be behind.
+    """
 
     request: JoinRequest | LeaveRequest
     reply: Callable[[bytes], None]
     until_ms: float
     submitted: bool = False
+    unknown: bool = False
 
 
 class Office:
@@ -66,12 +70,13 @@ class Office:
         self.tick()
 
     def leave(self, data: bytes, reply: Callable[[bytes], None]) -> None:
-        """A node is to be taken out. Raises `MalformedCall`."""
+        """A node is to be taken out. That it is no member only a leader says, which knows all of the log: an operator
+        may have asked before, and take it for done. Raises `MalformedCall`."""
         request = decode_leave(data)
-        if request.node not in self._member.membership.members:
-            reply(encode_call(CallAnswer(f"{request.node} is not a member of this cluster")))
+        if not self._member.clustered:
+            reply(encode_call(CallAnswer(_no_member(request))))
             return
-        self._wait(request, reply)
+        self._wait(request, reply, request.node not in self._member.membership.members)
 
     def _problem(self, request: JoinRequest) -> str:
         member = self._member
@@ -130,9 +135,9 @@ class Office:
         assert standing is not None
         standing.submit(Settle(me.cluster_id, me.node, me.disk, me.boot, me.process, me.address))
 
-    def _wait(self, request: JoinRequest | LeaveRequest, reply: Callable[[bytes], None]) -> None:
+    def _wait(self, request: JoinRequest | LeaveRequest, reply: Callable[[bytes], None], unknown: bool = False) -> None:
         until = self._member.ports.now_ms() + PATIENCE_S * 1000
-        self._waiting.append(_Waiting(request, reply, until))
+        self._waiting.append(_Waiting(request, reply, until, unknown=unknown))
         self.tick()
 
     # -- going on
@@ -167,8 +172,10 @@ class Office:
             waited_for = request.node in member.membership.missed
             if isinstance(request, JoinRequest) and not standing.valid() and not waited_for:
                 return  # whoever joins must find this node with a lease
+            if waiting.unknown and not consensus.raft.up_to_date:
+                return  # elected a moment ago, it may not have applied yet that it is one
             if self._done_already(request):
-                self._answer(waiting, self._welcome())
+                self._answer(waiting, CallAnswer(_no_member(request)) if waiting.unknown else self._welcome())
                 return
             if isinstance(request, JoinRequest) and (problem := self._occupied(request)):
                 self._answer(waiting, CallAnswer(problem))
@@ -219,6 +226,10 @@ class Office:
         if consensus is None or consensus.leader is None:
             return f"there is no leader: {self._member.me.node} does not reach a majority of the members that vote"
         return f"the cluster did not decide within {PATIENCE_S:.0f} s"
+
+
+def _no_member(request: JoinRequest | LeaveRequest) -> str:
+    return f"{request.node} is not a member of this cluster"
 
 
 def _fulfils(happening: Happening, request: JoinRequest | LeaveRequest) -> bool:

@@ -460,6 +460,11 @@ class ClusterShell:
         """Take a member out. Raises `ClusterError`."""
         member = self._member
         if node not in member.membership.members:
+            if not member.leased():  # its log may be behind, or was read by nobody yet
+                raise ClusterError(
+                    f"{self.name} knows of no member {node}, but it has no lease, and may not know all: ask a node "
+                    "that has one"
+                )
             raise ClusterError(f"{node} is not a member of this cluster")
         if len(member.membership.members) == 1:
             raise ClusterError(f"{node} is the only member of its cluster")

@@ -95,6 +95,11 @@ class Raft:
         """Whether it leads and hands its leadership over: it takes no proposals until that is done or given up."""
         return self._leading is not None and self._leading.transferee is not None
 
+    @property
+    def up_to_date(self) -> bool:
+        """For a leader: whether all is applied that was committed before it led."""
+        return self._leading is not None and self._log.applied >= self._leading.first_index
+
     def answers(self, peer: str) -> bool:
         """For a leader: whether anything came from this peer within the shortest election timeout."""
         return self._leading is not None and self._leading.answers(peer, self._now_ms)

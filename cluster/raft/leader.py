@@ -35,7 +35,7 @@ class Leadership:
         self._tickets: deque[tuple[int, int]] = deque()  # (round, ticket)
         self._hand_over_until_ms = 0.0
         self._hand_over_due = False
-        self._first_index = self._append(Kind.EMPTY, b"")
+        self.first_index = self._append(Kind.EMPTY, b"")
         self._meet(now_ms)
 
     # The log
@@ -52,8 +52,8 @@ class Leadership:
         Raises `Rejected` if it makes no sense.
         """
         log = self._log
-        if log.committed < max(self._first_index, log.history.last_index):
-            raise ChangePending(f"entry {max(self._first_index, log.history.last_index)} is not committed yet")
+        if log.committed < max(self.first_index, log.history.last_index):
+            raise ChangePending(f"entry {max(self.first_index, log.history.last_index)} is not committed yet")
         check(log.history.last, change, lambda peer: self.caught_up(peer, now_ms))
         index = self._append(Kind.CHANGE, encode_change(change))
         self._meet(now_ms)
@@ -174,7 +174,7 @@ class Leadership:
 
     def confirmed(self) -> tuple[int, ...]:
         """The tickets whose round a majority of the voters answered; none before this term has a committed entry."""
-        if not self._tickets or self._log.committed < self._first_index:
+        if not self._tickets or self._log.committed < self.first_index:
             return ()
         answered = agreed_by_all(self._log.quorums, self._answered)
         found = []

@@ -66,7 +66,7 @@ class CountsLearners(Leadership):
 
     def confirmed(self) -> tuple[int, ...]:
         """By whoever answered."""
-        if not self._tickets or self._log.committed < self._first_index:
+        if not self._tickets or self._log.committed < self.first_index:
             return ()
         answered = self._counted(lambda peer: self._round if peer == self.peer else self._peers[peer].round)
         found = []

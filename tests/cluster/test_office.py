@@ -204,6 +204,41 @@ def test_who_is_no_member_cannot_leave() -> None:
     assert answer.problem == "n9 is not a member of this cluster"
 
 
+def test_a_node_that_is_alone_has_no_members() -> None:
+    company = Company(1, joined=False)
+    (answer,) = leave(company[1], "n1")
+    assert answer.problem == "n1 is not a member of this cluster"
+
+
+def test_who_has_not_read_the_log_yet_does_not_say_that_somebody_is_no_member() -> None:
+    """An operator who asks again takes that for done, and empties a disk, here of the only voter."""
+    company = Company(2, joined=False)
+    answers = company[2].join("n1:1")
+    company.until(lambda: bool(answers))
+    company[2].adopt(answers[0])
+    assert "n1" not in company[2].member.membership.members
+    answers = leave(company[2], "n1")
+    company.until(lambda: bool(answers))
+    assert (answers[0].problem, answers[0].ask) == ("", "n1:1")
+
+
+def test_a_leader_says_that_somebody_is_no_member_when_it_has_applied_what_others_had_committed() -> None:
+    company = Company(3)
+    leader = company.leader()
+    heir = next(seat for seat in company.seats if seat is not leader)
+    assert leader.member.consensus is not None and heir.member.consensus is not None
+    for seat in company.seats:
+        seat.disks[1].latency_s = (0.01, 0.01)
+    leader.member.consensus.raft.transfer(heir.member.peer)
+    leader.member.consensus.pump()
+    while not heir.member.consensus.leads:
+        company.pass_s(0.0001)
+    answers = leave(heir, "n9")
+    assert not answers and not heir.member.consensus.raft.up_to_date
+    assert company.until(lambda: bool(answers)) < 1
+    assert answers[0].problem == "n9 is not a member of this cluster" and heir.member.consensus.raft.up_to_date
+
+
 def test_a_leave_and_a_join_of_the_same_name_have_each_their_own_end() -> None:
     """A machine is replaced while the operator takes out the old one: neither is told of the other's success."""
     company = Company(3)

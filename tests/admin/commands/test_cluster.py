@@ -196,6 +196,19 @@ def test_a_leave_that_does_not_succeed(tmp_path: Path, lines: list[str], wrong: 
     in_house(tmp_path, test)
 
 
+def test_a_node_without_a_lease_does_not_say_that_somebody_is_no_member(tmp_path: Path) -> None:
+    """What it knows may be old: the cluster's own part says what it knows of."""
+
+    async def test(house: House) -> None:
+        office = give(house)
+        office.sees(sees="minority")
+        office.wrong = "n1 knows of no member d@x, but it has no lease"
+        answer = await house.admin("cluster", "leave", "node=d@x")
+        assert (answer.status, answer.err) == (1, "n1 knows of no member d@x, but it has no lease\n")
+
+    in_house(tmp_path, test)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -225,6 +225,8 @@ def test_without_a_lease_nobody_is_taken_out(tmp_path: Path) -> None:
         await until(lambda: two.status().sees == "minority")
         with pytest.raises(ClusterError, match="has no lease: a majority"):
             await said(two, "n1@127.0.0.1")
+        with pytest.raises(ClusterError, match="knows of no member n9, but it has no lease, and may not know all"):
+            await said(two, "n9")
 
     run(tmp_path, scenario)
 
