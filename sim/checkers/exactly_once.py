@@ -3,7 +3,8 @@
 Counted is what a client hands on, by the writer's own counter; that it comes at least once is checked as P1. A
 SUBSCRIBE that brings a retained message again is no second delivery. Nor is it one that an old copy of a disk has what
 its session got long ago: no lease is given to it, but a node whose policy is `on` asks for none before it serves. A
-clean session leaves no record of what it got where its node dies or is cut off: another member of its group may get it.
+clean session leaves no record of what it got where its node dies or is cut off, nor one that lasts where its node loses
+its disk or is taken out: another member of its group may get it.
 With a disk goes the handshake of what its clients sent: whose CONNACK that says so got lost goes on with it.
 """
 
@@ -50,8 +51,10 @@ def _group(case: Case, delivery: Delivery) -> str:
 
 
 def _without_a_record(case: Case, delivery: Delivery) -> bool:
-    """It came to a clean session, and since then its node has ended or entered a view anew."""
+    """Its node has lost its disk since then, or was taken out (3 nodes, `--world leaves`, seed 205526); or it came to a
+    clean session, and since then its node has ended or entered a view anew."""
     connections = case.history.connections[delivery.client]
     connection = next(each for each in connections if each.number == delivery.connection)
     life = case.history.life(connection.node)
-    return connection.expiry_s == 0 and any(at_s >= delivery.sent_at for at_s in (*life.ends, *life.entered))
+    ended = (*life.ends, *life.entered) if connection.expiry_s == 0 else ()
+    return any(at_s >= delivery.sent_at for at_s in (*life.emptied, *ended))

@@ -47,6 +47,21 @@ def test_a_clean_session_whose_node_dies_leaves_no_record() -> None:
     assert list(check(story.case())) == []
 
 
+def test_a_session_that_goes_with_the_disk_of_its_node_leaves_no_record() -> None:
+    """The node was taken out before it could say that a member of the group has it."""
+    story = Story()
+    for client in ("a", "b"):
+        story.connect(client)
+        story.subscribe(client, "$share/g/s/#")
+    story.publish("w-1", topic="s/0", qos=2)
+    story.history.life("n1").emptied.append(story.now)
+    story.deliver("w-1", "a")
+    story.deliver("w-1", "b")
+    assert len(list(check(story.case()))) == 1
+    story.history.life("n1").emptied.append(story.now)
+    assert list(check(story.case())) == []
+
+
 def test_what_may_come_more_often() -> None:
     """QoS 1 on either side, retained messages, another session."""
     story = Story()
