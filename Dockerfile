@@ -24,7 +24,7 @@ USER 10000
 WORKDIR /strogoff
 ENV PATH=/opt/strogoff/bin:$PATH PYTHONUNBUFFERED=1 STROGOFF_DATA_DIR=/strogoff/data
 VOLUME ["/strogoff/data", "/strogoff/log"]
-EXPOSE 1883 8883 8080 8888 44053
+EXPOSE 1883 8883 8080 8888 44053 44054
 HEALTHCHECK --interval=30s --timeout=10s --start-period=15s CMD ["vmq-admin", "node", "status"]
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["strogoff"]

@@ -41,8 +41,8 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument(
         "--world", type=worlds_of, default=None, metavar="KINDS",
-        help="for several nodes: kinds of worlds in every seed, of sparse,small,narrow,leaves,twin; usual: none of "
-        "them; drawn: the seed decides (default)",
+        help="for several nodes: kinds of worlds in every seed, of sparse,small,narrow,leaves,twin,slow-data; "
+        "usual: none of them; drawn: the seed decides (default)",
     )  # fmt: skip
     parser.add_argument(
         "--stage", choices=sorted(STAGES), default="", metavar="NAME",

@@ -96,7 +96,8 @@ class _End:
         self.wire: Wire | None = None
         self.dialing: Dialing | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._waiting: list[bytes] = []
+        self._waiting: list[tuple[bytes, bool]] = []
+        """Frames, and whether they are data."""
         self._farewell: str | None = None
         self._over = False
         """The node hears nothing any more."""
@@ -120,9 +121,8 @@ class _End:
     def mended(self) -> None:
         """As `StreamEnd.mended`."""
         waiting, self._waiting = self._waiting, []
-        for frame in waiting:
-            if self.wire is not None:
-                self.wire.send(frame)
+        for frame, data in waiting:
+            self._pass(frame, data)
         if self._farewell is not None:
             self._end(self._farewell)
 
@@ -165,16 +165,27 @@ class _End:
     def queued_bytes(self) -> int:
         """As `Wire.queued_bytes`."""
         below = self.wire.queued_bytes if self.wire is not None else 0
-        return below + sum(map(len, self._waiting))
+        return below + sum([len(frame) for frame, _ in self._waiting])
 
     def send(self, frame: bytes) -> None:
         """As `Wire.send`; into a cut it waits."""
+        self._send(frame, False)
+
+    def send_data(self, frame: bytes) -> None:
+        """As `Wire.send_data`; into a cut it waits."""
+        self._send(frame, True)
+
+    def _send(self, frame: bytes, data: bool) -> None:
         if self._over or self.wire is None:
             return
         if self._deaf:
-            self._waiting.append(frame)
+            self._waiting.append((frame, data))
         else:
-            self.wire.send(frame)
+            self._pass(frame, data)
+
+    def _pass(self, frame: bytes, data: bool) -> None:
+        if self.wire is not None:
+            (self.wire.send_data if data else self.wire.send)(frame)
 
     def close(self, reason: str) -> None:
         """As `Wire.close`; the other end does not hear of it through a cut."""
@@ -219,6 +230,14 @@ class _End:
     def _drained(self) -> None:
         if not self._over and self.events is not None:
             self.events.drained()
+
+    def data_drained(self) -> None:
+        """As `WireEvents.data_drained`."""
+        self._tell(self._data_drained)
+
+    def _data_drained(self) -> None:
+        if not self._over and self.events is not None:
+            self.events.data_drained()
 
     def closed(self, reason: str) -> None:
         """As `WireEvents.closed`."""

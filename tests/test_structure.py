@@ -40,7 +40,7 @@ IN_BROKER: dict[str, set[str]] = {
 SHELLS = {
     "storage": {"files", "leveldb", "leveldb_damage", "leveldb_folder", "leveldb_log", "directory", "repair"}
     | {"repair_cli", "reset_cli"},
-    "cluster": {"grpc_stream", "grpc_wire", "memory_asyncio", "pinning"},
+    "cluster": {"data_listener", "data_stream", "grpc_stream", "grpc_wire", "memory_asyncio", "pinning"},
     "netsplit": set(),
     "mqtt": set(),
     "sim": {"commands"},

@@ -31,6 +31,7 @@ class ClusterLinks(msgspec.Struct, frozen=True):
     tls: Tls | None
     settings: ClusterSettings
     cookie: str
+    data_port: int
 
 
 def cluster_links(settings: Settings, log: Callable[[str, str], None]) -> ClusterLinks | None:
@@ -78,6 +79,7 @@ def cluster_links(settings: Settings, log: Callable[[str, str], None]) -> Cluste
         tls,
         ClusterSettings(links=links, views=views),
         str(settings["distributed_cookie"]),
+        int(settings["cluster.data_port"]),
     )
 
 

@@ -25,6 +25,7 @@ ALL_ADDRESSES = "0.0.0.0"
 CLUSTERING = "listener.vmq.clustering"
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 CLOSED = "127.0.0.1:44053"
+DATA_PORT = "44054"
 _FOR_A_CLUSTER = (CLUSTERING, "distributed_cookie", "discovery.nodes", "cluster.allow_default_cookie")
 
 
@@ -53,6 +54,8 @@ def prepare(environ: Mapping[str, str], home: Path) -> tuple[Path | None, dict[s
         overrides[CLUSTERING] = CLOSED  # opened by the image, with a cookie that everybody knows
     if "cluster.address" not in wanted.values and not _say(etc, "cluster.address"):
         overrides["cluster.address"] = own_address(address)
+    if "cluster.data_port" not in wanted.values and not _say(etc, "cluster.data_port"):
+        overrides["cluster.data_port"] = DATA_PORT
     if "nodename" not in wanted.values and not _say(etc, "nodename"):
         name = _name_of_data(Path(overrides["platform_data_dir"]))
         overrides["nodename"] = name or f"VerneMQ@{socket.gethostname()}"

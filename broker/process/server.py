@@ -193,7 +193,7 @@ class Server:
             self.node,
             directory,
             self._meta,
-            self._transport or GrpcTransport(links.tls, cookie=links.cookie, log=self.log),
+            self._transport or GrpcTransport(links.tls, cookie=links.cookie, log=self.log, data_port=links.data_port),
             links.listen,
             links.host,
             links.discover,

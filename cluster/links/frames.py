@@ -1,8 +1,8 @@
-"""The frame: all that one node has to say to another in one turn of the loop.
+"""The frame: all that one node has to say to another in one turn of the loop, on one of the two ways of a wire.
 
-From the dialer: datagrams, runs of lanes, and pieces of items that are too large for a run. From the acceptor, on the
-same stream: acknowledgements, windows, and which lanes are to stop and to go on. An empty frame is a heartbeat. Fields
-are only ever added at the end; unknown ones at the end are ignored.
+From the dialer: datagrams, which are urgent; as data, runs of lanes and pieces of items that are too large for a run.
+From the acceptor, as data: acknowledgements, windows, and which lanes are to stop and to go on. An empty frame is a
+heartbeat. Fields are only ever added at the end; unknown ones at the end are ignored.
 """
 
 from __future__ import annotations

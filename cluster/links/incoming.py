@@ -48,7 +48,7 @@ class Incoming:
         self._holds: dict[Lane, int] = {}
         self._resumes: dict[Lane, int] = {}
         self._held: dict[Lane, _Hold] = {}
-        self._busy = False
+        self._busy = self._data_busy = False
         self._scheduled = False
         self._sent_ms = 0.0
 
@@ -84,7 +84,7 @@ class Incoming:
             }
         self.peer = peer
         self._wire = wire
-        self._busy = False
+        self._busy = self._data_busy = False
         for half in self._lanes.values():
             half.reopen()
         for answers in (self._acks, self._holds, self._resumes, self._held):
@@ -266,6 +266,10 @@ class Incoming:
     def drained(self) -> None:
         """As `WireEvents.drained`."""
         self._busy = False
+
+    def data_drained(self) -> None:
+        """As `WireEvents.data_drained`."""
+        self._data_busy = False
         self._flush()
 
     def closed(self, reason: str) -> None:
@@ -275,7 +279,7 @@ class Incoming:
     # Answering
 
     def _flush_soon(self) -> None:
-        if self._wire is not None and not self._busy and not self._scheduled and self._anything_to_say():
+        if self._wire is not None and not self._data_busy and not self._scheduled and self._anything_to_say():
             self._scheduled = True
             self._ports.soon(self._flush)
 
@@ -284,7 +288,7 @@ class Incoming:
 
     def _flush(self) -> None:
         self._scheduled = False
-        if self._wire is None or self._busy or not self._anything_to_say():
+        if self._wire is None or self._data_busy or not self._anything_to_say():
             return
         frame = Frame(
             acks=_drain(self._acks),
@@ -294,15 +298,19 @@ class Incoming:
             early=[(int(lane), seqs) for lane, seqs in self._early.items() if seqs],
         )
         self._early = {}
-        self._put(encode_frame(frame))
+        self._data_busy = True
+        self._wire.send_data(self._counted(encode_frame(frame)))
 
     def _put(self, frame: bytes) -> None:
         assert self._wire is not None
         self._busy = True
         self._sent_ms = self._ports.now_ms()
+        self._wire.send(self._counted(frame))
+
+    def _counted(self, frame: bytes) -> bytes:
         self._traffic.frames_out += 1
         self._traffic.bytes_out += len(frame)
-        self._wire.send(frame)
+        return frame
 
 
 def _drain(answers: dict[Lane, int]) -> list[tuple[int, int]]:

@@ -57,7 +57,7 @@ class Outgoing:
         self._datagrams: deque[tuple[int, bytes]] = deque()
         self._datagram_bytes = 0
         self._slow = slow
-        self._busy = False
+        self._busy = self._data_busy = False
         self._scheduled = False
         self._sent_ms = self._heard_ms = 0.0
 
@@ -284,6 +284,11 @@ class Outgoing:
         self._busy = False
         self._flush()
 
+    def data_drained(self) -> None:
+        """As `WireEvents.data_drained`."""
+        self._data_busy = False
+        self._flush()
+
     def closed(self, reason: str) -> None:
         """As `WireEvents.closed`."""
         if self._wire is None:
@@ -307,7 +312,7 @@ class Outgoing:
 
     def _down(self, reason: str) -> None:
         self._wire = None
-        self._busy = False
+        self._busy = self._data_busy = False
         self._datagrams.clear()
         self._datagram_bytes = 0
         self._resident.down(self.node, reason)
@@ -315,15 +320,22 @@ class Outgoing:
     # Sending
 
     def _flush_soon(self) -> None:
-        if self._wire is not None and not self._busy and not self._scheduled:
+        if self._wire is not None and not self._scheduled and not (self._busy and self._data_busy):
             self._scheduled = True
             self._ports.soon(self._flush)
 
     def _flush(self) -> None:
-        """One frame with all that there is, as far as it fits; what comes while it is written forms the next."""
+        """A frame with the datagrams and one with what the lanes have, as far as it fits; what comes while they are
+        written forms the next."""
         self._scheduled = False
-        if self._wire is None or self._busy:
-            return
+        if self._wire is not None and not self._busy and self._datagrams:
+            self._put(encode_frame(Frame(self._gather_datagrams())))
+        if self._wire is not None and not self._data_busy:
+            frame = self._gather_data()
+            if frame is not None:
+                self._put_data(encode_frame(frame))
+
+    def _gather_datagrams(self) -> list[tuple[int, bytes]]:
         settings = self._settings
         room = settings.max_frame_bytes - FRAME_SLACK // 2  # the largest payload fits, with all that is around it
         datagrams: list[tuple[int, bytes]] = []
@@ -335,6 +347,13 @@ class Outgoing:
             datagrams.append(self._datagrams.popleft())
             used += size
         self._datagram_bytes -= used
+        return datagrams
+
+    def _gather_data(self) -> Frame | None:
+        """What the lanes have to send now; None if nothing."""
+        settings = self._settings
+        room = settings.max_frame_bytes - FRAME_SLACK // 2
+        used = 0
         runs: list[Run] = []
         pieces: list[Piece] = []
         for half in self.lanes.values():
@@ -354,13 +373,21 @@ class Outgoing:
                 pieces.append(piece)
                 self._traffic.items_out += piece.last
             self._traffic.resent += half.resent - resent
-        if datagrams or runs or pieces:
-            self._put(encode_frame(Frame(datagrams, runs, pieces=pieces)))
+        return Frame(runs=runs, pieces=pieces) if runs or pieces else None
 
     def _put(self, frame: bytes) -> None:
         assert self._wire is not None
         self._busy = True
         self._sent_ms = self._ports.now_ms()
+        self._count(frame)
+        self._wire.send(frame)
+
+    def _put_data(self, frame: bytes) -> None:
+        assert self._wire is not None
+        self._data_busy = True
+        self._count(frame)
+        self._wire.send_data(frame)
+
+    def _count(self, frame: bytes) -> None:
         self._traffic.frames_out += 1
         self._traffic.bytes_out += len(frame)
-        self._wire.send(frame)

@@ -1,15 +1,24 @@
-"""One end of a gRPC stream as a `Wire`: a task that reads, a task that writes, and who hears of it."""
+"""One end of a gRPC stream as a `Wire`: a task that reads, a task that writes, and who hears of it.
+
+Data goes over a connection of its own (`data_stream`) once that is attached, or over gRPC as well. The dialer decides,
+before it sends anything: its first message says which, and until then the acceptor keeps its data back.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 
+from .data_stream import DataStream
 from .wire import WireEvents
+
+BESIDE, OVER_GRPC = b"\1", b"\0"
+"""The dialer's first message: data goes over a connection of its own, or over gRPC."""
 
 _LAST_WORD_S = 0.1
 
@@ -25,11 +34,14 @@ class GrpcWire:
         events: WireEvents | None = None,
     ) -> None:
         self.peer = peer
-        self.queued_bytes = 0
         self.events = events
         self._read = read
         self._write = write
         self._queue: deque[bytes] = deque()
+        self._data_queue: deque[bytes] = deque()
+        self._queue_bytes = 0
+        self._data: DataStream | None = None
+        self._chosen = True
         self._wake: asyncio.Future[None] | None = None
         self._end: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._silent = False
@@ -40,19 +52,78 @@ class GrpcWire:
         if self._end.done():
             return
         self._queue.append(frame)
-        self.queued_bytes += len(frame)
+        self._queue_bytes += len(frame)
+        self._write_on()
+
+    def send_data(self, frame: bytes) -> None:
+        """As `Wire.send_data`."""
+        if self._end.done():
+            return
+        if self._data is not None:
+            self._data.send(frame)
+            return
+        self._data_queue.append(frame)
+        self._queue_bytes += len(frame)
+        if self._chosen:
+            self._write_on()
+
+    def _write_on(self) -> None:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
+
+    @property
+    def queued_bytes(self) -> int:
+        """As `Wire.queued_bytes`."""
+        return self._queue_bytes + (self._data.queued_bytes if self._data is not None else 0)
+
+    def await_choice(self) -> None:
+        """The dialer has not yet said which way data goes."""
+        self._chosen = False
+
+    def attach(self, data: DataStream) -> None:
+        """Data goes over this connection from now on."""
+        if self._end.done():
+            data.abort()
+            return
+        self._data = data
+        data.received = self._data_received
+        data.drained = self._data_drained
+        data.lost = self._data_lost
+        while self._data_queue:
+            frame = self._data_queue.popleft()
+            self._queue_bytes -= len(frame)
+            data.send(frame)
+        data.release()
+
+    def _choose(self, choice: bytes) -> None:
+        """The dialer says which way data goes."""
+        self._chosen = True
+        if choice == OVER_GRPC and self._data is None:
+            self._write_on()
+        elif choice != BESIDE or self._data is None:
+            self._finish("the data connection is lost: the other end does not use it")
+
+    def _data_received(self, frame: bytes) -> None:
+        assert self.events is not None
+        self._tell(partial(self.events.received, frame))
+
+    def _data_lost(self, reason: str) -> None:
+        """The other end has closed the wire, maybe: then gRPC brings its reason in a moment."""
+        asyncio.get_running_loop().call_later(_LAST_WORD_S, self._finish, reason)
+
+    def _data_drained(self) -> None:
+        assert self.events is not None
+        self._tell(self.events.data_drained)
 
     def close(self, reason: str) -> None:
         """As `Wire.close`."""
         self._silent = True
         self._finish(reason)
 
-    def start(self, welcome: bytes | None = None) -> None:
-        """Begin to read and write; a welcome goes first."""
+    def start(self, first: Sequence[bytes] = ()) -> None:
+        """Begin to read and write; these messages go first."""
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._reading()), loop.create_task(self._writing(welcome))]
+        self._tasks = [loop.create_task(self._reading()), loop.create_task(self._writing(first))]
 
     async def run(self) -> str:
         """Wait for the end of the wire, tell of it unless the owner made it, and return the reason."""
@@ -73,7 +144,10 @@ class GrpcWire:
         if not self._end.done():
             self._end.set_result(reason)
             self._queue.clear()
-            self.queued_bytes = 0
+            self._data_queue.clear()
+            self._queue_bytes = 0
+            if self._data is not None:
+                self._data.abort()
 
     async def _reading(self) -> None:
         read, events = self._read, self.events
@@ -88,32 +162,56 @@ class GrpcWire:
                 self._finish("the other end has ended the stream")
             if self._end.done():
                 return
-            try:
-                events.received(frame)
-            except Exception as error:
-                self._report(error)
+            if not self._chosen:
+                self._choose(frame)
+                continue
+            if not self._tell(partial(events.received, frame)):
                 return
 
-    async def _writing(self, welcome: bytes | None) -> None:
+    async def _writing(self, first: Sequence[bytes]) -> None:
         queue, events = self._queue, self.events
         assert events is not None
         loop = asyncio.get_running_loop()
-        if welcome is not None and not await self._written(welcome):
-            return
+        for message in first:
+            if not await self._written(message):
+                return
         while not self._end.done():
-            if not queue:
+            if not queue and not (self._chosen and self._data_queue):
                 self._wake = loop.create_future()
                 await self._wake
-            while queue:
-                frame = queue.popleft()
-                if not await self._written(frame):
-                    return
-                self.queued_bytes = max(0, self.queued_bytes - len(frame))
-            if not self._end.done():
-                try:
-                    events.drained()
-                except Exception as error:
-                    self._report(error)
+            if not await self._write_queue(queue, events.drained):
+                return
+            if self._chosen and self._data_queue and not await self._write_next_data(events):
+                return
+
+    async def _write_queue(self, queue: deque[bytes], drained: Callable[[], None]) -> bool:
+        """Write what is urgent, and tell when all is gone. False if the wire has ended."""
+        if not queue:
+            return True
+        while queue:
+            if not await self._write_first(queue):
+                return False
+        return self._tell(drained)
+
+    async def _write_next_data(self, events: WireEvents) -> bool:
+        """Write one frame of data, for what is urgent goes before the next one."""
+        if not await self._write_first(self._data_queue):
+            return False
+        return bool(self._data_queue) or self._tell(events.data_drained)
+
+    async def _write_first(self, queue: deque[bytes]) -> bool:
+        frame = queue.popleft()
+        if not await self._written(frame):
+            return False
+        self._queue_bytes = max(0, self._queue_bytes - len(frame))
+        return not self._end.done()
+
+    def _tell(self, event: Callable[[], None]) -> bool:
+        try:
+            event()
+        except Exception as error:
+            self._report(error)
+        return not self._end.done()
 
     async def _written(self, frame: bytes) -> bool:
         try:

@@ -29,7 +29,7 @@ CALL = b"call"
 NONCE_BYTES = 16
 """What a port for nonces returns: so many bytes that nobody can predict and that never come again."""
 
-FORMAT = b"\x02"
+FORMAT = b"\x03"
 """The first byte of a challenge and of a proof: the version of this handshake."""
 
 WINDOW = 4096
@@ -60,6 +60,9 @@ class Session:
     """What both ends have after the handshake: codes for what they say to each other in it."""
 
     __slots__ = ("_key", "_mine", "_theirs")
+
+    CODE_BYTES = _CODE_BYTES
+    """Bytes of code in front of the content that is sealed."""
 
     def __init__(self, key: bytes, mine: bytes, theirs: bytes) -> None:
         self._key = key

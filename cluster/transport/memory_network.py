@@ -51,7 +51,7 @@ class MemoryNetwork:
         self._delays: dict[Path, float] = {}
         self._cuts: dict[Path, int] = {}
         self._cut_number = 0
-        self._held: dict[Path, deque[tuple[Callable[[], None], int]]] = {}
+        self._held: dict[Path, deque[tuple[Callable[[], None], int, bool]]] = {}
 
     # Faults
 
@@ -88,8 +88,8 @@ class MemoryNetwork:
 
     def _release(self, path: Path) -> None:
         if path not in self._cuts:
-            for step, size in self._held.pop(path, ()):
-                self._travel(path, step, size)
+            for step, size, data in self._held.pop(path, ()):
+                self._travel(path, step, size, data)
 
     def delay(self, a: str, b: str, seconds: float) -> None:
         """What goes from a to b from now on takes so long. One direction."""
@@ -117,15 +117,15 @@ class MemoryNetwork:
 
     # Ways
 
-    def send(self, path: Path, step: Callable[[], None], size: int = 0) -> None:
-        """Do `step` when it has come to the end of the path; `size` is how many bytes travel. A delay that shrinks lets
-        later ones overtake."""
+    def send(self, path: Path, step: Callable[[], None], size: int = 0, data: bool = False) -> None:
+        """Do `step` when it has come to the end of the path; `size` is how many bytes travel, `data` on which way. A
+        delay that shrinks lets later ones overtake."""
         if path in self._cuts or path in self._held:
-            self._held.setdefault(path, deque()).append((step, size))
+            self._held.setdefault(path, deque()).append((step, size, data))
         else:
-            self._travel(path, step, size)
+            self._travel(path, step, size, data)
 
-    def _travel(self, path: Path, step: Callable[[], None], size: int) -> None:
+    def _travel(self, path: Path, step: Callable[[], None], size: int, data: bool) -> None:
         delay_s = self._delays.get(path, 0.0)
         if delay_s > 0:
             self.later(delay_s, step)

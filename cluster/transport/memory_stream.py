@@ -13,7 +13,7 @@ Path = tuple[str, str]
 """From one host to another."""
 
 Item = tuple[str, bytes, str]
-"""What travels: "frame" or "verdict" with bytes, "close" with a reason."""
+"""What travels: "frame", "data" or "verdict" with bytes, "close" with a reason."""
 
 
 class Timer(Protocol):
@@ -28,8 +28,8 @@ class Ways(Protocol):
 
     soon: Callable[[Callable[[], None]], object]
 
-    def send(self, path: Path, step: Callable[[], None], size: int = 0) -> None:
-        """Do `step` when it has come to the end of the path; `size` is how many bytes travel."""
+    def send(self, path: Path, step: Callable[[], None], size: int = 0, data: bool = False) -> None:
+        """Do `step` when it has come to the end of the path; `size` is how many bytes travel, `data` on which way."""
 
     def over(self, stream: Stream) -> None:
         """Both ends of the stream are closed."""
@@ -79,8 +79,8 @@ class End:
     """One end: a `Wire`."""
 
     __slots__ = (
-        "_handing", "_queue", "_ready", "_transit", "dead", "events", "host", "other", "peer", "queued_bytes",
-        "stream",
+        "_data", "_data_transit", "_handing", "_handing_data", "_queue", "_ready", "_transit", "dead", "events",
+        "host", "other", "peer", "queued_bytes", "stream",
     )  # fmt: skip
 
     def __init__(self, stream: Stream, host: str, peer: str) -> None:
@@ -92,9 +92,11 @@ class End:
         self.dead = False
         self.queued_bytes = 0
         self._ready = False
-        self._handing = False
+        self._handing = self._handing_data = False
         self._queue: deque[bytes] = deque()
+        self._data: deque[bytes] = deque()
         self._transit: deque[Item] = deque()
+        self._data_transit: deque[Item] = deque()
 
     # The owner's side
 
@@ -106,6 +108,15 @@ class End:
         self.queued_bytes += len(frame)
         if self._ready:
             self._hand_over_soon()
+
+    def send_data(self, frame: bytes) -> None:
+        """As `Wire.send_data`."""
+        if self.dead:
+            return
+        self._data.append(frame)
+        self.queued_bytes += len(frame)
+        if self._ready:
+            self._hand_over_data_soon()
 
     def close(self, reason: str) -> None:
         """As `Wire.close`."""
@@ -124,6 +135,8 @@ class End:
         self._ship(("verdict", verdict, ""))
         if self._queue:
             self._hand_over_soon()
+        if self._data:
+            self._hand_over_data_soon()
 
     def refuse(self, verdict: bytes) -> None:
         """The far end is not accepted, and told why."""
@@ -157,6 +170,7 @@ class End:
         """No more events but `closed`, nothing more goes out."""
         self.dead = True
         self._queue.clear()
+        self._data.clear()
         self.queued_bytes = 0
         self.stream.settle()
 
@@ -176,9 +190,26 @@ class End:
         if self.dead or self.events is None:
             return
         while self._queue:
-            self._ship(("frame", self._queue.popleft(), ""))
-        self.queued_bytes = 0
+            frame = self._queue.popleft()
+            self.queued_bytes -= len(frame)
+            self._ship(("frame", frame, ""))
         self.events.drained()
+
+    def _hand_over_data_soon(self) -> None:
+        if not self._handing_data:
+            self._handing_data = True
+            self.stream.ways.soon(self._hand_over_data)
+
+    def _hand_over_data(self) -> None:
+        self._handing_data = False
+        if self.dead or self.events is None:
+            return
+        while self._data:
+            frame = self._data.popleft()
+            self.queued_bytes -= len(frame)
+            self._data_transit.append(("data", frame, ""))
+            self.stream.ways.send((self.host, self.other.host), self._data_arrives, len(frame), True)
+        self.events.data_drained()
 
     def _ship(self, item: Item) -> None:
         # The step takes whatever is first in transit, so that a path whose delay shrinks does not reorder a stream.
@@ -187,6 +218,9 @@ class End:
 
     def _arrives(self) -> None:
         self.other.take(self._transit.popleft())
+
+    def _data_arrives(self) -> None:
+        self.other.take(self._data_transit.popleft())
 
     def take(self, item: Item) -> None:
         """Something comes in from the other end."""

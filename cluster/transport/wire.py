@@ -1,15 +1,17 @@
 r"""The port to the other nodes: streams of frames, and single calls. What every transport promises, and no more.
 
-A *wire* is one end of one bidirectional stream. Frames arrive whole, once and in order, or the wire closes; a frame
-that was sent before a close may have arrived or not. The side that dials sends a *hello*, the side that is dialled
-answers with a *welcome* or refuses; both belong to the opening and are not frames. All calls and all events are on the
-thread of one loop; no event comes out of a call of `send`, `close`, `cancel` or `dial`, it always comes later.
+A *wire* is one end of one bidirectional stream with two ways, one for what is urgent (`send`) and one for data
+(`send_data`). Neither waits for the other. Frames arrive whole, once and in the order of their way, or the wire closes;
+between the two ways there is no order. A frame that was sent before a close may have arrived or not. The side that
+dials sends a *hello*, the side that is dialled answers with a *welcome* or refuses; both belong to the opening and are
+not frames. All calls and all events are on the thread of one loop; no event comes out of a call of `send`, `close`,
+`cancel` or `dial`, it always comes later.
 
 Before the hello both ends prove that they know the same cookie (`handshake`); an end that does not is refused and told
 nothing else, and its `closed` or `CallFailed` says so. Hello, welcome, calls and answers carry a code; frames do not.
 
-    dial --- opened -+- received, drained ... -+- closed(reason)        each of opened and closed at most once
-         \- closed(reason)                     \- (own close: silence)  nothing at all after an own close or cancel
+    dial --- opened -+- received, (data_)drained -+- closed(reason)        each of opened and closed at most once
+         \- closed(reason)                        \- (own close: silence)  nothing after an own close or cancel
 
 A peer that is dead, stopped or cut off is noticed by the transport within `NOTICE_S`, also when nobody sends.
 """
@@ -64,7 +66,10 @@ class Wire(Protocol):
         """Bytes given to `send` that the network has not taken yet."""
 
     def send(self, frame: bytes) -> None:
-        """Queue a frame of at most `MAX_FRAME` bytes; at most one write is in flight. Nothing happens after a close."""
+        """Queue an urgent frame of at most `MAX_FRAME` bytes; at most one write is in flight. Nothing after a close."""
+
+    def send_data(self, frame: bytes) -> None:
+        """As `send`, on the way for data."""
 
     def close(self, reason: str) -> None:
         """End the stream; what is queued is dropped. The other end gets `closed`, with the reason if it can be told."""
@@ -80,7 +85,10 @@ class WireEvents(Protocol):
         """One frame, as it was sent. If this raises, the wire is closed and the error reported to the loop."""
 
     def drained(self) -> None:
-        """All that was queued has been handed to the network."""
+        """All that `send` queued has been handed to the network."""
+
+    def data_drained(self) -> None:
+        """All that `send_data` queued has been."""
 
     def closed(self, reason: str) -> None:
         """The wire is closed, or never opened: refused, not reachable, lost. Nothing follows."""

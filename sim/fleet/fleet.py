@@ -51,6 +51,8 @@ class Fleet:
             loop.call_soon, loop.call_later, lambda: loop.now_s, Random(f"roads/{swarm.seed}"), plan.roads_s,
             plan.bytes_per_s,
         )  # fmt: skip
+        for a, b, seconds in plan.slow_data:
+            self.roads.slow_data(a, b, seconds)
         self.machines: dict[str, Machine] = {}
         for name, rate in zip(plan.nodes, plan.rates, strict=True):
             self.machines[name] = machine = self._machine(name, rate)

@@ -102,6 +102,9 @@ class _Events:
     def drained(self) -> None:
         self._enter(self._events.drained)
 
+    def data_drained(self) -> None:
+        self._enter(self._events.data_drained)
+
     def closed(self, reason: str) -> None:
         self._enter(self._events.closed, reason)
 
@@ -141,6 +144,6 @@ class GatedNetwork(MemoryNetwork):
         super().__init__(soon, later)
         self.gates: dict[str, Gate] = {}
 
-    def send(self, path: Path, step: Step, size: int = 0) -> None:
+    def send(self, path: Path, step: Step, size: int = 0, data: bool = False) -> None:
         """As `MemoryNetwork.send`."""
-        super().send(path, partial(self.gates[path[1]].enter, step), size)
+        super().send(path, partial(self.gates[path[1]].enter, step), size, data)

@@ -73,6 +73,8 @@ class Plan:
     departure: tuple[float, str] | None = None
     twin: tuple[float, str] | None = None
     prompt: bool = False
+    slow_data: tuple[tuple[str, str, float], ...] = ()
+    """Two nodes, and how much longer data takes between them, in seconds."""
 
 
 def plan(

@@ -12,8 +12,9 @@ from .gate import GatedNetwork
 
 
 class Roads(GatedNetwork):
-    """Delays are drawn per message from `delay_s` and grow by what a fault adds; a stream stays in order, several
-    streams overtake each other. Lost packets are sent again by the stream, which is slow, and breaks if many are.
+    """Delays are drawn per message from `delay_s` and grow by what a fault adds. Each way of a stream stays in order,
+    ways and streams overtake each other. Lost packets are sent again by the stream, which is slow, and breaks if many
+    are.
 
     `bytes_per_s` is the bandwidth from each machine to each other one: what does not fit waits for what went before.
     `now` gives the time in seconds.
@@ -29,12 +30,17 @@ class Roads(GatedNetwork):
         self._now = now
         self._rng = rng
         self._slower: dict[Path, float] = {}
+        self._slower_data: dict[Path, float] = {}
         self._losses: dict[Path, float] = {}
         self._busy_until: dict[Path, float] = {}
 
     def slow(self, a: str, b: str, seconds: float) -> None:
         """What a and b send each other takes so much longer; 0 ends it."""
         self._slower[a, b] = self._slower[b, a] = seconds
+
+    def slow_data(self, a: str, b: str, seconds: float) -> None:
+        """Of what a and b send each other, data takes so much longer; 0 ends it."""
+        self._slower_data[a, b] = self._slower_data[b, a] = seconds
 
     def lose(self, a: str, b: str, share: float) -> None:
         """That share of what a and b send each other is lost; 0 ends it."""
@@ -43,14 +49,17 @@ class Roads(GatedNetwork):
     def mend(self) -> None:
         """No cuts, no losses, no slow links, all the bandwidth there is."""
         self._slower.clear()
+        self._slower_data.clear()
         self._losses.clear()
         self.bytes_per_s = inf
         self.heal()
 
-    def _travel(self, path: Path, step: Callable[[], None], size: int) -> None:
+    def _travel(self, path: Path, step: Callable[[], None], size: int, data: bool) -> None:
         rng = self._rng
         low, high = self.delay_s
         took = low + (high - low) * rng.random() + self._slower.get(path, 0.0)
+        if data:
+            took += self._slower_data.get(path, 0.0)
         share = self._losses.get(path, 0.0)
         if share:
             if rng.random() < share / 20:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import combinations
 from random import Random
 
 from ...cluster.links.settings import LinkSettings
@@ -17,15 +18,16 @@ from ...cluster.views.settings import Settings as ViewSettings
 from ..swarm import TOPICS, WATCHER, WILL_FILTER, ClientSpec
 from .plan import USUAL, Plan
 
-SPARSE, SMALL, NARROW, LEAVES, TWIN = "sparse", "small", "narrow", "leaves", "twin"
+SPARSE, SMALL, NARROW, LEAVES, TWIN, SLOW_DATA = "sparse", "small", "narrow", "leaves", "twin", "slow-data"
 
-WORLDS = {SPARSE: 0.5, SMALL: 0.35, NARROW: 0.2, LEAVES: 0.2, TWIN: 0.2}
+WORLDS = {SPARSE: 0.5, SMALL: 0.35, NARROW: 0.2, LEAVES: 0.2, TWIN: 0.2, SLOW_DATA: 0.25}
 """Kind of world -> the share of seeds that have it.
 
 sparse: no client takes everything, so that a node gets what its own subscribers asked for, and nothing else. Whenever
 a SUBACK comes, somebody publishes on a topic of that filter at once. small: all limits are small (`limits`). narrow:
 links have little bandwidth. leaves: an operator takes one node out, and lets it join again with an empty disk.
-twin: a stranger with a disk of its own asks to join under the name of a node that serves.
+twin: a stranger with a disk of its own asks to join under the name of a node that serves. slow-data: between some
+nodes data takes longer than what is urgent, so that one overtakes the other.
 """
 
 LOG_DOTS = (4, 12, 50)
@@ -94,10 +96,17 @@ def _twin(plan: Plan, rng: Random) -> Plan:
     return replace(plan, twin=(round(at_s, 3), rng.choice(plan.nodes)))
 
 
+def _slow_data(plan: Plan, rng: Random) -> Plan:
+    pairs = combinations(plan.nodes, 2)
+    slow = tuple([(a, b, rng.choice((0.01, 0.1, 0.4))) for a, b in pairs if rng.random() < 0.6])
+    return replace(plan, slow_data=slow)
+
+
 _CHANGES: dict[str, Callable[[Plan, Random], Plan]] = {
     SPARSE: _sparse,
     SMALL: _small,
     NARROW: _narrow,
     LEAVES: _leaves,
     TWIN: _twin,
+    SLOW_DATA: _slow_data,
 }

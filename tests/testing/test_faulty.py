@@ -38,6 +38,9 @@ class End:
     def drained(self) -> None:
         """Not of interest."""
 
+    def data_drained(self) -> None:
+        """Not of interest."""
+
     def closed(self, reason: str) -> None:
         self.ended.set_result(reason)
 

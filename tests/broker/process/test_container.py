@@ -47,7 +47,7 @@ def test_nothing_said(home: Path) -> None:
         "listener.http.metrics": "0.0.0.0:8888",
         "listener.vmq.clustering": "127.0.0.1:44053",
     }
-    assert loaded["cluster.address"] not in ("", "0.0.0.0")
+    assert loaded["cluster.address"] not in ("", "0.0.0.0") and loaded["cluster.data_port"] == 44054
     assert loaded["platform_data_dir"] == str(home / "data")
     assert (loaded["log.console"], loaded["log.error"], loaded["allow_anonymous"]) == ("console", False, False)
     assert list((home / "etc").iterdir()) == []

@@ -33,6 +33,9 @@ class Stranger:
     def drained(self) -> None:
         pass
 
+    def data_drained(self) -> None:
+        pass
+
     def closed(self, reason: str) -> None:
         self.reason = reason
 

@@ -36,6 +36,9 @@ class Impostor:
     def drained(self) -> None:
         pass
 
+    def data_drained(self) -> None:
+        pass
+
     def closed(self, reason: str) -> None:
         self.reasons.append(reason)
 

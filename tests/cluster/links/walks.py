@@ -133,6 +133,7 @@ class Walk:
         """Nothing waits; each disk has each item at most once and in order; what the living sent is all there."""
         for name, node in self.nodes.items():
             other = "b" if name == "a" else "a"
+            assert not any("malformed" in text for text in node.logs), f"{name}: {node.logs}"
             for lane in Lane:
                 assert node.links.waiting_items(other, lane) == 0, f"{name}: {lane.name} still waits"
         for receiver, disk in self.disks:

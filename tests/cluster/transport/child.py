@@ -21,6 +21,9 @@ class Nothing:
     def drained(self) -> None:
         pass
 
+    def data_drained(self) -> None:
+        pass
+
     def closed(self, reason: str) -> None:
         pass
 

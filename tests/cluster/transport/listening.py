@@ -31,6 +31,9 @@ class Recorder:
     def drained(self) -> None:
         self._add("drained")
 
+    def data_drained(self) -> None:
+        self._add("data_drained")
+
     def closed(self, reason: str) -> None:
         self._add("closed", reason)
 
@@ -59,6 +62,7 @@ class Place:
         self.address = ""
         self.accepted: list[Recorder] = []
         self.early: bytes | None = None
+        self.early_data: list[bytes] = []
         self._on_frame = on_frame
         self._came = asyncio.Event()
 
@@ -76,6 +80,8 @@ class Place:
         self.accepted.append(recorder)
         if self.early is not None:
             wire.send(self.early)
+        for frame in self.early_data:
+            wire.send_data(frame)
         self._came.set()
         return Accepted(b"welcome to " + hello, recorder)
 

@@ -39,7 +39,7 @@ def test_one_write_in_flight() -> None:
         call, recorder = FakeCall(), Recorder()
         wire = GrpcWire("peer", call.read, call.write, recorder)
         call.may_write.clear()
-        wire.start(b"welcome")
+        wire.start([b"welcome"])
         running = asyncio.ensure_future(wire.run())
         wire.send(b"one")
         wire.send(b"two")

@@ -1,4 +1,4 @@
-"""The contract of a transport, on both: gRPC (asyncio and uvloop) and memory."""
+"""The contract of a transport: gRPC with data connections (asyncio and uvloop), gRPC alone, and memory."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Two:
         return mine, await self.place.comes(len(self.place.accepted) or 1)
 
 
-@pytest.fixture(params=["memory", "grpc", "grpc-uvloop"])
+@pytest.fixture(params=["memory", "grpc", "grpc-uvloop", "grpc-alone"])
 def run(request: pytest.FixtureRequest) -> Callable[[Body], None]:
     """Runs a test body on a transport, and demands that nothing is left running and the loop has no complaint."""
     kind = request.param
@@ -57,7 +57,9 @@ def run(request: pytest.FixtureRequest) -> Callable[[Body], None]:
                 here, there = AsyncioMemoryTransport(network, "here"), AsyncioMemoryTransport(network, "there")
                 stranger = AsyncioMemoryTransport(network, "stranger", "guessed")
             else:
-                here, there = GrpcTransport(dial_s=10), GrpcTransport(dial_s=10)  # a busy machine is not what is tested
+                port = None if kind == "grpc-alone" else 0
+                # A busy machine is not what is tested.
+                here, there = GrpcTransport(dial_s=10, data_port=port), GrpcTransport(dial_s=10, data_port=port)
                 stranger = GrpcTransport(dial_s=10, cookie="guessed")
             two = Two(here, there, stranger, "there" if kind == "memory" else "127.0.0.1")
             try:
@@ -112,6 +114,33 @@ def test_drained_tells_when_the_next_may_go(run: Callable[[Body], None]) -> None
         mine.wire.send(b"c")
         await mine.until("drained", 2)
         assert [len(frame) for frame in await theirs.until("received", 3)] == [1000, 1000, 1]
+
+    run(body)
+
+
+def test_data_goes_beside_what_is_urgent(run: Callable[[Body], None]) -> None:
+    """Each way keeps its order, and tells when its next may go."""
+
+    async def body(two: Two) -> None:
+        early = [b"", b"early data", bytes(100_000)]
+        two.place.early_data = early
+        mine, theirs = await two.joined()
+        assert await mine.until("received", 3) == early
+        mine.seen.clear()
+        assert mine.wire is not None and theirs.wire is not None
+        urgent = [b"urgent %d" % number for number in range(100)]
+        data = [bytes([number]) * (number * 701) for number in range(100)]
+        for one, other in zip(urgent, data, strict=True):
+            for wire in (mine.wire, theirs.wire):
+                wire.send_data(other)
+                wire.send(one)
+        for end in (mine, theirs):
+            came = await end.until("received", 200)
+            assert [frame for frame in came if frame.startswith(b"urgent")] == urgent
+            assert [frame for frame in came if not frame.startswith(b"urgent")] == data
+            await end.until("drained")
+            await end.until("data_drained")
+            assert end.wire is not None and end.wire.queued_bytes == 0
 
     run(body)
 

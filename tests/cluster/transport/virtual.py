@@ -27,6 +27,9 @@ class Ear:
     def drained(self) -> None:
         pass
 
+    def data_drained(self) -> None:
+        pass
+
     def closed(self, reason: str) -> None:
         assert self.reason is None
         self.reason = reason

@@ -30,6 +30,22 @@ def test_delays() -> None:
     assert 0.5 < came[0] < 0.51 and 0.001 <= came[1] <= 0.002
 
 
+def test_slow_data_is_overtaken_by_what_is_urgent() -> None:
+    loop, network = roads()
+    came: list[str] = []
+    network.slow_data("a", "b", 0.5)
+    network.send(("a", "b"), lambda: came.append("data"), data=True)
+    network.send(("a", "b"), lambda: came.append("urgent"))
+    loop.run_for(0.4)
+    assert came == ["urgent"]
+    loop.run_for(0.2)
+    assert came == ["urgent", "data"]
+    network.mend()
+    network.send(("b", "a"), lambda: came.append("mended"), data=True)
+    loop.run_for(0.1)
+    assert came[-1] == "mended"
+
+
 def test_lost_packets_are_late_and_a_cut_holds_what_is_sent() -> None:
     loop, network = roads()
     came: list[int] = []

@@ -12,7 +12,7 @@ from strogoff.cluster.views.machine import Membership
 from strogoff.sim.fleet.changing import with_changing_routes
 from strogoff.sim.fleet.fleet import Fleet
 from strogoff.sim.fleet.plan import USUAL, plan
-from strogoff.sim.fleet.worlds import LEAVES, NARROW, SMALL, SPARSE, TWIN, WORLDS, vary
+from strogoff.sim.fleet.worlds import LEAVES, NARROW, SLOW_DATA, SMALL, SPARSE, TWIN, WORLDS, vary
 
 
 def test_the_seed_decides_and_each_kind_is_there() -> None:
@@ -24,6 +24,7 @@ def test_the_seed_decides_and_each_kind_is_there() -> None:
         NARROW: sum(each.bytes_per_s != inf for each in plans),
         LEAVES: sum(each.departure is not None for each in plans),
         TWIN: sum(each.twin is not None for each in plans),
+        SLOW_DATA: sum(bool(each.slow_data) for each in plans),
     }
     for kind, share in WORLDS.items():
         least = 0.1 if kind == TWIN else 0.4  # it goes with no small world, and no departure

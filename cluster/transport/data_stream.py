@@ -1,0 +1,180 @@
+"""A connection of its own for the data of a wire, TCP or TLS: frames, each behind its length.
+
+gRPC needs two or three turns of the loop and about 0.3 ms of CPU for a frame. That is too much for messages of clients,
+and a node whose loop has much to do takes frames more slowly than they come. This connection needs one turn.
+
+    frame       length in bytes (4 bytes, big endian), then so many bytes
+
+The first frame each way is the proof that the connection belongs to a wire (`data_listener`). What lies in the buffers
+of the kernel cannot be overtaken by anybody's message, so these buffers are small.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable
+from typing import cast
+
+from .wire import MAX_FRAME, NOTICE_S
+
+LENGTH_BYTES = 4
+
+PROOF_BYTES = 256
+"""The largest first frame. Whoever has proven nothing makes this side keep no more."""
+
+KERNEL_BYTES = 128 << 10
+"""What the kernel may keep at each end, in bytes."""
+
+TURN_BYTES = 64 << 10
+"""Frames of about so many bytes are handed out in one turn of the loop. Then everybody else has a turn."""
+
+
+def _nobody(_: object) -> None:
+    """Nobody listens."""
+
+
+class DataStream(asyncio.Protocol):
+    """One end. The owner sets `received`, `drained` and `lost`; each is called from a turn of its own, never from
+    `send` or `abort`. After `abort` nothing is called."""
+
+    def __init__(self, made: Callable[[DataStream], None] = _nobody) -> None:
+        self.received: Callable[[bytes], None] = _nobody
+        self.drained: Callable[[], None] = lambda: None
+        self.lost: Callable[[str], None] = _nobody
+        self.limit = PROOF_BYTES
+        """The largest frame that is taken, in bytes."""
+        self.peer = ""
+        self._made = made
+        self._transport: asyncio.Transport | None = None
+        self._loop = asyncio.get_running_loop()
+        self._buffer = bytearray()
+        self._full = False
+        self._resting = False
+        self._over = False
+
+    def open_up(self) -> None:
+        """The other end has proven itself: frames of every size are taken."""
+        self.limit = MAX_FRAME
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes given to `send` that the kernel has not taken yet."""
+        return 0 if self._transport is None or self._over else self._transport.get_write_buffer_size()
+
+    @property
+    def certificate(self) -> bytes | None:
+        """What the other end has shown (DER); None without TLS."""
+        assert self._transport is not None
+        tls = self._transport.get_extra_info("ssl_object")
+        return None if tls is None else tls.getpeercert(binary_form=True)
+
+    def send(self, frame: bytes) -> None:
+        """Queue a frame. Nothing happens after the end."""
+        if self._over or self._transport is None:
+            return
+        self._transport.write(len(frame).to_bytes(LENGTH_BYTES, "big") + frame)
+        if not self._full:
+            self._loop.call_soon(self._drained)
+
+    def hold(self) -> None:
+        """Hand out nothing until `release`: the owner is not ready."""
+        if self._transport is not None and not self._over:
+            self._resting = True
+            self._transport.pause_reading()
+
+    def release(self) -> None:
+        """Hand out what came since `hold`, from the next turn on."""
+        self._loop.call_soon(self._go_on)
+
+    def abort(self) -> None:
+        """End the connection; what is queued is dropped."""
+        self._over = True
+        self._buffer.clear()
+        if self._transport is not None:
+            self._transport.abort()
+
+    # What asyncio tells
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """As `asyncio.Protocol`."""
+        self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's own is no subclass
+        transport.set_write_buffer_limits(high=0)
+        host, port = (transport.get_extra_info("peername") or ("?", 0))[:2]
+        self.peer = f"{host}:{port}"
+        _tune(transport.get_extra_info("socket"))
+        self._made(self)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """As `asyncio.Protocol`."""
+        if not self._over:
+            self._over = True
+            self._buffer.clear()
+            self.lost(f"the data connection is lost: {error or 'the other end has closed it'}")
+
+    def pause_writing(self) -> None:
+        """As `asyncio.Protocol`."""
+        self._full = True
+
+    def resume_writing(self) -> None:
+        """As `asyncio.Protocol`."""
+        self._full = False
+        self._drained()
+
+    def _drained(self) -> None:
+        if not self._over and not self._full:
+            self.drained()
+
+    def data_received(self, data: bytes) -> None:
+        """As `asyncio.Protocol`."""
+        if not self._over:
+            self._buffer += data
+            if not self._resting:
+                self._hand_out()
+
+    def _hand_out(self) -> None:
+        """Hand out the frames that are complete, about `TURN_BYTES` of them."""
+        buffer = self._buffer
+        used = handed = 0
+        while not self._over and not self._resting and len(buffer) - used >= LENGTH_BYTES:
+            begin = used + LENGTH_BYTES
+            size = int.from_bytes(buffer[used:begin], "big")
+            if size > self.limit:
+                self._break(f"a frame of {size} bytes, {self.limit} are allowed")
+                return
+            if len(buffer) - begin < size:
+                break
+            if handed >= TURN_BYTES:
+                self.hold()
+                self.release()
+                break
+            used = begin + size
+            handed += size
+            self.received(bytes(buffer[begin:used]))
+        del buffer[:used]
+
+    def _go_on(self) -> None:
+        self._resting = False
+        if self._over:
+            return
+        self._hand_out()
+        if not self._resting and not self._over:
+            assert self._transport is not None
+            self._transport.resume_reading()
+
+    def _break(self, reason: str) -> None:
+        self.abort()
+        self._loop.call_soon(self.lost, f"the data connection is broken: {reason}")
+
+
+def _tune(connection: socket.socket | None) -> None:
+    """Small buffers, and an end for a connection whose other end is silent."""
+    if connection is None or connection.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    wanted = [(socket.SOL_SOCKET, socket.SO_SNDBUF, KERNEL_BYTES), (socket.SOL_SOCKET, socket.SO_RCVBUF, KERNEL_BYTES)]
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        wanted.append((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(NOTICE_S * 1000)))
+    for level, option, value in wanted:
+        with contextlib.suppress(OSError):
+            connection.setsockopt(level, option, value)
