@@ -31,8 +31,9 @@ class LinkSettings(Struct, frozen=True):
     max_item_bytes: int = 1 << 30
     """The largest item of a lane: four times the largest MQTT packet, for values of a retained topic that were written
     at the same time on several nodes travel together. A receiver holds at most one incomplete item for each lane."""
-    gather_bytes: int = 256 << 10
-    """Each lane puts about so much into one frame at most, so that heartbeats and votes never wait for long."""
+    gather_bytes: int = 64 << 10
+    """Each lane puts about so much into one frame at most. The receiver handles a frame in one turn of its loop: 64 KiB
+    of small messages keep it busy for some 6 ms."""
     buffer_bytes: int = 64 << 20
     """outgoing_clustering_buffer_size: when what a node has not acknowledged takes more memory than this, its lane is
     slow. Nothing is dropped: who publishes for the node is not read. A node that is away counts, too."""

@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable
+from time import monotonic
 from typing import cast
 
 from .wire import MAX_FRAME, NOTICE_S
@@ -27,8 +28,8 @@ PROOF_BYTES = 256
 KERNEL_BYTES = 128 << 10
 """What the kernel may keep at each end, in bytes."""
 
-TURN_BYTES = 64 << 10
-"""Frames of about so many bytes are handed out in one turn of the loop. Then everybody else has a turn."""
+TURN_S = 0.003
+"""Frames are handed out for so long in one turn of the loop, in seconds. Then everybody else has a turn."""
 
 
 def _nobody(_: object) -> None:
@@ -134,9 +135,10 @@ class DataStream(asyncio.Protocol):
                 self._hand_out()
 
     def _hand_out(self) -> None:
-        """Hand out the frames that are complete, about `TURN_BYTES` of them."""
+        """Hand out the frames that are complete, for about `TURN_S`."""
         buffer = self._buffer
-        used = handed = 0
+        used = 0
+        until = monotonic() + TURN_S
         while not self._over and not self._resting and len(buffer) - used >= LENGTH_BYTES:
             begin = used + LENGTH_BYTES
             size = int.from_bytes(buffer[used:begin], "big")
@@ -145,12 +147,11 @@ class DataStream(asyncio.Protocol):
                 return
             if len(buffer) - begin < size:
                 break
-            if handed >= TURN_BYTES:
+            if used and monotonic() >= until:
                 self.hold()
                 self.release()
                 break
             used = begin + size
-            handed += size
             self.received(bytes(buffer[begin:used]))
         del buffer[:used]
 
