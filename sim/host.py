@@ -87,7 +87,7 @@ class Host:
         self.unwritten = False
         """The last orderly stop could not write everything in time."""
         self._wake: Scheduled | None = None
-        self._wake_at = 0
+        self._wake_s = 0.0
 
     # -- life
 
@@ -196,13 +196,15 @@ class Host:
         return life == self.life and self.node is not None
 
     def _wake_port(self, when_ms: int) -> None:
-        if self._wake is not None and self._wake.function is not None and self._wake_at <= when_ms:
-            return
-        self._forget_wake()
-        self._wake_at = when_ms
         node = self.node
         now = EPOCH_MS + self.loop.now_s * 1000 if node is None else node.clock.now_ms()
-        self._wake = self.later((when_ms - now) / 1000, self._woken)
+        delay_s = (when_ms - now) / 1000
+        due_s = self.loop.now_s + delay_s
+        if self._wake is not None and self._wake.function is not None and self._wake_s <= due_s:
+            return
+        self._forget_wake()
+        self._wake_s = due_s
+        self._wake = self.later(delay_s, self._woken)
 
     def _woken(self) -> None:
         self._wake = None

@@ -99,7 +99,7 @@ class Server:
         self._plugins: BuiltinPlugins | None = None
         self._eventlog: EventLog | None = None
         self._wake: asyncio.TimerHandle | None = None
-        self._wake_at = 0
+        self._wake_s = 0.0
         self._tasks: set[asyncio.Task[Any]] = set()
         self.started_s = time.time()
         self.when_renumbered: Callable[[], None] = lambda: None
@@ -294,13 +294,15 @@ class Server:
         return self._loop.call_later(delay_s, work)
 
     def _wake_port(self, when_ms: int) -> None:
+        # By the time of the loop: cluster time may have been set since the other deadline was asked for.
+        now = self.node.now if hasattr(self, "node") else int(self._wall_ms())
+        due_s = self._loop.time() + max(0, when_ms - now) / 1000
         if self._wake is not None:
-            if self._wake_at <= when_ms:
+            if self._wake_s <= due_s:
                 return
             self._wake.cancel()
-        self._wake_at = when_ms
-        now = self.node.now if hasattr(self, "node") else int(self._wall_ms())
-        self._wake = self._loop.call_later(max(0, when_ms - now) / 1000, self._woken)
+        self._wake_s = due_s
+        self._wake = self._loop.call_at(due_s, self._woken)
 
     def _woken(self) -> None:
         self._wake = None

@@ -459,8 +459,26 @@ def test_the_collector_is_tuned(collector: None) -> None:
     assert gc.get_freeze_count() > 0
 
 
-def test_a_data_directory_that_goes_away_ends_the_promises(tmp_path: Path) -> None:
+def test_a_deadline_comes_in_time_after_cluster_time_was_set(tmp_path: Path) -> None:
+    """A newcomer takes the time of its cluster: what it asked for before that holds up nothing."""
+
+    async def main() -> None:
+        server = make(tmp_path / "data")
+        await server.start()
+        node, due = server.node, asyncio.Event()
+        node.timers.at(node.tick() + 15_000, lambda: None)
+        node.clock.ask_cluster()
+        node.follow(node.clock.now_ms() + 3_600_000 - server._mono_ms())
+        node.timers.at(node.tick() + 20, due.set)
+        await asyncio.wait_for(due.wait(), 5)
+        await server.stop()
+
+    run(main())
+
+
+def test_a_data_directory_that_goes_away_ends_the_promises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also at a node to which nobody writes."""
+    monkeypatch.setattr(module, "_WATCH_S", 0.05)
 
     async def main() -> None:
         server = make(tmp_path / "data")
