@@ -49,7 +49,7 @@ STOP_S = 10.0
 """How long a stop waits for the disk."""
 _CLOCK_KEY = b"nclock"
 _CLOCK_EVERY_S = 60.0
-_WATCH_S = 1.0
+_WATCH_S = 5.0
 
 Log = Callable[[str, str], None]
 
