@@ -241,6 +241,7 @@ class Member:
         self._say_goodbye()
         self.look()
         self.reporting.tick()
+        self.links.tick()
         self._ticked_ms = self.ports.now_ms()
         self._slow = self.calm()
         self._timer = self.ports.later(self._pause_s(), self._tick)

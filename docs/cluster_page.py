@@ -129,7 +129,11 @@ def times() -> str:
         ["lease", f"{views.lease_ms:g} ms", "from the moment it was asked for, on the asker's clock"],
         ["a lease has certainly ended", f"{views.expiry_ms:g} ms", f"clock rates differ by less than {views.drift:g}"],
         ["detection", f"{views.detection_ms:g} ms", "who was not heard for so long by the leader leaves the view"],
-        ["heartbeat", f"{views.heartbeat_ms:g} ms", "an empty frame of a dialer that had nothing else to say"],
+        [
+            "heartbeat",
+            f"{views.heartbeat_ms:g} ms",
+            f"an empty frame of a dialer that had nothing else to say; while all is calm {2 * raft.heartbeat_ms:g} ms",
+        ],
         [
             "lease request",
             f"{raft.heartbeat_ms:g} ms",
@@ -142,7 +146,11 @@ def times() -> str:
             "one round confirms the leader for all leases asked for before it",
         ],
         ["the next round, for who has no lease", f"{standing.ROUND_MS:g} ms", "after the one before, at the earliest"],
-        ["echo", f"{links.echo_s * 1000:g} ms", "an empty frame of the acceptor that had nothing else to say"],
+        [
+            "echo",
+            f"{links.echo_s * 1000:g} ms",
+            "an empty frame of the acceptor, if its own stream does not say that it hears",
+        ],
         ["a stream is silent", f"{links.silence_s * 1000:g} ms", "the dialer closes it; the acceptor after twice that"],
         ["redial", f"{links.redial_first_s * 1000:g} to {links.redial_last_s * 1000:g} ms", ""],
         ["transport notices a dead peer", f"{wire.NOTICE_S * 1000:g} ms", "by its own pings"],

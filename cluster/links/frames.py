@@ -1,8 +1,9 @@
 """The frame: all that one node has to say to another in one turn of the loop, on one of the two ways of a wire.
 
-From the dialer: datagrams, which are urgent; as data, runs of lanes and pieces of items that are too large for a run.
-From the acceptor, as data: acknowledgements, windows, and which lanes are to stop and to go on. An empty frame is a
-heartbeat. Fields are only ever added at the end; unknown ones at the end are ignored.
+From the dialer: datagrams, which are urgent, and with them whether the other's stream is heard; as data, runs of lanes
+and pieces of items that are too large for a run. From the acceptor, as data: acknowledgements, windows, and which lanes
+are to stop and to go on. An empty frame is a heartbeat. Fields are only ever added at the end; unknown ones at the end
+are ignored.
 """
 
 from __future__ import annotations
@@ -48,12 +49,17 @@ class Frame(Struct, array_like=True):
     """Lane, and the number from which on the receiver takes it again."""
     early: list[tuple[int, list[int]]] = []
     """Lane, and numbers that are done with, although something before them is not."""
+    heard: bool = False
+    """From the dialer: a frame came on the other's own stream since this was said last."""
 
 
 HEARTBEAT = msgpack.encode([])
 """The empty frame: all parts are left out."""
 
 encode_frame = msgpack.Encoder().encode
+HEARD = encode_frame(Frame(heard=True))
+"""The heartbeat of a dialer that hears the other's stream."""
+
 _decode = msgpack.Decoder(Frame).decode
 
 

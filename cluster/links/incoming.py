@@ -8,6 +8,7 @@ from ..transport.wire import Wire
 from .frames import HEARTBEAT, Frame, MalformedFrame, Run, decode_frame, encode_frame
 from .hello import Self
 from .lane import ReceiveLane
+from .outgoing import Outgoing
 from .pieces import Piece
 from .ports import Lane, LinkPorts, Refuse, Resident, SetAside, Traffic, Unreadable
 from .reasons import Why
@@ -25,10 +26,17 @@ class _Hold(Struct):
 
 
 class Incoming:
-    """What comes from `node`. Its lanes live as long as the peer's process, its streams come and go."""
+    """What comes from `node`. Its lanes live as long as the peer's process, its streams come and go. `link` is our own
+    stream to the peer: each of the two says that the other is heard."""
 
     def __init__(
-        self, node: str, ports: LinkPorts, resident: Resident, settings: LinkSettings, traffic: Traffic
+        self,
+        node: str,
+        ports: LinkPorts,
+        resident: Resident,
+        settings: LinkSettings,
+        traffic: Traffic,
+        link: Outgoing,
     ) -> None:
         self.node = node
         self.peer: Self | None = None
@@ -38,6 +46,7 @@ class Incoming:
         self._resident = resident
         self._settings = settings
         self._traffic = traffic
+        self._link = link
         self._lanes: dict[Lane, ReceiveLane] = {}
         self._wire: Wire | None = None
         self._acks: dict[Lane, int] = {}
@@ -84,7 +93,7 @@ class Incoming:
             }
         self.peer = peer
         self._wire = wire
-        self._busy = self._data_busy = False
+        self._busy = self._data_busy = self._link.hears = False
         for half in self._lanes.values():
             half.reopen()
         for answers in (self._acks, self._holds, self._resumes, self._held):
@@ -131,14 +140,14 @@ class Incoming:
                 self._flush_soon()
 
     def tick(self, now_ms: float) -> None:
-        """Say something if nothing was said for a while; give up a stream that is silent."""
+        """Say something if nothing was said for a while, here or by our own stream; give up a stream that is silent."""
         if self._wire is None or self.heard_ms is None:
             return
         if self._held:
             self.resume_held(now_ms)
         if now_ms - self.heard_ms > self._settings.silence_s * 2000:
             self.stop(f"silent for {now_ms - self.heard_ms:.0f} ms")
-        elif not self._busy and now_ms - self._sent_ms >= self._settings.echo_s * 900:
+        elif not self._busy and now_ms - max(self._sent_ms, self._link.told_ms) >= self._settings.echo_s * 900:
             self._put(HEARTBEAT)
 
     # What happens to the stream
@@ -153,9 +162,12 @@ class Incoming:
         self.heard_ms = self._ports.now_ms()
         self._traffic.frames_in += 1
         self._traffic.bytes_in += len(frame)
+        self._link.hears = True
         self._resident.heard(self.node)
         try:
             decoded = decode_frame(frame, self._settings.max_frame_bytes)
+            if decoded.heard:
+                self._link.heard()
             for kind, data in decoded.datagrams:
                 if self._wire is wire:
                     self._resident.datagram(self.node, kind, data)

@@ -48,7 +48,7 @@ class Links:
         Nothing is dropped; `Resident.relieved` tells when it is over."""
         self._closed = False
         self._ticked_ms = ports.now_ms()
-        self._timer: Timer = ports.later(self._tick_s, self._tick)
+        self._timer: Timer | None = None
 
     # Peers
 
@@ -83,7 +83,8 @@ class Links:
     def close(self) -> None:
         """End all streams, dial and say nothing any more."""
         self._closed = True
-        self._timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         for link in self._out.values():
             link.address = None
             link.stop("the node stops")
@@ -235,19 +236,22 @@ class Links:
             settings, traffic = self._settings, self.traffic
             link = Outgoing(node, lambda: self.me, self._ports, self._resident, settings, traffic, self.slow)
             self._out[node] = link
+            if self._timer is None:
+                self.tick()
         return link
 
     def _incoming(self, node: str) -> Incoming:
         stream = self._in.get(node)
         if stream is None:
-            stream = self._in[node] = Incoming(node, self._ports, self._resident, self._settings, self.traffic)
+            stream = Incoming(node, self._ports, self._resident, self._settings, self.traffic, self._outgoing(node))
+            self._in[node] = stream
         return stream
 
-    @property
-    def _tick_s(self) -> float:
-        return self._settings.heartbeat_s / 2
-
-    def _tick(self) -> None:
+    def tick(self) -> None:
+        """Time has passed: say what is due, give up what is silent. It comes by itself a heartbeat after the last one;
+        who has a turn of the loop earlier calls it then, and saves another."""
+        if self._timer is not None:
+            self._timer.cancel()
         now_ms = self._ports.now_ms()
         stuck = now_ms - self._ticked_ms > 2000 * self._settings.heartbeat_s
         self._ticked_ms = now_ms
@@ -258,4 +262,4 @@ class Links:
         for stream in list(self._in.values()):
             stream.tick(now_ms)
         if not self._closed:
-            self._timer = self._ports.later(self._tick_s, self._tick)
+            self._timer = self._ports.later(self._settings.heartbeat_s, self.tick)

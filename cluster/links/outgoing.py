@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from math import inf
 
 from ..transport.wire import Dialing, Wire
-from .frames import HEARTBEAT, Frame, MalformedFrame, Run, decode_frame, encode_frame
+from .frames import HEARD, HEARTBEAT, Frame, MalformedFrame, Run, decode_frame, encode_frame
 from .hello import Self, Welcome, agree, decode_welcome, disagreement, encode_hello
 from .lane import ITEM_BYTES, SendLane
 from .pieces import Piece
@@ -41,6 +42,10 @@ class Outgoing:
             Lane.PUBLISH: SendLane(Lane.PUBLISH, settings.publish_window_bytes, whole),
         }
         self.version = 0
+        self.hears = False
+        """A frame came on the peer's stream, and nothing that left on ours has told the peer so."""
+        self.told_ms = -inf
+        """When the peer was told that last, on a stream that it says it hears."""
         self._me = me
         self._ports = ports
         self._resident = resident
@@ -60,6 +65,7 @@ class Outgoing:
         self._busy = self._data_busy = False
         self._scheduled = False
         self._sent_ms = self._heard_ms = 0.0
+        self._confirmed_ms = -inf
 
     # What the owner asks for
 
@@ -135,8 +141,14 @@ class Outgoing:
             return
         if now_ms - self._heard_ms > self._settings.silence_s * 1000:
             self._fail(f"silent for {now_ms - self._heard_ms:.0f} ms")
-        elif not self._busy and now_ms - self._sent_ms >= self._settings.heartbeat_s * 900:
-            self._put(HEARTBEAT)
+        elif not (self._busy or self._datagrams) and now_ms - self._sent_ms >= self._settings.heartbeat_s * 900:
+            self._put(HEARD if self.hears else HEARTBEAT)
+
+    def heard(self) -> None:
+        """The peer says on its own stream that it hears ours."""
+        if self._wire is not None:
+            self._heard_ms = self._confirmed_ms = self._ports.now_ms()
+            self._proved_good()
 
     def pardon(self, now_ms: float) -> None:
         """This loop itself was stuck: nobody is blamed for what was not read meanwhile."""
@@ -241,11 +253,14 @@ class Outgoing:
                 self.lanes[self._lane(number)].hold()
             for number, first in decoded.resumes:
                 self.lanes[self._lane(number)].rewind(first)
-            # Only now the stream is known to be good: one that ends before this waits longer for the next.
-            self._pause_s, self._failing_ms = self._settings.redial_first_s, None
+            self._proved_good()
         except MalformedFrame as error:
             self._fail(f"malformed frame from {self.node}: {error}")
         self._flush_soon()
+
+    def _proved_good(self) -> None:
+        """The stream carries something. One that ends before this waits longer for the next."""
+        self._pause_s, self._failing_ms = self._settings.redial_first_s, None
 
     def _lane(self, number: int) -> Lane:
         try:
@@ -329,7 +344,7 @@ class Outgoing:
         written forms the next."""
         self._scheduled = False
         if self._wire is not None and not self._busy and self._datagrams:
-            self._put(encode_frame(Frame(self._gather_datagrams())))
+            self._put(encode_frame(Frame(self._gather_datagrams(), heard=self.hears)))
         if self._wire is not None and not self._data_busy:
             frame = self._gather_data()
             if frame is not None:
@@ -378,7 +393,10 @@ class Outgoing:
     def _put(self, frame: bytes) -> None:
         assert self._wire is not None
         self._busy = True
-        self._sent_ms = self._ports.now_ms()
+        self._sent_ms = now_ms = self._ports.now_ms()
+        if self.hears and now_ms - self._confirmed_ms < self._settings.echo_s * 1000:
+            self.told_ms = now_ms
+        self.hears = False
         self._count(frame)
         self._wire.send(frame)
 

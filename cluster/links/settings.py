@@ -13,10 +13,11 @@ class LinkSettings(Struct, frozen=True):
     heartbeat_s: float = 0.25
     """After so much silence the dialer sends an empty frame."""
     echo_s: float = 0.5
-    """After so much silence the acceptor does: that tells the dialer alone that the stream carries something."""
+    """After so much silence the acceptor does, unless its own stream to the dialer has said that it hears this one: the
+    dialer has to know that its stream carries something."""
     silence_s: float = 1.6
-    """A stream that says nothing for so long is closed: three of the acceptor's frames and some. The acceptor waits
-    twice as long."""
+    """A stream of which the peer says nothing for so long is closed: three of the acceptor's frames and some. The
+    acceptor waits twice as long."""
     redial_first_s: float = 0.1
     redial_last_s: float = 0.3
     """The pause before a dial doubles from the first to the last; up to half of it is taken off at random."""

@@ -15,8 +15,8 @@ Options = list[tuple[str, int | str]]
 
 PING_EVERY_MS = 1000
 PING_TIMEOUT_MS = 700
-"""A silent peer is noticed after about 1.7 s. What is read puts the next ping off: links that carry a frame more often
-than once a second have no pings."""
+"""A silent peer is noticed after about 1.7 s. What is read puts the next ping off: an acceptor, which reads more than a
+frame a second, sends none. A dialer does, for little comes back on its stream."""
 
 OPTIONS: Options = [
     ("grpc.keepalive_time_ms", PING_EVERY_MS),

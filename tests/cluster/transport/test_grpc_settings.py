@@ -129,7 +129,7 @@ def test_the_option_that_notices_a_stopped_peer() -> None:
     assert dict(OPTIONS)["grpc.http2.ping_timeout_ms"] == 700
 
 
-def test_links_that_carry_frames_need_no_pings() -> None:
+def test_who_reads_frames_sends_no_pings() -> None:
     """A frame puts the next ping off; where no frame comes a dead peer is noticed in time all the same."""
     links = LinkSettings()
     assert max(links.heartbeat_s, links.echo_s) * 1500 < PING_EVERY_MS

@@ -1,0 +1,124 @@
+"""Who is heard: frames of idle streams, streams that speak for each other, and silence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from strogoff.cluster.transport.wire import Wire
+
+from .pair import Node, World
+
+
+def test_heartbeats_and_silence() -> None:
+    """The dialer of an idle stream speaks every 250 ms or a little more, and says that it hears the other's stream; the
+    acceptor says nothing. A stream that is cut is down after less than two seconds, and comes back."""
+    world = World()
+    a, b = world.pair()
+    world.loop.run_for(10)
+    frames = a.links.traffic.frames_out
+    assert 10 / 0.3 <= frames <= 10 / 0.24
+    heard = b.links.heard_ms("a")
+    assert heard is not None and world.loop.now_s * 1000 - heard < 400
+    world.network.cut("a", "b")
+    world.loop.run_for(2.0)
+    assert not a.links.up("b") and not b.links.up("a")
+    assert "silent" in str(a.all("down")[0][1])
+    world.network.heal()
+    world.loop.run_for(3.5)
+    assert a.links.up("b") and b.links.up("a")
+
+
+def test_an_acceptor_without_a_stream_back_speaks_itself() -> None:
+    """Only a dials: its stream is kept by empty frames of b."""
+    world = World()
+    a, b = world.node("a"), world.node("b")
+    a.links.set_peers({"b": "b:1883"})
+    world.loop.run_for(10)
+    assert a.links.up("b") and a.all("down") == [] and a.links.traffic.dials == 1
+    assert 10 / 0.6 <= b.links.traffic.frames_out <= 10 / 0.44
+
+
+def test_a_peer_that_does_not_say_what_it_hears_gets_empty_frames() -> None:
+    """It reads no such thing either: b says on the stream of a that it hears it, twice a second."""
+    world = World()
+    a, b = world.pair()
+    other = world.node("other")
+    other.links.set_peers({"b": "nowhere:1"})
+    a.links._in["b"]._link = other.links._out["b"]
+    frames = a.links.traffic.frames_out, b.links.traffic.frames_out
+    world.loop.run_for(10)
+    said = [node.links.traffic.frames_out - before for node, before in zip((a, b), frames, strict=True)]
+    assert min(said) >= 10 / 0.3 + 10 / 0.6
+    assert a.all("down") == b.all("down") == []
+
+
+class Swallowing:
+    """A wire that takes frames and loses them."""
+
+    def __init__(self, node: Node, wire: Wire, done: Callable[[], None]) -> None:
+        self.node = node
+        self.wire = wire
+        self.done = done
+
+    @property
+    def peer(self) -> str:
+        return self.wire.peer
+
+    @property
+    def queued_bytes(self) -> int:
+        return 0
+
+    def send(self, frame: bytes) -> None:
+        self.node.world.loop.call_soon(self.done)
+
+    def send_data(self, frame: bytes) -> None:
+        self.wire.send_data(frame)
+
+    def close(self, reason: str) -> None:
+        self.wire.close(reason)
+
+
+def test_a_stream_does_not_end_with_the_one_that_spoke_for_it() -> None:
+    """What a says on its own stream is lost, and with it that a hears b: then a says so on the stream of b itself."""
+    world = World()
+    a, b = world.pair()
+    link = a.links._out["b"]
+    assert link._wire is not None
+    link._wire = Swallowing(a, link._wire, link.drained)
+    world.loop.run_for(10)
+    assert "silent" in str(a.all("down")[0][1]) and a.links.up("b")
+    assert b.all("down") == [] and b.links.up("a")
+
+
+def test_a_member_that_has_a_turn_anyway_ticks_the_links() -> None:
+    """Then they have no turn of their own."""
+    world = World()
+    a, b = world.pair()
+    ticks, tick = 0, a.links.tick
+
+    def ticked() -> None:
+        nonlocal ticks
+        ticks += 1
+        tick()
+
+    a.links.tick = ticked  # type: ignore[method-assign]
+    tick()  # the next one is that of the timer, or ours
+    for _ in range(20):
+        world.loop.run_for(0.2)
+        tick()
+    assert ticks == 0 and a.links.up("b") and b.links.up("a")
+    world.loop.run_for(0.4)
+    assert ticks == 1
+
+
+def test_a_loop_that_was_stuck_blames_nobody() -> None:
+    """After a pause of 5 s of its own a node reads first what has come meanwhile."""
+    world = World()
+    a, b = world.pair()
+    world.loop.run_for(1)
+    ups = len(a.all("up"))
+    link = a.links._out["b"]
+    link._heard_ms -= 5000
+    a.links._ticked_ms -= 5000
+    world.loop.run_for(3)
+    assert a.links.up("b") and len(a.all("up")) == ups and b.links.up("a")
