@@ -68,6 +68,7 @@ class Member:
         self.closed = False
         self._goodbye: Goodbye | None = None
         self.on_left: Callable[[], None] = _nothing
+        self.on_tick: Callable[[], None] = _nothing
         self.starting = Starting(self)
         self.reporting = Reporting(self)
         hello = Hello(me.node, me.boot, me.disk, me.process, me.cluster_id, me.address, earlier=self.starting.earlier)
@@ -242,6 +243,7 @@ class Member:
         self.look()
         self.reporting.tick()
         self.links.tick()
+        self.on_tick()
         self._ticked_ms = self.ports.now_ms()
         self._slow = self.calm()
         self._timer = self.ports.later(self._pause_s(), self._tick)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import TYPE_CHECKING
 
 from ...cluster.member import Member
@@ -26,28 +27,31 @@ class ClusterWatch:
         self.ledger = Ledger(node.name, lambda kind, fields: node.event(kind, **fields), now)
         self.lookout = Lookout(Evidence(), self.ledger, self._totals)
         self._running = False
+        self._looked_ms = -inf
+        member.on_tick = self._tick
 
     def begin(self) -> None:
         """Watch from now on."""
         if not self._running:
             self._running = True
-            self._beat()
+            self._tick()
 
-    def _beat(self) -> None:
+    def _tick(self) -> None:
+        """The member has a turn of the loop: look once in each heartbeat, at what was heard since the last look."""
         node, member = self._node, self._member
-        if node.closing or member.closed:
+        mono = member.ports.now_ms()
+        if not self._running or node.closing or member.closed or mono - self._looked_ms < HEARTBEAT_MS * 0.9:
             return
         now = node.clock.now_ms()
         peers = tuple([name for name in self._expected() if name != node.name])
         evidence = self.lookout.evidence
         evidence.watch(peers, now)
-        mono = member.ports.now_ms()
         for name in peers:
             heard = member.links.heard_ms(name)
-            if heard is not None and mono - heard <= HEARTBEAT_MS:
+            if heard is not None and heard >= self._looked_ms:
                 evidence.heard(name, int(now - (mono - heard)))
+        self._looked_ms = mono
         self.lookout.tick(now)
-        node.timers.at(now + HEARTBEAT_MS, self._beat)
 
     def _expected(self) -> list[str]:
         """Who should be here: a newcomer on its way in is not missed before it has served."""

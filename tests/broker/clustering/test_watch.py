@@ -166,6 +166,21 @@ def test_a_subscribe_that_the_rules_forbid_is_not_accepted() -> None:
     assert watch._totals() == before
 
 
+def test_a_watch_looks_with_its_member_once_in_a_heartbeat() -> None:
+    """Whatever wakes the member, and without a timer of its own; what was heard between two looks counts."""
+    theatre = Theatre(3)
+    theatre.pass_s(1.0)
+    watch = watch_of(theatre[1])
+    node, samples = theatre[1].node, watch.lookout._samples
+    samples.clear()
+    timers = len(node.timers)
+    theatre.pass_s(3.0)
+    assert 9 <= len(samples) <= 14 and len(node.timers) == timers == 0
+    for number in (2, 3):
+        heard = watch.lookout.evidence.last_heard(f"n{number}")
+        assert heard is not None and node.now - heard < 700
+
+
 def test_a_watch_begins_once_and_ends_with_its_node() -> None:
     theatre = Theatre(2)
     watch = watch_of(theatre[1])
