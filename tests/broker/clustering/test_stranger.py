@@ -25,6 +25,7 @@ from strogoff.cluster.transport.wire import DEFAULT_COOKIE, CallFailed, Unproven
 from strogoff.configs import load
 from tests.cluster.transport.listening import Recorder
 from tests.cluster.transport.raw_http2 import PREFACE, SETTINGS, Stranger, frame
+from tests.cluster.transport.relay import Relay
 
 COOKIE = "7c0b9d54e1"
 
@@ -156,45 +157,6 @@ def test_without_a_handshake(tmp_path: Path, proof: bytes | None) -> None:
     in_house(tmp_path, attack)
 
 
-class Recording:
-    """A relay on the way to a node, which keeps what the dialer sent on each connection."""
-
-    def __init__(self, port: int) -> None:
-        self.sent: list[bytearray] = []
-        self._port = port
-        self._tasks: list[asyncio.Task[None]] = []
-        self._server: asyncio.Server | None = None
-
-    async def open(self) -> str:
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-        return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-
-    async def close(self) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, out = await asyncio.open_connection("127.0.0.1", self._port)
-        kept = bytearray()
-        self.sent.append(kept)
-        loop = asyncio.get_running_loop()
-        self._tasks += [
-            loop.create_task(self._relay(reader, out, kept)),
-            loop.create_task(self._relay(there, writer, bytearray())),
-        ]
-
-    async def _relay(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, kept: bytearray) -> None:
-        try:
-            while data := await source.read(65536):
-                kept += data
-                sink.write(data)
-        finally:
-            sink.close()
-
-
 def test_a_recorded_call_is_not_answered_again(tmp_path: Path) -> None:
     """Somebody on the path plays the bytes of a true node once more, on a connection of its own."""
 
@@ -210,7 +172,7 @@ def test_a_recorded_call_is_not_answered_again(tmp_path: Path) -> None:
 
         assert server.cluster is not None
         server.cluster.in_force = in_force
-        relay = Recording(int(house.address.rpartition(":")[2]))
+        relay = Relay(int(house.address.rpartition(":")[2]))
         node = GrpcTransport(cookie=COOKIE)
         place = await relay.open()
         assert await node.call(place, VALUES, msgspec.msgpack.encode(["allow_anonymous"]), 5)

@@ -17,6 +17,7 @@ from strogoff.cluster.transport.grpc_wire import GrpcTransport
 from strogoff.cluster.transport.wire import NOTICE_S
 
 from .listening import Place, Recorder
+from .relay import Relay
 
 CHILD = Path(__file__).with_name("child.py")
 
@@ -84,45 +85,6 @@ def test_a_dialer_that_stops_is_noticed(blow: signal.Signals) -> None:
     assert asyncio.run(main()) < NOTICE_S
 
 
-class Cable:
-    """A TCP relay that can be cut: bytes then stop, the sockets stay open."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._whole = asyncio.Event()
-        self._whole.set()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
-
-    async def open(self) -> str:
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-        return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-
-    def cut(self) -> None:
-        self._whole.clear()
-
-    async def close(self) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._port)
-        for source, sink in ((reader, far_writer), (far_reader, writer)):
-            task = asyncio.get_running_loop().create_task(self._relay(source, sink))
-            self._tasks.add(task)
-
-    async def _relay(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        try:
-            while data := await source.read(65536):
-                await self._whole.wait()
-                sink.write(data)
-        finally:
-            sink.close()
-
-
 def test_a_cut_is_noticed_at_both_ends() -> None:
     """A cable that swallows everything while both sockets stay open: both ends close in time, with nobody sending."""
 
@@ -130,7 +92,7 @@ def test_a_cut_is_noticed_at_both_ends() -> None:
         async with transport() as here, transport() as there:
             place = Place(there)
             address = await place.open("127.0.0.1:0")
-            cable = Cable(int(address.rpartition(":")[2]))
+            cable = Relay(int(address.rpartition(":")[2]))
             mine = Recorder()
             here.dial(await cable.open(), b"me", mine)
             await mine.until("opened")
