@@ -14,6 +14,15 @@ from strogoff.sim.fleet.machine import Machine
 from .floor import joined, quiet, until, whole
 
 
+def founded() -> Fleet:
+    """All processes run; n1 is a cluster, and nobody has joined it."""
+    fleet = Fleet(quiet())
+    for machine in fleet.machines.values():
+        fleet.start(machine)
+    fleet.machines["n1"].public = True
+    return fleet
+
+
 def test_overlapping_cuts_end_one_by_one() -> None:
     fleet = joined()
     injector, roads = fleet.injector, fleet.roads
@@ -107,11 +116,8 @@ def test_who_forgot_that_it_had_joined_joins_again_although_nobody_knows_of_it_y
 
 def test_the_last_majority_keeps_its_disks() -> None:
     """The only voter that has the entry by which the others begin to vote: the log must not go with its disk."""
-    fleet = Fleet(quiet())
-    for machine in fleet.machines.values():
-        fleet.start(machine)
-    first, second, third = fleet.machines.values()
-    first.public = True
+    fleet = founded()
+    _, second, third = fleet.machines.values()
     fleet.injector.rejoin(third)
     until(fleet, lambda: third.public)
     fleet.injector.rejoin(second)
@@ -125,11 +131,8 @@ def test_the_last_majority_keeps_its_disks() -> None:
 
 def test_who_is_about_to_vote_as_one_of_two_keeps_its_disk() -> None:
     """3 nodes, seed 41724: the leader made it a voter a moment after its disk had been lost."""
-    fleet = Fleet(quiet())
-    for machine in fleet.machines.values():
-        fleet.start(machine)
+    fleet = founded()
     first, second, third = fleet.machines.values()
-    first.public = True
     fleet.injector.rejoin(third)
     until(fleet, lambda: third.public and bool(third.voters()))
     fleet.injector.rejoin(second)
@@ -161,11 +164,8 @@ def test_a_kill_is_called_like_that_of_one_node() -> None:
 
 def test_who_was_killed_before_its_disk_knew_that_it_had_joined_joins_again() -> None:
     """5 nodes, seed 1806."""
-    fleet = Fleet(quiet())
-    for machine in fleet.machines.values():
-        fleet.start(machine)
-    first, second, _ = fleet.machines.values()
-    first.public = True
+    fleet = founded()
+    _, second, _ = fleet.machines.values()
     fleet.injector.rejoin(second)
     until(fleet, lambda: second.public)
     fleet.crash(second, False)
