@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
 
 from strogoff.broker.plugins.hooks import Refuse
+from strogoff.broker.subscribing import FILTERS_PER_TURN
 from strogoff.mqtt import packets
 from strogoff.mqtt.packets import Puback, Pubcomp, Publish, Pubrec, Pubrel, Suback, Unsuback
 
@@ -310,3 +312,47 @@ def test_a_plugin_changes_what_is_unsubscribed() -> None:
     client = stage.client("s", 5)
     client.subscribe(("t", 0))
     assert client.unsubscribe("t") == [Unsuback(1, [0])]
+
+
+def added_in_turns(stage: Stage, client: Any, *sent: Any) -> list[int]:
+    """How many subscriptions the session `s` gets in each turn of the loop after these packets."""
+    session = stage.node.slots.get("", "s")
+    assert session is not None
+    have = [len(session.subscriptions)]
+    client.send(*sent)
+    while stage.loop.now_s < 1 and stage.loop.turn():
+        have.append(len(session.subscriptions))
+        if len(have) > 100:
+            break
+    return [after - before for before, after in itertools.pairwise(have)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_many_filters_take_several_turns_of_the_loop(version: int) -> None:
+    """Others have their turns meanwhile; packets behind the SUBSCRIBE wait, and are handled afterwards, in order."""
+    stage = Stage()
+    client = stage.persistent("s", version)
+    wanted = [option(f"t/{number}", number % 3) for number in range(FILTERS_PER_TURN * 3 + 1)]
+    sent = (packets.Subscribe(5, wanted), packets.Unsubscribe(6, ["t/300"]))
+    added = added_in_turns(stage, client, *sent)
+    assert max(added) == FILTERS_PER_TURN and sum(added) == len(wanted) - 1
+    stage.settle()
+    suback, unsuback = client.take()
+    assert suback == Suback(5, [number % 3 for number in range(len(wanted))])
+    assert unsuback.packet_id == 6
+
+
+def test_a_client_that_leaves_while_its_filters_are_added() -> None:
+    """Nobody is answered; a session that lasts has a part of them, and gets all when the client asks again."""
+    stage = Stage()
+    client = stage.persistent("s")
+    wanted = [option(f"t/{number}", 1) for number in range(FILTERS_PER_TURN * 3)]
+    client.send(packets.Subscribe(5, wanted))
+    stage.loop.turn()
+    client.vanish()
+    assert client.take() == []
+    session = stage.node.slots.get("", "s")
+    assert session is not None and 0 < len(session.subscriptions) < len(wanted)
+    again = stage.persistent("s")
+    assert again.subscribe(*wanted, packet_id=6) == [Suback(6, [1] * len(wanted))]
+    assert len(session.subscriptions) == len(wanted)
