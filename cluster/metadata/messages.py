@@ -13,6 +13,7 @@ Nodes and boots are named once per part; everything else refers to their positio
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -126,42 +127,28 @@ class More(msgspec.Struct, array_like=True, tag=5):
 
 Message = Writes | Ack | Report | Ask | Batch | More
 
+_Kind = TypeVar("_Kind", bound=Message)
+
 ItemProblem = Callable[[Part, Item], str]
 """What is wrong with an item of a part, for whoever owns the map; "" if nothing is."""
 
 
-class _LoosePart(msgspec.Struct, array_like=True):
-    """A part whose items are not decoded yet; the other fields as in `Part`."""
+class _LoosePart(Part):
+    """A part whose items are not decoded yet. A field that is declared again keeps its place in the array."""
 
-    half: int
-    actors: list[tuple[str, int]]
-    seen: list[list[int]]
-    folded: dict[str, int]
-    items: list[msgspec.Raw] = []
-    claims: list[tuple[int, int, int]] = []
-    floors: list[int] = []
-    buckets: tuple[int, int] | None = None
-    named: list[bytes] = []
-    claim_folded: bool = False
+    items: list[msgspec.Raw] = []  # type: ignore[assignment]
 
 
-class _LooseWrites(msgspec.Struct, array_like=True, tag=0):
+class _LooseWrites(Writes, tag=0):
     """As `Writes`."""
 
-    boot: int
-    parts: list[_LoosePart]
+    parts: list[_LoosePart]  # type: ignore[assignment]
 
 
-class _LooseBatch(msgspec.Struct, array_like=True, tag=4):
+class _LooseBatch(Batch, tag=4):
     """As `Batch`."""
 
-    boot: int
-    exchange: int
-    number: int
-    answer: bool
-    last: bool
-    parts: list[_LoosePart]
-    entering: bool = False
+    parts: list[_LoosePart]  # type: ignore[assignment]
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -179,15 +166,20 @@ def encode(message: Message) -> bytes:
 
 def decode(data: bytes) -> Message:
     """The message of bytes, its numbers checked. Raises `MalformedMetadata`."""
+    message = _read(_decoder, data)
+    if isinstance(message, Writes | Report | Ask | Batch):
+        for part in message.parts:
+            _check(part)
+    return message
+
+
+def _read(decoder: msgspec.msgpack.Decoder[_Kind], data: bytes) -> _Kind:
     try:
-        message = _decoder.decode(data)
+        message = decoder.decode(data)
     except msgspec.MsgspecError as error:
         raise MalformedMetadata(f"metadata message of {len(data)} bytes: {error}") from error
     if message.boot < 1:
         raise MalformedMetadata(f"metadata message: boot {message.boot}")
-    if isinstance(message, Writes | Report | Ask | Batch):
-        for part in message.parts:
-            _check(part)
     return message
 
 
@@ -197,29 +189,21 @@ def salvage(data: bytes, item_problem: ItemProblem) -> tuple[Writes | Batch, lis
     The numbers of the keys that are left out count as seen, so that the sender's barriers are passed. Raises
     `MalformedMetadata` if the message cannot be read at all.
     """
-    try:
-        loose = _loose_decoder.decode(data)
-    except msgspec.MsgspecError as error:
-        raise MalformedMetadata(f"metadata message of {len(data)} bytes: {error}") from error
-    if loose.boot < 1:
-        raise MalformedMetadata(f"metadata message: boot {loose.boot}")
+    loose = _read(_loose_decoder, data)
     problems: list[str] = []
     parts = []
     for each in loose.parts:
-        fields = {name: getattr(each, name) for name in each.__struct_fields__ if name != "items"}
-        part = Part(**fields)
+        part = Part(**_fields(each, but="items"))
         _check(part)
-        for raw in each.items:
-            problem = _take_item(part, bytes(raw), item_problem)
-            if problem:
-                problems.append(problem)
+        found = [_take_item(part, bytes(raw), item_problem) for raw in each.items]
+        problems += [problem for problem in found if problem]
         parts.append(part)
-    if isinstance(loose, _LooseWrites):
-        return Writes(loose.boot, parts), problems
-    return (
-        Batch(loose.boot, loose.exchange, loose.number, loose.answer, loose.last, parts, loose.entering),
-        problems,
-    )
+    kind = Writes if isinstance(loose, _LooseWrites) else Batch
+    return kind(**_fields(loose, but="parts"), parts=parts), problems
+
+
+def _fields(loose: Part | Writes | Batch, but: str) -> dict[str, Any]:
+    return {name: getattr(loose, name) for name in loose.__struct_fields__ if name != but}
 
 
 def _take_item(part: Part, raw: bytes, item_problem: ItemProblem) -> str:
