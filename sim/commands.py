@@ -7,7 +7,7 @@ import gc
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from math import inf
 from multiprocessing import get_context
@@ -29,19 +29,19 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="how many seeds to run (default: 1)")
     parser.add_argument("--first", type=int, default=0, metavar="K", help="the first seed (default: 0)")
     parser.add_argument("--nodes", type=int, choices=range(1, 8), default=1, metavar="N", help="nodes (default: 1)")
-    parser.add_argument(
-        "--faults", type=kinds_of, default=None, metavar="KINDS",
-        help="kinds of faults in every seed, such as kill,cut; none; all: the seed decides (default); rare: those that "
-        "have to be asked for; all,rare: both",
+    _add_kinds(
+        parser, "--faults", kinds_of,
+        "kinds of faults in every seed, such as kill,cut; none; all: the seed decides (default); rare: those that have "
+        "to be asked for; all,rare: both",
     )  # fmt: skip
     parser.add_argument(
         "--cast", choices=sorted(CASTS), default="",
         help="other clients than those that the seed draws, for several nodes; groups: shared subscriptions whose "
         "members come and go; routes: subscribers of topics in use that come and go on other nodes",
     )  # fmt: skip
-    parser.add_argument(
-        "--world", type=worlds_of, default=None, metavar="KINDS",
-        help="for several nodes: kinds of worlds in every seed, of sparse,small,narrow,leaves,twin,slow-data; "
+    _add_kinds(
+        parser, "--world", worlds_of,
+        "for several nodes: kinds of worlds in every seed, of sparse,small,narrow,leaves,twin,slow-data; "
         "usual: none of them; drawn: the seed decides (default)",
     )  # fmt: skip
     parser.add_argument(
@@ -62,6 +62,11 @@ def _parser() -> argparse.ArgumentParser:
         "--limit", type=float, default=inf, metavar="S", help="begin no seed after S seconds of real time"
     )
     return parser
+
+
+def _add_kinds(parser: argparse.ArgumentParser, name: str, kinds: Callable[[str], object], text: str) -> None:
+    """An option that takes several kinds; without it the seed decides."""
+    parser.add_argument(name, type=kinds, default=None, metavar="KINDS", help=text)
 
 
 def run_seeds(seeds: Iterable[int], jobs: int = 1, order: Order | None = None) -> Iterator[Outcome]:
