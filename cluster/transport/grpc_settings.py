@@ -28,7 +28,8 @@ OPTIONS: Options = [
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 200),
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    # So long may it take to connect: TCP and TLS over a way of 150 ms, or to a node that has much to do.
+    ("grpc.min_reconnect_backoff_ms", 500),
     ("grpc.max_reconnect_backoff_ms", 1000),
     # Each dial has a connection of its own, so that closing one harms no other.
     ("grpc.use_local_subchannel_pool", 1),
