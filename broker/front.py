@@ -254,7 +254,7 @@ class Front(Answers):
         if node.store.bytes_waiting > node.options.pause_reading_bytes:
             self.pause("disk")
             node.store.when_committed(node.store.open_commit, lambda: self.unpause("disk"))
-        if node.congested is not None and (slow := node.congested(self.client_id)):
+        if node.congested is not None and (slow := node.congested(self.mountpoint, self.client_id)):
             self.pause("cluster")
             node.when_relieved(slow, self)
 

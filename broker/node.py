@@ -67,6 +67,9 @@ def _nowhere(message: Message, targets: tuple[RemoteTarget, ...], members: list[
 class Pausable(Protocol):
     """A connection that is not read for a reason."""
 
+    mountpoint: str
+    client_id: str
+
     def unpause(self, reason: str) -> None:
         """This reason is gone."""
 
@@ -152,10 +155,10 @@ class Node(Observer):
         """Told of subscriptions, the new one and what it replaced, and of sessions that got or lost a connection."""
         self.publishing: Callable[[], None] = _alone
         """Told that a message of QoS 1 or 2 is about to be routed; a client's only if the node may be `wary`."""
-        self.congested: Callable[[str], str] | None = None
+        self.congested: Callable[[str, str], str] | None = None
         self.when_relieved: Callable[[str, Pausable], None] = _alone
-        """The node that does not take fast enough what this client has published for it now, "" if none; and who is
-        paused until that node does."""
+        """The node that does not take fast enough what this client (mountpoint, client id) has published for it now, ""
+        if none; and who is paused until that node does."""
         self.mid_opened: Callable[[int, int], None] = _alone
         self.mid_closed: Callable[[int, int], None] = _alone
         """Told boot and counter of an inbound QoS 2 handshake's mid."""

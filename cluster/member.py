@@ -494,6 +494,10 @@ class Member:
         """Less waits for a peer."""
         self.resident.relieved(node)
 
+    def room(self, node: str) -> None:
+        """The lane of publishes to a peer takes more."""
+        self.resident.room(node)
+
     # -- calls
 
     def answer_call(self, method: str, request: bytes, reply: Callable[[bytes], None]) -> None:

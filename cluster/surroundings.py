@@ -114,3 +114,6 @@ class Resident(Newcomer, Protocol):
 
     def relieved(self, node: str) -> None:
         """Less waits for a node than before."""
+
+    def room(self, node: str) -> None:
+        """The lane of publishes to a node takes more."""

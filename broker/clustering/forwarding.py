@@ -5,12 +5,19 @@ discharged by that node's acknowledgement; by a view without that node where onl
 they have ended; by sending it to another member where a shared subscription had chosen that node. What is for durable
 sessions of a node that is away stays owed until it is back, or has left for good; so does a QoS 2 message of a shared
 subscription, if the member that was given it may be one. Never by time.
+
+While the lane to a node is full, copies wait in the `WaitingRoom` and enter the lane publisher by publisher. Each is
+made when its message is accepted and says what is so then. Nothing of that is wrong when it leaves later: its `since`
+is that of this entrance, for another one voids what waits (`void_all`); its `qos2_stable` is below all mids that
+wait, for a QoS 2 mid counts as open until its copy is in the lane (`opened`), so that no copy that overtakes it, and
+no list of open mids, says that it is over; an older `hlc` turns no clock back; and it goes behind more writes of the
+map, not less.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakValueDictionary
@@ -23,6 +30,7 @@ from ..queues.message import Message
 from ..routing.remote import RemoteMembers, RemoteTarget
 from ..routing.router import WAIT
 from .forwarded import OpenMids, encode_forward, encode_open_mids
+from .waiting_room import WaitingRoom
 
 if TYPE_CHECKING:
     from ..node import Node, Pausable
@@ -40,8 +48,13 @@ class PublishLanes(Protocol):
     """The nodes for which more waits than should, also if they are away."""
     slow_map: Collection[str]
     """The nodes for which more of the replicated map waits than should."""
+    full: Collection[str]
+    """The nodes whose lane is to get nothing before `Forwarding.room` is called."""
     window_bytes: int
     """How much is on its way to a node at most, unacknowledged."""
+    ahead_bytes: int
+    behind_bytes: int
+    """When more than the latter waits for a lane to have room, whose part is more than the former is not read."""
 
     def send(self, node: str, payload: bytes) -> int:
         """Send, now and after every reconnect until it is acknowledged; its number in the lane."""
@@ -49,6 +62,10 @@ class PublishLanes(Protocol):
 
     def void(self, node: str, seqs: list[int] | None = None) -> None:
         """These matter to nobody any more (None: all): their numbers go on as voids."""
+        ...
+
+    def beside(self, node: str, items: int, size_bytes: int) -> None:
+        """So much waits for the lane to have room, which counts for `slow`, too."""
         ...
 
 
@@ -93,6 +110,7 @@ class Forwarding:
         self._lanes = lanes
         self._receiving: Receiving | None = receiving if direct is None else direct._receiving
         self._under_way: dict[str, deque[Copy]] = {}
+        self._waiting: WaitingRoom[Copy] = WaitingRoom(node, lanes)
         self._open_mids: dict[tuple[int, int], int] = {} if direct is None else direct._open_mids
         self._mids: list[tuple[int, int]] = [] if direct is None else direct._mids
         self._is_origin = direct is None
@@ -111,7 +129,7 @@ class Forwarding:
     @property
     def copies(self) -> int:
         """Copies that nobody has acknowledged yet."""
-        return sum(len(each) for each in self._under_way.values())
+        return sum(len(each) for each in self._under_way.values()) + len(self._waiting)
 
     # -- out
 
@@ -168,13 +186,16 @@ class Forwarding:
         self._send(message.origin.node, payload, Copy(0, message, owed, False, False, (), True))
 
     def _send(self, name: str, payload: bytes, copy: Copy) -> None:
-        copy.seq = self._lanes.send(name, payload)
         if copy.owed is not None:
             copy.owed.open += 1
-        copies = self._under_way.get(name)
-        if copies is None:
-            copies = self._under_way[name] = deque()
-        copies.append(copy)
+        if name in self._lanes.full and self._takes_turns(name):
+            self._wait(name, payload, copy)
+        else:
+            copy.seq = self._lanes.send(name, payload)
+            copies = self._under_way.get(name)
+            if copies is None:
+                copies = self._under_way[name] = deque()
+            copies.append(copy)
         if name in self._lanes.slow:
             self._hit[name] = copy.message.publisher
         if self._may_be_chosen_again(copy):
@@ -183,6 +204,37 @@ class Forwarding:
             self._tell_open(name)
         if self._node.events.messages:
             self._node.event("fwd.send", mid=copy.message.mid, target=name, topic=copy.message.topic)
+
+    def _takes_turns(self, name: str) -> bool:
+        """Nothing overtakes what waits; but for who is away all goes into the lane, which has a bound for that."""
+        return name in self._waiting.queues or self._node.present(name)
+
+    def _wait(self, name: str, payload: bytes, copy: Copy) -> None:
+        message = copy.message
+        self._waiting.put(name, (message.mountpoint, message.publisher), payload, copy)
+        if message.qos == 2:
+            self.opened(message.origin.boot, message.counter)
+
+    def room(self, name: str) -> None:
+        """The lane to the node is full no more, or its link is down: what waits goes on, publishers in turn."""
+        send, copies = self._lanes.send, self._under_way.setdefault(name, deque())
+        while name in self._waiting.queues and name not in self._lanes.full:
+            for payload, copy in self._waiting.take(name):
+                copy.seq = send(name, payload)
+                copies.append(copy)
+                if copy.message.qos == 2:
+                    self._waits_no_more(copy)
+        self._waiting.relieve(name)
+
+    def _enter(self, name: str, payload: bytes, copy: Copy) -> None:
+        """It is this copy's turn."""
+        copy.seq = self._lanes.send(name, payload)
+        self._under_way.setdefault(name, deque()).append(copy)
+        self._waits_no_more(copy)
+
+    def _waits_no_more(self, copy: Copy) -> None:
+        if copy.message.qos == 2:
+            self.closed(copy.message.origin.boot, copy.message.counter)
 
     def _for_disk(self, name: str, copy: Copy, absent: bool) -> None:
         """A copy waits for the node's disk. From half a window on its publisher is not read: a disk that takes nothing
@@ -212,8 +264,11 @@ class Forwarding:
         """Another node is the origin; it had chosen this one for a member of a group that is gone."""
         return message.origin.node != self._node.name
 
-    def congested(self, publisher: str) -> str:
-        """A slow node that messages of this client were for since anybody asked; "" if none. Nobody else is held up."""
+    def congested(self, mountpoint: str, publisher: str) -> str:
+        """A slow node that messages of this client were for since anybody asked, or one for which too much of this
+        client waits; "" if none. Nobody else is held up."""
+        if self._waiting.queues and (name := self._waiting.crowded_by((mountpoint, publisher))):
+            return name
         if not self._hit:
             return ""
         hit, self._hit = self._hit, {}
@@ -229,7 +284,9 @@ class Forwarding:
         self._hit[name] = publisher
 
     def pause(self, name: str, front: Pausable) -> None:
-        """Unpause this front when the node is slow no more."""
+        """Unpause this front when less of its client waits, or the node is slow no more."""
+        if self._waiting.pause(name, front):
+            return
         self._pauses += 1
         self._paused.setdefault(name, WeakValueDictionary())[self._pauses] = front
 
@@ -308,8 +365,15 @@ class Forwarding:
         for copy in copies:
             (kept if copy.durable or self._may_be_given(copy) else ended).append(copy)
         self._under_way[name] = kept
-        self._count_again(name)
+        waiting = self._waiting.take_all(name)
         self._lanes.void(name, [copy.seq for copy in ended])
+        for payload, copy in waiting:
+            if copy.durable or self._may_be_given(copy):
+                self._enter(name, payload, copy)
+            else:  # it has no number yet
+                self._waits_no_more(copy)
+                ended.append(copy)
+        self._count_again(name)
         for copy in ended:
             self._choose_again(copy)
             self._over(copy)
@@ -320,7 +384,12 @@ class Forwarding:
 
     def _count_again(self, name: str) -> None:
         """Some of what was under way is not any more."""
-        self.disk_bytes[name] = sum([copy.disk_bytes for copy in self._under_way.get(name, ())])
+        self.disk_bytes[name] = sum([copy.disk_bytes for copy in self._copies_for(name)])
+
+    def _copies_for(self, name: str) -> Iterator[Copy]:
+        """What is under way to a node, then what waits for it."""
+        yield from self._under_way.get(name, ())
+        yield from self._waiting.copies(name)
 
     def _may_be_given(self, copy: Copy) -> bool:
         """A member whose session lasts may have the QoS 2 message: then it is for nobody else [MQTT5-4.8.2-5]. Also if
@@ -365,7 +434,7 @@ class Forwarding:
         """The node that was chosen has nobody of the group any more: another one gets the QoS 2 message. True if that
         is done, now or before, or whoever goes on with the handshake does it."""
         mid = (message.origin.boot, message.counter)
-        for copy in self._under_way.get(name, ()):
+        for copy in self._copies_for(name):
             gone = next((each for each in copy.groups if each.text == text), None)
             if gone is not None and (copy.message.origin.boot, copy.message.counter) == mid:
                 self._give_to_another(copy.message, gone, copy.owed)
@@ -391,6 +460,9 @@ class Forwarding:
     def gone(self, name: str) -> None:
         """The node has left for good, or came back with another disk: nothing of its sessions is left to owe to."""
         copies = self._under_way.pop(name, deque())
+        for _, copy in self._waiting.take_all(name):
+            self._waits_no_more(copy)
+            copies.append(copy)
         self._count_again(name)
         for copy in copies:
             self._choose_again(copy)
@@ -402,18 +474,27 @@ class Forwarding:
     def passing_on(self, up: Callable[[str], bool]) -> bool:
         """Whether somebody who is up has yet to take what nobody would send again, or the disk what leads to that: a
         will, what an ended session left behind."""
-        under_way = [copies for name, copies in self._under_way.items() if up(name)]
-        return self._node.store.bytes_waiting > 0 or any(copy.kept for copies in under_way for copy in copies)
+        names = [name for name in {**self._under_way, **self._waiting.queues} if up(name)]
+        kept = (copy.kept for name in names for copy in self._copies_for(name))
+        return self._node.store.bytes_waiting > 0 or any(kept)
 
     def void_all(self) -> None:
         """This node was out of the view: what nobody acknowledged to it, it has acknowledged to nobody (hole 14).
 
         Nothing is discharged: the connections that wait for it are closed by the caller. What has to arrive goes on.
         """
-        for name, copies in self._under_way.items():
+        for name in {**self._under_way, **self._waiting.queues}:
+            copies = self._under_way.get(name, deque())
             void = [copy for copy in copies if not copy.kept]
-            self._lanes.void(name, [copy.seq for copy in void])
             self._under_way[name] = deque([copy for copy in copies if copy.kept])
+            waiting = self._waiting.take_all(name)
+            self._lanes.void(name, [copy.seq for copy in void])
+            for payload, copy in waiting:
+                if copy.kept:
+                    self._enter(name, payload, copy)
+                else:
+                    self._waits_no_more(copy)
+                    void.append(copy)
             self._count_again(name)
             for copy in void:
                 self._over(copy)

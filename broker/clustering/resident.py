@@ -428,6 +428,11 @@ class Clustering:
         """Less waits for a node than before."""
         self.forwarding.relieved(node)
 
+    def room(self, node: str) -> None:
+        """The lane of publishes to a node takes more."""
+        self._node.tick()
+        self.forwarding.room(node)
+
 
 def operations_on(node: Node) -> list[str]:
     """The operations that the configuration allows without a lease."""
@@ -444,10 +449,17 @@ class _Lanes:
         self._lane = lane
         self.slow: Collection[str] = member.links.slow[lane]
         self.slow_map: Collection[str] = member.links.slow[Lane.METADATA]
+        # relays take no turns: their publishers are other nodes'
+        self.full: Collection[str] = member.links.full if lane is Lane.PUBLISH else ()
         self.window_bytes = member.links.publish_window_bytes
+        self.ahead_bytes = member.links.ahead_bytes
+        self.behind_bytes = member.links.behind_bytes
 
     def send(self, node: str, payload: bytes) -> int:
         return self._send(node, self._lane, payload)
 
     def void(self, node: str, seqs: list[int] | None = None) -> None:
         self._links.void(node, self._lane, seqs)
+
+    def beside(self, node: str, items: int, size_bytes: int) -> None:
+        self._links.beside(node, self._lane, items, size_bytes)

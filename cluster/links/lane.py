@@ -40,8 +40,8 @@ class SendLane:
     """The sender's half. `window` in bytes; None is no limit. Items of more than `whole` bytes go in pieces."""
 
     __slots__ = (
-        "_behind", "_items", "_most", "_offset", "acked_upto", "held", "inflight_bytes", "lane", "last", "resent",
-        "sent", "waiting_bytes", "whole", "window",
+        "_behind", "_items", "_most", "_offset", "acked_upto", "beside_bytes", "held", "inflight_bytes", "lane", "last",
+        "resent", "sent", "waiting_bytes", "whole", "window",
     )  # fmt: skip
 
     def __init__(self, lane: int, window: int | None, whole: int = 256 << 10) -> None:
@@ -55,6 +55,8 @@ class SendLane:
         self.last = 0
         self.waiting_bytes = 0
         self.inflight_bytes = 0
+        self.beside_bytes = 0
+        """The memory that is taken by what its owner keeps until the lane has room."""
         self.resent = 0
         self._most = 0
         self._offset = 0  # bytes of item `sent + 1` that went out in pieces
@@ -136,7 +138,12 @@ class SendLane:
     @property
     def memory_bytes(self) -> int:
         """The memory that is taken by what is kept, here and by those who wait for its acknowledgement."""
-        return 2 * self.waiting_bytes + KEPT_BYTES * len(self._items)
+        return 2 * self.waiting_bytes + KEPT_BYTES * len(self._items) + self.beside_bytes
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What no frame has taken yet, or has to be sent again."""
+        return self.waiting_bytes - self.inflight_bytes
 
     def take(self, limit: int, room: int, last: int | None = None) -> Run | None:
         """What goes next: one item even if it is larger than `limit` bytes, never more than `room`, none beyond `last`;

@@ -46,6 +46,9 @@ class Links:
         self.slow: dict[Lane, dict[str, None]] = {lane: {} for lane in Lane}
         """For each lane the nodes for which more waits than `buffer_bytes` of memory, until half of that is gone.
         Nothing is dropped; `Resident.relieved` tells when it is over."""
+        self.full: dict[str, None] = {}
+        """The nodes whose link is open and for which `ahead_bytes` of PUBLISH wait for a frame. An owner who keeps what
+        comes meanwhile is told by `Resident.room` when to go on."""
         self._closed = False
         self._ticked_ms = ports.now_ms()
         self._timer: Timer | None = None
@@ -120,6 +123,10 @@ class Links:
         """These items, or all of the lane, matter to nobody any more. Those on their way may still be delivered."""
         if node in self._out:
             self._out[node].void(lane, seqs)
+
+    def beside(self, node: str, lane: Lane, items: int, size_bytes: int) -> None:
+        """So much is kept for this lane until it has room: it counts like what is in the lane (`slow`)."""
+        self._outgoing(node).beside(lane, items, size_bytes)
 
     # Receiving
 
@@ -220,8 +227,18 @@ class Links:
         """How much of the lane of publishes is on its way to a node at most."""
         return self._settings.publish_window_bytes
 
+    @property
+    def ahead_bytes(self) -> int:
+        """As `LinkSettings.ahead_bytes`."""
+        return self._settings.ahead_bytes
+
+    @property
+    def behind_bytes(self) -> int:
+        """As `LinkSettings.behind_bytes`."""
+        return self._settings.behind_bytes
+
     def memory_bytes(self, node: str) -> int:
-        """The memory that is taken by what a node has not acknowledged, in all lanes."""
+        """The memory that is taken by what a node has not acknowledged, in all lanes and beside them."""
         return sum(half.memory_bytes for half in self._out[node].lanes.values()) if node in self._out else 0
 
     def waiting_items(self, node: str, lane: Lane) -> int:
@@ -234,7 +251,7 @@ class Links:
         link = self._out.get(node)
         if link is None:
             settings, traffic = self._settings, self.traffic
-            link = Outgoing(node, lambda: self.me, self._ports, self._resident, settings, traffic, self.slow)
+            link = Outgoing(node, lambda: self.me, self._ports, self._resident, settings, traffic, self.slow, self.full)
             self._out[node] = link
             if self._timer is None:
                 self.tick()

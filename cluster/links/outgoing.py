@@ -9,7 +9,7 @@ from math import inf
 from ..transport.wire import Dialing, Wire
 from .frames import HEARD, HEARTBEAT, Frame, MalformedFrame, Run, decode_frame, encode_frame
 from .hello import Self, Welcome, agree, decode_welcome, disagreement, encode_hello
-from .lane import ITEM_BYTES, SendLane
+from .lane import ITEM_BYTES, KEPT_BYTES, SendLane
 from .pieces import Piece
 from .ports import Lane, LinkPorts, Resident, Timer, Traffic
 from .settings import FRAME_SLACK, LinkSettings
@@ -30,6 +30,7 @@ class Outgoing:
         settings: LinkSettings,
         traffic: Traffic,
         slow: dict[Lane, dict[str, None]],
+        full: dict[str, None],
     ) -> None:
         self.node = node
         self.address: str | None = None
@@ -62,6 +63,8 @@ class Outgoing:
         self._datagrams: deque[tuple[int, bytes]] = deque()
         self._datagram_bytes = 0
         self._slow = slow
+        self._full = full
+        self._ahead_bytes = settings.ahead_bytes
         self._busy = self._data_busy = False
         self._scheduled = False
         self._sent_ms = self._heard_ms = 0.0
@@ -119,10 +122,19 @@ class Outgoing:
         seq = half.add(payload)
         if lane is not Lane.METADATA:
             half.follow(self.lanes[Lane.METADATA])
+            if half.waiting_bytes - half.inflight_bytes >= self._ahead_bytes and lane is Lane.PUBLISH:
+                self._fill()
         if half.memory_bytes > self._settings.buffer_bytes and self.node not in self._slow[lane]:
             self._crowded(lane, half)
         self._flush_soon()
         return seq
+
+    def beside(self, lane: Lane, items: int, size_bytes: int) -> None:
+        """As `Links.beside`."""
+        half = self.lanes[lane]
+        half.beside_bytes = 2 * size_bytes + KEPT_BYTES * items
+        if half.memory_bytes > self._settings.buffer_bytes and self.node not in self._slow[lane]:
+            self._crowded(lane, half)
 
     def void(self, lane: Lane, seqs: list[int] | None) -> None:
         """As `Links.void`."""
@@ -330,6 +342,7 @@ class Outgoing:
         self._busy = self._data_busy = False
         self._datagrams.clear()
         self._datagram_bytes = 0
+        self._offer_room()
         self._resident.down(self.node, reason)
 
     # Sending
@@ -339,6 +352,19 @@ class Outgoing:
             self._scheduled = True
             self._ports.soon(self._flush)
 
+    def _fill(self) -> None:
+        """Enough waits for the next frame, if there is going to be one."""
+        if self._wire is not None:
+            self._full[self.node] = None
+
+    def _offer_room(self) -> None:
+        """A full lane that is full no more, or has no stream to wait for, takes what waits with the owner."""
+        if self.node not in self._full:
+            return
+        if self._wire is None or self.lanes[Lane.PUBLISH].unsent_bytes < self._ahead_bytes:
+            del self._full[self.node]
+            self._resident.room(self.node)
+
     def _flush(self) -> None:
         """A frame with the datagrams and one with what the lanes have, as far as it fits; what comes while they are
         written forms the next."""
@@ -346,6 +372,7 @@ class Outgoing:
         if self._wire is not None and not self._busy and self._datagrams:
             self._put(encode_frame(Frame(self._gather_datagrams(), heard=self.hears)))
         if self._wire is not None and not self._data_busy:
+            self._offer_room()
             frame = self._gather_data()
             if frame is not None:
                 self._put_data(encode_frame(frame))

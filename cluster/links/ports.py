@@ -135,6 +135,9 @@ class Resident(Protocol):
     def relieved(self, node: str) -> None:
         """A lane to the node is in `Links.slow` no more."""
 
+    def room(self, node: str) -> None:
+        """The node is in `Links.full` no more: send now what waits for that, until the node is there again."""
+
 
 class Traffic(Struct):
     """What went over the links of a node since its start."""

@@ -56,6 +56,8 @@ def limits(rng: Random) -> Settings:
             append_window_bytes=1024,
             gather_bytes=1024,
             buffer_bytes=4096,
+            ahead_bytes=1,
+            behind_bytes=100,
             piece_bytes=rng.choice((100, 400, 256 << 10)),
         ),
     )

@@ -75,6 +75,9 @@ class Guest:
     def relieved(self, node: str) -> None:
         self.said.append(("relieved", node))
 
+    def room(self, node: str) -> None:
+        self.said.append(("room", node))
+
 
 class Seat:
     """One machine: two disks, a number of starts, and the process that runs there."""

@@ -21,12 +21,22 @@ class Lanes:
         self.voided: dict[str, list[int]] = {}
         self.slow: list[str] = []
         self.slow_map: list[str] = []
+        self.full: list[str] = []
+        self.takes: int | None = None
+        """So many messages from now on and a lane is full; None: it never is."""
         self.window_bytes = 8 << 20
+        self.ahead_bytes = 64 << 10
+        self.behind_bytes = 1 << 20
+        self.waiting: dict[str, tuple[int, int]] = {}
 
     def send(self, node: str, payload: bytes) -> int:
         if is_open_mids(payload[4:]):
             self.told_open.setdefault(node, []).append(decode_open_mids(payload[4:]))
             return 0
+        if self.takes is not None:
+            self.takes -= 1
+            if not self.takes:
+                self.full.append(node)
         lane = self.sent.setdefault(node, [])
         forwarded = decode_forward(payload[4:], self.stage.node.origins)
         lane.append((len(lane) + 1, int.from_bytes(payload[:4], "big"), forwarded))
@@ -36,6 +46,9 @@ class Lanes:
         self.voided.setdefault(node, []).extend(
             [seq for seq, _, _ in self.sent.get(node, [])] if seqs is None else seqs
         )
+
+    def beside(self, node: str, items: int, size_bytes: int) -> None:
+        self.waiting[node] = (items, size_bytes)
 
     def payloads(self, node: str) -> list[bytes]:
         """What a node would get: no voids."""
@@ -73,6 +86,14 @@ class Post(Stage):
         """Others have subscribed to a topic."""
         self.matches[topic] = RemoteMatch(targets, groups)
         self.node.router.plans("").invalidate(topic)
+
+    def room(self, node: str, takes: int | None = None) -> None:
+        """The lane to a node takes so many messages; None: all that there are."""
+        self.lanes.takes = takes
+        if node in self.lanes.full:
+            self.lanes.full.remove(node)
+        self.forwarding.room(node)
+        self.settle()
 
     def acked(self, node: str, upto: int) -> None:
         """A node has everything up to this number."""

@@ -112,6 +112,9 @@ class Node:
     def relieved(self, node: str) -> None:
         self.events.append(("relieved", node))
 
+    def room(self, node: str) -> None:
+        self.events.append(("room", node))
+
     # For tests
 
     def items(self, lane: int) -> list[bytes]:

@@ -59,6 +59,9 @@ class _Keeper:
     def relieved(self, node: str) -> None:
         pass
 
+    def room(self, node: str) -> None:
+        pass
+
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(10):
             while not condition():

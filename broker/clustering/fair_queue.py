@@ -1,0 +1,103 @@
+"""A queue that many publishers share, and of which each gets the same part.
+
+What one publisher put in comes out in its order. Publishers take turns by bytes: the *turn* of each grows by the bytes
+that come out, and the lowest turn is next. A publisher of whom nothing waited begins where the others are. So a message
+of somebody who publishes little comes out next, whatever waits of others; who publishes much waits for itself alone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterator
+from heapq import heappop, heappush, heapreplace
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+
+
+class _Publisher(Generic[Item]):
+    """What waits of one publisher: (bytes, item)."""
+
+    __slots__ = ("items", "key", "size_bytes")
+
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+        self.items: deque[tuple[int, Item]] = deque()
+        self.size_bytes = 0
+
+    def take(self, size_bytes: int, taken: list[Item]) -> int:
+        """Its next items, of this size or a little more; how many bytes they have."""
+        items = self.items
+        used = 0
+        while used < size_bytes and items:
+            size, item = items.popleft()
+            used += size
+            taken.append(item)
+        self.size_bytes -= used
+        return used
+
+
+class FairQueue(Generic[Item]):
+    """Items of publishers, which are any keys. Sizes are in bytes, and positive.
+
+    Who is next may take `turn_bytes` or a little more at once: with 1 every item, with more a few small ones, which
+    costs a third.
+    """
+
+    __slots__ = ("_entries", "_publishers", "_turn", "_turn_bytes", "_turns", "items", "size_bytes")
+
+    def __init__(self, turn_bytes: int = 1) -> None:
+        self._turn_bytes = turn_bytes
+        self.items = 0
+        self.size_bytes = 0
+        self._publishers: dict[Hashable, _Publisher[Item]] = {}
+        self._turns: list[tuple[int, int, _Publisher[Item]]] = []
+        """A heap of (turn, number, publisher), also of those who had something a moment ago: they keep their turn until
+        the others are as far."""
+        self._turn = 0
+        self._entries = 0
+
+    def put(self, key: Hashable, size_bytes: int, item: Item) -> None:
+        """Behind all that waits of this publisher."""
+        publisher = self._publishers.get(key)
+        if publisher is None:
+            publisher = self._publishers[key] = _Publisher(key)
+            heappush(self._turns, (self._turn, self._entry(), publisher))
+        publisher.items.append((size_bytes, item))
+        publisher.size_bytes += size_bytes
+        self.size_bytes += size_bytes
+        self.items += 1
+
+    def take(self, size_bytes: int) -> list[Item]:
+        """What is next: items until they have this size or a little more, or all that there are."""
+        taken: list[Item] = []
+        turns = self._turns
+        left = size_bytes
+        while left > 0 and len(taken) < self.items:
+            turn, _, publisher = turns[0]
+            if not publisher.items:
+                heappop(turns)
+                del self._publishers[publisher.key]
+                continue
+            used = publisher.take(min(left, self._turn_bytes), taken)
+            self._turn = turn
+            heapreplace(turns, (turn + used, self._entry(), publisher))
+            left -= used
+        self.items -= len(taken)
+        self.size_bytes -= size_bytes - left
+        return taken
+
+    def waits_of(self, key: Hashable) -> int:
+        """Bytes of one publisher."""
+        publisher = self._publishers.get(key)
+        return 0 if publisher is None else publisher.size_bytes
+
+    def __iter__(self) -> Iterator[Item]:
+        """All items, publisher after publisher."""
+        for publisher in self._publishers.values():
+            for _, item in publisher.items:
+                yield item
+
+    def _entry(self) -> int:
+        self._entries += 1
+        return self._entries

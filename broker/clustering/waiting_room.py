@@ -1,0 +1,170 @@
+"""Copies that wait until the lane to their node has room, and the publishers who are not read because of them.
+
+A lane is first in, first out. So that nobody waits behind thousands of messages of another publisher, a lane that is
+full takes nothing but what is next here, publishers in turn (`FairQueue`). And nobody is held up by others: when much
+waits for a node, who has more than its part of that is not read until half of its part is gone; everybody else is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from weakref import WeakValueDictionary
+
+from msgspec import Struct
+
+from .fair_queue import FairQueue
+
+if TYPE_CHECKING:
+    from ..node import Node, Pausable
+
+SAY_AGAIN_MS = 10_000
+"""Who publishes too much for a node is held back again and again. That is over when nobody was for so long."""
+
+NAMED = 5
+"""So many of those who were held back are named in the log."""
+
+ITEM_BYTES = 16
+"""What a copy counts besides its payload, as in the lane."""
+
+Copy = TypeVar("Copy")
+Publisher = tuple[str, str]
+"""Mountpoint and client id, the latter empty for what no client has published."""
+
+
+class Beside(Protocol):
+    """The port to the links: what waits here for the lane to a node counts as if it was in that."""
+
+    ahead_bytes: int
+    behind_bytes: int
+
+    def beside(self, node: str, items: int, size_bytes: int) -> None:
+        """So much waits here."""
+        ...
+
+
+class _Episode(Struct):
+    """Publishers for one node are held back: when one was last, in ms, and the first of them by name."""
+
+    last_ms: int
+    clients: list[str]
+
+
+class WaitingRoom(Generic[Copy]):
+    """What waits for each node."""
+
+    def __init__(self, node: Node, lanes: Beside) -> None:
+        self._node = node
+        self._lanes = lanes
+        self.queues: dict[str, FairQueue[tuple[bytes, Copy]]] = {}
+        """For each node for which something waits."""
+        self._told: dict[str, int] = {}
+        """For each of them the size, in bytes, from which on the links are told again."""
+        self._paused: dict[str, dict[Publisher, WeakValueDictionary[int, Pausable]]] = {}
+        self._episodes: dict[str, _Episode] = {}
+
+    def put(self, name: str, publisher: Publisher, payload: bytes, copy: Copy) -> None:
+        """The copy waits for the node, behind all that waits of its publisher."""
+        queue = self.queues.get(name)
+        if queue is None:
+            queue = self.queues[name] = FairQueue(max(1, self._lanes.ahead_bytes // 16))
+            self._told[name] = 0
+        queue.put(publisher, len(payload) + ITEM_BYTES, (payload, copy))
+        if queue.size_bytes >= self._told[name]:
+            self._tell(name, queue)
+
+    def _tell(self, name: str, queue: FairQueue[tuple[bytes, Copy]]) -> None:
+        """The links hear of what waits in steps: each message would be too often."""
+        self._told[name] = queue.size_bytes + self._lanes.ahead_bytes // 4
+        self._lanes.beside(name, queue.items, queue.size_bytes)
+
+    def take(self, name: str) -> list[tuple[bytes, Copy]]:
+        """Some of what is next, less than a lane has room for that is not full."""
+        return self._take(name, max(1, self._lanes.ahead_bytes // 4))
+
+    def take_all(self, name: str) -> list[tuple[bytes, Copy]]:
+        """All that waits for a node, in its order; who is held back for it is read again."""
+        queue = self.queues.get(name)
+        taken = [] if queue is None else self._take(name, queue.size_bytes)
+        self.relieve(name)
+        return taken
+
+    def _take(self, name: str, size_bytes: int) -> list[tuple[bytes, Copy]]:
+        queue = self.queues[name]
+        taken = queue.take(size_bytes)
+        if not queue.items:
+            del self.queues[name]
+        self._tell(name, queue)
+        return taken
+
+    def copies(self, name: str) -> Iterator[Copy]:
+        """What waits for a node; in the order of each publisher."""
+        for _, copy in self.queues.get(name, ()):
+            yield copy
+
+    def __len__(self) -> int:
+        return sum(queue.items for queue in self.queues.values())
+
+    # -- who is not read
+
+    def crowded_by(self, publisher: Publisher) -> str:
+        """A node for which too much waits, and much of it of this publisher; "" if none."""
+        return next((name for name in self.queues if self._too_much(name, publisher)), "")
+
+    def _too_much(self, name: str, publisher: Publisher) -> bool:
+        queue, lanes = self.queues[name], self._lanes
+        return queue.size_bytes > lanes.behind_bytes and queue.waits_of(publisher) > lanes.ahead_bytes
+
+    def pause(self, name: str, front: Pausable) -> bool:
+        """If that is so of this connection's client: unpause it when less waits of it, whatever waits of others."""
+        publisher = (front.mountpoint, front.client_id)
+        if name not in self.queues or not self._too_much(name, publisher):
+            return False
+        fronts = self._paused.setdefault(name, {}).setdefault(publisher, WeakValueDictionary())
+        fronts[id(front)] = front
+        self._say(name, front.client_id)
+        return True
+
+    def relieve(self, name: str) -> None:
+        """Read again those of whom little waits for the node."""
+        paused = self._paused.get(name)
+        if not paused:
+            return
+        queue, most = self.queues.get(name), self._lanes.ahead_bytes // 2
+        for publisher in [each for each in paused if queue is None or queue.waits_of(each) <= most]:
+            # not here and now: what they say then may be for the same lane
+            self._node.after_turn(partial(_unpause, paused.pop(publisher)))
+        if not paused:
+            del self._paused[name]
+
+    def _say(self, name: str, client_id: str) -> None:
+        now = self._node.now
+        episode = self._episodes.get(name)
+        if episode is None:
+            episode = self._episodes[name] = _Episode(now, [])
+            waits = self.queues[name].size_bytes >> 10
+            self._node.log(
+                "warning",
+                f"client {client_id} publishes more for {name} than the link takes: {waits} KiB wait for their turn. "
+                "It is not read while too much of that is its own",
+            )
+            self._node.timers.at(now + SAY_AGAIN_MS, lambda: self._look_again(name))
+        episode.last_ms = now
+        if len(episode.clients) <= NAMED and client_id not in episode.clients:
+            episode.clients.append(client_id)
+
+    def _look_again(self, name: str) -> None:
+        episode = self._episodes[name]
+        over_ms = episode.last_ms + SAY_AGAIN_MS
+        if over_ms > self._node.now or name in self._paused:
+            self._node.timers.at(max(over_ms, self._node.now + SAY_AGAIN_MS // 10), lambda: self._look_again(name))
+            return
+        del self._episodes[name]
+        clients = ", ".join(episode.clients[:NAMED]) + (" and others" if len(episode.clients) > NAMED else "")
+        self._node.log("info", f"nobody is held back for {name} any more; these were: {clients}")
+
+
+def _unpause(fronts: WeakValueDictionary[int, Pausable]) -> None:
+    for front in list(fronts.values()):
+        front.unpause("cluster")

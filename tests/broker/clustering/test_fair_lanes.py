@@ -1,0 +1,153 @@
+"""One link that takes less than is published for it: a flood of some, and single messages of others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from strogoff.cluster.links.settings import LinkSettings
+from strogoff.cluster.surroundings import Settings
+from strogoff.mqtt import packets
+from strogoff.netsplit.policy import ViewState
+from strogoff.sim import cluster_host
+from tests.broker.clustering.theatre import Spot, Theatre
+from tests.broker.stage import Client, publish
+
+LASTS: dict[str, Any] = {"clean": False, "expiry_s": 10_000}
+DELAY_S = 0.05
+AHEAD, BEHIND, WINDOW = 2000, 20_000, 10_000
+
+
+@pytest.fixture
+def theatre(monkeypatch: pytest.MonkeyPatch) -> Theatre:
+    """From n1 to n3 a window of 10,000 bytes passes in a tenth of a second."""
+    links = LinkSettings(publish_window_bytes=WINDOW, ahead_bytes=AHEAD, behind_bytes=BEHIND)
+    monkeypatch.setattr(cluster_host, "Settings", lambda: Settings(links=links))
+    theatre = Theatre(3, max_online_messages=-1)
+    theatre.network.delay("n1", "n3", DELAY_S)
+    theatre.network.delay("n3", "n1", DELAY_S)
+    theatre.pass_s(1.0)
+    return theatre
+
+
+def waiting(spot: Spot) -> int:
+    """Copies that wait at a node for n3."""
+    assert spot.host.clustering is not None
+    queue = spot.host.clustering.forwarding._waiting.queues.get("n3")
+    return 0 if queue is None else queue.items
+
+
+def held(spot: Spot) -> list[str]:
+    return sorted(front.client_id for front in spot.node.fronts.values() if "cluster" in front.paused_for)
+
+
+def subscribed(theatre: Theatre, qos: int, **fields: Any) -> Client:
+    """A client of n3 that wants everything, as all nodes know."""
+    reader = theatre[3].client("reader", **fields)
+    reader.subscribe(("#", qos))
+    theatre.pass_s(0.5)
+    return reader
+
+
+def flooded(theatre: Theatre, number: int, count: int, qos: int = 0) -> Client:
+    """A client of n1 that sends so many messages at once, more than the link takes in a second."""
+    client = theatre[1].client(f"flood{number}")
+    client.send(*[publish(f"flood/{number}", b"%d" % each + bytes(100), qos, each + 1) for each in range(count)])
+    theatre.settle()
+    return client
+
+
+def of(came: list[packets.Publish], topic: str) -> list[int]:
+    return [int(each.payload.rstrip(b"\0")) for each in came if each.topic == topic]
+
+
+def test_one_message_passes_many_that_wait(theatre: Theatre) -> None:
+    """In a few round trips, while the flood takes seconds; the flood is held back by its sockets and nothing of it is
+    dropped, others are read."""
+    reader = subscribed(theatre, 0)
+    for number in range(4):
+        flooded(theatre, number, 1000)
+    assert waiting(theatre[1]) > 100 and held(theatre[1]) == [f"flood{number}" for number in range(4)]
+    came: list[packets.Publish] = []
+    other = theatre[1].client("other")
+    for number in range(10):
+        begin = theatre.loop.now_s
+        other.publish("other", b"%d" % number, 0)
+        while not of(came, "other")[number:]:
+            theatre.pass_s(0.01)
+            came += reader.drain()
+            assert theatre.loop.now_s - begin < 6 * DELAY_S, "it waits behind the flood"
+        assert waiting(theatre[1]) > 100
+    assert "other" not in held(theatre[1]) and len(came) < 3000
+    began = theatre.loop.now_s
+    while len(came) < 4010:
+        theatre.pass_s(0.1)
+        came += reader.drain()
+        assert theatre.loop.now_s - began < 120
+    assert theatre.loop.now_s - began > 1
+    for number in range(4):
+        assert of(came, f"flood/{number}") == list(range(1000))
+    theatre.pass_s(1.0)
+    assert held(theatre[1]) == [] and waiting(theatre[1]) == 0
+
+
+def test_floods_get_equal_parts(theatre: Theatre) -> None:
+    reader = subscribed(theatre, 0)
+    for number in range(3):
+        flooded(theatre, number, 1000)
+    theatre.pass_s(1.0)
+    reader.drain()
+    theatre.pass_s(2.0)
+    came = reader.drain()
+    parts = [len(of(came, f"flood/{number}")) for number in range(3)]
+    assert min(parts) > 30 and max(parts) - min(parts) < 30
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize("fault", ["break", "kill", "power", "cut"])
+def test_what_waits_survives_a_broken_link_and_a_node_that_is_away(theatre: Theatre, fault: str, qos: int) -> None:
+    """For a session that lasts: each message comes once, in the order of its publisher, and is acknowledged."""
+    reader = subscribed(theatre, qos, **LASTS)
+    each_sends = 200 if qos == 1 else 40
+    floods = [flooded(theatre, number, each_sends, qos) for number in range(3 if qos == 1 else 30)]
+    theatre.pass_s(0.12)
+    assert waiting(theatre[1]) > 10
+    came = reader.drain()
+    if fault == "break":
+        theatre.network.drop("n1", "n3")
+    elif fault == "cut":
+        theatre.network.cut("n1", "n3")
+    else:
+        theatre[3].kill(fault == "power")
+    theatre.pass_s(3.0)
+    if fault == "cut":
+        theatre.network.heal()
+    elif fault != "break":
+        theatre[3].start()
+    answered: list[list[int]] = [[] for _ in floods]
+    again: Client | None = None
+
+    def on() -> bool:
+        nonlocal again
+        for client, ids in zip(floods, answered, strict=True):
+            for packet in client.take():
+                if isinstance(packet, packets.Puback | packets.Pubcomp):
+                    ids.append(packet.packet_id)
+                elif isinstance(packet, packets.Pubrec):
+                    client.send(packets.Pubrel(packet.packet_id))
+        if again is None and theatre[3].host.up and theatre[3].node.view_state is ViewState.WHOLE:
+            again, _ = theatre[3].connect("reader", **LASTS)
+        if again is not None:
+            came.extend(again.drain())
+        return all(len(ids) == each_sends for ids in answered)
+
+    theatre.until(on, 60.0)
+    theatre.pass_s(1.0)
+    on()
+    for number, ids in enumerate(answered):
+        assert ids == list(range(1, each_sends + 1))
+        got = of(came, f"flood/{number}")
+        assert list(dict.fromkeys(got)) == list(range(each_sends))
+        assert len(got) <= each_sends + 65  # what was not acknowledged to the session before comes again there
+    assert waiting(theatre[1]) == 0 and held(theatre[1]) == []

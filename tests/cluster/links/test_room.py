@@ -1,0 +1,88 @@
+"""A lane of publishes that is full, and the owner who is told when it takes more."""
+
+from __future__ import annotations
+
+from strogoff.cluster.links.lane import KEPT_BYTES
+from strogoff.cluster.links.links import Lane, LinkSettings
+
+from .pair import World
+
+SETTINGS = LinkSettings(ahead_bytes=5000, publish_window_bytes=20_000)
+
+
+def test_a_lane_is_full_until_frames_have_taken_enough_of_it() -> None:
+    world = World(settings=SETTINGS)
+    a, b = world.pair(commit_s=1.0)
+    for _ in range(4):
+        a.links.send("b", Lane.PUBLISH, bytes(1000))
+    assert a.links.full == {}
+    a.links.send("b", Lane.PUBLISH, bytes(1000))
+    assert a.links.full == {"b": None} and a.all("room") == []
+    world.loop.settle()
+    assert a.links.full == {} and a.all("room") == [("b",)]
+    for _ in range(25):
+        a.links.send("b", Lane.PUBLISH, bytes(1000))
+    world.loop.settle()
+    assert a.links.full == {"b": None}  # the window is full
+    world.loop.run_for(1.5)
+    assert a.links.full == {} and a.all("room") == [("b",), ("b",)]
+    for lane in (Lane.METADATA, Lane.APPEND):
+        for _ in range(10):
+            a.links.send("b", lane, bytes(1000))
+    assert a.links.full == {} and b.links.full == {}
+
+
+def test_what_the_owner_sends_then_is_in_the_frame() -> None:
+    """As long as the lane takes more, and not longer."""
+    world = World(settings=SETTINGS)
+    a, b = world.pair(commit_s=1.0)
+    waiting = [b"%d" % number + bytes(1000) for number in range(30)]
+
+    def room(node: str) -> None:
+        while waiting and node not in a.links.full:
+            a.links.send(node, Lane.PUBLISH, waiting.pop(0))
+
+    a.room = room  # type: ignore[method-assign]
+    for _ in range(5):
+        a.links.send("b", Lane.PUBLISH, bytes(1000))
+    before = a.links.traffic.frames_out
+    a.links._out["b"]._flush()
+    assert a.links.traffic.frames_out == before + 1 and len(waiting) == 30  # it was not full before
+    world.loop.settle()
+    assert len(b.items(Lane.PUBLISH)) == 19 and len(waiting) == 11 and a.links.full == {"b": None}
+    world.loop.run_for(5)
+    assert waiting == [] and len(b.items(Lane.PUBLISH)) == 35 and a.links.full == {}
+
+
+def test_a_lane_without_a_stream_is_never_full() -> None:
+    """Nobody waits for a frame that does not come: the lane has a bound of its own for that."""
+    world = World(settings=SETTINGS)
+    a, b = world.pair()
+    world.network.cut("a", "b")
+    for _ in range(30):
+        a.links.send("b", Lane.PUBLISH, bytes(1000))
+    world.loop.settle()
+    assert a.links.full == {"b": None}  # the window is full
+    down: list[bool] = []
+    a.room = lambda node: down.append(a.links.up(node) or node in a.links.full)  # type: ignore[method-assign]
+    world.network.drop("a", "b")
+    world.loop.settle()
+    assert a.links.full == {} and down == [False]
+    a.links.send("b", Lane.PUBLISH, bytes(10_000))
+    assert a.links.full == {}
+    world.network.heal()
+    world.loop.run_for(2)
+    assert len(b.items(Lane.PUBLISH)) == 31
+
+
+def test_what_waits_beside_a_lane_counts_as_if_it_was_in_it() -> None:
+    world = World(settings=LinkSettings(buffer_bytes=20_000))
+    a, _ = world.pair()
+    a.links.beside("b", Lane.PUBLISH, 4, 8000)
+    assert a.links.memory_bytes("b") == 16_000 + 4 * KEPT_BYTES and a.links.slow[Lane.PUBLISH] == {}
+    a.links.beside("b", Lane.PUBLISH, 5, 9000)
+    assert a.links.slow[Lane.PUBLISH] == {"b": None}
+    a.links.beside("b", Lane.PUBLISH, 1, 1000)
+    a.links.send("b", Lane.PUBLISH, b"1")
+    world.loop.settle()
+    assert a.links.slow[Lane.PUBLISH] == {} and a.all("relieved") == [("b",)]
