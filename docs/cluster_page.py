@@ -180,6 +180,16 @@ def times() -> str:
             "after the item was refused; at once with another view",
         ],
         [
+            "a lane is full",
+            _size(links.ahead_bytes),
+            "of publishes that no frame has taken: who publishes takes turns",
+        ],
+        [
+            "a publisher is held back",
+            _size(links.behind_bytes),
+            f"that wait for a full lane, more than {_size(links.ahead_bytes)} of them its own",
+        ],
+        [
             "a lane is slow",
             _size(links.buffer_bytes),
             "memory, `outgoing_clustering_buffer_size`; nothing is dropped but QoS 0, its publishers are not read",

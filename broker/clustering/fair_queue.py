@@ -40,8 +40,8 @@ class _Publisher(Generic[Item]):
 class FairQueue(Generic[Item]):
     """Items of publishers, which are any keys. Sizes are in bytes, and positive.
 
-    Who is next may take `turn_bytes` or a little more at once: with 1 every item, with more a few small ones, which
-    costs a third.
+    Who is next takes `turn_bytes` or a little more at once: one item with 1; a few small ones with more, which costs
+    less time for each.
     """
 
     __slots__ = ("_entries", "_publishers", "_turn", "_turn_bytes", "_turns", "items", "size_bytes")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from strogoff.cluster.links.ports import Lane
 from strogoff.cluster.links.settings import LinkSettings
 from strogoff.cluster.surroundings import Settings
 from strogoff.mqtt import packets
@@ -102,6 +104,30 @@ def test_floods_get_equal_parts(theatre: Theatre) -> None:
     came = reader.drain()
     parts = [len(of(came, f"flood/{number}")) for number in range(3)]
     assert min(parts) > 30 and max(parts) - min(parts) < 30
+
+
+def test_many_who_publish_little_each_are_held_back_by_the_memory_that_they_take(
+    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has more than its part, but all together have more than a lane may take: what waits counts, too."""
+    assert theatre[1].host.member is not None
+    links = theatre[1].host.member.links
+    small = msgspec.structs.replace(links._settings, buffer_bytes=300_000)
+    monkeypatch.setattr(links._out["n3"], "_settings", small)
+    reader = subscribed(theatre, 1)
+    clients = [theatre[1].client(f"many{number}") for number in range(60)]
+    for each in range(10):
+        for number, client in enumerate(clients):
+            client.send(publish(f"flood/{number}", b"%d" % each + bytes(100), 1, each + 1))
+        theatre.settle()
+    assert links.slow[Lane.PUBLISH] == {"n3": None} and 300_000 < links.memory_bytes("n3") < 380_000
+    assert len(held(theatre[1])) == 60
+    came: list[packets.Publish] = []
+    theatre.until(lambda: came.extend(reader.drain()) or len(came) == 600, 60.0)
+    theatre.pass_s(1.0)
+    assert held(theatre[1]) == [] and links.slow[Lane.PUBLISH] == {}
+    for number, client in enumerate(clients):
+        assert of(came, f"flood/{number}") == list(range(10)) and len(client.take()) == 10
 
 
 @pytest.mark.parametrize("qos", [1, 2])
