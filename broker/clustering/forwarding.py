@@ -188,8 +188,12 @@ class Forwarding:
     def _send(self, name: str, payload: bytes, copy: Copy) -> None:
         if copy.owed is not None:
             copy.owed.open += 1
-        if name in self._lanes.full and self._takes_turns(name):
-            self._wait(name, payload, copy)
+        if name in self._lanes.full and (name in self._waiting.queues or self._node.present(name)):
+            # nothing overtakes what waits; but for who is away all goes into the lane, which has a bound for that
+            message = copy.message
+            self._waiting.put(name, (message.mountpoint, message.publisher), payload, copy)
+            if message.qos == 2:
+                self.opened(message.origin.boot, message.counter)
         else:
             copy.seq = self._lanes.send(name, payload)
             copies = self._under_way.get(name)
@@ -204,16 +208,6 @@ class Forwarding:
             self._tell_open(name)
         if self._node.events.messages:
             self._node.event("fwd.send", mid=copy.message.mid, target=name, topic=copy.message.topic)
-
-    def _takes_turns(self, name: str) -> bool:
-        """Nothing overtakes what waits; but for who is away all goes into the lane, which has a bound for that."""
-        return name in self._waiting.queues or self._node.present(name)
-
-    def _wait(self, name: str, payload: bytes, copy: Copy) -> None:
-        message = copy.message
-        self._waiting.put(name, (message.mountpoint, message.publisher), payload, copy)
-        if message.qos == 2:
-            self.opened(message.origin.boot, message.counter)
 
     def room(self, name: str) -> None:
         """The lane to the node is full no more, or its link is down: what waits goes on, publishers in turn."""
