@@ -16,10 +16,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-PACKETS_PER_TURN = 256
-PACKETS_PER_ROUND = 512
-TURN_MS = 5
-ROUND_MS = 5
+PACKETS_PER_TURN = 128
+PACKETS_PER_ROUND = 256
+TURN_MS = 2
+ROUND_MS = 2
 TURNS_BETWEEN = 2
 """Turns of the loop without a round, between two rounds. gRPC needs two or three turns of the loop for a frame of
 another node. If each of them had a round of 20 ms, a flooded node would take frames more slowly than they come, and its

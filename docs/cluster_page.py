@@ -195,6 +195,16 @@ def times() -> str:
             "memory, `outgoing_clustering_buffer_size`; nothing is dropped but QoS 0, its publishers are not read",
         ],
         [
+            "the lane `METADATA` is slow",
+            _size(links.map_bytes),
+            "memory; writers of retained messages are not read, for publishes wait behind what is there",
+        ],
+        [
+            "data frames wait",
+            f"{links.flight_units} units",
+            "not handled by the peer's loop: 16 for an item, 1 for 64 bytes; more where the peer is far",
+        ],
+        [
             "a disk is slow",
             _size(links.publish_window_bytes // 2),
             "under way to it, half a window; who publishes for sessions that last there is not read",

@@ -51,6 +51,8 @@ class Frame(Struct, array_like=True):
     """Lane, and numbers that are done with, although something before them is not."""
     heard: bool = False
     """From the dialer: a frame came on the other's own stream since this was said last."""
+    taken: int = 0
+    """From the acceptor: how many data frames it has handled since the stream opened; 0 if it says nothing of it."""
 
 
 HEARTBEAT = msgpack.encode([])

@@ -57,6 +57,7 @@ class Incoming:
         self._holds: dict[Lane, int] = {}
         self._resumes: dict[Lane, int] = {}
         self._held: dict[Lane, _Hold] = {}
+        self._taken = self._told_taken = 0
         self._busy = self._data_busy = False
         self._scheduled = False
         self._sent_ms = 0.0
@@ -94,6 +95,7 @@ class Incoming:
         self.peer = peer
         self._wire = wire
         self._busy = self._data_busy = self._link.hears = False
+        self._taken = self._told_taken = 0
         for half in self._lanes.values():
             half.reopen()
         for answers in (self._acks, self._holds, self._resumes, self._held):
@@ -177,6 +179,8 @@ class Incoming:
             for piece in decoded.pieces:
                 if self._wire is wire:
                     self._take_piece(piece)
+            if (decoded.runs or decoded.pieces) and self._wire is wire:
+                self._taken += 1
         except MalformedFrame as error:
             self._give_up(wire, f"malformed frame from {self.node}: {error}")
         self._flush_soon()
@@ -296,7 +300,9 @@ class Incoming:
             self._ports.soon(self._flush)
 
     def _anything_to_say(self) -> bool:
-        return bool(self._acks or self._windows or self._early or self._holds or self._resumes)
+        return self._taken > self._told_taken or bool(
+            self._acks or self._windows or self._early or self._holds or self._resumes
+        )
 
     def _flush(self) -> None:
         self._scheduled = False
@@ -308,7 +314,9 @@ class Incoming:
             holds=_drain(self._holds),
             resumes=_drain(self._resumes),
             early=[(int(lane), seqs) for lane, seqs in self._early.items() if seqs],
+            taken=self._taken,
         )
+        self._told_taken = self._taken
         self._early = {}
         self._data_busy = True
         self._wire.send_data(self._counted(encode_frame(frame)))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from math import inf
 
 from ..transport.wire import Dialing, Wire
+from .flight import Flight
 from .frames import HEARD, HEARTBEAT, Frame, MalformedFrame, Run, decode_frame, encode_frame
 from .hello import Self, Welcome, agree, decode_welcome, disagreement, encode_hello
 from .lane import ITEM_BYTES, KEPT_BYTES, SendLane
@@ -65,6 +66,10 @@ class Outgoing:
         self._slow = slow
         self._full = full
         self._ahead_bytes = settings.ahead_bytes
+        self._limits = dict.fromkeys(Lane, settings.buffer_bytes) | {
+            Lane.METADATA: min(settings.map_bytes, settings.buffer_bytes)
+        }
+        self._flight = Flight(settings.flight_units)
         self._busy = self._data_busy = False
         self._scheduled = False
         self._sent_ms = self._heard_ms = 0.0
@@ -124,7 +129,7 @@ class Outgoing:
             half.follow(self.lanes[Lane.METADATA])
             if half.waiting_bytes - half.inflight_bytes >= self._ahead_bytes and lane is Lane.PUBLISH:
                 self._fill()
-        if half.memory_bytes > self._settings.buffer_bytes and self.node not in self._slow[lane]:
+        if half.memory_bytes > self._limits[lane] and self.node not in self._slow[lane]:
             self._crowded(lane, half)
         self._flush_soon()
         return seq
@@ -133,7 +138,7 @@ class Outgoing:
         """As `Links.beside`."""
         half = self.lanes[lane]
         half.beside_bytes = 2 * size_bytes + KEPT_BYTES * items
-        if half.memory_bytes > self._settings.buffer_bytes and self.node not in self._slow[lane]:
+        if half.memory_bytes > self._limits[lane] and self.node not in self._slow[lane]:
             self._crowded(lane, half)
 
     def void(self, lane: Lane, seqs: list[int] | None) -> None:
@@ -210,6 +215,7 @@ class Outgoing:
             self._over(refusal)
             return
         self._wire = wire
+        self._flight.begin()
         self.peer, self.version = answer.me, answer.version
         self._sent_ms = self._heard_ms = self._ports.now_ms()
         for lane in freed:
@@ -253,6 +259,7 @@ class Outgoing:
         self._traffic.bytes_in += len(frame)
         try:
             decoded = decode_frame(frame, self._settings.max_frame_bytes)
+            self._flight.taken(decoded.taken, self._heard_ms)
             for number, upto in decoded.acks:
                 if self._wire is wire:
                     self._acked(self._lane(number), upto)
@@ -297,13 +304,17 @@ class Outgoing:
     def _crowded(self, lane: Lane, half: SendLane) -> None:
         """More waits than should: who writes for the node is told so, also while it is away."""
         self._slow[lane][self.node] = None
+        if lane is Lane.METADATA:
+            return  # ordinary, and soon over
         text = f"{half.memory_bytes >> 10} KiB wait on lane {lane.name} for {self.node} to acknowledge them"
         self._ports.log("warning", f"{text}: who publishes for it is not read until half of that is gone")
 
     def _relieve(self, lane: Lane) -> None:
-        if self.node in self._slow[lane] and self.lanes[lane].memory_bytes <= self._settings.buffer_bytes // 2:
+        if self.node in self._slow[lane] and self.lanes[lane].memory_bytes <= self._limits[lane] // 2:
             del self._slow[lane][self.node]
-            self._ports.log("info", f"lane {lane.name} to {self.node} is relieved: who publishes for it is read again")
+            if lane is not Lane.METADATA:
+                text = f"lane {lane.name} to {self.node} is relieved: who publishes for it is read again"
+                self._ports.log("info", text)
             self._resident.relieved(self.node)
 
     def drained(self) -> None:
@@ -371,11 +382,11 @@ class Outgoing:
         self._scheduled = False
         if self._wire is not None and not self._busy and self._datagrams:
             self._put(encode_frame(Frame(self._gather_datagrams(), heard=self.hears)))
-        if self._wire is not None and not self._data_busy:
+        if self._wire is not None and not self._data_busy and not self._flight.full:
             self._offer_room()
             frame = self._gather_data()
             if frame is not None:
-                self._put_data(encode_frame(frame))
+                self._put_data(frame)
 
     def _gather_datagrams(self) -> list[tuple[int, bytes]]:
         settings = self._settings
@@ -427,11 +438,14 @@ class Outgoing:
         self._count(frame)
         self._wire.send(frame)
 
-    def _put_data(self, frame: bytes) -> None:
+    def _put_data(self, frame: Frame) -> None:
         assert self._wire is not None
+        data = encode_frame(frame)
         self._data_busy = True
-        self._count(frame)
-        self._wire.send_data(frame)
+        items = len(frame.pieces) + sum([len(run.payloads) for run in frame.runs])
+        self._flight.sent(items, len(data), self._ports.now_ms())
+        self._count(data)
+        self._wire.send_data(data)
 
     def _count(self, frame: bytes) -> None:
         self._traffic.frames_out += 1

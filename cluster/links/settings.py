@@ -32,16 +32,22 @@ class LinkSettings(Struct, frozen=True):
     max_item_bytes: int = 1 << 30
     """The largest item of a lane: four times the largest MQTT packet, for values of a retained topic that were written
     at the same time on several nodes travel together. A receiver holds at most one incomplete item for each lane."""
-    gather_bytes: int = 64 << 10
-    """Each lane puts about so much into one frame at most. The receiver handles a frame in one turn of its loop: 64 KiB
-    of small messages keep it busy for some 6 ms."""
+    gather_bytes: int = 32 << 10
+    """Each lane puts about so much into one frame at most. The receiver handles a frame in one turn of its loop: 32 KiB
+    of small messages keep it busy for some 3 ms."""
+    flight_units: int = 4000
+    """The next data frame waits while a near peer's loop has so much to handle: 220 items of 150 bytes, or five of 50
+    KiB (`flight.py`)."""
     buffer_bytes: int = 64 << 20
     """outgoing_clustering_buffer_size: when what a node has not acknowledged takes more memory than this, its lane is
     slow. Nothing is dropped: who publishes for the node is not read. A node that is away counts, too."""
+    map_bytes: int = 4 << 20
+    """The same for METADATA, if that is less: publishes wait for what is there, so that must not be much. Who writes
+    retained messages is not read meanwhile."""
     append_window_bytes: int = 8 << 20
     publish_window_bytes: int = 8 << 20
     """So much of a lane is on its way unacknowledged at most; the rest waits here. METADATA has no window."""
-    ahead_bytes: int = 64 << 10
+    ahead_bytes: int = 32 << 10
     """With so much of PUBLISH that no frame has taken yet the lane of an open link is full: what comes waits with the
     owner of the links, who decides whose turn it is (`Resident.room`)."""
     behind_bytes: int = 1 << 20

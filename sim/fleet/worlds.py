@@ -55,6 +55,7 @@ def limits(rng: Random) -> Settings:
             publish_window_bytes=1024,
             append_window_bytes=1024,
             gather_bytes=1024,
+            flight_units=rng.choice((1, 50, 4000)),
             buffer_bytes=4096,
             ahead_bytes=1,
             behind_bytes=100,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from strogoff.cluster.links.ports import Lane
@@ -70,7 +69,7 @@ def test_one_message_passes_many_that_wait(theatre: Theatre) -> None:
     reader = subscribed(theatre, 0)
     for number in range(4):
         flooded(theatre, number, 1000)
-    assert waiting(theatre[1]) > 100 and held(theatre[1]) == [f"flood{number}" for number in range(4)]
+    assert waiting(theatre[1]) > 50 and held(theatre[1]) == [f"flood{number}" for number in range(4)]
     came: list[packets.Publish] = []
     other = theatre[1].client("other")
     for number in range(10):
@@ -80,7 +79,7 @@ def test_one_message_passes_many_that_wait(theatre: Theatre) -> None:
             theatre.pass_s(0.01)
             came += reader.drain()
             assert theatre.loop.now_s - begin < 6 * DELAY_S, "it waits behind the flood"
-        assert waiting(theatre[1]) > 100
+        assert waiting(theatre[1]) > 50
     assert "other" not in held(theatre[1]) and len(came) < 3000
     began = theatre.loop.now_s
     while len(came) < 4010:
@@ -112,8 +111,7 @@ def test_many_who_publish_little_each_are_held_back_by_the_memory_that_they_take
     """Nobody has more than its part, but all together have more than a lane may take: what waits counts, too."""
     assert theatre[1].host.member is not None
     links = theatre[1].host.member.links
-    small = msgspec.structs.replace(links._settings, buffer_bytes=300_000)
-    monkeypatch.setattr(links._out["n3"], "_settings", small)
+    monkeypatch.setitem(links._out["n3"]._limits, Lane.PUBLISH, 300_000)
     reader = subscribed(theatre, 1)
     clients = [theatre[1].client(f"many{number}") for number in range(60)]
     for each in range(10):
@@ -135,8 +133,8 @@ def test_many_who_publish_little_each_are_held_back_by_the_memory_that_they_take
 def test_what_waits_survives_a_broken_link_and_a_node_that_is_away(theatre: Theatre, fault: str, qos: int) -> None:
     """For a session that lasts: each message comes once, in the order of its publisher, and is acknowledged."""
     reader = subscribed(theatre, qos, **LASTS)
-    each_sends = 200 if qos == 1 else 40
-    floods = [flooded(theatre, number, each_sends, qos) for number in range(3 if qos == 1 else 30)]
+    each_sends = 100 if qos == 1 else 40  # in one turn: what comes later may be refused, as the cluster is not whole
+    floods = [flooded(theatre, number, each_sends, qos) for number in range(6 if qos == 1 else 30)]
     theatre.pass_s(0.12)
     assert waiting(theatre[1]) > 10
     came = reader.drain()
@@ -159,6 +157,7 @@ def test_what_waits_survives_a_broken_link_and_a_node_that_is_away(theatre: Thea
         for client, ids in zip(floods, answered, strict=True):
             for packet in client.take():
                 if isinstance(packet, packets.Puback | packets.Pubcomp):
+                    assert packet.reason == 0
                     ids.append(packet.packet_id)
                 elif isinstance(packet, packets.Pubrec):
                     client.send(packets.Pubrel(packet.packet_id))

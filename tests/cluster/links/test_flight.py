@@ -1,0 +1,82 @@
+"""How much may be on its way to a peer's loop."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.cluster.links.flight import BYTES_PER_UNIT, ITEM_UNITS, MOST_UNITS, UNITS_PER_MS, Flight
+from strogoff.cluster.links.frames import MalformedFrame
+from strogoff.cluster.links.ports import Lane
+from strogoff.cluster.links.settings import LinkSettings
+
+from .pair import World
+
+
+def test_frames_wait_until_the_peer_has_handled_enough() -> None:
+    flight = Flight(10 * ITEM_UNITS)
+    for _ in range(2):
+        assert not flight.full
+        flight.sent(5, 0, 0.0)
+    assert flight.full
+    flight.taken(1, 0.001)
+    assert not flight.full
+    flight.taken(1, 0.001)
+    flight.sent(5, 0, 0.001)
+    assert flight.full
+    flight.begin()
+    assert not flight.full
+
+
+def test_a_large_frame_goes_alone() -> None:
+    flight = Flight(1)
+    flight.sent(1, 1000 * BYTES_PER_UNIT, 0.0)
+    assert flight.full
+    flight.taken(1, 0.0)
+    assert not flight.full
+
+
+def test_the_limit_grows_with_the_distance() -> None:
+    """The shortest time counts: a peer that is busy is not a peer that is far."""
+    flight = Flight(100)
+    assert flight.limit == 100
+    flight.sent(1, 0, 0.0)
+    flight.taken(1, 50.0)
+    assert flight.limit == 50 * UNITS_PER_MS
+    flight.sent(1, 0, 100.0)
+    flight.taken(2, 1000.0)
+    assert flight.limit == 50 * UNITS_PER_MS
+    flight.sent(1, 0, 1000.0)
+    flight.taken(3, 1000.001)
+    assert flight.limit == 100
+    flight.begin()
+    flight.sent(1, 0, 0.0)
+    flight.taken(1, 1e6)
+    assert flight.limit == MOST_UNITS
+
+
+def test_a_peer_cannot_have_handled_what_was_not_sent() -> None:
+    flight = Flight(1)
+    flight.sent(1, 1, 0.0)
+    with pytest.raises(MalformedFrame, match="2 frames handled, 1 sent"):
+        flight.taken(2, 0.0)
+
+
+def test_what_waits_goes_out_as_the_peer_handles_what_came() -> None:
+    """Over a link: never more on its way than the limit and one frame, all of it arrives, also after a break."""
+    world = World(settings=LinkSettings(gather_bytes=100, flight_units=2 * ITEM_UNITS))
+    a, b = world.pair()
+    sent = [b"%d" % number for number in range(500)]
+    most = 0
+    for payload in sent:
+        a.links.send("b", Lane.PUBLISH, payload)
+    link = a.links._out["b"]
+    for turn in range(3000):
+        world.loop.turn()
+        most = max(most, link._flight._units)
+        if turn == 40:
+            assert 0 < len(b.items(Lane.PUBLISH)) < 500
+            world.network.drop("a", "b")
+    world.loop.run_for(3)
+    assert b.items(Lane.PUBLISH) == sent
+    frame = 100 // 17 * ITEM_UNITS + ITEM_UNITS + 5
+    assert 2 * ITEM_UNITS <= most <= 2 * ITEM_UNITS + frame
