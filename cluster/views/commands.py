@@ -86,10 +86,14 @@ class SetView(Struct, array_like=True, frozen=True, tag=5):
 
 
 class Away(Struct, array_like=True, frozen=True, tag=6):
-    """The member has no row in the view since this cluster time, in ms: what `Stale` is counted from."""
+    """The member has no row in the view since this cluster time, in ms: what `Stale` is counted from.
+
+    `notice_ms`: the cluster time at which a leader gave notice of `Stale`, 0 if it did not.
+    """
 
     node: Name
     since_ms: Count
+    notice_ms: Annotated[int, Meta(ge=0)] = 0
 
 
 Command = Settle | Join | Boot | Leave | Stale | SetView | Away

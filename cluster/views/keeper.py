@@ -65,6 +65,7 @@ class Keeper:
         self._granted: dict[str, float] = {}
         self._doomed: dict[str, int] = {}
         self._absent: dict[str, float] = {}
+        self._notices: dict[str, int] = {}
         self._forget_ms = now_ms
         self._submitted: list[Asked] = []
         self._proposed: tuple[tuple[int, bool], float] | None = None
@@ -266,22 +267,45 @@ class Keeper:
         return all_serve and not self._doomed and not self._submitted
 
     def _forgetting(self, now_ms: float, peers: Peers) -> list[Away | Stale]:
-        """Note who is away, and give up who is so for too long, if the others can do without its disk."""
+        """Note who is away, and give up who is so for too long, if the others can do without its disk.
+
+        That takes two entries: a notice, and `Stale` once the notice is committed, which the others have done then. A
+        single one that has reached nobody would wait in the log, and the member would agree to it when it is back.
+        """
         rows = self.membership.view.nodes
         absent = [row for row in self.membership.members.values() if row.node not in rows and not row.stale]
         self._absent = {row.node: self._absent.get(row.node, now_ms) for row in absent}
+        self._notices = {name: at_ms for name, at_ms in self._notices.items() if name in self._absent}
+        is_due = now_ms >= self._forget_ms
         proposals: list[Away | Stale] = []
         for row in absent:
             passed_ms = now_ms - self._absent[row.node]
-            if passed_ms < self.settings.away_ms or now_ms < self._forget_ms:
+            if passed_ms < self.settings.away_ms:
                 continue
-            if not row.away_ms:
+            if row.away_ms:
+                proposals += self._giving_up(row, now_ms, peers, is_due)
+            elif is_due:
                 proposals.append(Away(row.node, max(1, self._cluster_ms() - int(passed_ms))))
-            elif self._cluster_ms() - row.away_ms > self.settings.forget_after_ms and self._spares(row, now_ms, peers):
-                proposals.append(Stale(row.node))
         if proposals:
             self._forget_ms = now_ms + self.settings.proposal_ms
         return proposals
+
+    def _giving_up(self, row: MemberRow, now_ms: float, peers: Peers, is_due: bool) -> list[Away | Stale]:
+        """The next step: a notice, or `Stale` if the others could do without the member all the time since."""
+        is_late = self._cluster_ms() - row.away_ms > self.settings.forget_after_ms
+        if not is_late or not self._spares(row, now_ms, peers):
+            self._notices.pop(row.node, None)
+            return []
+        if row.notice_ms and row.notice_ms == self._notices.get(row.node):
+            del self._notices[row.node]
+            return [Stale(row.node)]
+        if not is_due:
+            return []
+        return [Away(row.node, row.away_ms, self._notices.setdefault(row.node, self._cluster_ms()))]
+
+    def gives_notice(self, node: str) -> bool:
+        """Whether this leader has given notice that the member is given up, and that may come next."""
+        return node in self._notices
 
     def _spares(self, row: MemberRow, now_ms: float, peers: Peers) -> bool:
         """True if nothing comes from a member, and the voters that answer are a majority without it.

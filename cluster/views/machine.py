@@ -33,7 +33,8 @@ class MemberRow(Struct, array_like=True, frozen=True):
 
     `served`: the node has served once. A newcomer on its way in is not missed, by anybody's policy, before it has.
     `disk_served`: it has served with this disk, which has the log since then at the latest.
-    `away_ms`: cluster time since which it has had no row, 0 while it has one or nobody has noted it yet.
+    `away_ms`: cluster time since which it has had no row, 0 while it has one or nobody has noted it yet. `notice_ms`:
+    cluster time of the last notice that it is to be given up, 0 if there was none since.
     """
 
     node: str
@@ -47,6 +48,7 @@ class MemberRow(Struct, array_like=True, frozen=True):
     away_ms: int = 0
     disk_served: bool = False
     joined_view: int = 0
+    notice_ms: int = 0
 
 
 def is_unknown(row: MemberRow, earlier: tuple[tuple[int, str], ...]) -> bool:
@@ -105,8 +107,8 @@ class Membership:
                 happened = self._leave(node)
             case Stale(node):
                 happened = self._stale(node)
-            case Away(node, since_ms):
-                happened = self._away(node, since_ms)
+            case Away():
+                happened = self._away(command)
             case SetView():
                 happened = self._set_view(command)
         self._derive()
@@ -219,10 +221,12 @@ class Membership:
         self.members[node] = msgspec.structs.replace(known, stale=True)
         return (WentStale(node),)
 
-    def _away(self, node: str, since_ms: int) -> tuple[Happening, ...]:
-        known = self.members.get(node)
-        if known is not None and not known.away_ms and self.view.row(node) is None:
-            self.members[node] = msgspec.structs.replace(known, away_ms=since_ms)
+    def _away(self, command: Away) -> tuple[Happening, ...]:
+        known = self.members.get(command.node)
+        if known is not None and self.view.row(command.node) is None:
+            self.members[command.node] = msgspec.structs.replace(
+                known, away_ms=known.away_ms or command.since_ms, notice_ms=command.notice_ms or known.notice_ms
+            )
         return ()
 
     def _forget(self, node: str) -> None:
@@ -261,6 +265,7 @@ class Membership:
                 self.members[row.node] = msgspec.structs.replace(
                     member,
                     away_ms=0,
+                    notice_ms=0,
                     served=member.served or row.serving,
                     disk_served=member.disk_served or row.serving,
                 )

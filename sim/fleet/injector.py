@@ -405,16 +405,22 @@ class Injector:
         """Whether the voters are a majority without this node, as most of the others know them.
 
         It may become a voter before anybody knows that it is gone: of two then, if it joins (3 nodes, seed 41724). A
-        voter that was given up as stale has to come back with an empty disk, so it does not count, nor does one whose
-        disk is empty already (3 nodes, seed 910020).
+        voter that was given up as stale has to come back with an empty disk, so it does not count, nor does one of
+        which a leader has given notice, nor one whose disk is empty already (3 nodes, seed 910020).
         """
         machines = self._fleet.machines.values()
         others = [each for each in machines if each.public and each.up and each is not machine and each.voters()]
         logs = [each.member.membership for each in others if each.member is not None]
-        stale = {peer_of(row) for log in logs for row in log.members.values() if row.stale}
-        intact = {each.peer for each in machines if each is not machine} - stale
+        stale = {peer_of(row) for log in logs for row in log.members.values() if row.stale or row.notice_ms}
+        intact = {each.peer for each in machines if each is not machine and not self._has_notice(each)} - stale
         sets = [{*voters, machine.peer} for each in others for voters in each.peer_quorums()]
         return 2 * len(others) > len(machines) and all(2 * len(intact & voters) > len(voters) for voters in sets)
+
+    def _has_notice(self, machine: Machine) -> bool:
+        """A leader is about to give it up, also if nobody has applied that yet."""
+        leaders = [each.member for each in self._fleet.machines.values() if each.leads]
+        keepers = [each.standing.keeper for each in leaders if each is not None and each.standing is not None]
+        return any(keeper.gives_notice(machine.name) for keeper in keepers)
 
     def empty(self, machine: Machine) -> None:
         """The node gets an empty data directory."""

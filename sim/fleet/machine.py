@@ -185,6 +185,11 @@ class Machine(ClusterHost):
         return self.node is not None and "failed" in (self.node.store.state, self.meta_store.state)
 
     @property
+    def leads(self) -> bool:
+        """It thinks that it leads."""
+        return self.member is not None and self.member.consensus is not None and self.member.consensus.leads
+
+    @property
     def runs(self) -> bool:
         """A process is there and does not stand still."""
         return self.node is not None and not self.gate.shut

@@ -59,7 +59,7 @@ class Sides:
     def __call__(self, fleet: Fleet, held: list[Lease]) -> Iterator[str]:
         """Asked every moment."""
         now = fleet.loop.now_s
-        leaders = {machine.name: machine.voters() for machine in fleet.machines.values() if _leads(machine)}
+        leaders = {machine.name: machine.voters() for machine in fleet.machines.values() if machine.leads}
         cuts = fleet.roads.cuts
         still = {name: since for name, machine in fleet.machines.items() if (since := machine.still) is not None}
         ways = (leaders, still, cuts)
@@ -125,10 +125,6 @@ def _accepted(fleet: Fleet, client: Roamer, attempt: Attempt) -> bool:
     come_at = max(sent_at + fleet.swarm.delay_s[1], unanswered.denied_at(fleet.history.events, attempt, sent_at))
     arrival, later = between(name, sent_at, come_at), between(name, come_at, fleet.loop.now_s)
     return unanswered.accepted(flag, arrival, later, attempt.sent_at < opened_at)
-
-
-def _leads(machine: Machine) -> bool:
-    return machine.member is not None and machine.member.consensus is not None and machine.member.consensus.leads
 
 
 AT_PROMISES = 3

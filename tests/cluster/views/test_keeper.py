@@ -26,7 +26,8 @@ class Leader:
 
     def __init__(self, membership: Membership | None = None, elected: float = -10_000) -> None:
         self.membership = membership or cluster("a", "b", "c")
-        self.keeper = Keeper("a", self.membership, lambda: 777, TIMES)
+        self.clock_ms = 777
+        self.keeper = Keeper("a", self.membership, lambda: self.clock_ms, TIMES)
         self.peers = Peers("a", "abc")
         self.keeper.decide(elected, self.peers)
         self.number = 0
@@ -292,6 +293,7 @@ def test_an_election_forgets_everything() -> None:
 
 
 WEEK_MS = 7 * 86_400_000
+NOTICE, AGAIN = Away("c", 1, WEEK_MS + 2), Away("c", 1, WEEK_MS + 3)
 
 
 def given_up(leader: Leader, now: float) -> list[object]:
@@ -309,7 +311,7 @@ def over(leader: Leader, begin: float, end: float) -> list[object]:
 def away_for_a_week() -> Leader:
     """A leader of a and b. c has no row since a week, the log says so, and nothing comes from it."""
     leader = Leader()
-    leader.keeper = Keeper("a", leader.membership, lambda: WEEK_MS + 2, TIMES)
+    leader.clock_ms = WEEK_MS + 2
     apply(leader.membership, SetView(leader.membership.view.id, (A, B), True))
     apply(leader.membership, Away("c", 1))
     leader.peers.away = (peer("c"),)
@@ -319,9 +321,8 @@ def away_for_a_week() -> Leader:
 
 def test_who_is_away_for_too_long_has_to_come_back_empty() -> None:
     """After a minute the absence stands in the log, so that the next leader knows of it; after a week it is final."""
-    clock = [1_000_000]
     leader = Leader()
-    leader.keeper = Keeper("a", leader.membership, lambda: clock[0], TIMES)
+    leader.clock_ms = 1_000_000
     leader.peers.away = (peer("c"),)
     apply(leader.membership, SetView(leader.membership.view.id, (A, B), True))
     at = partial(given_up, leader)
@@ -330,12 +331,15 @@ def test_who_is_away_for_too_long_has_to_come_back_empty() -> None:
     assert at(60_000) == [Away("c", 1_000_000 - 60_000)]
     assert at(60_500) == []  # under way
     apply(leader.membership, Away("c", 940_000))
-    clock[0] += WEEK_MS - 60_000
+    leader.clock_ms += WEEK_MS - 60_000
     assert at(120_000) == []
-    clock[0] += 1
-    assert over(leader, 120_000, 122_000) == [Stale("c")]
+    leader.clock_ms += 1
+    notice = Away("c", 940_000, leader.clock_ms)
+    assert over(leader, 120_000, 122_000) == [notice]
+    apply(leader.membership, notice)
+    assert over(leader, 122_000, 123_000) == [Stale("c")]
     apply(leader.membership, Stale("c"))
-    assert over(leader, 122_000, 130_000) == []
+    assert over(leader, 123_000, 130_000) == []
 
 
 def test_a_member_whose_raft_answers_is_not_given_up() -> None:
@@ -344,7 +348,7 @@ def test_a_member_whose_raft_answers_is_not_given_up() -> None:
     leader.peers.away, leader.peers.late = (), (peer("c"),)  # it has not got the log yet
     assert over(leader, 60_000, 65_000) == []
     leader.peers.away = (peer("c"),)
-    assert given_up(leader, 65_000) == [Stale("c")]
+    assert given_up(leader, 65_000) == [NOTICE]
 
 
 def test_a_member_that_asks_for_a_lease_is_not_given_up() -> None:
@@ -352,7 +356,7 @@ def test_a_member_that_asks_for_a_lease_is_not_given_up() -> None:
     leader = away_for_a_week()
     leader.request("c", 59_900)
     assert over(leader, 60_000, 62_250) == []
-    assert over(leader, 62_250, 62_750) == [Stale("c")]
+    assert over(leader, 62_250, 62_750) == [NOTICE]
 
 
 def test_a_member_is_given_up_only_where_the_others_are_a_majority() -> None:
@@ -361,7 +365,30 @@ def test_a_member_is_given_up_only_where_the_others_are_a_majority() -> None:
     leader.peers.late = (peer("b"),)
     assert over(leader, 60_000, 65_000) == []
     leader.peers.late = ()
-    assert given_up(leader, 65_000) == [Stale("c")]
+    assert given_up(leader, 65_000) == [NOTICE]
+
+
+def test_a_member_is_given_up_by_those_who_have_agreed_to_a_notice() -> None:
+    """A notice that reaches nobody is committed by the member itself when it is back: nothing follows from it."""
+    leader = away_for_a_week()
+    assert given_up(leader, 60_000) == [NOTICE]
+    leader.peers.away = (peer("b"), peer("c"))  # b's disk had been lost a moment before
+    assert over(leader, 60_250, 62_000) == []
+    leader.peers.away = (peer("b"),)  # c is back
+    apply(leader.membership, NOTICE)
+    assert over(leader, 62_000, 63_000) == []
+    leader.peers.away, leader.clock_ms = (peer("c"),), WEEK_MS + 3  # b has a new disk, and c is away again
+    assert over(leader, 63_000, 63_250) == [AGAIN]
+    assert over(leader, 63_250, 64_250) == [AGAIN]
+    apply(leader.membership, AGAIN)
+    assert over(leader, 64_250, 65_000) == [Stale("c")]
+
+
+def test_a_notice_of_a_former_leader_is_not_enough() -> None:
+    leader = away_for_a_week()
+    apply(leader.membership, NOTICE)
+    leader.clock_ms += 1
+    assert over(leader, 60_000, 61_000) == [AGAIN]
 
 
 def test_a_new_leader_waits_for_the_leases_of_former_ones() -> None:

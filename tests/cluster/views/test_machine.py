@@ -284,8 +284,10 @@ def test_who_is_away_is_noted_once_and_forgotten_when_it_is_back() -> None:
     assert membership.members["b"].away_ms == 0  # it has a row
     apply(membership, SetView(view.id, (A,)), Away("b", 600), Away("b", 700), Away("x", 1))
     assert membership.members["b"].away_ms == 600
+    assert apply(membership, Away("b", 600, 900), Away("b", 600)) == ()
+    assert (membership.members["b"].away_ms, membership.members["b"].notice_ms) == (600, 900)
     apply(membership, SetView(view.id + 1, (A, Row("b", 1, view.id + 2))))
-    assert membership.members["b"].away_ms == 0
+    assert (membership.members["b"].away_ms, membership.members["b"].notice_ms) == (0, 0)
 
 
 def test_who_knows_what_was_promised() -> None:

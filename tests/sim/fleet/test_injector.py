@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from strogoff.cluster.surroundings import Settings
 from strogoff.cluster.views.settings import Settings as ViewSettings
 from strogoff.netsplit import faults
@@ -61,8 +63,8 @@ def test_one_disk_may_be_lost() -> None:
     until(fleet, lambda: fleet.machines["n2"].public and whole(fleet, "n2"))
 
 
-def test_who_was_given_up_counts_as_a_lost_disk() -> None:
-    """It has to come back empty. Without a second voter the log would be gone, too (3 nodes, seed 910020)."""
+def forgetful() -> Fleet:
+    """A cluster of three voters that gives up who is away for 4 s."""
     settings = Settings(views=ViewSettings(away_ms=1000, forget_after_ms=4000))
     fleet = Fleet(replace(quiet(), settings=settings))
     fleet.begin()
@@ -70,9 +72,51 @@ def test_who_was_given_up_counts_as_a_lost_disk() -> None:
         fleet,
         lambda: all(len(machine.voters()) == 3 and whole(fleet, machine.name) for machine in fleet.machines.values()),
     )
+    return fleet
+
+
+def has_notice(fleet: Fleet, name: str) -> bool:
+    """Whether a leader is about to give up a member."""
+    return fleet.injector._has_notice(fleet.machines[name])
+
+
+def test_who_comes_back_to_a_cluster_that_was_about_to_give_it_up_is_needed() -> None:
+    """The disk of the other voter was lost a moment before: nobody else agrees that it is given up (3 nodes, seed
+    207177)."""
+    fleet = forgetful()
+    first, second, third = fleet.machines.values()
+    assert first.leads and first.member is not None and first.member.standing is not None
+    keeper, membership = first.member.standing.keeper, first.member.membership
+    third.stand_still(True)
+    until(fleet, lambda: membership.members["n3"].away_ms > 0)
+    due_ms = membership.members["n3"].away_ms + keeper.settings.forget_after_ms
+    until(fleet, lambda: keeper._cluster_ms() >= due_ms - 100, 0.001)
+    fleet.injector.empty(second)
+    until(fleet, lambda: membership.index < last_index(first), 0.001)
+    third.wake_up()
+    until(fleet, lambda: membership.index == last_index(first) == last_index(third))
+    fleet.injector.start(second)
+    until(fleet, lambda: second.public and all(whole(fleet, name) for name in fleet.machines))
+    assert third.disk_id == "n3-disk"
+
+
+def last_index(machine: Machine) -> int:
+    """The last entry of a machine's log."""
+    assert machine.member is not None and machine.member.consensus is not None
+    return machine.member.consensus.raft._log.last_index
+
+
+@pytest.mark.parametrize("moment", ("notice", "stale"))
+def test_who_was_given_up_counts_as_a_lost_disk(moment: str) -> None:
+    """It has to come back empty. Without a second voter the log would be gone, too (3 nodes, seed 910020)."""
+    fleet = forgetful()
     first, second, third = fleet.machines.values()
     second.stand_still(False)
-    until(fleet, lambda: is_stale(first, "n2") or is_stale(third, "n2"), 0.001)
+    if moment == "notice":
+        until(fleet, lambda: has_notice(fleet, "n2"), 0.001)
+        assert not is_stale(first, "n2") and not is_stale(third, "n2")
+    else:
+        until(fleet, lambda: is_stale(first, "n2") or is_stale(third, "n2"), 0.001)
     assert {len(first.voters()), len(third.voters())} == {3}
     fleet.injector._strike(Step(0, faults.DiskLost("n3")))
     fleet.injector._take_out(third)
