@@ -1,4 +1,4 @@
-"""API keys: who may use the HTTP modules that ask who is there (INV 2.1, 3).
+"""API keys: who may use the HTTP modules that ask who is there.
 
 An entry is a key with one scope; the same key may have several. In a cluster they are valid on all nodes. Keys are kept
 as they are, because `api-key show` shows them: what protects them is the mode of the data directories, and between

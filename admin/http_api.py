@@ -1,4 +1,4 @@
-"""The management API: every command of vmq-admin over HTTP (INV 3).
+"""The management API: every command of vmq-admin over HTTP (docs/operations.md#management-api).
 
 `GET /api/v1/session/show?--client_id&--limit=10` is VerneMQ's form: words in the path, `key=value` and flags behind it.
 `POST /api/v1` with `{"words": [...]}` is what vmq-admin itself uses: of any length, and answered line by line.

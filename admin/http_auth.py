@@ -1,4 +1,4 @@
-"""Who may use an HTTP module: anybody, or whoever has an API key of its scope (INV 1.9, 3)."""
+"""Who may use an HTTP module: anybody, or whoever has an API key of its scope (docs/operations.md#api-keys)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTTP listeners of a node: opened, suspended and shown like those for MQTT, served by aiohttp (INV 1.1, 3)."""
+"""The HTTP listeners of a node: opened, suspended and shown like those for MQTT, served by aiohttp."""
 
 from __future__ import annotations
 

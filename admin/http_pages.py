@@ -1,4 +1,4 @@
-"""What HTTP listeners serve: `/metrics`, `/health*`, `/status.json`, `/api/v1` (INV 3).
+"""What HTTP listeners serve: `/metrics`, `/health*`, `/status.json`, `/api/v1` (docs/operations.md#http).
 
 Each belongs to a module under VerneMQ's name; a listener has those that `http_modules` names.
 """

@@ -1,4 +1,4 @@
-"""The metrics under VerneMQ's names: type and meaning of each, and the values of their labels (INV 4)."""
+"""The metrics under VerneMQ's names: type and meaning of each, and the values of their labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics of a node, gathered when somebody asks, for vmq-admin and for Prometheus alike (INV 4).
+"""The metrics of a node, gathered when somebody asks, for vmq-admin and for Prometheus alike.
 
 Counters count since the start of the node, or since `reset`. A reset is a matter of this view alone: the event log and
 `$SYS` go on with the totals since the start.

@@ -1,4 +1,4 @@
-"""What a command answers: texts, tables, alerts; the same for people, scripts and HTTP (INV 2)."""
+"""What a command answers: texts, tables, alerts; the same for people, scripts and HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of `session show`: what is known of sessions, read only as far as it is asked for (INV 2.2)."""
+"""The rows of `session show`: what is known of sessions, read only as far as it is asked for."""
 
 from __future__ import annotations
 

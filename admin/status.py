@@ -70,7 +70,7 @@ def incidents(context: Context) -> list[dict[str, Any]]:
 
 
 def not_serving(context: Context) -> list[str]:
-    """Why this node ought not to get clients, one text each. That another node is missing is no reason (INV 3)."""
+    """Why this node ought not to get clients, one text each. That another node is missing is no reason."""
     store = context.node.store
     reasons = ["the node is stopping"] if context.node.closing else []
     if store.state == "failed":

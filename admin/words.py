@@ -1,4 +1,4 @@
-"""The grammar of commands: `session disconnect client-id=c1 --cleanup`, as VerneMQ writes it (INV 2).
+"""The grammar of commands: `session disconnect client-id=c1 --cleanup`, as VerneMQ writes it.
 
 Words name the command, `key=value` its arguments, `--long`, `--long=value` and `-s value` its flags. Everything wrong
 is a `CommandError` with a sentence that says what would be right.

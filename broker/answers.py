@@ -1,9 +1,9 @@
-"""Acknowledgements, in the order of the packets that they answer (architecture 4, point 7).
+"""Acknowledgements, in the order of the packets that they answer (docs/architecture.md, section 4).
 
 One that needs the disk waits in `pending` for its commit, one that needs other nodes for its obligation; one that needs
 neither goes at once, unless others wait before it. An answer that *promises* something, because it accepts what was
 offered for the first time, leaves only if at the end of the turn the node still has its lease: match first, test the
-lease after, then acknowledge (review, hole 4).
+lease after, then acknowledge (H-04).
 """
 
 from __future__ import annotations

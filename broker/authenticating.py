@@ -1,4 +1,4 @@
-"""Enhanced authentication of v5: AUTH exchanges at CONNECT and later (MQTT 5.0 section 4.12, INV 5.2 `on_auth_m5`)."""
+"""Enhanced authentication of v5: AUTH exchanges at CONNECT and later (MQTT 5.0 section 4.12, the hook `on_auth_m5`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CONNECT, PINGREQ and DISCONNECT: the rules of a connection's begin and end, for all three versions (INV 6.2)."""
+"""CONNECT, PINGREQ and DISCONNECT: the rules of a connection's begin and end, for all three versions."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _problem(front: Front, packet: packets.Connect) -> tuple[ReasonCode, str] | 
 
 
 def authenticate(front: Front) -> None:
-    """Ask the registration chain, unless the listener or the node takes everybody (INV 1.2)."""
+    """Ask the registration chain, unless the listener or the node takes everybody."""
     packet = front.connect_packet
     assert packet is not None
     if front.node.options.allow_anonymous or front.origin.listener.allow_anonymous_override:
@@ -119,7 +119,7 @@ def _authenticated(front: Front, verdict: Verdict) -> None:
 
 
 def _take_modifiers(front: Front, packet: packets.Connect, modifiers: dict[str, Any]) -> None:
-    """What the plugin changes of this client (INV 5.1, 5.2); `register` and `_welcome` look for the rest."""
+    """What the plugin changes of this client (docs/plugins.md); `register` and `_welcome` look for the rest."""
     front.modifiers = modifiers
     front.username = modifiers.get("username", front.username)
     if "subscriber_id" in modifiers:
@@ -135,7 +135,7 @@ def _take_modifiers(front: Front, packet: packets.Connect, modifiers: dict[str, 
 
 
 def authorise_will(front: Front) -> None:
-    """The will passes auth_on_publish at CONNECT time (INV 6.2)."""
+    """The will passes auth_on_publish at CONNECT time, as with VerneMQ."""
     packet = front.connect_packet
     assert packet is not None
     will = packet.will
@@ -164,7 +164,7 @@ def _will_authorised(front: Front, verdict: Verdict) -> None:
 
 
 def register(front: Front) -> None:
-    """Ask the client id's slot for the session; a split that forbids it answers 3 / 0x88 (INV 7.3)."""
+    """Ask the client id's slot for the session; a split that forbids it answers 3 / 0x88 (docs/netsplit.md)."""
     packet = front.connect_packet
     assert packet is not None
     node = front.node

@@ -195,7 +195,7 @@ class Front(Answers):
         routed_qos: int | None = None,
         checked: bool = False,
     ) -> None:
-        """First acceptance of an authorised PUBLISH: route it, then answer (architecture 4).
+        """First acceptance of an authorised PUBLISH: route it, then answer (docs/architecture.md, section 4).
 
         It is answered as `qos` demands; `routed_qos` is another QoS for its subscribers, where a plugin set one.
         `checked` says that `inbound.accept` has looked at limits and policy already.
@@ -326,7 +326,7 @@ class Front(Answers):
         self.drop(reason.name.lower(), detail=detail)
 
     def too_late(self) -> None:
-        """Another node did not take in time what it has to have before we may answer (review, ambiguity 4)."""
+        """Another node did not take in time what it has to have before we may answer."""
         self.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, "another node does not answer: send again")
 
     def taken_over(self) -> None:

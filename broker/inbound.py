@@ -69,7 +69,7 @@ def publish(front: Front, packet: packets.Publish) -> None:
 
 
 def _repeated(front: Front, session: Session, packet: packets.Publish) -> None:
-    """A packet id in use is never a first acceptance: no policy and no hook refuses it [R 13]. If the message is yet to
+    """A packet id in use is never a first acceptance: no policy and no hook refuses it (H-13). If the message is yet to
     be given to somebody, here or elsewhere, it is what a plugin makes of it, as it was the first time."""
     if session.inbound[packet.packet_id].routed and packet.packet_id not in session.forward_again:
         _accept_packet(front, packet, {})
@@ -185,7 +185,7 @@ def accept(
     """A PUBLISH that cannot take the fast path: QoS 2, retained, a full window, a node that does not take everything.
 
     With `dup` it may have been accepted before: no policy refuses it. On a side with a lease it is taken, without one,
-    or behind others that are parked, it is parked (review, hole 13).
+    or behind others that are parked, it is parked (H-13).
     """
     node = front.node
     session = front.session
@@ -234,7 +234,7 @@ def accept(
         node.origins.get(node.name, record.boot),
         record.counter,
     )
-    # packet id -> mid, and which members of groups get it, is safe before the first copy leaves (review, hole 12)
+    # packet id -> mid, and which members of groups get it, is safe before the first copy leaves (H-12)
     wait = False
     if fresh:
         record.elsewhere = node.router.draw(message, front.plans)[1]
@@ -259,7 +259,7 @@ def _route_qos2(front: Front, message: Message, packet_id: int) -> None:
     if message.retain:
         node.leased()  # as in `accept`
     if node.view_state is ViewState.MINORITY and not node.allows("publish", front):
-        # no policy refuses it, but without a lease nobody knows to whom it has to go (review, holes 4 and 13)
+        # no policy refuses it, but without a lease nobody knows to whom it has to go (H-04, H-13)
         if not front.begun:
             front.when_accepting(_route_begun)
         front.begun.append(lambda: _route_qos2(front, message, packet_id))
@@ -305,7 +305,7 @@ def _route_begun(front: Front) -> None:
 
 
 def _not_now(front: Front, reason: ReasonCode, arguments: tuple[Any, ...], dup: bool) -> None:
-    """The disk is full or the split policy says no (INV 7.3): QoS 0 is dropped, v5 is told, v3 is parked [R 13, 20].
+    """The disk is full or the split policy says no: QoS 0 is dropped, v5 is told, v3 is parked (H-13, H-20).
 
     A v5 client is not told so of a message that somebody may have got already: its DUP is parked, too.
     """

@@ -80,7 +80,7 @@ class ConnectionOrigin(msgspec.Struct):
     transport: str = "tcp"
 
     def connection_options(self) -> dict[str, Any]:
-        """What `forward_connection_opts` gives to authentication plugins; names as in VerneMQ's webhooks (INV 5.4)."""
+        """What `forward_connection_opts` gives to authentication plugins; names as in VerneMQ's webhooks."""
         listener = self.listener
         options: dict[str, Any] = {
             "listener_addr": listener.unix_path or listener.host,

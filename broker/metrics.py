@@ -1,4 +1,4 @@
-"""Counters of a node, under VerneMQ's names (INV 4). Plain integers: the hot path adds to them, others read.
+"""Counters of a node, under VerneMQ's names. Plain integers: the hot path adds to them, others read.
 
 Counters that VerneMQ labels with the MQTT version are pairs `[v4, v5]` (3.1 counts as 4), indexed by `version == 5`.
 """

@@ -286,7 +286,7 @@ class Node(Observer):
         self._when_accepting.append(callback)
 
     def allows(self, operation: str, front: Front) -> bool:
-        """Whether the split policy lets this operation begin (INV 7.3); a hook may have set the client's own flag."""
+        """Whether the split policy lets this operation begin; a hook may have set the client's own flag."""
         return self._allowed(operation, front, self._view_state)
 
     def _allowed(self, operation: str, front: Front, state: ViewState) -> bool:
@@ -376,7 +376,7 @@ class Node(Observer):
 
     def route_retained(self, message: Message, plans: PlanCache, plan: Plan | None = None) -> int:
         """`Router.route` for a message that is to be retained. That comes first: on another node, too, who subscribes
-        behind those that it is given to has to find it (review, hole 4)."""
+        behind those that it is given to has to find it (H-04)."""
         kept = self.retain(message)
         routed = self.router.route(message, plans, plan)
         # the last encoding would be kept as long as the message
@@ -431,7 +431,7 @@ class Node(Observer):
         return routed
 
     def publish_will(self, session: Session | ParkedWill, will: WillRecord) -> None:
-        """Publish a will under a new mid [MQTT-3.1.2-8]; without a lease once there is one (review, hole 13)."""
+        """Publish a will under a new mid [MQTT-3.1.2-8]; without a lease once there is one (H-13)."""
         if not self.leased() or self._view_state is ViewState.MINORITY:
             self.parked_wills.park(session, will)
             return

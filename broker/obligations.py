@@ -1,4 +1,4 @@
-"""What has to be true on other nodes before an acknowledgement may leave (review, hole 7; P4).
+"""What has to be true on other nodes before an acknowledgement may leave (H-07; P4).
 
 An obligation is open for each node that has to have a copy, and for each barrier that metadata written with a message
 has to pass. It is discharged by that node's acknowledgement or by a view without it, never by time. A barrier that
@@ -23,7 +23,7 @@ class Obligation(msgspec.Struct, eq=False):
     """Waits anew for what took too long."""
     redrawn: Callable[[RemoteMembers, str | None], bool] | None = None
     """Notes who gets a QoS 2 message instead of these members: those of another node, or one here (None). True if that
-    has to be safe before anything leaves (review, hole 12)."""
+    has to be safe before anything leaves (H-12)."""
 
     @property
     def failed(self) -> bool:

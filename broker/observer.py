@@ -169,7 +169,7 @@ class Observer:
             self.hooks.notify("on_message_drop", Subscriber(session.mountpoint, session.client_id), message, "expired")
 
     def unhandled(self, session: Session, message: Message) -> None:
-        """A QoS 0 message for a session without a connection: nobody keeps those (INV 6.1)."""
+        """A QoS 0 message for a session without a connection: nobody keeps those."""
         self.counters.queue_message_unhandled += 1
 
     # -- events of messages, only at level `message`
@@ -211,7 +211,7 @@ class Observer:
             self.events.emit("dlv.ack", client=session.client_id, packet_id=packet_id, mid=entry.message.mid)
 
     def message_acked(self, front: Front, message: Message, frame: bytes) -> Callable[[], None]:
-        """Sends the acknowledgement; that is said when it has passed the guard (review, hole 4)."""
+        """Sends the acknowledgement; that is said when it has passed the guard (H-04)."""
 
         def send() -> None:
             front.write(frame)

@@ -1,4 +1,4 @@
-"""What an operator may do to a node and look at in it, beyond what clients do (INV 2.1). All of it is bounded work.
+"""What an operator may do to a node and look at in it, beyond what clients do. All of it is bounded work.
 
 Loops over many things are generators that end a step after `STEP` rows; whoever runs them lets others in between.
 """

@@ -117,7 +117,7 @@ def _encode(
 
 
 def _alias(front: Outlet, topic: str, extra: dict[str, Any]) -> str:
-    """Use a topic alias towards the client: first come, first kept (INV 6.2) [MQTT5-3.1.2-26]."""
+    """Use a topic alias towards the client: first come, first kept [MQTT5-3.1.2-26]."""
     alias = front.aliases_out.get(topic)
     if alias is not None:
         extra["topic_alias"] = alias
@@ -130,7 +130,7 @@ def _alias(front: Outlet, topic: str, extra: dict[str, Any]) -> str:
 def _ask_on_deliver(
     front: Outlet, message: Message, qos: int, retain: bool
 ) -> tuple[str, bytes, dict[str, Any] | None]:
-    """The hook on_deliver may change topic, payload and properties of this copy (INV 5.1, 5.2)."""
+    """The hook on_deliver may change topic, payload and properties of this copy (docs/plugins.md)."""
     topic, payload, properties = message.topic, message.payload, message.properties
     session = front.session
     assert session is not None

@@ -185,7 +185,7 @@ class Pacing(Outlet):
         self.node.spawn(question, answered)
 
     def throttle(self, delay_ms: int) -> None:
-        """Do not read from this client for so long (INV 6.2, `max_message_rate` and the hook's `throttle`)."""
+        """Do not read from this client for so long (`max_message_rate` and the hook's `throttle`)."""
         self.pause("throttle")
         self.set_timer("throttle", delay_ms, lambda: self.unpause("throttle"))
 

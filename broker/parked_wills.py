@@ -1,4 +1,4 @@
-"""Wills that came due on a node without a lease: on the disk until it has one (review, holes 13 and 19; P5).
+"""Wills that came due on a node without a lease: on the disk until it has one (H-13, H-19; P5).
 
 The session that they were of may have ended, and the node may be killed before it is let in again. A will is forgotten
 in the batch in which it is routed, as any other.

@@ -1,4 +1,4 @@
-"""Answers with a reason: how each version learns that its CONNECT or PUBLISH is not accepted (INV 6.2)."""
+"""Answers with a reason: how each version learns that its CONNECT or PUBLISH is not accepted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def refuse(
 
 
 def refuse_verdict(front: Front, verdict: Refuse) -> None:
-    """A plugin said no: 4 for wrong credentials, 5 for all else; v5 0x86 unless the plugin names a code (INV 6.2)."""
+    """A plugin said no: 4 for wrong credentials, 5 for all else; v5 0x86 unless the plugin names a code."""
     if front.version == 5:
         code = verdict.reason_code or ReasonCode.BAD_USER_NAME_OR_PASSWORD
         refuse(front, ReasonCode(code), "", dict(verdict.properties), verdict.reason)
@@ -77,7 +77,7 @@ def refuse_publish(
 
 
 def publish_refused(front: Front, packet: packets.Publish, verdict: Refuse) -> None:
-    """Not authorised: what each version gets to see (INV 6.2) [MQTT-3.3.5-2]."""
+    """Not authorised: what each version gets to see [MQTT-3.3.5-2]."""
     front.node.counters.publish_auth_error[front.version == 5] += 1
     front.node.denied(front, "publish", packet.topic)
     close_v3 = front.node.options.disconnect_on_unauthorized_publish_v3

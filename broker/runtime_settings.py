@@ -1,4 +1,4 @@
-"""Settings that are changed while the node runs (INV 1.14): what was set for this node counts more than what was set
+"""Settings that are changed while the node runs: what was set for this node counts more than what was set
 for all nodes, and both count more than the files. They are kept, and outlive restarts.
 
 What may be changed is what the configuration's reference marks so and the node's options are made of. A change counts

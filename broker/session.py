@@ -231,20 +231,20 @@ class Session:
             self.forward_again.add(packet_id)
 
     def open_inbound(self, packet_id: int, record: InboundRecord) -> bool:
-        """Remember the packet id until PUBREL. True if that has to be safe before anything leaves (review, hole 12)."""
+        """Remember the packet id until PUBREL. True if that has to be safe before anything leaves (H-12)."""
         self.inbound[packet_id] = record
         self.node.mid_opened(record.boot, record.counter)
         return self._write_inbound(packet_id, record)
 
     def drawn_inbound(self, packet_id: int, record: InboundRecord, elsewhere: list[tuple[str, str, str]]) -> bool:
-        """The members were drawn again. True if that has to be safe before anything leaves (review, hole 12)."""
+        """The members were drawn again. True if that has to be safe before anything leaves (H-12)."""
         record.elsewhere = elsewhere
         return self._write_inbound(packet_id, record)
 
     def redrawn_inbound(self, packet_id: int, record: InboundRecord, gone: RemoteMembers, node: str | None) -> bool:
         """Somebody else gets the message, these members being gone: those of another node, or one here (None).
 
-        True if that has to be safe before anything leaves (review, hole 12).
+        True if that has to be safe before anything leaves (H-12).
         """
         if self.inbound.get(packet_id) is not record:
             return False
@@ -275,7 +275,7 @@ class Session:
 
     def void_owed(self) -> None:
         """The node was out of the view: the copies for other nodes are void, or were taken as such, and who subscribed
-        there meanwhile was not matched. The repeated PUBLISH of whoever had no PUBREC sends them again (holes 4, 12).
+        there meanwhile was not matched. The repeated PUBLISH of whoever had no PUBREC sends them again (H-04, H-12).
         """
         self.forward_again.update([packet_id for packet_id, record in self.inbound.items() if record.routed])
         self.owed.clear()
@@ -385,7 +385,7 @@ class Session:
     # -- will and end
 
     def fire_will(self) -> None:
-        """Publish the will, in the same batch in which it is forgotten: exactly once (review, hole 19)."""
+        """Publish the will, in the same batch in which it is forgotten: exactly once (H-19)."""
         will = self.will
         if will is None:
             return

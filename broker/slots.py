@@ -1,4 +1,4 @@
-"""The slots' port: registration of client ids, and all sessions of the node (architecture 3).
+"""The slots' port: registration of client ids, and all sessions of the node (docs/architecture.md, section 3).
 
 The primary of a client id's slot decides about it alone: one connection at a time, the old one fenced before the new
 one is answered (P3). On a single node every slot is local and a registration is a function call; its answer comes
@@ -187,7 +187,7 @@ class Slots:
 
 
 def apply_limits(session: Session) -> None:
-    """Queue limits: the node's, unless the registration set its own (INV 5.1, modifiers of auth_on_register)."""
+    """Queue limits: the node's, unless the registration set its own (a modifier of auth_on_register)."""
     options = session.node.options
     overrides = session.overrides
     queue = session.queue

@@ -1,4 +1,4 @@
-"""SUBSCRIBE and UNSUBSCRIBE: options, authorisation, retained messages (INV 6.2; MQTT 5.0 sections 3.8 to 3.11)."""
+"""SUBSCRIBE and UNSUBSCRIBE: options, authorisation, retained messages (MQTT 5.0 sections 3.8 to 3.11)."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _added(front: Front, adding: _Adding) -> None:
 
 
 def _apply_modifiers(packet: packets.Subscribe, reasons: list[int | None], topics: Any) -> None:
-    """A plugin may change filters and QoS, or refuse single filters (INV 5.1, 5.2)."""
+    """A plugin may change filters and QoS, or refuse single filters (docs/plugins.md)."""
     if topics is None:
         return
     for number, (text, granted) in enumerate(topics):

@@ -92,8 +92,8 @@ def _decode(data: bytes, kind: type[_T]) -> _T:
 
 
 def not_the_one(row: MemberRow, hello: Self) -> str | None:
-    """A start of the member that the log does not know yet is welcome, an earlier one is not (review, hole 1); nor is
-    one that was away for too long (hole 16)."""
+    """A start of the member that the log does not know yet is welcome, an earlier one is not (H-01); nor is
+    one that was away for too long (H-16)."""
     if row.disk != hello.disk:
         return Why.NOT_YET.says(f"the disk of {hello.node} is another one than that of the member")
     if row.stale:

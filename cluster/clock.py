@@ -1,4 +1,4 @@
-"""Cluster time: the clock of every deadline. It follows the wall clock by slewing and never jumps (review, hole 17).
+"""Cluster time: the clock of every deadline. It follows the wall clock by slewing and never jumps (H-17).
 
 A node alone follows its own wall clock. A wall clock that is set while the node runs, by a year or by a second, changes
 no deadline at once: cluster time runs at most `SLEW` faster or slower than the monotonic clock until both agree. A

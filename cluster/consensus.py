@@ -1,7 +1,7 @@
 """Raft with its disk, and the membership that it decides: what is committed is applied here, in order, on every member.
 
 A turn is: messages and ticks go into the Raft core; the batch that it hands back is written, and only when it is
-durable its messages leave and its committed entries are applied (review, ambiguity 1: Raft is always fsynced).
+durable its messages leave and its committed entries are applied (Raft is always fsynced).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ WHO = "who"
 """The call that asks who lives at an address; the request is empty."""
 
 PORT = 44053
-"""The port between nodes where none is given (INV 1.5)."""
+"""The port between nodes where none is given."""
 
 
 class AddressError(ValueError):

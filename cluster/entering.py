@@ -1,4 +1,4 @@
-"""From joining to serving: what a node does before it may serve clients (review, holes 4, 14 and 18).
+"""From joining to serving: what a node does before it may serve clients (H-04, H-14, H-18).
 
     view with own row, joining
       1. void what was not acknowledged, close what cannot go on

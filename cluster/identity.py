@@ -6,11 +6,11 @@ from typing import NamedTuple
 from zlib import crc32
 
 SLOTS = 256
-"""Number of slots, fixed per cluster (architecture 3)."""
+"""Number of slots, fixed per cluster."""
 
 
 class Incarnation(NamedTuple):
-    """One life of a node in the cluster: what a view lists (architecture 5; review, hole 1).
+    """One life of a node in the cluster: what a view lists (H-01).
 
     `boot` counts the starts of the node, as the Raft log has them; `since` is the id of the view in which it entered. A
     node that restarts, or that left the view and comes back, is another incarnation.

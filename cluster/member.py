@@ -363,7 +363,7 @@ class Member:
         rows = self.membership.members.values()
         members = {row.node: self._hints.get(row.node, row.address) for row in rows if row.node != me}
         self.links.set_peers(members or self._seeds)
-        # tombstones do not wait for who has to come back empty (review, hole 16), but for whom the log may yet name
+        # tombstones do not wait for who has to come back empty (H-16), but for whom the log may yet name
         kept = sorted([row.node for row in rows if row.node in members and not row.stale])
         self.metadata.set_members(kept if self.starting.known() else None)
         self.metadata.set_peers([each for each in self.view.incarnations if each.node != me])

@@ -1,4 +1,4 @@
-"""What a node may promise: its own lease, and, while it leads, everybody's (architecture 5; review, holes 5, 6)."""
+"""What a node may promise: its own lease, and, while it leads, everybody's (H-05, H-06)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Standing:
     # -- the lease
 
     def valid(self) -> bool:
-        """A lease is held now, and the view lets this process serve. Ask it after matching (review, hole 4)."""
+        """A lease is held now, and the view lets this process serve. Ask it after matching (H-04)."""
         return self.holder.serving and self.holder.valid(self._now_ms(), self._wall_ms())
 
     def left_ms(self) -> float:
@@ -114,7 +114,7 @@ class Standing:
 
     def _commit(self) -> None:
         if self._store.state == "full":
-            # the disk answers, and says that it is full: the node stays, and says so (review, hole 20)
+            # the disk answers, and says that it is full: the node stays, and says so (H-20)
             self.holder.committed(self._now_ms())
             return
         if self._writing:

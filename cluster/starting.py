@@ -1,4 +1,4 @@
-"""A start of a member: the leader is told of it until the log has it, or refuses it (review, hole 1).
+"""A start of a member: the leader is told of it until the log has it, or refuses it (H-01).
 
 The disk keeps its starts from the last one on that it knows to be in the log. If the log has another one, the disk is
 an old copy, however often it was started since: it has forgotten entries, and votes.

@@ -1,6 +1,6 @@
 """Who has gone quiet: what this node knows of each peer's life from its streams and the answers to its lease requests.
 
-A suspicion costs nothing and decides nothing: views are changed by the Raft leader, on leases (review, hole 6). It is
+A suspicion costs nothing and decides nothing: views are changed by the Raft leader, on leases (H-06). It is
 for people and for the ledger of incidents, to which it tells when the last common contact was, and it comes after one
 second, well before a view can change (detection takes 2 s).
 

@@ -124,7 +124,7 @@ class _Two(Fault):
 
 @dataclass(frozen=True, slots=True)
 class PairCut(_Two):
-    """`a` and `b` do not hear each other; all others hear both (review, hole 6)."""
+    """`a` and `b` do not hear each other; all others hear both (H-06)."""
 
     word = "pair_cut"
 
@@ -194,7 +194,7 @@ class PowerLoss(_One):
 
 @dataclass(frozen=True, slots=True)
 class FastRestart(_One):
-    """Killed, and back before anybody noticed (review, hole 1)."""
+    """Killed, and back before anybody noticed (H-01)."""
 
     word = "fast_restart"
 
@@ -220,14 +220,14 @@ class Pause(_Still):
 
 @dataclass(frozen=True, slots=True)
 class Freeze(_Still):
-    """The virtual machine stands still for `s` seconds, and its monotonic clock with it (review, hole 5)."""
+    """The virtual machine stands still for `s` seconds, and its monotonic clock with it (H-05)."""
 
     word = "vm_freeze"
 
 
 @dataclass(frozen=True, slots=True)
 class DiskStall(_One):
-    """Writes hang while the loop goes on (review, hole 6)."""
+    """Writes hang while the loop goes on (H-06)."""
 
     word = "disk_stall"
 
@@ -255,7 +255,7 @@ class BackupRestored(_One):
 
 @dataclass(frozen=True, slots=True)
 class ClockJump(_One):
-    """The wall clock is set by `ms` milliseconds, forward or back (review, hole 17)."""
+    """The wall clock is set by `ms` milliseconds, forward or back (H-17)."""
 
     word = "clock_jump"
     ms: int

@@ -47,7 +47,7 @@ KEEP = 100
 
 START_MS = 5000
 """A node that starts has this long to get its first lease before the lack of one is an incident: worst failover
-(4.5 s, review, section 2) and some."""
+(4.5 s) and some."""
 
 
 class Incident(msgspec.Struct):

@@ -1,7 +1,7 @@
-"""What a node may accept while it does not see the whole cluster: `allow_<operation>_during_netsplit` (INV 7.3).
+"""What a node may accept while it does not see the whole cluster: `allow_<operation>_during_netsplit`.
 
 A policy gates first acceptance only: CONNECT, the first PUBLISH of a packet id, SUBSCRIBE, UNSUBSCRIBE; never a DUP, an
-acknowledgement, a delivery, a promotion or a will on a side with a lease (review, hole 13).
+acknowledgement, a delivery, a promotion or a will on a side with a lease (H-13).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def decide(flag: str, state: ViewState) -> Decision:
 
 
 class Refusal(NamedTuple):
-    """What a client sees of one packet that is refused (INV 7.3).
+    """What a client sees of one packet that is refused (docs/netsplit.md).
 
     `answer` is the packet that answers it; `v3` (MQTT 3.1 and 3.1.1) and `v5` are the code in it, None where none
     comes. `v3_then` and `v5_then` say what becomes of the packet or the connection.

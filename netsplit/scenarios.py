@@ -6,8 +6,7 @@ One fault in a line, in the order of time:
     at 1.5s cut a b | c for 10s
     at 2s kill a
 
-Without `for` a fault lasts until all is healed, or is a moment anyway. The schedules of review, section 4, are written
-in this form.
+Without `for` a fault lasts until all is healed, or is a moment anyway.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class Watch:
                 durable.setdefault((client_of(key), message), commits)
 
     def _place(self, key: bytes, mid: tuple[str, int, int]) -> None:
-        """A message is once in a queue (review, hole 7)."""
+        """A message is once in a queue (H-07)."""
         if self._history.power_lost:
             return  # with durability `os` the entry may be lost, and its message routed again
         queue, seq = key[:-8], key[-8:]

@@ -7,7 +7,7 @@
 
 The boot number is raised durably before anything else happens: together with the node name it makes numbers that no
 earlier process of this node gave out, and a boot that is not above the one that the cluster has seen, or a disk uuid
-that it does not know, tells a lost disk or an old backup (architecture 5).
+that it does not know, tells a lost disk or an old backup (H-01).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Key layout of the message database: byte-ordered, one letter per kind (architecture 7).
+"""Key layout of the message database: byte-ordered, one letter per kind (docs/cluster.md#on-disk).
 
     s slot client                     session record
     b slot client incarnation filter  subscription

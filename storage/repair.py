@@ -1,7 +1,7 @@
 """Repair of a damaged database: keep what can be read, say what could not. Done when an operator asks, never by itself.
 
 A node that has replicas must afterwards be emptied and refilled from them whenever the report is not `lossless`, for it
-acknowledged what it no longer has (architecture 7). LevelDB moves the damaged files into `lost/` beside the others. A
+acknowledged what it no longer has (H-01). LevelDB moves the damaged files into `lost/` beside the others. A
 repair may bring back keys that were deleted in the seconds before the damage.
 """
 

@@ -1,6 +1,6 @@
 """Judges an event log: was everything that was acknowledged delivered, once where once was promised, and in order?
 
-The rows of the table of anomalies that one log can show: A0 (holes in the log), A1 (lost although acknowledged), A3
+The anomalies of docs/hazards.md that one log can show: A0 (holes in the log), A1 (lost although acknowledged), A3
 (unexpected), A4 (duplicate), A5 (QoS 2 more than once), A6 (reordered), A12 (session forgotten), A14 (wills). What
 cannot be known is never counted: a message whose acknowledgement was not sent is neither lost nor kept, and one that
 still waits in a queue when the log closes is not lost.

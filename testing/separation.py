@@ -1,7 +1,7 @@
 """From rows to who was away from whom, and who was without a lease: what is not owed across a split.
 
-A clean session of a node that left the view has ended (review, hole 18). What a node accepts without a lease goes to
-whom it reaches, and to the others after the heal (architecture 1, `ap`).
+A clean session of a node that left the view has ended (H-18). What a node accepts without a lease goes to
+whom it reaches, and to the others after the heal (docs/netsplit.md#what-on-loses).
 """
 
 from __future__ import annotations

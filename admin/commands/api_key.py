@@ -1,4 +1,4 @@
-"""`api-key`: who may use the HTTP modules that ask for a key (INV 2.1)."""
+"""`api-key`: who may use the HTTP modules that ask for a key."""
 
 from __future__ import annotations
 

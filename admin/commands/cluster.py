@@ -1,4 +1,4 @@
-"""`cluster`: who is in it, coming in, and going out (INV 2.1, 7.4)."""
+"""`cluster`: who is in it, coming in, and going out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`metrics`: all counters and gauges (INV 4)."""
+"""`metrics`: all counters and gauges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`session`: the sessions of all nodes of the cluster, and sending clients away (INV 2.1, 2.2)."""
+"""`session`: the sessions of all nodes of the cluster, and sending clients away."""
 
 from __future__ import annotations
 

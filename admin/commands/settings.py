@@ -1,4 +1,4 @@
-"""`show`, `describe`, `set` and `config`: the configuration in force, and changes of it at run time (INV 1.14).
+"""`show`, `describe`, `set` and `config`: the configuration in force, and changes of it at run time.
 
 A change is for one node, this one unless another is named, or for all nodes, also those that join later.
 """

@@ -1,4 +1,4 @@
-"""A message as it travels from the node that accepted it to another one (architecture 4, item 5).
+"""A message as it travels from the node that accepted it to another one (docs/architecture.md, section 4).
 
 The receiver matches its own sessions again, so the message says only whether it is for everybody's ordinary
 subscriptions there (`plain`), and for which shared subscriptions the origin chose one of the receiver's members.
@@ -32,7 +32,7 @@ class Forwarded(msgspec.Struct):
     """A message that another node accepted.
 
     `plain`: it is for the ordinary subscriptions here. `groups`: for one member here of each of these `$share` filters.
-    `qos2_stable`: mids of the sender below this (boot, counter) will never be sent again (review, hole 12). Of those
+    `qos2_stable`: mids of the sender below this (boot, counter) will never be sent again (H-12). Of those
     above it `OpenMids` says more, where one handshake stays open for long.
     `hlc` is the sender's hybrid logical clock, 0 for none.
     """

@@ -1,6 +1,6 @@
 """The origin's side of messages for other nodes: one copy per node, and who still owes an acknowledgement for it.
 
-The node that accepted a PUBLISH alone decides when it is done (review, hole 7). Each copy is an obligation of its node,
+The node that accepted a PUBLISH alone decides when it is done (H-07). Each copy is an obligation of its node,
 discharged by that node's acknowledgement; by a view without that node where only clean sessions would have had it, for
 they have ended; by sending it to another member where a shared subscription had chosen that node. What is for durable
 sessions of a node that is away stays owed until it is back, or has left for good; so does a QoS 2 message of a shared
@@ -116,7 +116,7 @@ class Forwarding:
         self._is_origin = direct is None
         self._told_open: dict[str, tuple[int, tuple[int, int]]] = {}
         self.since = 0
-        """The view in which this node entered: what an earlier entrance sent is void everywhere (review, hole 14)."""
+        """The view in which this node entered: what an earlier entrance sent is void everywhere (H-14)."""
         self._unproven: dict[str, int] = {}
         self._unproven_early: dict[str, list[int]] = {}
         self.disk_bytes: dict[str, int] = {}
@@ -179,7 +179,7 @@ class Forwarding:
 
     def give_back(self, message: Message, text: str) -> None:
         """Tell the origin of a QoS 2 message that nobody of the group is here any more: it alone knows who has it
-        (review, holes 7 and 9). It matters as long as the origin is in the view: then it has voided what it sent."""
+        (H-07, H-09). It matters as long as the origin is in the view: then it has voided what it sent."""
         node = self._node
         owed = node.owed = node.owed or Obligation()
         payload = stamp(0, encode_forward(message, False, (text,), self._stable(), node.events.hlc))
@@ -249,7 +249,7 @@ class Forwarding:
             self.relieved(name)
 
     def _drop(self, message: Message, target: RemoteTarget) -> None:
-        """QoS 0 is the first to go (review, ambiguity 13)."""
+        """QoS 0 is the first to go: nobody promised it."""
         reason = "absent" if target.absent else "cluster_congested"
         self._node.counters.drop(reason)
         self._node.event("fwd.drop", target=target.node, reason=reason, mid=message.mid, topic=message.topic)
@@ -294,8 +294,8 @@ class Forwarding:
     def acked(self, name: str, upto: int, leased: bool = True) -> None:
         """The node has everything up to this number, as safely as its sessions ask for.
 
-        While this node has no lease, others may have taken it out of the view and skip what it sent before (review,
-        hole 14): then it is proof of nothing until the lease is back. If that comes by another entrance, all is void.
+        While this node has no lease, others may have taken it out of the view and skip what it sent before (H-14):
+        then it is proof of nothing until the lease is back. If that comes by another entrance, all is void.
         """
         if not leased:
             self._unproven[name] = upto
@@ -473,7 +473,7 @@ class Forwarding:
         return self._node.store.bytes_waiting > 0 or any(kept)
 
     def void_all(self) -> None:
-        """This node was out of the view: what nobody acknowledged to it, it has acknowledged to nobody (hole 14).
+        """This node was out of the view: what nobody acknowledged to it, it has acknowledged to nobody (H-14).
 
         Nothing is discharged: the connections that wait for it are closed by the caller. What has to arrive goes on.
         """
@@ -544,7 +544,7 @@ class Forwarding:
             self.closed(copy.message.origin.boot, copy.message.counter)
 
     def _stable(self) -> tuple[int, int]:
-        """All mids of this node below (boot, counter) will never be sent again (review, hole 12)."""
+        """All mids of this node below (boot, counter) will never be sent again (H-12)."""
         mids = self._mids
         while mids and mids[0] not in self._open_mids:
             heappop(mids)

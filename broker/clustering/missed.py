@@ -1,4 +1,4 @@
-"""What the clean sessions of a node missed while it was out of the view, and how they are told (review, hole 18).
+"""What the clean sessions of a node missed while it was out of the view, and how they are told (H-18).
 
 Nothing is kept for clean sessions: the others let go what they had for a node that is away. So whoever accepts a
 publish that such a node does not get writes down in which view; and a node that comes back closes its clean sessions

@@ -1,6 +1,6 @@
 """What operators ask of the cluster and tell it: the port between their commands and the node's part in the cluster.
 
-A node that is alone has none: `Server.cluster` is None until `listener.vmq` opens a way to others (architecture 5, 9).
+A node that is alone has none: `Server.cluster` is None until `listener.vmq` opens a way to others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NodeState = Literal["serving", "joining", "absent"]
 """serving: in the view, takes clients; joining: in the view, still being told what the others know; absent: a member
 that is not in the view."""
 Sees = Literal["whole", "majority", "minority"]
-"""What this node has (architecture 5): a lease and all members, a lease with someone missing, or no lease."""
+"""What this node has: a lease and all members, a lease with someone missing, or no lease."""
 
 
 class ClusterError(Exception):
@@ -139,7 +139,7 @@ COUNTERS = (
     "cluster_bytes_dropped",
     *(name for name, (kind, _) in METRICS.items() if kind == "counter"),
 )
-"""Counters of the cluster (INV 4.1) and of incidents, since the start of the node: an office may have them as
+"""Counters of the cluster and of incidents, since the start of the node: an office may have them as
 `counters`, with `GAUGES`."""
 
 GAUGES = tuple(name for name, (kind, _) in METRICS.items() if kind == "gauge")

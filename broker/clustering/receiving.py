@@ -3,7 +3,7 @@
 How far the lane of each origin was taken is written in the batch of the queue entries, so that after a restart what was
 taken before is not taken again; except what was relayed to a node that had not acknowledged it yet: that is noted, too,
 and comes again. A QoS 2 message can come twice under its mid, on another lane, because its origin was restarted in the
-middle of a handshake; its mid is remembered until the origin says that it is over (review, hole 12).
+middle of a handshake; its mid is remembered until the origin says that it is over (H-12).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Receiving:
         themselves, this one takes what they relay.
 
         Its acknowledgements wait for the disk only: what would have to be relayed once more is not waited for. So two
-        nodes that relay to each other never wait for each other (review, hole 15).
+        nodes that relay to each other never wait for each other (H-15).
         """
         self._node = node
         self.pass_on: PassOn = _nobody
@@ -141,7 +141,7 @@ class Receiving:
 
     def skip(self, origin: str, seq: int) -> None:
         """The next item of an origin's lane needs nothing more: it is done with, or void because of who the origin was
-        when it sent it (hole 14)."""
+        when it sent it (H-14)."""
         lane = self._lanes[origin]
         lane.taken = max(lane.taken, seq)
         self._answer(origin, lane, seq, 0, None)

@@ -1,8 +1,8 @@
 """The broker as the resident of its cluster member: what the other nodes' news mean for sessions and publishers.
 
 views        who is away: routes and copies under way (`Forwarding.away`), retained messages stay
-leases       what may be promised: `Node.view_state`, and the guard in front of every promise (review, hole 4)
-entrances    what a node that was cut off gives up before it serves again (review, holes 14 and 18)
+leases       what may be promised: `Node.view_state`, and the guard in front of every promise (H-04)
+entrances    what a node that was cut off gives up before it serves again (H-14, H-18)
 metadata     routes of the others, retained messages, what operators set
 publishes    from other nodes into the queues, and the acknowledgements of our own
 """
@@ -45,7 +45,7 @@ SETTLE_MS = 10_000
 failover (4.5 s), and the exchanges that tell it the routes of the others."""
 
 BARRIER_LIMIT_MS = 9500
-"""How long SUBACK waits for the other nodes: detection, a lease and 5 s (review, ambiguity 4)."""
+"""How long SUBACK waits for the other nodes: detection, a lease and 5 s."""
 
 NEVER_VOID = bytes(4)
 """In front of what has to arrive whatever becomes of its sender; see `forwarding.stamp`."""
@@ -199,7 +199,7 @@ class Clustering:
         self.announcer.removed(subscription)
 
     def _guard(self, front: Outlet, promised: int, out: list[bytes]) -> bool:
-        """Whether promises may leave: not without a lease, unless the policy asks for no lease (review, hole 4)."""
+        """Whether promises may leave: not without a lease, unless the policy asks for no lease (H-04)."""
         member, node = self._member, self._node
         if not node.barred and (not member.clustered or member.leased()):
             return True
@@ -270,7 +270,7 @@ class Clustering:
         """Routes of writers that serve again under a later boot, or are no members any more, are nobody's; so are those
         of a disk that was replaced, although the new one has not served yet.
 
-        Routes may come here before the log does: of a start that is not applied here nothing is known (hole 4).
+        Routes may come here before the log does: of a start that is not applied here nothing is known (H-04).
         """
         members, boots = self._member.membership.members, self._member.membership.boots
         for each in members.values():
@@ -314,7 +314,7 @@ class Clustering:
         self.receiving.forget(node, self._member.membership.boots[node] + (row is None))
 
     def _broken(self) -> None:
-        """The cluster does not take this start: from an old copy of a disk also `on` serves nobody (review, hole 1)."""
+        """The cluster does not take this start: from an old copy of a disk also `on` serves nobody (H-01)."""
         self.bar(BARRED)
 
     def bar(self, reason: str) -> None:
@@ -381,7 +381,7 @@ class Clustering:
 
     def deliver(self, node: str, seq: int, payload: bytes) -> None:
         """The next publish of a node. One of an entrance that is over is void; one of an entrance that is not applied
-        here comes again (review, holes 7 and 14). Raises `Refuse`, `MalformedForward`."""
+        here comes again (H-07, H-14). Raises `Refuse`, `MalformedForward`."""
         stamp = payload[:4]
         self._kept = stamp == NEVER_VOID
         if self._present.get(node) != stamp:

@@ -1,4 +1,4 @@
-"""Routes between nodes: on node N somebody subscribes to this filter (architecture 5, metadata).
+"""Routes between nodes: on node N somebody subscribes to this filter (docs/cluster.md#the-replicated-map).
 
 A route is a key of the replicated map, written by its own node alone, so it needs no merging:
 
@@ -11,7 +11,7 @@ the sessions there are owed that last; clean sessions cost no disk, and a restar
 The filter stands as the subscribers wrote it, with `$share/GROUP/` in front of a shared one. The value is a msgpack
 array: `(since, live, durable)` of an ordinary filter, `(since, online, holding, lasting)` of a shared one; see
 `remote_table`. `since` is the id of the view in which the writer entered. When its incarnation leaves the view its
-clean sessions have ended (review, hole 18), so all that it said of them is void at once, without a message from anyone.
+clean sessions have ended (H-18), so all that it said of them is void at once, without a message from anyone.
 
 A change takes 5 us, of a filter with wildcards 9 us (CPython 3.11, tables of 1,000,000 routes, the key included). To
 forget a node with that many takes 25 us, and a second or two of other turns, at most 4 ms at a time but for the first.
@@ -74,7 +74,7 @@ class Routes:
 
     `changed` is a port: each of its functions is called with mountpoint and filter when the answer of `match` may be
     another one for the topics of that filter, so that plans are dropped before anyone is told that the change has
-    arrived (review, ambiguity 16). The filter is `#` where any may be concerned. `soon` runs a function in another
+    arrived (H-04). The filter is `#` where any may be concerned. `soon` runs a function in another
     turn.
 
     A view changes the routes by three facts: `entered`, `drop_live` when an incarnation left, `drop` when one serves or

@@ -1,4 +1,4 @@
-"""What the configuration says of the way to other nodes: `listener.vmq`, `listener.vmqs`, `discovery.*` (INV 1.5)."""
+"""What the configuration says of the way to other nodes: `listener.vmq`, `listener.vmqs`, `discovery.*`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All MQTT listeners of a node, as the node's start and `vmq-admin listener` handle them (INV 1.1, 2.1)."""
+"""All MQTT listeners of a node, as the node's start and `vmq-admin listener` handle them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file of pre-shared keys: a line per identity, `IDENTITY SEPARATOR HEXKEY` (INV 1.1, `pskfile`)."""
+"""The file of pre-shared keys: a line per identity, `IDENTITY SEPARATOR HEXKEY` (the key `pskfile`)."""
 
 from __future__ import annotations
 

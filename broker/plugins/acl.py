@@ -1,4 +1,4 @@
-"""The ACL file and its plugin `vmq_acl` (INV 1.2).
+"""The ACL file and its plugin `vmq_acl`.
 
     topic [read|write] FILTER       for every client, or for one user below `user NAME`
     user NAME                       the following `topic` lines are for this user

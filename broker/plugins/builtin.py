@@ -1,4 +1,4 @@
-"""The plugins that come with the broker and those that vernemq.conf names, put into a node's hooks (INV 1.2, 1.8)."""
+"""The plugins that come with the broker and those that vernemq.conf names, put into a node's hooks."""
 
 from __future__ import annotations
 

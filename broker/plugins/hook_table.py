@@ -1,4 +1,4 @@
-"""The hooks: their names, arguments, the way they are run, and the modifiers that each of them understands (INV 5).
+"""The hooks: their names, arguments, the way they are run, and the modifiers that each of them understands.
 
 `all` hooks tell every plugin and take no answer. `till_ok` hooks ask one plugin after the other until one allows or
 refuses. A name ending in `_m5` is the form for MQTT 5 clients; `v4` in its entry names the older form that is called

@@ -1,4 +1,4 @@
-"""Hooks: the places where plugins are asked for permission and told what happened (INV 5, docs/plugins.md).
+"""Hooks: the places where plugins are asked for permission and told what happened (docs/plugins.md).
 
 A plugin is any object whose methods are named after hooks; a method may be synchronous or asynchronous. `Hooks` knows
 which plugin implements which hook, in which order they are asked, and turns what they return into a `Verdict`. An

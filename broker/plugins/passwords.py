@@ -1,4 +1,4 @@
-"""The password file and its plugin `vmq_passwd` (INV 1.2).
+"""The password file and its plugin `vmq_passwd`.
 
 A line is `name:$6$SALT$HASH`: SALT is base64 of random bytes, HASH base64 of SHA-512 over the password followed by
 those bytes. Empty lines and lines that begin with `#` are skipped; of several lines for one name the last one counts.

@@ -109,7 +109,7 @@ def _checked_refusal(spec: HookSpec, refusal: Refuse) -> Refuse:
 
 
 def connack_code(refusal: Refuse, version: int) -> int:
-    """The CONNACK code for a refused registration (INV 6.2); `version` is the protocol level, 3, 4 or 5.
+    """The CONNACK code for a refused registration; `version` is the protocol level, 3, 4 or 5.
 
     v3: 4 (bad user name or password) for `invalid_credentials`, 5 (not authorised) for everything else. A node
     answers 4, too, to a user name that no plugin knows.

@@ -1,4 +1,4 @@
-"""What a container adds to a start: the files and defaults of VerneMQ's image (INV 10).
+"""What a container adds to a start: the files and defaults of VerneMQ's image (docs/container.md).
 
 `vernemq.conf.local` in the `etc` folder replaces configuration and variables; `DOCKER_VERNEMQ_USER_NAME=password`
 becomes a line of `etc/vmq.passwd`; the log goes to the console; listeners are open on all addresses of the container

@@ -1,4 +1,4 @@
-"""The daemon's log: `log.console` and its relatives of vernemq.conf (INV 1.10) on Python's logging."""
+"""The daemon's log: `log.console` and its relatives of vernemq.conf on Python's logging."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`$SYS`: the node's counters as MQTT messages, as VerneMQ publishes them (INV 4.7)."""
+"""`$SYS`: the node's counters as MQTT messages, as VerneMQ publishes them."""
 
 from __future__ import annotations
 

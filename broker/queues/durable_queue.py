@@ -1,4 +1,4 @@
-"""The queue of a persistent session: every QoS 1 and 2 entry is on disk, a window of them in memory (architecture 7).
+"""The queue of a persistent session: every QoS 1 and 2 entry is on disk, a window of them in memory.
 
 Live entries are, in order of seq for `fifo`: in flight, `waiting` (in memory), then `[low, high)` on disk only. With
 `lifo` the newest are sent first, so `waiting` holds the newest and `[low, high)` lies below it. A million messages for
@@ -200,7 +200,7 @@ class DurableQueue(Queue):
     # -- out
 
     def attach(self, front: Front, window: int) -> None:
-        """A connection is there. A backlog above `max_online_messages` is cut, visibly, unless overridden (INV 6.1)."""
+        """A connection is there. A backlog above `max_online_messages` is cut, visibly, unless overridden."""
         super().attach(front, window)
         self.unreadable = False
         if not self.node.options.override_max_online_messages:
@@ -357,7 +357,7 @@ class DurableQueue(Queue):
         entry.batch = store.open_commit
 
     def _pubrel_when_safe(self, entry: Entry) -> None:
-        """PUBREL leaves only after "PUBREC seen" is safe (review, hole 11)."""
+        """PUBREL leaves only after "PUBREC seen" is safe (H-11)."""
         store = self.node.store
         front = self.front
         if entry.batch <= store.committed:

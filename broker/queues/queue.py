@@ -2,8 +2,8 @@
 
 `Queue` is the queue of a clean session, in memory; `DurableQueue` (its own module) keeps every entry on disk. Both hand
 entries to the front by credit: at most `window` are in flight, the rest waits in order. A packet id is
-`(seq mod 65535) + 1`, so it needs no state of its own (review, hole 11); an id that is still in flight makes the queue
-wait. QoS 0 has neither seq nor id; it goes at once, or waits its turn behind a full window as VerneMQ has it (INV 6.2).
+`(seq mod 65535) + 1`, so it needs no state of its own (H-11); an id that is still in flight makes the queue
+wait. QoS 0 has neither seq nor id; it goes at once, or waits its turn behind a full window as VerneMQ has it.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Queue:
         return True
 
     def _room(self) -> bool:
-        """Make room for one more entry; False if the newest has to go (INV 6.1, `queue_type`)."""
+        """Make room for one more entry; False if the newest has to go (`queue_type`)."""
         if not self.full:
             return True
         if self.lifo and self.waiting:
@@ -197,7 +197,7 @@ class Queue:
         if len(self.inflight) >= self.window or entry.packet_id in self.inflight:
             return False
         if entry.qos == 2 and entry.batch > self.node.store.committed:
-            # a QoS 2 PUBLISH leaves only after its entry is safe (review, hole 11)
+            # a QoS 2 PUBLISH leaves only after its entry is safe (H-11)
             if self.commit_awaited < entry.batch:
                 self.commit_awaited = entry.batch
                 self.node.store.when_committed(entry.batch, self._safe)
@@ -285,7 +285,7 @@ class Queue:
         self._forget(entry)
 
     def retry(self, before_ms: int) -> None:
-        """Send again what was sent before that time and not answered (v3 only, INV 6.2 `retry_interval`)."""
+        """Send again what was sent before that time and not answered (v3 only, `retry_interval`)."""
         for entry in list(self.inflight.values()):
             front = self.front
             if front is None or not front.is_writable:

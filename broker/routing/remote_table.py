@@ -1,4 +1,4 @@
-"""Which filters have subscribers on which other nodes, for one mountpoint (architecture 4, item 5).
+"""Which filters have subscribers on which other nodes, for one mountpoint (docs/architecture.md, section 4).
 
 A node with a million filters costs every other node a million routes, so a route is an entry of a dict and nothing
 else: its value is shared by all routes of that node with the same flags. Filters with wildcards stand in a tree too.
@@ -23,7 +23,7 @@ class RemoteMatch(NamedTuple):
     """What other nodes have for a topic: each node once in `plain`, each group once per node in `groups`.
 
     `away` are members on nodes whose incarnation is not in the view: nobody there is online, but sessions that last
-    can be given a message when nobody else is left, if it waits for them (review, hole 7).
+    can be given a message when nobody else is left, if it waits for them (H-07).
     """
 
     plain: tuple[RemoteTarget, ...]

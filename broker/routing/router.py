@@ -114,7 +114,7 @@ class Router:
         return WAIT if wait else DONE
 
     def draw(self, message: Message, plans: PlanCache, former: list[Drawn] | None = None) -> tuple[Plan, list[Drawn]]:
-        """Which nodes' members get a QoS 2 message: to be safe before the first copy leaves (review, hole 12).
+        """Which nodes' members get a QoS 2 message: to be safe before the first copy leaves (H-12).
 
         The plan has each group as it was drawn: with members on one other node, which the list names, or here alone.
         With `former`, such a list, a group is drawn again only if nobody is left where it was to go.
@@ -292,7 +292,7 @@ class Router:
         return pushed
 
     def _policy(self, message: Message) -> str:
-        """The publisher's own policy where a hook set one, else the node's (INV 5.1)."""
+        """The publisher's own policy where a hook set one, else the node's (docs/plugins.md)."""
         publisher = self._node.slots.get(message.mountpoint, message.publisher)
         policy = self._node.options.shared_subscription_policy
         if publisher is not None and publisher.overrides:
@@ -300,7 +300,7 @@ class Router:
         return policy
 
     def redistribute(self, session: Session) -> None:
-        """Hand the shared-group messages of a member that goes to others, under a new mid (review, ambiguity 5)."""
+        """Hand the shared-group messages of a member that goes to others, under a new mid."""
         table = self._tables.get(session.mountpoint)
         if table is None:
             return

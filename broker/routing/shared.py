@@ -28,7 +28,7 @@ class SharedGroup(msgspec.Struct):
     """The members of one shared subscription: the same share name and the same filter (MQTT 5.0 section 4.8.2).
 
     `members` are those of this node, `remote` those of other nodes, one item per node; `away` are those on nodes that
-    left the view, to be asked when there is nobody else (review, hole 7).
+    left the view, to be asked when there is nobody else (H-07).
     """
 
     group: str
@@ -97,7 +97,7 @@ POLICIES: dict[str, tuple[Tier, ...]] = {
     "local_only": ((True, True), (False, True)),
     "prefer_online_before_local": ((True, True), (True, False), (False, False), (False, True)),
 }
-"""`shared_subscription_policy` -> tiers, first choice first (INV 6.3)."""
+"""`shared_subscription_policy` -> tiers, first choice first."""
 
 _DRAWS = 4
 

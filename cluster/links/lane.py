@@ -2,7 +2,7 @@
 
 Items are numbered from 1 without gaps for the life of the sending process, whatever happens at the other end. The
 sender keeps each until it is acknowledged or voided; a voided one keeps its number and is sent as a void. The receiver
-takes number n + 1 after number n and nothing else (review, hole 7).
+takes number n + 1 after number n and nothing else (H-07).
 
 When a stream opens, the receiver names its watermark w and the sender goes on with w + 1:
 

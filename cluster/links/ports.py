@@ -13,7 +13,7 @@ from .hello import Self
 
 
 class Lane(IntEnum):
-    """The acknowledged lanes, highest rank first. None waits for its own class or for a lower one (review, hole 15).
+    """The acknowledged lanes, highest rank first. None waits for its own class or for a lower one (H-15).
 
     METADATA is always taken, APPEND (replicas, and messages relayed to another member of a shared subscription) waits
     for disks only, PUBLISH waits for appends. Each has its own numbers, window
@@ -84,7 +84,7 @@ class Refuse(Exception):
     """Raised by `Resident.deliver`: this item cannot be taken now. The text says why.
 
     The lane is held: the item counts as not delivered, what comes behind it is dropped, and the sender is asked for the
-    lane from this item on after a while, or at `Links.try_again` (review, hole 7). Other lanes and datagrams go on.
+    lane from this item on after a while, or at `Links.try_again` (H-07). Other lanes and datagrams go on.
     """
 
 

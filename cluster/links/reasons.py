@@ -12,11 +12,11 @@ class Why(StrEnum):
     """What the other side can do something about."""
 
     OLD_COPY = "old copy"
-    """This process cannot be the node that it says it is: another one was here since (review, hole 1)."""
+    """This process cannot be the node that it says it is: another one was here since (H-01)."""
     CONTRADICTED = "old copy by the log"
     """The same, and the refuser's log has another start in its place."""
     STALE = "away for too long"
-    """Its disk lacks what the others have forgotten since (review, hole 16)."""
+    """Its disk lacks what the others have forgotten since (H-16)."""
     TAKEN_OUT = "taken out"
     """This node was a member, and is none any more."""
     NOT_YET = "not in the log yet"

@@ -1,1 +1,1 @@
-"""The replicated map: values under dotted version vectors, spread by gossip (architecture 5)."""
+"""The replicated map: values under dotted version vectors, spread by gossip (docs/cluster.md#the-replicated-map)."""

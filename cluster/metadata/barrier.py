@@ -1,4 +1,4 @@
-"""Barriers: a write is done when every node of the applied view says it has it (architecture 5; review, hole 4).
+"""Barriers: a write is done when every node of the applied view says it has it (H-04).
 
 Acknowledgements are cumulative, so the state is one counter per peer, and a barrier is passed when the smallest of them
 has reached it. The set of peers is that of the applied view, re-evaluated at each view: a dead node releases whoever

@@ -1,4 +1,4 @@
-"""The durable half on the disk, under `d` of the store given (architecture 7).
+"""The durable half on the disk, under `d` of the store given.
 
     d key          siblings as [[node, boot, counter, value or nil], ...], and what the key has seen beyond the clock
     d 00 actor     what has been seen of an actor: [spans, floor of the log]

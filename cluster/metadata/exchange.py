@@ -1,7 +1,7 @@
-"""Anti-entropy between two nodes: compare clocks, send what the other lacks, both ways (architecture 5).
+"""Anti-entropy between two nodes: compare clocks, send what the other lacks, both ways.
 
     asker                                   asked
-      Ask(clocks, view)            ->         waits until it has applied that view (review, hole 4)
+      Ask(clocks, view)            ->         waits until it has applied that view (H-04)
       (applies)                    <-         Batch ... Batch(last, clocks)
       More (one per batch)         ->
       Batch ... Batch(last)        ->         what the asked side lacked, by the clocks of its last batch

@@ -1,7 +1,7 @@
 """The stamps of values: hybrid logical clock, milliseconds since 1970 << 16 and a counter below.
 
 A stamp is larger than all that this node gave out or saw before. What a remote clock says is believed up to a minute
-ahead of the own wall clock, so that one wrong clock does not carry everybody's stamps into next year (review, hole 17).
+ahead of the own wall clock, so that one wrong clock does not carry everybody's stamps into next year (H-17).
 """
 
 from __future__ import annotations

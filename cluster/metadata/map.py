@@ -1,4 +1,4 @@
-"""The replicated map that spreads by gossip: every node has all of it (architecture 5).
+"""The replicated map that spreads by gossip: every node has all of it.
 
 A write is visible here at once and goes to every node of the view at the end of the turn, on the FIFO lane. Peers
 acknowledge cumulatively what they have applied and, of the durable half, have on the disk (`landing.py`); a *barrier*
@@ -123,7 +123,7 @@ class MetadataMap:
         return self._write(key, self._hlc.next().to_bytes(STAMP, "big") + value if space.stamped else value)
 
     def delete(self, key: bytes) -> int:
-        """Delete a key. Of a delete and a concurrent put the put stays (review, hole 16)."""
+        """Delete a key. Of a delete and a concurrent put the put stays (H-16)."""
         self._space(key)
         return self._write(key, None)
 
@@ -245,7 +245,7 @@ class MetadataMap:
         self._awake = False
         if self._flushed < self.counter:
             self._broadcast()
-        # an acknowledgement says that what we wrote before is on its way, too: it waits for the rest (review, hole 4)
+        # an acknowledgement says that what we wrote before is on its way, too: it waits for the rest (H-04)
         told = self._peers.items() if self._flushed == self.counter else ()
         for peer, boot in told:
             actor = self._actors.number(peer, boot)

@@ -1,7 +1,7 @@
 """Spaces: what the first letter of a key says about it, and who wins among concurrent values.
 
 Nothing is ordered by wall time: retained messages and configuration by hybrid logical clock and then by dot. A write
-that has seen another replaces it, whatever the clocks say; only concurrent ones are compared (review, holes 16 and 17).
+that has seen another replaces it, whatever the clocks say; only concurrent ones are compared (H-16, H-17).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from .replica import Replica
 STEP = 250
 LOG_LIMIT = 2_000_000
 """Dots that the log of one half holds at most, if `Upkeep.log_limit` is not set to another number. Beyond it dots go
-although a member lacks them: that member is led through all keys when it comes back (review, hole 16)."""
+although a member lacks them: that member is led through all keys when it comes back (H-16)."""
 
 
 class Upkeep:

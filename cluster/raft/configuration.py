@@ -30,7 +30,7 @@ def changed(before: Configuration, change: Change) -> Configuration:
 
 
 def check(before: Configuration, change: Change, ready: Callable[[str], bool]) -> None:
-    """Refuse a change that is none, that leaves no voter, or a voter that is not a `ready` learner (review, hole 3)."""
+    """Refuse a change that is none, that leaves no voter, or a voter that is not a `ready` learner (H-03)."""
     if len({step.peer for step in change.steps}) < len(change.steps) or any(step.also for step in change.also):
         raise Rejected(f"{change.peer}: one entry changes each peer once")
     for step in change.steps:

@@ -2,7 +2,7 @@
 
 Keys, behind a prefix: `h` the hard state, `s` the snapshot, `e<index, 8 bytes>` the entries. The log in the store has
 no gaps, reaches from the snapshot (or from index 1) on, and holds nothing that `Ready.entries` has replaced. The store
-must be one with `sync` durability: a vote that a power loss takes back may be given twice (review, section 2, 1).
+must be one with `sync` durability: a vote that a power loss takes back may be given twice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The largest set of nodes that all hear each other (review, hole 6)."""
+"""The largest set of nodes that all hear each other (H-06)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Each start of a process has three marks. `disk` is the text its data directory was born with: another disk is another
 peer for Raft. `boot` counts the starts. `process` is random at each start: a backup that was restored has a known disk,
-reaches a boot that is in the log already, and is told from the process of that boot by this (review, hole 1); also when
+reaches a boot that is in the log already, and is told from the process of that boot by this (H-01); also when
 it is started once more, for it does not know the start that the log has.
 """
 
@@ -69,7 +69,7 @@ class Leave(Struct, array_like=True, frozen=True, tag=3):
 
 
 class Stale(Struct, array_like=True, frozen=True, tag=4):
-    """A member was away for too long to be brought up to date: it has to return with an empty disk (hole 16)."""
+    """A member was away for too long to be brought up to date: it has to return with an empty disk (H-16)."""
 
     node: Name
 

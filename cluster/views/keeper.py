@@ -1,4 +1,4 @@
-"""The leader's side: who gets a lease, and which commands and changes of voters it proposes (review, holes 5, 6, 21).
+"""The leader's side: who gets a lease, and which commands and changes of voters it proposes (H-05, H-06, H-21).
 
 The order that makes views safe: *stop granting, wait until the last lease has certainly ended, propose the view without
 the node*. A lease certainly ends `expiry_ms` after the leader got the request for it, and those of former leaders
@@ -184,7 +184,7 @@ class Keeper:
     def _is_behind(self, node: str, now_ms: float) -> bool:
         """True if it has not applied a view that is older than the detection time: its part of Raft hangs.
 
-        It would keep everybody that joins from serving, because it never answers the exchange (hole 4).
+        It would keep everybody that joins from serving, because it never answers the exchange (H-04).
         """
         applied = self._heard[node].request.view
         if applied >= self.membership.view.id:
@@ -387,7 +387,7 @@ class Keeper:
     def _voter_changes(self, now_ms: float, peers: Peers) -> list[VoterChange]:
         if now_ms < self._change_ms or not self.membership.cluster_id:
             return []
-        # A leader whose own disk or loop hangs cannot even propose the view without itself (hole 6).
+        # A leader whose own disk or loop hangs cannot even propose the view without itself (H-06).
         stuck = now_ms - self._stuck_since_ms > self.settings.hearing_ms or self._has_gone(self.node)
         change = self._handover(now_ms, peers) or next_change(self.membership, peers, stuck)
         if change is None:

@@ -1,4 +1,4 @@
-"""Each node's side of its lease: what it may still promise on the strength of its view (review, holes 5 and 6).
+"""Each node's side of its lease: what it may still promise on the strength of its view (H-05, H-06).
 
     request --sent, the lease begins--> reply --lease_ms after the request was sent--> over
 
@@ -29,8 +29,8 @@ class _Moment(Struct, frozen=True):
 class LeaseHolder:
     """One process's lease. `now_ms` is its monotonic clock, `wall_ms` its wall clock, in milliseconds, everywhere.
 
-    `offset_ms`: the leader's cluster time minus this process's monotonic clock, None while no lease came (hole 17).
-    `full`: nodes whose disk is full, as the leader last said (hole 20).
+    `offset_ms`: the leader's cluster time minus this process's monotonic clock, None while no lease came (H-17).
+    `full`: nodes whose disk is full, as the leader last said (H-20).
     """
 
     def __init__(self, node: str, boot: int, process: str, settings: Settings | None = None) -> None:
@@ -124,7 +124,7 @@ class LeaseHolder:
 
     @property
     def wants_exchange(self) -> tuple[Incarnation, ...]:
-        """While it is joining: with whom a full exchange is still to be done, by the applied view (review, hole 4)."""
+        """While it is joining: with whom a full exchange is still to be done, by the applied view (H-04)."""
         if self.incarnation is None or self.serving:
             return ()
         required = self.view.required(self.node)
@@ -202,7 +202,7 @@ class LeaseHolder:
     # -- acting
 
     def valid(self, now_ms: float, wall_ms: float) -> bool:
-        """True if this process holds a lease now. Ask it after reading what is acted on, and before acting (hole 4)."""
+        """True if this process holds a lease now. Ask it after reading what is acted on, and before acting (H-04)."""
         self.turn(now_ms, wall_ms)
         return self._left_ms(now_ms, wall_ms) > 0
 

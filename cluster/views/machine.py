@@ -4,8 +4,8 @@
                       none <--Boot, Join, Leave-- joining, serving
 
 What a command must not do is refused here, when it is applied, whoever proposed it: a view cannot hold a process that
-is not the last one started, nobody serves without having joined, and a restart is always a leave and an enter (review,
-holes 1 and 4). A refused command changes nothing.
+is not the last one started, nobody serves without having joined, and a restart is always a leave and an enter (H-01,
+H-04). A refused command changes nothing.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class MemberRow(Struct, array_like=True, frozen=True):
 
 
 def is_unknown(row: MemberRow, earlier: tuple[tuple[int, str], ...]) -> bool:
-    """Whether the disk of a later start, which had these `earlier` ones, was not there at the member's last (hole 1).
+    """Whether the disk of a later start, which had these `earlier` ones, was not there at the member's last (H-01).
 
     Of starts before the first of them nothing is said: a node that is behind in the log may ask about such a one.
     """
@@ -321,7 +321,7 @@ def peer_of(row: MemberRow) -> str:
 
 
 def wanted_voters(membership: Membership) -> tuple[str, ...]:
-    """The peers that should vote, sorted: an odd number, `VOTERS_MAX` at most (review, hole 21).
+    """The peers that should vote, sorted: an odd number, `VOTERS_MAX` at most (H-21).
 
     These are the eldest members. Where there are more members than voters, one that is noted as away votes last.
     """

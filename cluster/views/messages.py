@@ -17,7 +17,7 @@ class MalformedLease(Exception):
 
 
 class LeaseRequest(Struct, array_like=True, frozen=True):
-    """What a node says of itself, at most every heartbeat and only while its loop and its disk go on (review, hole 6).
+    """What a node says of itself, at most every heartbeat and only while its loop and its disk go on (H-06).
 
     `number` counts the requests of this process. `hears`: the peers heard on their data streams. `view`: the id of the
     view it has applied; `since`: its own row's in that view, 0 without one. `exchanged`: while it is joining, the
@@ -41,7 +41,7 @@ class LeaseRequest(Struct, array_like=True, frozen=True):
 class LeaseReply(Struct, array_like=True, frozen=True):
     """A lease for one incarnation, from the moment it sent request `number`.
 
-    `cluster_ms` is the leader's cluster time when it answered (hole 17), `full` the nodes whose disk is full (hole 20).
+    `cluster_ms` is the leader's cluster time when it answered (H-17), `full` the nodes whose disk is full (H-20).
     `held_ms`: how long the request lay with the leader, in ms: what is left of the round trip was spent on the way.
     """
 

@@ -1,4 +1,4 @@
-"""The next view, from what the leader knows: who goes, who comes in, who may serve (review, holes 4 and 6)."""
+"""The next view, from what the leader knows: who goes, who comes in, who may serve (H-04, H-06)."""
 
 from __future__ import annotations
 

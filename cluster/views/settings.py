@@ -1,4 +1,4 @@
-"""The times of views and leases, and how they depend on each other (architecture 5)."""
+"""The times of views and leases, and how they depend on each other (docs/cluster.md#times)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ class Settings(Struct, frozen=True):
     """All times in milliseconds, the same on all nodes of a cluster.
 
     `lease_ms`: how long a node may act on its view, from the moment it asked. `drift`: clocks may run this much faster
-    than each other (review, hole 5), so a lease has certainly ended `expiry_ms` after the leader got the request.
+    than each other (H-05), so a lease has certainly ended `expiry_ms` after the leader got the request.
     `detection_ms`: a node that was not heard from for so long is removed; not below `expiry_ms`. `heartbeat_ms`: the
     distance of lease requests and of frames on an idle link. `hearing_ms`: a peer that was silent for longer is not
     heard (four heartbeats). `proposal_ms`: a proposal without effect is made again after this time.
     `away_ms`: a member without a row for so long is noted as away, and after `forget_after_ms` of cluster time it is
-    stale: it has to return with an empty disk, so that the others need not keep tombstones for it (review, hole 16).
+    stale: it has to return with an empty disk, so that the others need not keep tombstones for it (H-16).
     """
 
     lease_ms: float = 1700
@@ -52,5 +52,5 @@ class Settings(Struct, frozen=True):
 
     @property
     def parting_ms(self) -> float:
-        """If wall clock and monotonic clock part by more between two turns, the machine stood still (hole 5)."""
+        """If wall clock and monotonic clock part by more between two turns, the machine stood still (H-05)."""
         return self.lease_ms / 4

@@ -1,4 +1,4 @@
-"""A view: the incarnations that are in the cluster at one moment of the Raft log (architecture 5; review, hole 1)."""
+"""A view: the incarnations that are in the cluster at one moment of the Raft log (H-01)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class View(Struct, array_like=True, frozen=True, dict=True):
         return View(self.id + 1, tuple(row for row in self.rows if row.node != node))
 
     def required(self, node: str) -> tuple[Row, ...]:
-        """With whom a joining node has to complete a full exchange before it may serve (review, hole 4).
+        """With whom a joining node has to complete a full exchange before it may serve (H-04).
 
         Everybody that serves. If nobody does, as after a restart of the whole cluster, everybody in the view: what was
         acknowledged before may be known to any of them.

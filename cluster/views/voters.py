@@ -1,4 +1,4 @@
-"""Which peers should become what in Raft, one entry of the log at a time (review, holes 3 and 21).
+"""Which peers should become what in Raft, one entry of the log at a time (H-03, H-21).
 
 Every member's disk is a peer: a learner first, a voter if it is wanted as one, answers and holds the log. Peers of
 disks that belong to no member, or to a stale one, are removed. A change that would leave no majority of voters within
@@ -52,7 +52,7 @@ VoterChange = Change | Transfer
 
 
 def next_change(membership: Membership, peers: Peers, stuck: bool = False) -> VoterChange | None:
-    """The next change towards the wanted voters, or None. `stuck`: the leader's own loop or disk hangs (hole 6)."""
+    """The next change towards the wanted voters, or None. `stuck`: the leader's own loop or disk hangs (H-06)."""
     voters = peers.configuration.voters
     wanted = wanted_voters(membership)
     if not wanted:

@@ -1,4 +1,4 @@
-"""Acknowledgements come in the order of the PUBLISH packets of their connection (review, holes 7 and 13).
+"""Acknowledgements come in the order of the PUBLISH packets of their connection (H-07, H-13).
 
 Compared are packets of one connection and QoS that were sent for the first time on it: who is acknowledged while an
 earlier one has no answer has overtaken it.

@@ -1,4 +1,4 @@
-"""At rest all nodes have the same metadata: keys, values and the contexts they were written in (holes 16, 17)."""
+"""At rest all nodes have the same metadata: keys, values and the contexts they were written in (H-16, H-17)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages expire at their time, neither early nor late, whatever the wall clock does (review, hole 17; P7).
+"""Messages expire at their time, neither early nor late, whatever the wall clock does (H-17; P7).
 
 Early is a message given up as expired before its interval was over in true time. Late is one that leaves for the first
 time after that; one that may have been sent before is completed (MQTT 5.0 section 4.3.3).

@@ -1,4 +1,4 @@
-"""P3, P4: no two leases by views that contradict each other are valid at once, by true time (review, hole 5)."""
+"""P3, P4: no two leases by views that contradict each other are valid at once, by true time (H-05)."""
 
 from __future__ import annotations
 

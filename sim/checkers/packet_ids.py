@@ -1,4 +1,4 @@
-"""P7: a packet id stands for one message until its handshake is over, across connections and restarts (hole 11).
+"""P7: a packet id stands for one message until its handshake is over, across connections and restarts (H-11).
 
 `History.ids` has what clients saw at once: an id that came with another message while it was in use. Besides, what is
 sent again with DUP comes under an id that it had before. There are two of a message, each with its own id, if its

@@ -1,4 +1,4 @@
-"""A policy is kept: what it forbids is not accepted (INV 7.3, anomaly A19), and what is refused went to nobody (20).
+"""A policy is kept: what it forbids is not accepted (anomaly A19), and what is refused went to nobody (H-20).
 
 A QoS 2 PUBLISH under a packet id that the node has not released is the same one again, and no first acceptance. After a
 loss of power with durability `os` it has such ids that the client has long used up.

@@ -1,4 +1,4 @@
-"""After the healing everything comes to rest: whatever still waits then waits for ever (review, section 4).
+"""After the healing everything comes to rest: whatever still waits then waits for ever.
 
 And the disk holds nothing that belongs to nobody: entries, subscriptions and bodies of sessions that are gone.
 """

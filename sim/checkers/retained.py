@@ -1,4 +1,4 @@
-"""Retained messages: a new subscription gets the newest that was acknowledged, or one sent since (A16).
+"""Retained messages: a new subscription gets the newest that was acknowledged, or one sent since (anomaly A16).
 
 Judged are subscriptions whose connection lasted for a while after SUBACK and that were made when nothing expired.
 """

@@ -1,4 +1,4 @@
-"""No process serves in a role that is another's: its own boot and process are in the view it serves by (hole 1)."""
+"""No process serves in a role that is another's: its own boot and process are in the view it serves by (H-01)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions live as long as they were promised to, over kills and wrong clocks, and no longer (P7; A12, A13).
+"""Sessions live as long as they were promised to, over kills and wrong clocks, and no longer (P7; anomalies A12, A13).
 
 What CONNACK says of each connection is held against what the ones before it imply. Where the client cannot know, both
 answers are right: after a connection that never got its CONNACK, or close to the deadline.

@@ -1,6 +1,6 @@
-"""Only a side with a majority of the voters serves (review, hole 21; policies off and majority, anomaly A19).
+"""Only a side with a majority of the voters serves (H-21; policies off and majority, anomaly A19).
 
-The majority is the leader's, which confirms that it still leads (hole 5); whoever is heard by that leader may get a
+The majority is the leader's, which confirms that it still leads (H-05); whoever is heard by that leader may get a
 lease, be it that it does not reach the others of the majority. It need not hear the leader at the same time: the lease
 begins when the request leaves, and its answer may wait in the network until a cut is over. Who serves beside whom is a
 question of the view's clique.

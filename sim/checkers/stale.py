@@ -1,9 +1,9 @@
-"""Unacked is droppable, and dropped: what a cut-off node had not acknowledged is not drained at heal (hole 14).
+"""Unacked is droppable, and dropped: what a cut-off node had not acknowledged is not drained at heal (H-14).
 
 Its writer may have gone elsewhere and said something newer. A message that was never acknowledged nor sent again must
 not come, from a node that has entered the cluster anew since, after a newer one of the same writer that was. The node
 entered before the newer one was sent; or between the deliveries of both, to a subscriber that had nothing to wait for.
-What a policy parked is accepted when it is allowed to be, at heal: only an entrance after that makes it void (hole 13).
+What a policy parked is accepted when it is allowed to be, at heal: only an entrance after that makes it void (H-13).
 """
 
 from __future__ import annotations

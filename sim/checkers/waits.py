@@ -1,4 +1,4 @@
-"""At rest no node waits for another: copies, barriers, exchanges, calls, frames (review, section 4)."""
+"""At rest no node waits for another: copies, barriers, exchanges, calls, frames (H-15)."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def _judge(
 
 
 def _died_with_it(case: Case, connection: Connection) -> bool:
-    """Its node fired it for watchers elsewhere and ended before that was done: one copy does not do (hole 19)."""
+    """Its node fired it for watchers elsewhere and ended before that was done: one copy does not do (H-19)."""
     if not case.scattered:
         return False
     ends = case.history.life(connection.node).ends

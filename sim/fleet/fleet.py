@@ -264,7 +264,7 @@ class Fleet:
                 limit = max(limit, loop.now_s + STEADY_S)
 
     def _put_right(self, healed: bool = True) -> None:
-        """Operators look at nodes that say that they cannot go on: a data directory is moved away (hole 1). What is
+        """Operators look at nodes that say that they cannot go on: a data directory is moved away (H-01). What is
         down or has a broken disk they start when all is `healed`."""
         for machine in self.machines.values():
             if machine.node is None or machine.failed:

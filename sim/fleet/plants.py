@@ -1,4 +1,4 @@
-"""Bugs of a cluster planted on purpose (review, section 4): put into a member before it opens."""
+"""Bugs of a cluster planted on purpose: put into a member before it opens."""
 
 from __future__ import annotations
 
@@ -37,11 +37,12 @@ if TYPE_CHECKING:
 class FleetPlant:
     """One bug of a cluster: `apply` puts it into a machine's member before that opens, `about` says what it is.
 
-    `hole` is its number in the review. It must be found within `seeds` seeds from 0 on with `nodes` nodes, by a checker
-    whose violations begin with one of `finds`; `first` is the seed that found it when it was planted. It happens under
-    the faults of `scenario` if there is one, else under these `kinds` of faults. With a `cast` only these clients are
-    there (`stage.staged`), under the policy `flag`, publish with `qos`, and do what `acts` say. `sockets_first`: a
-    process that stood still reads its sockets before it looks at its timers, as asyncio does.
+    `hole` is the number of its hazard in docs/hazards.md: 4 is H-04. It must be found within `seeds` seeds from 0 on
+    with `nodes` nodes, by a checker whose violations begin with one of `finds`; `first` is the seed that found it when
+    it was planted. It happens under the faults of `scenario` if there is one, else under these `kinds` of faults. With
+    a `cast` only these clients are there (`stage.staged`), under the policy `flag`, publish with `qos`, and do what
+    `acts` say. `sockets_first`: a process that stood still reads its sockets before it looks at its timers, as asyncio
+    does.
     """
 
     name: str

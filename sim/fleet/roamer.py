@@ -1,6 +1,6 @@
 """A model client of a cluster: it stays at its node while it has a session there, and takes a refusal for an answer.
 
-What may be refused is what some policy forbids at a node that does not see the whole cluster (INV 7.3).
+What may be refused is what some policy forbids at a node that does not see the whole cluster (docs/netsplit.md).
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class News:
 
 
 class Sides:
-    """Remembers when each node could last reach a majority (hole 21).
+    """Remembers when each node could last reach a majority (H-21).
 
     Where one cut has ended and another has begun between two looks, what neither hinders came through; a machine that
     stands still at both may have run in between.
@@ -82,7 +82,7 @@ def _reaching(fleet: Fleet, leaders: Leaders, hears: Callable[[str, str], bool])
 
 
 class Unanswered:
-    """Remembers since when nothing happens, and what waits meanwhile (hole 6)."""
+    """Remembers since when nothing happens, and what waits meanwhile (H-06)."""
 
     def __init__(self) -> None:
         self._waits = unanswered.Waits()
@@ -143,7 +143,7 @@ def judges() -> tuple[Judge, ...]:
 
 
 def _refused(fleet: Fleet, held: list[Lease]) -> Iterator[str]:
-    """Who is refused serves nobody, also where the policy asks for no lease (hole 1)."""
+    """Who is refused serves nobody, also where the policy asks for no lease (H-01)."""
     for machine in fleet.machines.values():
         node, member = machine.node, machine.member
         problem = "" if member is None else member.starting.problem
@@ -187,7 +187,7 @@ def _still(fleet: Fleet) -> Iterator[Pause | Freeze]:
 def _without_lease(fleet: Fleet) -> None:
     """What a node was asked while it had no lease it accepted on what it could reach, whenever it said so."""
     history, options, between = fleet.history, fleet.swarm.options, fleet.overseer.between
-    # where a policy does not allow it, an answer without a lease is no excuse: it must not have left (hole 4)
+    # where a policy does not allow it, an answer without a lease is no excuse: it must not have left (H-04)
     for attempt in history.attempts.values():
         attempt.ap = attempt.ap and options.allow_publish_during_netsplit == "on"
     for each in history.subscriptions:

@@ -151,7 +151,7 @@ def test_each_kind_of_promise_is_asked_for_once_in_a_turn() -> None:
 
 @pytest.mark.parametrize("qos", (1, 2))
 def test_without_a_lease_at_the_end_of_the_turn_no_promise_leaves(qos: int) -> None:
-    """The match was made with a lease; it ended before the answer left (review, hole 4 c)."""
+    """The match was made with a lease; it ended before the answer left: H-04 (c)."""
     stage = Guarded()
     stage.route("t", live("n2"))
     client = stage.client("c", 5)

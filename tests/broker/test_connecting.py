@@ -77,7 +77,7 @@ def test_a_version_that_the_listener_does_not_allow(version: int) -> None:
 
 @pytest.mark.parametrize(("level", "code"), [(131, 0), (132, 1)])
 def test_bridges_need_their_own_versions(level: int, code: int) -> None:
-    """131 is among the defaults, 132 is not (INV 1.1)."""
+    """131 is among the defaults, 132 is not."""
     stage = Stage()
     bridge = packets.Connect("b", level - 128, bridge=True)
     for _ in range(2):
@@ -314,7 +314,7 @@ def test_a_large_packet_behind_connect() -> None:
     ],
 )
 def test_registration_in_a_split(version: int, flag: str, state: str, serves: bool) -> None:
-    """`allow_register_during_netsplit`: CONNACK 3 or 0x88, and the older connection stays (INV 7.3)."""
+    """`allow_register_during_netsplit`: CONNACK 3 or 0x88, and the older connection stays."""
     stage = Stage(allow_register_during_netsplit=flag)
     older = stage.client("c", version)
     stage.node.view_state = ViewState(state)

@@ -80,7 +80,7 @@ def test_what_a_plugin_is_told(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_anonymous_clients(version: int) -> None:
-    """`allow_anonymous`, or the listener's override, asks nobody at all (INV 1.1, 1.2)."""
+    """`allow_anonymous`, or the listener's override, asks nobody at all."""
     plugin = Guard(False)
     stage = Stage(plugin, allow_anonymous=False)
     assert Caller(stage, version, allow_anonymous_override=True).says(connect("c", version)) == [accepted()]
@@ -106,7 +106,7 @@ def test_a_listener_with_its_own_chain(version: int) -> None:
 
 
 def test_connection_options() -> None:
-    """Plugins are told of the listener where it forwards them (INV 5.4)."""
+    """Plugins are told of the listener where it forwards them."""
     plugin = Guard()
     stage = Stage(plugin, allow_anonymous=False)
     Caller(stage, forward_connection_opts=True).says(connect("c"))
@@ -158,7 +158,7 @@ def test_session_expiry_of_a_plugin(asked: int | None, given: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("later", ["stay", "kill"])
 def test_queue_limits_of_a_plugin(version: int, later: str) -> None:
-    """They hold for this session, and still do after a restart (P7; INV 6.2 on what is forgotten)."""
+    """They hold for this session, and still do after a restart (P7; VerneMQ forgets them)."""
     plugin = Guard5({"max_offline_messages": 2, "queue_type": "lifo", "upgrade_qos": True})
     stage = Stage(plugin, allow_anonymous=False)
     subscriber = stage.persistent("s", version)
@@ -213,7 +213,7 @@ def test_the_receive_maximum_of_a_plugin(change: dict[str, Any], announced: int)
 
 @pytest.mark.parametrize("limit", [50, 0])
 def test_the_message_size_of_a_plugin(limit: int) -> None:
-    """It is announced and held; 0 takes every size (INV 5.1)."""
+    """It is announced and held; 0 takes every size."""
     stage = guarded({"max_message_size": limit}, max_message_size=1000)
     caller = Caller(stage, 5)
     assert caller.says(connect("c", 5)) == [accepted(maximum_packet_size=52) if limit else accepted()]
@@ -257,7 +257,7 @@ def test_the_lifetime_of_a_plugin(version: int) -> None:
 
 @pytest.mark.parametrize(("own", "serves"), [(True, True), ("on", True), ("off", False), (False, False)])
 def test_a_split_with_flags_of_a_plugin(own: Any, serves: bool) -> None:
-    """The client's own `allow_register` counts (INV 7.3)."""
+    """The client's own `allow_register` counts."""
     stage = guarded({"allow_register": own}, allow_register_during_netsplit="off" if serves else "on")
     stage.node.view_state = ViewState.MINORITY
     caller = Caller(stage)
@@ -332,7 +332,7 @@ def test_a_plugin_whose_properties_make_no_sense() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_will_that_is_not_allowed(version: int) -> None:
-    """CONNECT is refused with 5 or 0x87, and there is no session (INV 6.2) [MQTT5-3.1.4-2]"""
+    """CONNECT is refused with 5 or 0x87, and there is no session [MQTT5-3.1.4-2]"""
     stage = Stage(Guard(True, False), allow_anonymous=False)
     caller = Caller(stage, version)
     caller.send(connect("c", version, will=will()))

@@ -165,7 +165,7 @@ def test_a_client_that_leaves_while_a_plugin_thinks(version: int) -> None:
 
 @pytest.mark.parametrize("sent", [b"", b"\x10", b"\x10\x0d\x00\x04MQTT"])
 def test_connect_must_come_in_time(sent: bytes) -> None:
-    """`mqtt_connect_timeout`: who says nothing, or not all of it, is closed (INV 6.2)."""
+    """`mqtt_connect_timeout`: who says nothing, or not all of it, is closed."""
     stage = Stage(mqtt_connect_timeout_ms=3000)
     caller = Caller(stage)
     caller.send(sent) if sent else None

@@ -34,7 +34,7 @@ class Changing:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_modifiers_of_auth_on_publish(version: int) -> None:
-    """Topic, payload, retain and mountpoint are the plugin's; the publisher notices nothing (INV 5.1)."""
+    """Topic, payload, retain and mountpoint are the plugin's; the publisher notices nothing."""
     plugin = Changing()
     plugin.changes = {"a": {"topic": "b", "payload": b"new", "retain": True}, "away": {"mountpoint": "elsewhere"}}
     stage = Stage(plugin)
@@ -85,7 +85,7 @@ def test_a_changed_qos_survives_parking() -> None:
 
 
 def test_on_publish_hears_every_message() -> None:
-    """Also those whose permission was remembered (INV 5.1)."""
+    """Also those whose permission was remembered."""
     plugin = Changing()
     client = Stage(plugin).client("p")
     for number in range(3):

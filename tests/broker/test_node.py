@@ -114,7 +114,7 @@ def test_a_connection_that_never_opened_does_not_close() -> None:
     ],
 )
 def test_a_client_may_have_its_own_flag(version: int, flag: str, own: object, state: str, serves: bool) -> None:
-    """`allow_register` of auth_on_register goes before the node's setting, as a bool or in its words (INV 7.3)."""
+    """`allow_register` of auth_on_register goes before the node's setting, as a bool or in its words."""
     stage = Stage(Setting(allow_register=own), allow_anonymous=False, allow_register_during_netsplit=flag)
     stage.node.view_state = ViewState(state)
     caller = Caller(stage, version)
@@ -138,7 +138,7 @@ def test_a_client_s_own_flag_for_publish() -> None:
 
 
 def test_a_split_ends_nothing_that_is_there() -> None:
-    """Connected clients keep getting what is on its way; sessions that wait stay (INV 7.3)."""
+    """Connected clients keep getting what is on its way; sessions that wait stay."""
     stage = Stage(allow_publish_during_netsplit="majority")
     subscriber = stage.persistent("s", 5)
     subscriber.subscribe(("t", 1))
@@ -178,7 +178,7 @@ def test_retained_messages_come_back_with_their_mountpoint() -> None:
 
 
 def test_expired_retained_messages_are_swept() -> None:
-    """`expire_retain_cache`: they leave memory and disk without anybody asking for them (INV 6.4)."""
+    """`expire_retain_cache`: they leave memory and disk without anybody asking for them."""
     stage = Stage(expire_retain_cache_s=30)
     stage.client("c", 5).publish("t", b"x", 1, 1, retain=True, message_expiry_interval=20)
     assert stage.node.retained_count == 1 and len(stage.keys(b"r")) == 1

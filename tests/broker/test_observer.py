@@ -133,7 +133,7 @@ def test_level_session_says_nothing_of_messages() -> None:
 
 
 def test_counters() -> None:
-    """Under VerneMQ's names, by version (INV 4)."""
+    """Under VerneMQ's names, by version."""
     stage = Stage()
     subscriber, publisher = stage.client("s", 5), stage.client("p", 4)
     subscriber.subscribe(("t", 2))
@@ -183,7 +183,7 @@ class Listener:
 
 @pytest.mark.parametrize("version", [3, 4, 5])
 def test_hooks_of_a_session(version: int) -> None:
-    """on_register, on_client_wakeup, on_client_offline, on_client_gone, on_session_expired (INV 5.1)."""
+    """on_register, on_client_wakeup, on_client_offline, on_client_gone, on_session_expired."""
     plugin = Listener()
     stage = Stage(plugin, persistent_client_expiration_s=1000)
     stage.client("clean", version, username="u").leave()

@@ -166,7 +166,7 @@ class Deliverer:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("qos", [0, 1])
 def test_on_deliver_changes_one_copy(version: int, qos: int) -> None:
-    """Topic and payload for this subscriber, nobody else's (INV 5.1)."""
+    """Topic and payload for this subscriber, nobody else's."""
     stage = Stage(Deliverer())
     clients = [stage.client(name, version) for name in ("a", "s", "z")]
     for client in clients:

@@ -111,7 +111,7 @@ def test_silence_that_is_ours_does_not_expire_keep_alive() -> None:
 
 
 def test_max_message_rate() -> None:
-    """Above the rate the publisher is not read until the second is over (INV 6.2)."""
+    """Above the rate the publisher is not read until the second is over."""
     stage = Stage(max_message_rate=3)
     client = stage.client("p")
     for number in (1, 2, 3, 4):
@@ -150,7 +150,7 @@ def test_reading_stops_while_the_disk_is_behind() -> None:
 
 @pytest.mark.parametrize("version", [3, 4])
 def test_retry_interval(version: int) -> None:
-    """3.1 and 3.1.1: what is not answered is sent again, with DUP and in order (INV 6.2) [MQTT-4.6.0-1]."""
+    """3.1 and 3.1.1: what is not answered is sent again, with DUP and in order [MQTT-4.6.0-1]."""
     stage = Stage(retry_interval_s=10)
     subscriber = stage.persistent("s", version)
     subscriber.subscribe(("t", 2))

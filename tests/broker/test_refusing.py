@@ -40,7 +40,7 @@ class Says:
     ],
 )
 def test_a_plugin_says_no(version: int, answer: Any, old: int, new: int) -> None:
-    """4 for wrong credentials, 5 for all else; v5 0x86 unless the plugin names a code; then the end (INV 6.2).
+    """4 for wrong credentials, 5 for all else; v5 0x86 unless the plugin names a code; then the end.
 
     [MQTT-3.2.2-5] [MQTT5-3.2.2-7] [MQTT-3.2.2-4] [MQTT5-3.2.2-6]
     """
@@ -83,7 +83,7 @@ def test_a_small_client_gets_the_reason_without_the_words() -> None:
 
 @pytest.mark.parametrize("version", [3, 4, 5])
 def test_a_will_that_is_not_allowed(version: int) -> None:
-    """Refused at CONNECT, not when it is too late (INV 6.2)."""
+    """Refused at CONNECT, not when it is too late."""
     stage = Stage(Says(True))
     _, connack = stage.connect("c", version, will=packets.Will("t", b""))
     assert connack.reason == (0x87 if version == 5 else 5)
@@ -118,7 +118,7 @@ def test_what_comes_before_connect() -> None:
 
 
 def test_refusals_are_counted() -> None:
-    """By version and code (INV 4)."""
+    """By version and code."""
     stage = Stage(Says(False), allow_anonymous=False)
     for version in (3, 4, 5):
         stage.connect("c", version)

@@ -158,7 +158,7 @@ def test_nothing_is_sent_again_while_the_connection_lasts() -> None:
 
 @pytest.mark.parametrize("version", (3, 4))
 def test_older_versions_are_reminded(version: int) -> None:
-    """`retry_interval`: unanswered messages come again on the same connection, as DUP (INV 6.2)."""
+    """`retry_interval`: unanswered messages come again on the same connection, as DUP."""
     stage = Stage(retry_interval_s=20)
     client = stage.persistent("c", version)
     client.subscribe(("t", 1))
@@ -249,7 +249,7 @@ def test_clean_start_with_expiry() -> None:
 @pytest.mark.parametrize("version", (3, 4))
 @pytest.mark.parametrize("configured", [0, 50])
 def test_persistent_client_expiration(version: int, configured: int) -> None:
-    """What counts for clients that cannot say it; 0 is never (INV 1.2)."""
+    """What counts for clients that cannot say it; 0 is never."""
     stage = Stage(persistent_client_expiration_s=configured)
     stage.persistent("c", version).vanish()
     stage.pass_s(49)

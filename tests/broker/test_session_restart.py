@@ -121,7 +121,7 @@ def test_new_messages_get_new_packet_ids() -> None:
 @POWER
 @pytest.mark.parametrize("version", VERSIONS)
 def test_inbound_qos_2_over_a_restart(version: int, power: bool) -> None:
-    """PUBREC has left: the repeated PUBLISH is the same message (VerneMQ routes it twice, INV 6.2).
+    """PUBREC has left: the repeated PUBLISH is the same message (VerneMQ routes it twice).
 
     [MQTT-4.3.3-2] [MQTT5-4.3.3-10]
     """
@@ -191,7 +191,7 @@ def test_the_options_of_a_subscription_come_back() -> None:
 
 @POWER
 def test_the_session_expiry_interval_is_kept(power: bool) -> None:
-    """The client's own, not the node's default (VerneMQ forgets it, INV 6.2) [MQTT5-3.1.2-23] [MQTT5-4.1.0-2]."""
+    """The client's own, not the node's default (VerneMQ forgets it) [MQTT5-3.1.2-23] [MQTT5-4.1.0-2]."""
     stage = Stage(persistent_client_expiration_s=10)
     for name, expiry in (("short", 30), ("long", 300), ("never", NEVER)):
         stage.client(name, 5, False, expiry).leave()
@@ -265,7 +265,7 @@ def test_what_expires_while_the_node_is_down() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_expiry_of_a_message_is_kept(version: int) -> None:
-    """Its deadline does not begin again (VerneMQ lets it, INV 6.2) [MQTT5-3.3.2-5] [MQTT5-3.3.2-6]."""
+    """Its deadline does not begin again (VerneMQ lets it) [MQTT5-3.3.2-5] [MQTT5-3.3.2-6]."""
     stage = Stage()
     stage.persistent("c", version).subscribe(("t", 1))
     stage.persistent("c", version).vanish()

@@ -231,7 +231,7 @@ class Deciding:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_will_that_is_not_allowed(version: int) -> None:
-    """It is asked for at CONNECT, and refuses it [MQTT5-3.1.4-2] (INV 6.2)."""
+    """It is asked for at CONNECT, and refuses it [MQTT5-3.1.4-2]."""
     plugin = Deciding(secret=Refuse("no"))
     stage = Stage(plugin)
     caller = Caller(stage, version)
@@ -284,7 +284,7 @@ def test_a_will_that_disconnect_took_away_stays_away() -> None:
 
 
 def test_the_deadline_of_a_will_is_kept_over_a_restart() -> None:
-    """It is a time, not a delay: what was left of it counts on, down time included (INV 6.2)."""
+    """It is a time, not a delay: what was left of it counts on, down time included."""
     stage = Stage()
     stage.persistent("w").subscribe(("will/#", 1))
     stage.client("c", 5, False, 1000, will=will("will/c", b"gone", 1, will_delay_interval=60)).vanish()

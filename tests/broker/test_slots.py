@@ -260,7 +260,7 @@ class Limits:
 
 @pytest.mark.parametrize("restart", [False, True])
 def test_limits_of_a_registration_are_the_session_s(restart: bool) -> None:
-    """While its client is away, and after a restart (VerneMQ forgets them then, INV 6.2)."""
+    """While its client is away, and after a restart (VerneMQ forgets them then)."""
     stage = Stage(Limits(), allow_anonymous=False)
     client = stage.persistent("c")
     client.subscribe(("t", 1))

@@ -197,7 +197,7 @@ def test_a_plugin_refuses(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_plugin_changes_filters(version: int) -> None:
-    """Another filter, another QoS, and a single refusal (INV 5.1, 5.2)."""
+    """Another filter, another QoS, and a single refusal."""
     plugin = Plugin([("other/a", 1), ("b", "not_allowed"), ("c", 0), ("bad#", 0)])
     stage = Stage(plugin)
     client = stage.client("s", version)
@@ -212,7 +212,7 @@ def test_a_plugin_changes_filters(version: int) -> None:
 
 
 def test_a_plugin_changes_v5_options() -> None:
-    """Options in place of a QoS (INV 5.2)."""
+    """Options in place of a QoS."""
 
     class Five(Plugin):
         def auth_on_subscribe_m5(self, *_: Any) -> Any:
@@ -228,7 +228,7 @@ def test_a_plugin_changes_v5_options() -> None:
 
 
 def test_plugins_hear_of_subscriptions() -> None:
-    """on_subscribe and on_topic_unsubscribed (INV 5.1)."""
+    """on_subscribe and on_topic_unsubscribed."""
     plugin = Plugin()
     client = Stage(plugin).client("s")
     client.subscribe(("a", 0), ("b", 1))

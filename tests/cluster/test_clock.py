@@ -1,4 +1,4 @@
-"""Cluster time: never back, never in jumps (review, hole 17)."""
+"""Cluster time: never back, never in jumps (H-17)."""
 
 from __future__ import annotations
 

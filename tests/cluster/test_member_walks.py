@@ -76,7 +76,7 @@ class Walk:
             one.member.links.send(other.name, Lane.PUBLISH, b"%d/%d" % (one.boot, number))
 
     def check(self) -> None:
-        """Two leases: each is in the view of the other, so that neither answers without the other (P4; hole 5)."""
+        """Two leases: each is in the view of the other, so that neither answers without the other (P4; H-05)."""
         leased = [seat for seat in self.company.seats if seat.serving]
         for one in leased:
             names = one.member.view.nodes

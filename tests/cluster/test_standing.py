@@ -120,7 +120,7 @@ def test_who_could_not_write_the_log_once_is_out_until_it_is_started_again(leads
 
 
 def test_a_machine_that_stood_still_has_no_lease_until_it_asked_anew() -> None:
-    """A VM is frozen: its wall clock goes on, its monotonic clock does not (review, hole 5)."""
+    """A VM is frozen: its wall clock goes on, its monotonic clock does not (H-05)."""
     company = Company(3)
     seat = company[2]
     assert seat.member.leased()
@@ -130,7 +130,7 @@ def test_a_machine_that_stood_still_has_no_lease_until_it_asked_anew() -> None:
 
 
 def test_two_leases_never_belong_to_views_that_do_not_know_each_other() -> None:
-    """The leader dies right after it granted: the next one removes nobody before that lease has ended (hole 5)."""
+    """The leader dies right after it granted: the next one removes nobody before that lease has ended (H-05)."""
     company = Company(3)
     leader = company.leader()
     others = [seat for seat in company.seats if seat is not leader]
@@ -154,7 +154,7 @@ def test_without_a_lease_time_is_left_none() -> None:
 
 
 def test_a_pair_that_does_not_hear_each_other_is_parted() -> None:
-    """Both see the leader; one of them goes, so that publishes between them do not wait for ever (review, hole 6)."""
+    """Both see the leader; one of them goes, so that publishes between them do not wait for ever (H-06)."""
     company = Company(3)
     leader = company.leader()
     others = [seat for seat in company.seats if seat is not leader]

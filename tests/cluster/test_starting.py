@@ -1,4 +1,4 @@
-"""Starts of a member: the log has each, and what is an old copy never serves (review, hole 1)."""
+"""Starts of a member: the log has each, and what is an old copy never serves (H-01)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_starts_that_nobody_heard_of_are_no_old_copy() -> None:
 
 @pytest.mark.parametrize("others", [("n1", "n2"), ("n2",)])
 def test_who_was_away_for_too_long_is_told_when_it_comes_or_where_it_has_a_stream(others: tuple[str, ...]) -> None:
-    """Review, hole 16: Raft goes on without it, so its own log never says so."""
+    """H-16: Raft goes on without it, so its own log never says so."""
     company = Company(3)
     for other in others:
         company.network.cut("n3", other)

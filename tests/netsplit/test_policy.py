@@ -1,4 +1,4 @@
-"""The policy table, cell by cell (INV 7.3)."""
+"""The policy table, cell by cell (docs/netsplit.md)."""
 
 from __future__ import annotations
 

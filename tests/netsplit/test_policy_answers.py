@@ -105,7 +105,7 @@ def check_metrics(stage: Stage, refusal: Refusal, version: int, refused: bool) -
 @pytest.mark.parametrize("own", [True, False, "on", "majority", "off"])
 @pytest.mark.parametrize("state", [ViewState.MAJORITY, ViewState.MINORITY], ids=lambda state: state.value)
 def test_a_plugin_sets_the_flags_of_a_client(state: ViewState, own: bool | str, operation: str, version: int) -> None:
-    """`allow_<operation>` of auth_on_register goes before the node's flag, which says the opposite (INV 7.3)."""
+    """`allow_<operation>` of auth_on_register goes before the node's flag, which says the opposite."""
     flag = own if isinstance(own, str) else "on" if own else "off"
     refused = decide(flag, state) is Decision.REFUSE
     node_flag = "on" if refused else "off"

@@ -1,6 +1,6 @@
 """What no policy touches: DUP, acknowledgements, deliveries, `$SYS`, wills; and the order of what is parked.
 
-A policy gates first acceptance only (review, hole 13).
+A policy gates first acceptance only (H-13).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def test_a_handshake_goes_on(state: ViewState, version: int) -> None:
 
 
 def test_a_full_disk_does_not_refuse_dup_to_v5_either() -> None:
-    """0x97 only before a message was handed to anyone (review, hole 20): its answer waits."""
+    """0x97 only before a message was handed to anyone (H-20): its answer waits."""
     stage, watcher, client = with_watcher(5)
     stage.persistent("d", 5).subscribe(("d", 1))
     stage.disk.full = True
@@ -110,7 +110,7 @@ def test_a_full_disk_does_not_refuse_dup_to_v5_either() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("state", SPLITS)
 def test_deliveries_go_on(state: ViewState, version: int) -> None:
-    """A durable session that is connected gets what waits for it, and its acknowledgements count (INV 7.3)."""
+    """A durable session that is connected gets what waits for it, and its acknowledgements count."""
     stage = Stage(max_inflight_messages=1)
     subscriber = stage.persistent("s", version, **({"receive_maximum": 1} if version == 5 else {}))
     subscriber.subscribe(("t", 2))
@@ -126,7 +126,7 @@ def test_deliveries_go_on(state: ViewState, version: int) -> None:
 
 @pytest.mark.parametrize("state", SPLITS)
 def test_the_broker_speaks_always(state: ViewState) -> None:
-    """`$SYS` knows no policy (INV 7.3)."""
+    """`$SYS` knows no policy."""
     stage = Stage(systree_enabled=True, systree_interval_ms=1000)
     client = stage.client("c")
     client.subscribe(("$SYS/#", 0))

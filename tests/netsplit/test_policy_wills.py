@@ -1,4 +1,4 @@
-"""Wills without a lease: parked, published once when the node has a lease again (P5; review, hole 13)."""
+"""Wills without a lease: parked, published once when the node has a lease again (P5; H-13)."""
 
 from __future__ import annotations
 

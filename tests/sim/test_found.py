@@ -11,7 +11,7 @@ from ..broker.stage import Stage, publish
 
 
 def test_a_qos_2_message_read_back_from_the_store_leaves_after_its_commit() -> None:
-    """An entry behind a full memory window was read back from the open batch and sent before it was safe (hole 11).
+    """An entry behind a full memory window was read back from the open batch and sent before it was safe (H-11).
 
     Killed then, the node knew nothing of it, and the publisher's repetition came to the application a second time.
     """

@@ -68,7 +68,7 @@ def test_what_is_lost_is_counted(data: Path, capsys: pytest.CaptureFixture[str])
 def test_who_lost_something_of_the_log_of_the_cluster_is_told_to_join_again(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It may have voted, or have said that it has an entry (review, hole 1: a repair that dropped keys)."""
+    """It may have voted, or have said that it has an entry (H-01: a repair that dropped keys)."""
     folder = tmp_path / "data"
     DataDirectory(folder, "node@here", lambda: "id").close()
     harness = LevelDBHarness(folder / name, "sync")

@@ -141,7 +141,7 @@ def test_a_node_that_has_left_for_good_is_owed_nothing_after_a_restart(theatre: 
 
 @pytest.mark.parametrize("early", (True, False))
 def test_a_clean_session_misses_a_publish_that_is_acknowledged_only_when_its_node_is_back(early: bool) -> None:
-    """Review, hole 18: n2 owes its acknowledgement for longer than n3 was away, and by then nobody is missing."""
+    """H-18: n2 owes its acknowledgement for longer than n3 was away, and by then nobody is missing."""
     theatre = Theatre(5, **MAJORITY)
     member = theatre[1].host.member
     assert member is not None and member.consensus is not None

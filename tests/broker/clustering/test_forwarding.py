@@ -143,7 +143,7 @@ def test_a_group_chooses_again_on_this_node_and_the_disk_has_it_before_the_answe
 
 
 def test_who_is_chosen_again_for_a_handshake_is_on_the_disk_before_the_copy_leaves(post: Post) -> None:
-    """Review, hole 12: whoever goes on with the handshake after a restart sends it to the same node."""
+    """H-12: whoever goes on with the handshake after a restart sends it to the same node."""
     post.route("t", groups=(member("n2"),))
     writer = post.persistent("writer", 5)
     assert writer.publish("t", b"1", 2) == []
@@ -182,7 +182,7 @@ def test_who_is_chosen_again_and_goes_before_that_is_on_the_disk_gets_nothing(po
 
 @pytest.mark.parametrize("here", (True, False))
 def test_who_is_chosen_when_a_handshake_goes_on_is_on_the_disk_before_the_copy_leaves(post: Post, here: bool) -> None:
-    """Review, hole 12: the node that was chosen before has nobody left."""
+    """H-12: the node that was chosen before has nobody left."""
     post.route("t", groups=(member("n2"),))
     writer = post.persistent("writer", 5)
     assert writer.publish("t", b"1", 2) == []
@@ -242,7 +242,7 @@ def test_what_was_accepted_without_a_lease_is_never_void(post: Post) -> None:
 
 
 def test_a_will_that_a_cut_kept_from_leaving_is_not_void(post: Post) -> None:
-    """Nobody sends it again: its client is gone (P5; review, hole 19)."""
+    """Nobody sends it again: its client is gone (P5; H-19)."""
     post.route("w", live("n2"))
     client = post.client("with-will", 5, will=packets.Will("w", b"gone", 1, False, None))
     client.vanish()
@@ -404,7 +404,7 @@ def test_what_needs_no_disk_is_acknowledged_before_what_does(post: Post, leased:
 
 
 def test_receivers_keep_qos_2_mids_until_the_handshake_is_over(post: Post) -> None:
-    """`qos2_stable` never goes beyond an open handshake (review, hole 12)."""
+    """`qos2_stable` never goes beyond an open handshake (H-12)."""
     post.route("t", live("n2"))
     writer = post.client("writer", 5)
     writer.publish("t", b"1", 2, 1)

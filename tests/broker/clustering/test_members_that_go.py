@@ -1,4 +1,4 @@
-"""A QoS 2 message of a shared subscription whose member goes: one member gets it [MQTT5-4.8.2-5] (review, hole 9)."""
+"""A QoS 2 message of a shared subscription whose member goes: one member gets it [MQTT5-4.8.2-5] (H-09)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register",
 
 
 def test_who_has_nobody_left_in_the_group_says_so_to_the_origin_and_dies() -> None:
-    """Review, hole 9: had it relayed the message itself, nobody would know any more who has it."""
+    """H-09: had it relayed the message itself, nobody would know any more who has it."""
     theatre = Theatre(3, **MAJORITY)
     first = theatre[2].client("first")
     first.subscribe(("$share/g/a", 2))
@@ -212,7 +212,7 @@ def test_a_handshake_goes_to_another_node_if_the_member_here_cannot_hold_its_mes
 
 @pytest.mark.parametrize("here", (True, False))
 def test_what_a_clean_session_left_behind_is_taken_once(here: bool) -> None:
-    """Review, hole 12: a session that lasts has it, and the nodes are restarted before the publisher has its answer
+    """H-12: a session that lasts has it, and the nodes are restarted before the publisher has its answer
     (3 nodes, --cast groups, all,rare, seed 3054)."""
     theatre = Theatre(3, **MAJORITY)
     second = theatre[2 if here else 3].client("second", clean=False, expiry_s=600)

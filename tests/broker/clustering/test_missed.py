@@ -1,4 +1,4 @@
-"""Clean sessions of a node that was out of the view, on real nodes (review, hole 18)."""
+"""Clean sessions of a node that was out of the view, on real nodes (H-18)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the split policies gate and what they never do, on three nodes (review, holes 4, 13, 14, 18)."""
+"""What the split policies gate and what they never do, on three nodes (H-04, H-13, H-14, H-18)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register",
 
 
 def test_parked_publishes_go_before_newer_ones_when_the_cluster_is_whole_again() -> None:
-    """Review, hole 13 (a): default `off`, 3.1.1, no reconnect."""
+    """H-13 (a): default `off`, 3.1.1, no reconnect."""
     theatre = Theatre(3)
     reader = theatre[2].client("reader", 4)
     reader.subscribe(("t", 1))
@@ -35,7 +35,7 @@ def test_parked_publishes_go_before_newer_ones_when_the_cluster_is_whole_again()
 
 @pytest.mark.parametrize("qos", (1, 2))
 def test_a_repeated_publish_is_no_first_acceptance(qos: int) -> None:
-    """Review, hole 13 (b): accepted, a node dies, the client repeats it under policy off."""
+    """H-13 (b): accepted, a node dies, the client repeats it under policy off."""
     theatre = Theatre(3, allow_register_during_netsplit="majority")
     reader = theatre[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 2))
@@ -73,7 +73,7 @@ def test_a_session_that_is_ended_by_clean_start_while_its_deliveries_come() -> N
 
 
 def test_a_lease_that_ends_between_match_and_flush() -> None:
-    """Review, hole 4 (c): the process stands still after it routed, with the acknowledgement in its hands."""
+    """H-04 (c): the process stands still after it routed, with the acknowledgement in its hands."""
     theatre = Theatre(3, **MAJORITY)
     writer = theatre[1].client("writer", clean=False, expiry_s=600)
     own = theatre[1].client("own", clean=False, expiry_s=600)
@@ -96,7 +96,7 @@ def test_a_lease_that_ends_between_match_and_flush() -> None:
 
 @pytest.mark.parametrize("flag", ("off", "majority"))
 def test_what_is_read_after_a_pause_is_not_promised_before_the_node_knows_that_its_lease_is_over(flag: str) -> None:
-    """Review, hole 4 (c): it still takes itself for whole, where no policy refuses anything (5 nodes, seed 108204).
+    """H-04 (c): it still takes itself for whole, where no policy refuses anything (5 nodes, seed 108204).
 
     The machine was frozen: its wall clock is ahead, and no timer is due.
     """
@@ -120,7 +120,7 @@ def test_what_is_read_after_a_pause_is_not_promised_before_the_node_knows_that_i
 
 @pytest.mark.parametrize("qos", (1, 2))
 def test_what_waits_for_the_disk_when_its_node_enters_again_was_matched_before(qos: int) -> None:
-    """Review, holes 4 and 14: read before the node knew that it stood still, and a full disk keeps its lease."""
+    """H-04, H-14: read before the node knew that it stood still, and a full disk keeps its lease."""
     theatre = Theatre(3, **MAJORITY)
     theatre[3].client("keeper", clean=False, expiry_s=600).subscribe(("t", qos))
     writer = theatre[3].client("writer")
@@ -140,7 +140,7 @@ def test_what_waits_for_the_disk_when_its_node_enters_again_was_matched_before(q
 
 @pytest.mark.parametrize("qos", (0, 1, 2))
 def test_a_retained_message_that_waited_while_the_node_stood_still_replaces_no_newer_one(qos: int) -> None:
-    """Review, hole 14: the node reads it before it knows that its lease is over; its writer said something newer."""
+    """H-14: the node reads it before it knows that its lease is over; its writer said something newer."""
     theatre = Theatre(3, **MAJORITY)
     writer = theatre[1].client("writer")
     theatre[1].stand_still()
@@ -158,7 +158,7 @@ def test_a_retained_message_that_waited_while_the_node_stood_still_replaces_no_n
 
 
 def test_register_on_and_publish_majority_in_a_minority() -> None:
-    """Review, ambiguity 10: sessions exist, publishes are parked, nothing is promised twice."""
+    """Sessions exist, publishes are parked, nothing is promised twice."""
     theatre = Theatre(3, **{**MAJORITY, "allow_register_during_netsplit": "on"})
     reader = theatre[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 1))

@@ -1,4 +1,4 @@
-"""QoS 2 between nodes: a handshake at one of them, copies at the others, and every way to interrupt it (review, 12)."""
+"""QoS 2 between nodes: a handshake at one of them, copies at the others, and every way to interrupt it (H-12)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _got(reader: Client) -> list[bytes]:
 
 
 def test_what_was_routed_by_an_old_table_goes_to_the_others_again() -> None:
-    """Review, holes 4 (c) and 12: the PUBREC that the lease forbade must not leave for the repeated PUBLISH unless who
+    """H-04 (c), H-12: the PUBREC that the lease forbade must not leave for the repeated PUBLISH unless who
     subscribed meanwhile has the message."""
     theatre = Theatre(3, **MAJORITY)
     writer = _durable(theatre[1], "writer")
@@ -50,7 +50,7 @@ def test_what_was_routed_by_an_old_table_goes_to_the_others_again() -> None:
 
 
 def test_a_handshake_that_goes_on_without_a_lease_promises_nothing() -> None:
-    """Review, holes 6 and 12: the disk of the origin hangs until its lease is over, with the PUBLISH in it."""
+    """H-06, H-12: the disk of the origin hangs until its lease is over, with the PUBLISH in it."""
     theatre = Theatre(3, **MAJORITY)
     reader = _durable(theatre[2], "reader")
     reader.subscribe(("t", 2))
@@ -69,7 +69,7 @@ def test_a_handshake_that_goes_on_without_a_lease_promises_nothing() -> None:
 
 
 def test_an_abandoned_handshake_without_a_lease_reaches_nobody_later() -> None:
-    """Review, hole 14: unacknowledged, its publisher gone, and something newer acknowledged."""
+    """H-14: unacknowledged, its publisher gone, and something newer acknowledged."""
     theatre = Theatre(3, **MAJORITY)
     reader = _durable(theatre[2], "reader")
     reader.subscribe(("t", 2))
@@ -112,7 +112,7 @@ def test_handshakes_that_waited_for_a_lease_go_on_in_their_order() -> None:
 @pytest.mark.parametrize("restart", (False, True))
 @pytest.mark.parametrize("shared", ("", "$share/g/"))
 def test_a_handshake_over_a_cut_or_over_two_boots_reaches_everybody_once(restart: bool, shared: str) -> None:
-    """Review, hole 12: the copy for the other node was never sent, or is void."""
+    """H-12: the copy for the other node was never sent, or is void."""
     theatre = Theatre(3, **MAJORITY)
     reader = _durable(theatre[2], "reader")
     reader.subscribe((f"{shared}t", 2))
@@ -133,7 +133,7 @@ def test_a_handshake_over_a_cut_or_over_two_boots_reaches_everybody_once(restart
 @pytest.mark.parametrize("shared", ("", "$share/g/"))
 @pytest.mark.parametrize("who", (1, 2))
 def test_an_acknowledgement_between_nodes_that_got_lost(who: int, shared: str) -> None:
-    """Review, holes 7 and 12: the target has the message, and the origin or the target dies before the origin knows."""
+    """H-07, H-12: the target has the message, and the origin or the target dies before the origin knows."""
     theatre = Theatre(3, **MAJORITY)
     reader = _durable(theatre[2], "reader")
     reader.subscribe((f"{shared}t", 2))
@@ -158,7 +158,7 @@ def test_an_acknowledgement_between_nodes_that_got_lost(who: int, shared: str) -
 
 
 def test_a_repeated_publish_is_not_acknowledged_before_the_first_is_safe() -> None:
-    """Review, holes 7 and 12: the publisher takes its own client id over while copies are under way."""
+    """H-07, H-12: the publisher takes its own client id over while copies are under way."""
     theatre = Theatre(3, **MAJORITY)
     reader = _durable(theatre[2], "reader")
     reader.subscribe(("t", 2))
@@ -176,7 +176,7 @@ def test_a_repeated_publish_is_not_acknowledged_before_the_first_is_safe() -> No
 
 
 def test_whom_of_a_group_a_message_is_for_is_safe_before_it_leaves() -> None:
-    """Review, hole 12: its node dies when a member elsewhere has the message, and draws again (3 nodes, seed 200)."""
+    """H-12: its node dies when a member elsewhere has the message, and draws again (3 nodes, seed 200)."""
     theatre = Theatre(3, **MAJORITY)
     readers = [_durable(theatre[number], f"reader{number}") for number in (2, 3)]
     for reader in readers:

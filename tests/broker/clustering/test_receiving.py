@@ -215,7 +215,7 @@ def test_what_was_not_safe_is_not_in_the_watermark(target: Target) -> None:
 
 @pytest.mark.parametrize("durable", (False, True))
 def test_a_qos_2_message_that_comes_on_two_lanes_is_taken_once(target: Target, durable: bool) -> None:
-    """Its origin was restarted in the middle of the handshake (review, hole 12 a)."""
+    """Its origin was restarted in the middle of the handshake: H-12 (a)."""
     reader = target.persistent("reader", 5) if durable else target.client("reader", 5)
     reader.subscribe(("t", 2))
     target.take(1, b"1", qos=2, counter=5)

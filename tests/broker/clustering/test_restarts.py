@@ -1,4 +1,4 @@
-"""The whole cluster starts again, one node after the other (P1, P4; review, holes 1 and 4)."""
+"""The whole cluster starts again, one node after the other (P1, P4; H-01, H-04)."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_who_writes_for_a_node_that_is_away_holds_up_nobody_else_after_a_restart
 
 
 def test_an_old_copy_of_a_disk_serves_nobody_once_it_is_refused_also_with_on() -> None:
-    """What it has forgotten it may have promised: it would give new messages packet ids that are in use (hole 1)."""
+    """What it has forgotten it may have promised: it would give new messages packet ids that are in use (H-01)."""
     theatre = Theatre(3, allow_register_during_netsplit="on")
     spot = theatre[3]
     copies, boot = [disk.content() for disk in spot.disks], spot.host.boot

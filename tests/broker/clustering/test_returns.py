@@ -62,7 +62,7 @@ def test_a_qos_2_handshake_that_a_cut_interrupted_goes_on_and_its_message_is_the
 def test_a_target_that_dies_between_disk_and_acknowledgement_takes_nothing_twice(
     theatre: Theatre, qos: int, power: bool
 ) -> None:
-    """Review, hole 7: what it had on disk is in its watermark."""
+    """H-07: what it had on disk is in its watermark."""
     reader_at(theatre[2]).leave()
     writer = theatre[1].client("writer")
     theatre.network.one_way("n2", "n1")
@@ -78,7 +78,7 @@ def test_a_target_that_dies_between_disk_and_acknowledgement_takes_nothing_twice
 
 
 def test_an_origin_that_is_restarted_in_a_qos_2_handshake_delivers_once(theatre: Theatre) -> None:
-    """Review, hole 12 a: the same mid on another lane."""
+    """H-12 (a): the same mid on another lane."""
     reader = reader_at(theatre[2])
     writer = theatre[1].client("writer", **LASTING)  # type: ignore[arg-type]
     theatre.network.one_way("n2", "n1")
@@ -113,7 +113,7 @@ def test_a_will_in_the_last_moments_before_a_node_is_cut_off_arrives_once(theatr
 
 
 def test_a_message_that_its_publisher_gave_up_does_not_come_behind_a_newer_one(theatre: Theatre) -> None:
-    """Review, hole 14."""
+    """H-14: it is void when its node is back."""
     reader = reader_at(theatre[1], qos=1)
     writer = theatre[3].client("writer")
     for other in ("n1", "n2"):
@@ -136,7 +136,7 @@ def replace(theatre: Theatre, number: int) -> None:
 
 
 def test_a_number_of_a_start_that_the_log_never_had_is_not_used_again() -> None:
-    """Review, hole 1: what that start wrote into the map others would take for what the new disk writes."""
+    """H-01: what that start wrote into the map others would take for what the new disk writes."""
     theatre = Theatre(5, **dict.fromkeys(MAJORITY, "on"))
     for number in (1, 2, 3, 5):
         theatre[number].kill()
@@ -290,7 +290,7 @@ def test_a_group_whose_node_dies_gives_the_message_to_a_node_that_had_it_for_oth
 def test_the_first_publish_that_a_returning_node_accepts_sees_all_subscriptions(
     theatre: Theatre, back_first: int
 ) -> None:
-    """Review, hole 4 a and b: one link comes back before the other, and a publisher tries all the time."""
+    """H-04 (a, b): one link comes back before the other, and a publisher tries all the time."""
     writer = theatre[3].client("writer")
     cut_off(theatre, 3)
     assert [type(each) for each in theatre[1].client("r1").subscribe(("t", 1))] == [packets.Suback]
@@ -319,7 +319,7 @@ def test_the_first_publish_that_a_returning_node_accepts_sees_all_subscriptions(
 
 
 def test_a_retained_message_and_a_subscription_that_race_meet(theatre: Theatre) -> None:
-    """Review, hole 4 d: whichever is first, the subscriber has the last value in the end."""
+    """H-04 (d): whichever is first, the subscriber has the last value in the end."""
     for number in range(20):
         reader, writer = theatre[3].client(f"r{number}"), theatre[1].client(f"w{number}")
         topic = f"kept/{number}"

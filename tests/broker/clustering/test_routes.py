@@ -168,7 +168,7 @@ def test_shared_routes() -> None:
 
 
 def test_clean_sessions_of_an_incarnation_that_left_have_ended() -> None:
-    """Those that last stay, absent (review, holes 7 and 18), until the node is back and has said what there is."""
+    """Those that last stay, absent (H-07, H-18), until the node is back and has said what there is."""
     stand = Stand()
     stand.routes.entered("n2", 3)
     stand.say("n2", "live", 3, True, False)

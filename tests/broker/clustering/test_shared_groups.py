@@ -1,4 +1,4 @@
-"""Shared subscriptions over nodes: members that go while messages are on their way (review, holes 7 and 12)."""
+"""Shared subscriptions over nodes: members that go while messages are on their way (H-07, H-12)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register",
 
 
 def test_a_relayed_message_is_not_taken_for_one_of_the_relay() -> None:
-    """Review, hole 12: mids of two origins with the same boot and counter."""
+    """H-12: mids of two origins with the same boot and counter."""
     theatre = Theatre(3)
     reader = theatre[3].client("reader", clean=False, expiry_s=1000)
     reader.subscribe(("$share/g/#", 2))
@@ -39,7 +39,7 @@ def test_a_relayed_message_is_not_taken_for_one_of_the_relay() -> None:
 
 
 def test_two_nodes_that_relay_to_each_other_do_not_wait_for_ever() -> None:
-    """Review, hole 15: the last members of two groups change places while messages are on their way to both."""
+    """H-15: the last members of two groups change places while messages are on their way to both."""
     theatre = Theatre(2, shared_subscription_policy="random", **MAJORITY)
     one, two = theatre[1].client("one"), theatre[2].client("two")
     for each in (one, two):
@@ -60,7 +60,7 @@ def test_two_nodes_that_relay_to_each_other_do_not_wait_for_ever() -> None:
 
 
 def test_messages_of_a_group_whose_member_dies_with_its_node_go_to_another() -> None:
-    """P1, review, hole 7: taken by the node of the chosen member, and never acknowledged."""
+    """P1, H-07: taken by the node of the chosen member, and never acknowledged."""
     theatre = Theatre(3, **MAJORITY)
     gone = theatre[2].client("gone")
     gone.subscribe(("$share/g/t", 1))
@@ -106,7 +106,7 @@ def test_a_qos_2_message_of_a_group_waits_for_the_node_of_a_member_that_lasts(lo
 
 
 def test_an_abandoned_message_of_a_group_is_taken_once_by_a_node_that_comes_back() -> None:
-    """Review, hole 12: taken, not acknowledged, and chosen again for the same node (3 nodes, seed 370)."""
+    """H-12: taken, not acknowledged, and chosen again for the same node (3 nodes, seed 370)."""
     theatre = Theatre(3, **MAJORITY)
     reader = theatre[2].client("reader", clean=False, expiry_s=1000)
     reader.subscribe(("$share/g/t", 2))

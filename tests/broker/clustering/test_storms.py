@@ -1,4 +1,4 @@
-"""Two faults one after the other, and faults in the middle of an entrance (review, holes 1, 4, 6, 7, 14)."""
+"""Two faults one after the other, and faults in the middle of an entrance (H-01, H-04, H-06, H-07, H-14)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register",
 
 @pytest.mark.parametrize("victim", (1, 2, 3))
 def test_a_fast_restart_in_the_middle_of_everything(victim: int) -> None:
-    """Review, hole 1: publishes from all to all, one node loses power for 0.1 s; acknowledged means kept, in order."""
+    """H-01: publishes from all to all, one node loses power for 0.1 s; acknowledged means kept, in order."""
     theatre = Theatre(3, **MAJORITY)
     readers = [theatre[n].client(f"reader{n}", clean=False, expiry_s=600) for n in (1, 2, 3)]
     for reader in readers:
@@ -51,7 +51,7 @@ def test_a_fast_restart_in_the_middle_of_everything(victim: int) -> None:
 
 
 def test_the_node_that_is_asked_dies_while_another_enters() -> None:
-    """Review, hole 4: the required set changes in the middle of an exchange."""
+    """H-04: the required set changes in the middle of an exchange."""
     theatre = Theatre(4, **MAJORITY)
     theatre[2].client("reader").subscribe(("t", 1))
     theatre[4].kill()
@@ -70,7 +70,7 @@ def test_the_node_that_is_asked_dies_while_another_enters() -> None:
 
 
 def test_a_subscription_at_one_node_while_another_comes_back() -> None:
-    """Review, hole 4 (a, b): SUBACK in every moment of an entrance, and a publish at the returner at once."""
+    """H-04 (a, b): SUBACK in every moment of an entrance, and a publish at the returner at once."""
     for moment in range(0, 40, 2):
         theatre = Theatre(3, **MAJORITY)
         theatre.isolate(3)
@@ -95,7 +95,7 @@ def test_a_subscription_at_one_node_while_another_comes_back() -> None:
 
 @pytest.mark.parametrize("pair", ((2, 3), (1, 2), (1, 3)))
 def test_a_cut_between_two_of_three_stops_nobody_for_long(pair: tuple[int, int]) -> None:
-    """Review, hole 6."""
+    """H-06: one of them leaves the view."""
     theatre = Theatre(3, **MAJORITY)
     readers = {n: theatre[n].client(f"reader{n}", clean=False, expiry_s=600) for n in (1, 2, 3)}
     for reader in readers.values():
@@ -117,7 +117,7 @@ def test_a_cut_between_two_of_three_stops_nobody_for_long(pair: tuple[int, int])
 
 
 def test_a_member_that_comes_back_empty_owes_nothing() -> None:
-    """Review, holes 1 and 7: a new disk under an old name."""
+    """H-01, H-07: a new disk under an old name."""
     theatre = Theatre(3, **MAJORITY)
     reader = theatre[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 1))

@@ -1,4 +1,4 @@
-"""Wills on three nodes: accepted for routing once, whatever happens to the node of the connection (P5; review, 19)."""
+"""Wills on three nodes: accepted for routing once, whatever happens to the node of the connection (P5; H-19)."""
 
 from __future__ import annotations
 

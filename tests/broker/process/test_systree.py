@@ -1,4 +1,4 @@
-"""`$SYS`: the counters as messages (INV 4.7)."""
+"""`$SYS`: the counters as messages."""
 
 from __future__ import annotations
 

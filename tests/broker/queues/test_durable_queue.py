@@ -31,7 +31,7 @@ def fill(publisher: Client, first: int, last: int, qos: int = 1, size: int = 0) 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
 def test_what_came_while_nobody_was_there(version: int) -> None:
-    """QoS 1 and 2 are kept in order, QoS 0 is not kept at all, and that is counted (INV 6.1)."""
+    """QoS 1 and 2 are kept in order, QoS 0 is not kept at all, and that is counted."""
     stage = Stage()
     offline(stage, "s", version)
     publisher = stage.client("p")
@@ -133,7 +133,7 @@ def test_max_online_messages_counts_what_waits_behind_the_window() -> None:
 
 @pytest.mark.parametrize("override", [False, True])
 def test_a_backlog_above_max_online_messages(override: bool) -> None:
-    """Cut when the client comes, visibly, unless `override_max_online_messages` (INV 6.1)."""
+    """Cut when the client comes, visibly, unless `override_max_online_messages`."""
     stage = Stage(
         max_online_messages=4, max_offline_messages=10, override_max_online_messages=override, max_inflight_messages=2
     )

@@ -41,7 +41,7 @@ def test_the_window_of_v5_is_its_receive_maximum() -> None:
 
 @pytest.mark.parametrize(("window", "sent"), [(1, 1), (7, 7), (0, 50)])
 def test_the_window_of_the_older_versions(window: int, sent: int) -> None:
-    """`max_inflight_messages`; 0 means as many as there are packet ids (INV 6.2)."""
+    """`max_inflight_messages`; 0 means as many as there are packet ids."""
     stage = Stage(max_inflight_messages=window)
     subscriber = stage.client("s")
     subscriber.subscribe(("t", 1))
@@ -81,7 +81,7 @@ def test_in_order(version: int) -> None:
 
 
 def test_qos_0_waits_its_turn() -> None:
-    """Behind QoS 1 that waits for the window (INV 6.2)."""
+    """Behind QoS 1 that waits for the window."""
     stage = Stage(max_inflight_messages=1)
     subscriber = stage.client("s")
     subscriber.subscribe(("t", 1))
@@ -94,7 +94,7 @@ def test_qos_0_waits_its_turn() -> None:
 
 
 def test_a_full_queue_drops_the_newest_and_says_so() -> None:
-    """`max_online_messages` with fifo (INV 6.1): event, counter by reason, hook (P8)."""
+    """`max_online_messages` with fifo: event, counter by reason, hook (P8)."""
     told: list[Any] = []
 
     class Told:
@@ -120,7 +120,7 @@ def test_a_full_queue_drops_the_newest_and_says_so() -> None:
 
 
 def test_lifo_drops_the_oldest_and_sends_the_newest_first() -> None:
-    """`queue_type = lifo` (INV 6.1)."""
+    """`queue_type = lifo`."""
     stage = Stage(max_inflight_messages=1, max_online_messages=3, queue_type="lifo")
     subscriber = stage.client("s")
     subscriber.subscribe(("t", 1))

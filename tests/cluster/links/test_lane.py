@@ -103,7 +103,7 @@ def test_impossible_claims() -> None:
 
 
 def test_a_gap_is_not_taken() -> None:
-    """(Review, hole 7.)"""
+    """H-07: what comes behind it is not taken either."""
     lane = ReceiveLane(2, 5)
     with pytest.raises(Gap, match="lane 2: a run from 7 after 5"):
         list(lane.take(Run(2, 7, 0, [b"7"])))

@@ -162,7 +162,7 @@ def test_voids_keep_their_numbers() -> None:
 
 
 def test_a_refused_item_comes_again() -> None:
-    """`Refuse` holds the lane: nothing behind the item is taken before it (review, hole 7)."""
+    """`Refuse` holds the lane: nothing behind the item is taken before it (H-07)."""
     world = World()
     a, b = world.pair()
     refusals = [b"2"] * 3

@@ -1,4 +1,4 @@
-"""Bugs put in on purpose: each must be found by the walks (review, section 4)."""
+"""Bugs put in on purpose: each must be found by the walks."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_a_view_without_the_peer_releases() -> None:
 
 
 def test_an_earlier_boot_proves_nothing() -> None:
-    """Review, hole 1: what the process before the restart had in memory is gone."""
+    """H-01: what the process before the restart had in memory is gone."""
     barriers, passed = Barriers(), []
     barriers.set_peers([("b", 1)])
     barriers.acked("b", 1, 9)

@@ -55,7 +55,7 @@ def test_a_question_for_a_later_view_waits() -> None:
 
 
 def test_an_answer_to_a_former_process_is_none_to_this_one() -> None:
-    """Review, hole 4: B applies the view of that one, and has not heard yet of the view that the present one enters."""
+    """H-04: B applies the view of that one, and has not heard yet of the view that the present one enters."""
     actors = Actors()
     halves = Replica(actors, lambda *change: None), Replica(actors, lambda *change: None)
     sent: list[Message] = []

@@ -1,4 +1,4 @@
-"""Stamps (review, hole 17)."""
+"""Stamps (H-17)."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def test_in_order_the_clock_goes_on() -> None:
 
 
 def test_beyond_a_gap_values_are_taken_and_nothing_is_acknowledged() -> None:
-    """Review, hole 4: a cumulative acknowledgement proves everything up to it."""
+    """H-04: a cumulative acknowledgement proves everything up to it."""
     actors = Actors()
     replica, incoming = Replica(actors, lambda *change: None), Incoming(actors)
     incoming.absorb(replica, part(3, 5))

@@ -106,7 +106,7 @@ def test_a_key_that_cannot_be_read_stops_no_other(world: World, broken: Item, sa
 
 @pytest.mark.parametrize("space", [b"t", b"f"], ids=["on the disk", "in memory"])
 def test_an_acknowledgement_does_not_overtake_what_was_written_before_it(space: bytes) -> None:
-    """Review, hole 4 (d): whoever waits for the barrier reads afterwards what A had written when it heard of it. No
+    """H-04 (d): whoever waits for the barrier reads afterwards what A had written when it heard of it. No
     disk holds up the acknowledgement of what is in memory only."""
     world = World(2, "AB")
     world.loop.run_for(1)

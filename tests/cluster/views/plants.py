@@ -16,7 +16,7 @@ from .world import Parts
 
 
 class _NodesOnly(Membership):
-    """A view of nodes: a restart that nobody noticed keeps its place (hole 1)."""
+    """A view of nodes: a restart that nobody noticed keeps its place (H-01)."""
 
     def _boot(self, command: Boot) -> tuple[Happening, ...]:  # type: ignore[override]
         known = self.members[command.node]
@@ -34,7 +34,7 @@ class ViewWithoutBoot(Parts):
 
 
 class _Hasty(Keeper):
-    """Knows no grant of a former leader, so there is none (hole 5)."""
+    """Knows no grant of a former leader, so there is none (H-05)."""
 
     def elected(self, now_ms: float) -> None:
         super().elected(now_ms - self.settings.expiry_ms)
@@ -60,7 +60,7 @@ class LeaseFromReceipt(Parts):
 
 
 class _OneStep(Membership):
-    """Who comes in serves at once (hole 4)."""
+    """Who comes in serves at once (H-04)."""
 
     def apply(self, index: int, data: bytes) -> tuple[Happening, ...]:
         command = decode_command(data)
@@ -76,7 +76,7 @@ class DirectJoin(Parts):
 
 
 class AnsweredWithoutMajority(Parts):
-    """A leader that is cut off goes on granting (hole 5)."""
+    """A leader that is cut off goes on granting (H-05)."""
 
     confirms = False
     kinds = ("isolate", "one way in")

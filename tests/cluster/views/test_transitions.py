@@ -8,7 +8,7 @@ from .walks import heal, inject
 from .world import World
 
 DETECTION_LIMIT = 4500
-"""Worst failover (architecture 5)."""
+"""Worst failover, in ms."""
 
 
 def whole_world(seed: int, size: int = 3) -> World:

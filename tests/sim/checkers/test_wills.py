@@ -161,7 +161,7 @@ def test_and_after_one_of_the_node_of_the_watcher() -> None:
 
 @pytest.mark.parametrize(("fired", "lost"), [("never", 1), ("before CONNACK", 0), ("after it", 0)])
 def test_one_copy_goes_with_its_node(fired: str, lost: int) -> None:
-    """Watchers elsewhere were not there when it fired (hole 19). The CONNACK may come after that (5 nodes, seed
+    """Watchers elsewhere were not there when it fired (H-19). The CONNACK may come after that (5 nodes, seed
     103393)."""
     made, first = story(will=will())
     made.close(first)

@@ -16,12 +16,12 @@ END = "<!-- from the planted bugs of clusters: end -->\n"
 def table() -> str:
     rows = [
         "",
-        "| plant | hole | what it is | found as | first seed | found within |",
+        "| plant | hazard | what it is | found as | first seed | found within |",
         "|---|---:|---|---|---:|---:|",
     ]
     for each in FLEET_PLANTS.values():
         found = ", ".join(each.finds)
-        rows.append(f"| `{each.name}` | {each.hole} | {each.about} | {found} | {each.first} | {each.seeds} |")
+        rows.append(f"| `{each.name}` | H-{each.hole:02} | {each.about} | {found} | {each.first} | {each.seeds} |")
     return "\n".join([*rows, "", ""])
 
 

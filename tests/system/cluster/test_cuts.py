@@ -1,6 +1,6 @@
 """The streams between two nodes are cut and nothing else: clients' ports stay open, other nodes reach both.
 
-VerneMQ does not see such a cut (INV 7.2); here the data streams are the evidence.
+VerneMQ does not see such a cut; here the data streams are the evidence.
 """
 
 from __future__ import annotations

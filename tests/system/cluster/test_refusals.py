@@ -123,7 +123,7 @@ async def publishes(client: Client, qos: int, served: bool, word: str) -> bytes:
 
 def test_majority_and_on(split: Split) -> None:
     """Every operation of both versions at both sides, with one value for all four flags. Clean sessions of the node
-    that was cut off have missed messages: they are ended when it returns (review, hole 18)."""
+    that was cut off have missed messages: they are ended when it returns (H-18)."""
     space, nodes, background = split.apart
 
     async def scenario() -> None:

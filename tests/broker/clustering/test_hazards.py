@@ -1,4 +1,4 @@
-"""The transcripts of the design review on three real nodes: views, leases and metadata (architecture 5)."""
+"""What breaks a simple design, on three real nodes: views, leases and metadata (docs/hazards.md)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register",
 
 
 def test_a_founder_that_restarts_without_the_others_is_not_alone() -> None:
-    """Review, hole 1: its log says that there are others, applied or not."""
+    """H-01: its log says that there are others, applied or not."""
     theatre = Theatre(3, allow_publish_during_netsplit="majority", allow_register_during_netsplit="on")
     theatre.isolate(1)
     theatre[1].kill(power=True)
@@ -30,7 +30,7 @@ def test_a_founder_that_restarts_without_the_others_is_not_alone() -> None:
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_a_message_is_retained_before_it_is_given_to_anybody(qos: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Review, hole 4 d: who subscribes in between, where others are subscribed already, waits for no barrier."""
+    """H-04 (d): who subscribes in between, where others are subscribed already, waits for no barrier."""
     theatre = Theatre(2)
     theatre[2].client("first").subscribe(("t", 1))
     member = theatre[2].host.member
@@ -69,7 +69,7 @@ def test_a_copy_does_not_overtake_its_retained_message_where_much_waits_before_i
 
 
 def test_routes_of_whom_this_node_has_not_heard_yet_are_not_purged() -> None:
-    """Review, hole 4: metadata comes by another way than the log, and may be early."""
+    """H-04: metadata comes by another way than the log, and may be early."""
     theatre = Theatre(3, **MAJORITY)
     theatre.isolate(1)
     theatre.state_of(2, ViewState.MAJORITY)
@@ -90,7 +90,7 @@ def test_routes_of_whom_this_node_has_not_heard_yet_are_not_purged() -> None:
 def test_a_publish_of_an_earlier_entrance_is_void_for_a_node_that_was_restarted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Review, hole 14: what is stale follows from the view, not from what a process remembers."""
+    """H-14: what is stale follows from the view, not from what a process remembers."""
     snapshots_only(monkeypatch)
     theatre = Theatre(3, **MAJORITY)
     reader = theatre[2].client("reader", clean=False, expiry_s=1000)
@@ -117,7 +117,7 @@ def test_a_publish_of_an_earlier_entrance_is_void_for_a_node_that_was_restarted(
 
 
 def test_a_suback_that_cannot_be_everywhere_in_time_says_so() -> None:
-    """Review, ambiguity 4; P4."""
+    """P4: the barrier has a bound."""
     theatre = Theatre(3)
     reader = theatre[1].client("reader")
     member = theatre[3].host.member
@@ -169,7 +169,7 @@ def test_all_nodes_lose_power() -> None:
 @pytest.mark.parametrize("leap_s", (365 * 86400.0, -365 * 86400.0))
 @pytest.mark.parametrize("who", (1, 2))
 def test_a_clock_that_jumps_ends_no_session_and_no_message(leap_s: float, who: int) -> None:
-    """Review, hole 17: on the leader, which all follow, and on another node."""
+    """H-17: on the leader, which all follow, and on another node."""
     theatre = Theatre(3)
     reader = theatre[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 1))
@@ -189,7 +189,7 @@ def test_a_clock_that_jumps_ends_no_session_and_no_message(leap_s: float, who: i
 
 
 def test_a_full_disk_at_one_of_two_targets_refuses_nothing_that_the_other_has() -> None:
-    """Review, hole 20."""
+    """H-20: the disk is full where the other subscriber is."""
     theatre = Theatre(3)
     readers = [theatre[number].client(f"reader{number}", clean=False, expiry_s=600) for number in (2, 3)]
     for reader in readers:
