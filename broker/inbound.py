@@ -17,6 +17,10 @@ from .queues.records import InboundRecord
 from .refusing import publish_refused, refuse_publish
 from .routing.router import DONE, WAIT
 
+RETAINED_UNIT_BYTES = 1024
+"""A retained message counts as one more packet of the connection's turn for each of these: it is written, and in a
+cluster sent to all nodes, where others wait behind it."""
+
 if TYPE_CHECKING:
     from .front import Front
     from .session import Session
@@ -191,6 +195,7 @@ def accept(
     session = front.session
     assert session is not None
     if retain:
+        front.worked(len(payload) // RETAINED_UNIT_BYTES)
         node.leased()  # without a lease it would replace what others have said since, were it acknowledged or not
     arguments = (topic, payload, qos, retain, properties, expires_at, packet_id, routed_qos)
     record = session.inbound.get(packet_id) if qos == 2 else None

@@ -26,6 +26,9 @@ CROWD = 16
 STEP = 1000
 """Subscriptions that one call announces when the node enters a view."""
 
+ENDED_STEP = 100
+"""So many subscriptions of ended sessions are taken back in one turn of the loop."""
+
 _NOTHING, _ONLINE, _LASTING, _HOLDING = range(4)
 """What a member does for its group: nothing; it is online; and would keep its messages if it were not; it holds."""
 
@@ -82,6 +85,7 @@ class Announcer:
         self._values = b"", b""
         self._crowds: dict[tuple[str, str], _Crowd] = {}
         self._owed: dict[tuple[str, str, str | None], None] = {}
+        self._settling = False
 
     @property
     def counter(self) -> int | None:
@@ -154,12 +158,44 @@ class Announcer:
             if any(self._routes.get(key) is not None for key in self._keys(mountpoint, text, group)):
                 self._owed[mountpoint, text, group] = None
             return None
-        crowd = self._crowds.get((mountpoint, text))
+        self._uncount(subscription)
+        return self._announce(mountpoint, text, group)
+
+    def ended(self, subscription: Subscription) -> None:
+        """The same for a session that has ended. Nobody waits for it, and there may be thousands: the routes go in some
+        of the next turns. Until then other nodes send copies that nobody here takes."""
+        if self._since < 0:
+            self.removed(subscription)
+            return
+        self._uncount(subscription)
+        self._owed[subscription.session.mountpoint, subscription.filter, subscription.group] = None
+        if not self._settling:
+            self._settling = True
+            self._soon(self.settle)
+
+    @property
+    def owing(self) -> bool:
+        """Whether something of ended sessions is still to be taken back."""
+        return self._since >= 0 and bool(self._owed)
+
+    def settle(self) -> None:
+        """Take back some of it; what a stop leaves goes with the next `start`."""
+        self._settling = False
+        if self._since < 0:
+            return
+        for _ in range(min(len(self._owed), ENDED_STEP)):
+            self._announce(*self._owed.popitem()[0])
+        if self._owed:
+            self._settling = True
+            self._soon(self.settle)
+
+    def _uncount(self, subscription: Subscription) -> None:
+        where = subscription.session.mountpoint, subscription.filter
+        crowd = self._crowds.get(where)
         if crowd is not None:
             crowd.remove(subscription)
             if crowd.size < CROWD // 2:
-                del self._crowds[mountpoint, text]
-        return self._announce(mountpoint, text, group)
+                del self._crowds[where]
 
     def changed(self, mountpoint: str, text: str) -> int | None:
         """The subscribers of a filter, `$share/GROUP/` included, have changed in a way that nobody told.

@@ -195,6 +195,9 @@ class Clustering:
             owed.fail(lambda again: self._begin_wait(again, counter))
 
     def _unsubscribed(self, subscription: Subscription) -> None:
+        if subscription.session.ending:
+            self.announcer.ended(subscription)
+            return
         self.missed.unsubscribed(subscription.session)
         self.announcer.removed(subscription)
 

@@ -41,7 +41,7 @@ class LinkSettings(Struct, frozen=True):
     buffer_bytes: int = 64 << 20
     """outgoing_clustering_buffer_size: when what a node has not acknowledged takes more memory than this, its lane is
     slow. Nothing is dropped: who publishes for the node is not read. A node that is away counts, too."""
-    map_bytes: int = 4 << 20
+    map_bytes: int = 1 << 20
     """The same for METADATA, if that is less: publishes wait for what is there, so that must not be much. Who writes
     retained messages is not read meanwhile."""
     append_window_bytes: int = 8 << 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
@@ -170,6 +171,20 @@ class Thinking:
 
     async def auth_on_subscribe(self, *_: object) -> bool:
         return True
+
+
+def test_large_retained_messages_count_as_many_packets() -> None:
+    """In a cluster everybody waits behind them: a connection has no more than two of 100 KiB in a turn."""
+    stage = Stage(max_inflight_messages=0)
+    client = stage.client("writer")
+    client.send(*[publish(f"large/{number}", bytes(100 << 10), 1, number + 1, True) for number in range(20)])
+    kept = [len(stage.node.retained(""))]
+    while len(stage.node.retained("")) < 20:
+        assert stage.loop.turn()
+        kept.append(len(stage.node.retained("")))
+    assert max(after - before for before, after in pairwise(kept)) <= 2
+    stage.settle()
+    assert [packet.packet_id for packet in client.take()] == list(range(1, 21))
 
 
 def test_a_turn_that_ends_while_a_plugin_is_asked() -> None:

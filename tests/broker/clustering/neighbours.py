@@ -118,9 +118,12 @@ class Neighbour:
 
     def unsubscribe(self, client: Client, text: str) -> None:
         """Unsubscribe."""
+        self.announcer.removed(self._remove(client, text))
+
+    def _remove(self, client: Client, text: str) -> Subscription:
         subscription = client.subscriptions.pop(text)
         self.table(client.mountpoint).remove(client, subscription.filter, subscription.group)
-        self.announcer.removed(subscription)
+        return subscription
 
     def connect(self, client: Client, online: bool) -> None:
         """Come, or go: a clean session ends, and so does one that is told to."""
@@ -130,9 +133,11 @@ class Neighbour:
             return
         self.announcer.presence(client)
 
-    def end(self, client: Client) -> None:
-        """The session is over."""
+    def end(self, client: Client, settled: bool = True) -> None:
+        """The session is over, and what it had is taken back unless it is to take its turns."""
         client.online = False
         for text in list(client.subscriptions):
-            self.unsubscribe(client, text)
+            self.announcer.ended(self._remove(client, text))
         del self.clients[client.mountpoint, client.client_id]
+        while settled and self.announcer.owing:
+            self.announcer.settle()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from strogoff.broker.clustering.announcer import CROWD, STEP
+from strogoff.broker.clustering.announcer import CROWD, ENDED_STEP, STEP
 from strogoff.broker.clustering.routes import parse_route_key
 
 from .neighbours import Neighbour
@@ -270,3 +270,30 @@ def test_one_more_in_a_crowd_does_not_ask_the_others() -> None:
         node.unsubscribe(node.client(f"x{number}"), "all")
     assert asked == []
     assert written(node) == 3, "the first, and the durable ones come and go"
+
+
+def test_what_an_ended_session_had_goes_in_steps() -> None:
+    """Nobody waits for it. Who subscribes to the same meanwhile keeps the route. A stop leaves it to the next start."""
+    node = started()
+    client, other = node.client("many"), node.client("other")
+    texts = [f"t/{number}" for number in range(3 * ENDED_STEP)]
+    for text in texts:
+        node.subscribe(client, text)
+    written(node)
+    node.end(client, settled=False)
+    assert written(node) == 0
+    node.subscribe(other, texts[0])
+    steps = []
+    while node.later:
+        for _ in range(len(node.later)):
+            node.later.pop(0)()
+        steps.append(written(node))
+    assert max(steps) <= ENDED_STEP and sum(steps) == len(texts) - 1
+    assert list(said(node)) == [f"f {texts[0]}"]
+    node.end(other, settled=False)
+    node.announcer.stop()
+    node.run()
+    assert said(node) != {}
+    node.enter(2)
+    node.run()
+    assert said(node) == {}
