@@ -84,7 +84,7 @@ def known() -> Known:
         table_ids(ROOT / "docs" / "promises.md", "P"),
         table_ids(HAZARDS, "A"),
         {line.split("\t")[0] for path in lists for line in page_of(path).splitlines()},
-        {int(path.name[:4]) for path in (ROOT / "docs" / "decisions").glob("*.md")},
+        {int(path.name[:4]) for path in (ROOT / "docs" / "decisions").glob("[0-9]*.md")},
     )
 
 
