@@ -17,7 +17,7 @@ from .queues.records import InboundRecord
 from .refusing import publish_refused, refuse_publish
 from .routing.router import DONE, WAIT
 
-RETAINED_UNIT_BYTES = 1024
+RETAINED_UNIT_BYTES = 512
 """A retained message counts as one more packet of the connection's turn for each of these: it is written, and in a
 cluster sent to all nodes, where others wait behind it."""
 

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-PACKETS_PER_TURN = 128
-PACKETS_PER_ROUND = 256
+PACKETS_PER_TURN = 256
+PACKETS_PER_ROUND = 512
 TURN_MS = 2
 ROUND_MS = 2
 TURNS_BETWEEN = 2

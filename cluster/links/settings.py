@@ -35,8 +35,8 @@ class LinkSettings(Struct, frozen=True):
     gather_bytes: int = 32 << 10
     """Each lane puts about so much into one frame at most. The receiver handles a frame in one turn of its loop: 32 KiB
     of small messages keep it busy for some 3 ms."""
-    flight_units: int = 4000
-    """The next data frame waits while a near peer's loop has so much to handle: 220 items of 150 bytes, or five of 50
+    flight_units: int = 3000
+    """The next data frame waits while a near peer's loop has so much to handle: 170 items of 150 bytes, or four of 50
     KiB (`flight.py`)."""
     buffer_bytes: int = 64 << 20
     """outgoing_clustering_buffer_size: when what a node has not acknowledged takes more memory than this, its lane is

@@ -28,7 +28,7 @@ PROOF_BYTES = 256
 KERNEL_BYTES = 128 << 10
 """What the kernel may keep at each end, in bytes."""
 
-TURN_S = 0.003
+TURN_S = 0.002
 """Frames are handed out for so long in one turn of the loop, in seconds. Then everybody else has a turn."""
 
 

@@ -94,7 +94,7 @@ def test_a_round_takes_a_bounded_time() -> None:
 
 def test_the_size_of_a_turn() -> None:
     """It halves when a turn takes too long, and grows back."""
-    assert [next_size(PACKETS_PER_TURN, took) for took in (0, TURN_MS, TURN_MS + 1)] == [128, 128, 64]
+    assert [next_size(PACKETS_PER_TURN, took) for took in (0, TURN_MS, TURN_MS + 1)] == [256, 256, 128]
     assert next_size(1, 1000) == 1
     assert next_size(8, 0) == 16 and next_size(8, TURN_MS) == 8
 
