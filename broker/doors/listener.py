@@ -25,6 +25,9 @@ _CLOSE_TURNS = 100
 _KINDS = {"tcp": "mqtt", "ssl": "mqtts", "ws": "mqttws", "wss": "mqttwss"}
 """Type in the configuration -> type in `vmq-admin listener show`."""
 
+_Stamp = tuple[int, int, int]
+"""By which a changed file is known: time of the change in nanoseconds, size, inode."""
+
 
 class ListenerRow(msgspec.Struct, frozen=True):
     """A listener as `vmq-admin listener show` shows it; `max_conns` None is "no bound"."""
@@ -88,6 +91,7 @@ class Listener:
         if self._server is not None:
             return
         settings = self.settings
+        seen = _stamp(settings.crlfile) if settings.uses_tls and settings.crlfile else None
         if settings.uses_tls:
             try:
                 self._context = make_context(settings)
@@ -108,7 +112,7 @@ class Listener:
         for notice in (*notices(settings), *_proxy_notices(settings)):
             self.door.log("warning", notice)
         if settings.uses_tls and settings.crlfile and self.door.options.crl_refresh_interval_s > 0:
-            self._refresh = asyncio.get_running_loop().create_task(self._watch_crl(settings.crlfile))
+            self._refresh = asyncio.get_running_loop().create_task(self._watch_crl(settings.crlfile, seen))
 
     async def _serve(self, listening: socket.socket) -> asyncio.AbstractServer | TlsAcceptor:
         loop = asyncio.get_running_loop()
@@ -162,9 +166,9 @@ class Listener:
         if self.settings.uses_tls:
             self._context = await asyncio.to_thread(make_context, self.settings)
 
-    async def _watch_crl(self, path: str) -> None:
-        """Read a changed revocation list; a broken one is logged once and the list from before stays in force."""
-        seen = await asyncio.to_thread(_stamp, path)
+    async def _watch_crl(self, path: str, seen: _Stamp | None) -> None:
+        """Read a revocation list that is another than the one `seen` before it was read last; a broken one is logged
+        once and the list from before stays in force."""
         while True:
             await asyncio.sleep(self.door.options.crl_refresh_interval_s)
             found = await asyncio.to_thread(_stamp, path)
@@ -177,7 +181,7 @@ class Listener:
                 self.door.log("error", f"{error}; the revocation list from before stays in force")
 
 
-def _stamp(path: str) -> tuple[int, int, int] | None:
+def _stamp(path: str) -> _Stamp | None:
     try:
         found = os.stat(path)
     except OSError:

@@ -181,6 +181,22 @@ def test_a_revoked_certificate_and_a_list_that_changes(loop: str, authority: Aut
 
 
 @both_loops
+def test_a_list_that_changes_while_the_listener_starts(loop: str, authority: Authority) -> None:
+    """The watch compares with the list that was read, not with what it finds first."""
+
+    async def test(house: House) -> None:
+        crlfile = authority.folder / "crl.pem"
+        crlfile.write_bytes(revocations(authority))
+        await house.open(authority.settings(require_certificate=True, crlfile=str(crlfile)))
+        listener = house.listeners.find("ssl.default")
+        before = listener._current_context()
+        crlfile.write_bytes(revocations(authority, 4711))
+        await house.until(lambda: listener._current_context() is not before)
+
+    in_house(test, loop, crl_refresh_interval_s=0.02)
+
+
+@both_loops
 def test_no_tls_and_half_a_handshake(loop: str, authority: Authority) -> None:
     async def test(house: House) -> None:
         port = await house.open(authority.settings(tls_handshake_timeout_s=0.2))
