@@ -9,6 +9,7 @@ from ..mqtt import packets
 from ..mqtt.reasons import ReasonCode
 from ..mqtt.topics import levels, parse_shared, valid_filter
 from .answers import SUBSCRIBE, UNSUBSCRIBE
+from .obligations import Obligation
 from .plugins.hooks import Refuse, Verdict
 from .routing.subscriptions import Subscription
 from .session import RESTARTED
@@ -99,13 +100,15 @@ def _authorised(front: Front, packet: packets.Subscribe, reasons: list[int | Non
 
 @dataclass(slots=True)
 class _Adding:
-    """A SUBSCRIBE whose filters are being added: one of `answers` for each that is done, `fresh` are the new ones."""
+    """A SUBSCRIBE whose filters are being added: one of `answers` for each that is done, `fresh` are the new ones.
+    Between its turns `owed` is what its answer waits for so far."""
 
     packet: packets.Subscribe
     reasons: list[int | None]
     answers: list[int]
     fresh: dict[str, None]
     wrote: bool = False
+    owed: Obligation | None = None
 
 
 def _add(front: Front, session: Session, adding: _Adding) -> None:
@@ -124,6 +127,7 @@ def _add(front: Front, session: Session, adding: _Adding) -> None:
         node.event("sub.add", client=front.client_id, filter=wanted.filter, qos=wanted.qos)
         answers.append(wanted.qos)
     if len(answers) < len(packet.subscriptions):
+        adding.owed, node.owed = node.owed, None  # the next packet of another connection must not find it
         front.hold(FILTERS)
         node.after_turn(lambda: _add_more(front, session, adding))
         return
@@ -134,6 +138,7 @@ def _add_more(front: Front, session: Session, adding: _Adding) -> None:
     front.node.tick()
     if front.closed or front.session is not session:
         return  # there is nobody to answer
+    front.node.owed = adding.owed
     _add(front, session, adding)
     if len(adding.answers) == len(adding.packet.subscriptions):
         front.release(FILTERS)

@@ -7,10 +7,14 @@ import pytest
 from strogoff.analytics.schema import MESSAGE, validate
 from strogoff.broker.clustering.resident import NEVER_VOID
 from strogoff.broker.clustering.routes import LASTING, encode_value, route_prefix
+from strogoff.broker.subscribing import FILTERS_PER_TURN
 from strogoff.cluster.links.ports import Lane, Refuse
 from strogoff.mqtt import packets
+from strogoff.mqtt.encoder import encode
+from strogoff.mqtt.reasons import ReasonCode
 from strogoff.netsplit.policy import ViewState
 from tests.broker.clustering.theatre import Theatre
+from tests.broker.stage import option, publish
 
 
 @pytest.fixture(scope="module")
@@ -229,6 +233,26 @@ def test_suback_waits_for_all_nodes_of_the_view() -> None:
     theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
     theatre.settle()
     assert [type(each) for each in reader.take()] == [packets.Suback]
+
+
+def test_suback_waits_for_filters_of_all_its_turns_and_nobody_else_does() -> None:
+    """Those of the first turn are written, those of the second are refused; another client publishes in between."""
+    theatre = Theatre(3, allow_subscribe_during_netsplit="majority", topic_max_depth=2)
+    reader, writer = theatre[1].client("reader"), theatre[1].client("writer")
+    theatre.network.cut("n1", "n3")
+    filters = [f"t/{number}" for number in range(FILTERS_PER_TURN)] + ["too/deep/for/it"]
+    reader.send(packets.Subscribe(1, [option(text, 1) for text in filters]))
+    while not theatre[1].node.counters.subscribe_received[True]:
+        assert theatre.loop.turn()
+    frame = encode(publish("nobody", b"x", 1, 7), 5)
+    assert frame is not None and writer.pipe.to_node.deliver is not None
+    writer.pipe.to_node.deliver(frame)
+    theatre.settle()
+    assert [packet.packet_id for packet in writer.take()] == [7]
+    assert reader.take() == []
+    theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
+    theatre.settle()
+    assert [packet.reasons[-2:] for packet in reader.take()] == [[1, ReasonCode.TOPIC_FILTER_INVALID]]
 
 
 def test_a_node_that_founds_a_cluster_goes_on_serving() -> None:
