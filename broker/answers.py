@@ -52,13 +52,14 @@ _TELL_AFTER_MS = 5000
 class Answers(Pacing):
     """The part of a front that answers. `unacked` counts PUBLISH packets whose answer has not left."""
 
-    __slots__ = ("pending", "registered_commit", "unacked")
+    __slots__ = ("_advancing", "pending", "registered_commit", "unacked")
 
     def __init__(self, node: Node, link: Link) -> None:
         super().__init__(node, link)
         self.pending: deque[tuple[int, Item, int, Obligation | None, int]] = deque()
         self.registered_commit = 0
         self.unacked = 0
+        self._advancing = False
 
     def promise(self, item: Item, wait: bool, unacked: int = 0, operation: int = PUBLISH) -> None:
         """`reply` to a first acceptance: it waits for what `node.owed` says, too, and for the lease."""
@@ -141,13 +142,26 @@ class Answers(Pacing):
         )
 
     def _advance(self) -> None:
-        """A commit or an obligation that somebody waited for is done."""
+        """A commit or an obligation that somebody waited for is done.
+
+        What one item does may end here again (routing a message may show a new view): the next item waits for it.
+        """
+        if self._advancing:
+            return
         self.node.tick()
-        pending = self.pending
-        committed = self.node.store.committed
+        self._advancing = True
+        try:
+            self._emit_all_that_is_due()
+        finally:
+            self._advancing = False
+        if _UNANSWERED in self.paused_for:
+            self._read_on()
+
+    def _emit_all_that_is_due(self) -> None:
+        pending, store = self.pending, self.node.store
         while pending:
             commit, item, unacked, owed, operation = pending[0]
-            if commit > committed or (owed is not None and owed.open and not owed.failed):
+            if commit > store.committed or (owed is not None and owed.open and not owed.failed):
                 break
             pending.popleft()
             if owed is not None:
@@ -158,8 +172,6 @@ class Answers(Pacing):
             if not self.closed:
                 self.promised |= operation
                 self._emit(item)
-        if _UNANSWERED in self.paused_for:
-            self._read_on()
 
     def _emit(self, item: Item) -> None:
         if isinstance(item, bytes):

@@ -252,6 +252,9 @@ def _route_qos2(front: Front, message: Message, packet_id: int) -> None:
     session = front.session
     if session is None:
         return
+    if front.begun:
+        front.begun.append(lambda: _route_qos2(front, message, packet_id))  # others wait for the lease before it
+        return
     record = session.inbound.get(packet_id)
     again = packet_id in session.forward_again
     if record is not None and record.routed and not again:

@@ -210,6 +210,24 @@ def test_what_has_to_wait_again_stays_before_what_came_behind_it() -> None:
     assert pen.left == [1, 2, 3]
 
 
+def test_what_an_item_sets_free_waits_until_the_item_is_done() -> None:
+    """Routing a QoS 2 message may show that the node has its lease again, which lets more answers go."""
+    pen = Pen()
+
+    def first() -> None:
+        pen.owed[2].discharge()
+        pen.front.go_on([])
+        pen.left.append(1)
+
+    pen.stage.node.store.put(b"nfirst", b"")
+    pen.front.reply(first, True)
+    pen.reply(2, True, True)
+    pen.reply(3, True, False)
+    pen.stage.free_disk()
+    pen.stage.settle()
+    assert pen.left == [1, 2, 3]
+
+
 def test_the_operations_that_frames_answer() -> None:
     """Frames of deliveries count for nothing, also where their bytes look like an answer; what is promised counts."""
     puback, pubrec, suback = b"\x40\x02\x00\x01", b"\x50\x03\x00\x02\x10", b"\x90\x03\x00\x03\x01"

@@ -304,6 +304,31 @@ def test_what_expired_while_its_handshake_waited_is_for_nobody() -> None:
     assert subscriber.payloads() == []
 
 
+def test_a_handshake_stays_behind_one_that_waits_for_the_lease() -> None:
+    """The lease comes back, and perhaps the node sees it first when it is about to route the second message."""
+    stage = Stage()
+    client, subscriber = stage.persistent("p", 5), stage.persistent("s", 5)
+    subscriber.subscribe(("t", 2))
+    stage.hold_disk()
+    assert client.ask(*(publish("t", b"%d" % number, 2, number, retain=True) for number in (1, 2, 3))) == []
+    stage.node.view_state = ViewState.MINORITY
+    looks = 0
+
+    def look() -> bool:
+        nonlocal looks
+        looks += 1
+        if looks == 2:
+            stage.node.view_state = ViewState.WHOLE
+        return looks >= 2
+
+    stage.node.leased = look
+    stage.free_disk()
+    stage.node.view_state = ViewState.WHOLE
+    stage.settle()
+    assert client.take() == [Pubrec(1), Pubrec(2), Pubrec(3)]
+    assert [message.payload for message in subscriber.drain()] == [b"1", b"2", b"3"]
+
+
 def test_nothing_is_kept_of_who_left_with_parked_publishes() -> None:
     """However often a client comes, waits in vain and goes before the split is over (P8)."""
     stage = Stage(allow_register_during_netsplit="on")
