@@ -23,7 +23,7 @@ from ..mqtt.packets import Puback, Publish
 from ..mqtt.reasons import ReasonCode
 from ..mqtt.wire import MAX_VARINT
 from . import authenticating, connecting, inbound, refusing, subscribing
-from .answers import PUBLISH, Answers, Item
+from .answers import PUBLISH, REGISTER, Answers, Item
 from .link import ConnectionOrigin, Link
 from .pacing import TURN
 from .plugins.hooks import Subscriber
@@ -324,6 +324,19 @@ class Front(Answers):
             self.send_packet(packets.Disconnect(reason, properties))
             self.node.counters.disconnect_sent(reason)
         self.drop(reason.name.lower(), detail=detail)
+
+    def give_up(self, promised: int, detail: str) -> None:
+        """End a connection whose answers to these operations (bits) may not leave. Nothing left since then.
+
+        A client that waits for CONNACK gets one with a reason: that is the first packet [MQTT-3.2.0-1] [MQTT5-3.2.0-1].
+        """
+        self.promised = 0
+        self.out.clear()
+        if promised & REGISTER and not self.closed:
+            self.send_packet(refusing.connack(self, ReasonCode.SERVER_UNAVAILABLE, detail))
+            self.drop("server_unavailable", False, detail)
+        else:
+            self.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, detail)
 
     def too_late(self) -> None:
         """Another node did not take in time what it has to have before we may answer."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .session import Session
 
 RETAIN_FRAME = 8
+VOID = 16
+"""In `Outlet.promised`: what was promised may not leave, so nothing else does before the connection is ended."""
 LARGE = 65536
 """Bytes from which a piece of output is written by itself instead of being joined."""
 
@@ -160,8 +162,9 @@ class Outlet:
             self.not_taken(sum(map(len, out)))
         if self.promised:
             promised, self.promised = self.promised, 0
-            if self.node.guard is not None and not self.node.guard(self, promised, out):
-                self.out_size = 0
+            guard = self.node.guard
+            if guard is not None and (promised & VOID or not guard(self, promised, out)):
+                self.promised = VOID
                 self.acked.clear()
                 return
         if self.acked:

@@ -28,14 +28,20 @@ def refuse(
         return
     if reason not in ALLOWED["Connack"]:
         reason = ReasonCode.NOT_AUTHORIZED  # a plugin's code for another packet [MQTT5-3.2.2-8]
+    answer = connack(front, reason, detail, properties)
+    front.send_packet(answer)
+    front.node.connect_refused(front, answer.reason, detail or why or reason.name.lower())
+    front.drop("connect_refused")
+
+
+def connack(front: Front, reason: ReasonCode, detail: str, properties: dict[str, Any] | None = None) -> packets.Connack:
+    """A CONNACK with this reason in the words of the client's version, counted as sent."""
     code = int(reason) if front.version == 5 else int(connect_return_for(reason))
     extra = dict(properties or {})
     if detail and front.problem_information and front.version == 5:
         extra.setdefault("reason_string", detail)
-    front.send_packet(packets.Connack(False, code, (extra or None) if front.version == 5 else None))
     front.node.counters.connack_sent(front.version, code)
-    front.node.connect_refused(front, code, detail or why or reason.name.lower())
-    front.drop("connect_refused")
+    return packets.Connack(False, code, (extra or None) if front.version == 5 else None)
 
 
 def refuse_verdict(front: Front, verdict: Refuse) -> None:

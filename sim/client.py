@@ -231,6 +231,8 @@ class Client:
             self.history.say(self.name, f"<-- {_shown(packet)}")
         mark = peer.pipe.to_client.arrived
         kind = type(packet)
+        if not self.connected and kind is not packets.Connack:
+            self.history.problem(f"{self.name}: {kind.__name__.upper()} before CONNACK")  # [MQTT-3.2.0-1]
         if kind is packets.Publish:
             self.receiver.publish(packet, mark[1])
         elif kind is packets.Puback:

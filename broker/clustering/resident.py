@@ -217,7 +217,7 @@ class Clustering:
             reason = self._no_lease()  # first, for it notices the loss, and the incident with it
             self.watch.count("voided", answered)
             self.watch.count("voided", given_up)
-            front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, reason)
+            front.give_up(promised, reason)
 
         node.after_turn(give_up)
         return False

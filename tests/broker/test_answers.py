@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strogoff.analytics.schema import MESSAGE
 from strogoff.broker.answers import OPERATION_BITS, PUBLISH, REGISTER, SUBSCRIBE, UNSUBSCRIBE, Answers, operations
 from strogoff.broker.front import Front
 from strogoff.broker.obligations import Obligation
 from strogoff.broker.outlet import Outlet
 from strogoff.mqtt import packets
-from strogoff.mqtt.reasons import ReasonCode
 from strogoff.netsplit.policy import FLAGS
 from tests.broker.clustering.lanes import Post, durable, live
 from tests.broker.stage import Client, Stage, publish
@@ -133,8 +134,18 @@ class Guarded(Post):
         self.asked.append(promised)
         if not self.lease:
             assert isinstance(front, Front)
-            self.node.after_turn(lambda: front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, "no lease"))
+            later = self.node.after_turn
+            later(partial(self._meanwhile, front))
+            later(lambda: later(partial(self._end, front, promised)))
         return self.lease
+
+    def _meanwhile(self, front: Front) -> None:
+        self.lease = True
+        front.write(b"\xd0\x00")
+
+    def _end(self, front: Front, promised: int) -> None:
+        front.write(b"\xd0\x00")
+        front.give_up(promised, "no lease")
 
 
 def test_each_kind_of_promise_is_asked_for_once_in_a_turn() -> None:
@@ -155,11 +166,31 @@ def test_without_a_lease_at_the_end_of_the_turn_no_promise_leaves(qos: int) -> N
     stage = Guarded()
     stage.route("t", live("n2"))
     client = stage.client("c", 5)
+    stage.node.events.set_level(MESSAGE)
     assert client.publish("t", b"1", qos, 1) == []
     stage.lease = False
     stage.acked("n2", 1)
     assert [type(each) for each in client.take()] == [packets.Disconnect]
     assert client.closed
+    assert stage.events("pub.recv") and not stage.events("pub.ack")
+
+
+@pytest.mark.parametrize("version", (3, 4, 5))
+def test_a_client_whose_connack_may_not_leave_is_refused(version: int) -> None:
+    """CONNACK is the first packet [MQTT-3.2.0-1]: no message goes before it, nor a DISCONNECT instead."""
+    stage = Guarded()
+    expiry_s = 100 if version == 5 else None
+    stage.client("c", version, clean=False, expiry_s=expiry_s).subscribe(("t", 1))
+    stage.client("writer", 5).publish("t", b"1", 1)
+    stage.lease = False
+    will = packets.Will("t", b"nobody hears that it is accepted", 1)
+    client, answer = stage.connect("c", version, clean=False, expiry_s=expiry_s, will=will)
+    assert (answer.reason, answer.session_present) == (0x88 if version == 5 else 3, False)
+    assert client.take() == []
+    assert client.closed
+    stage.lease = True
+    again, _ = stage.connect("c", version, clean=False, expiry_s=expiry_s)
+    assert again.payloads() == [b"1"]
 
 
 def test_what_promises_nothing_needs_no_lease() -> None:
