@@ -26,7 +26,7 @@ _KINDS = {"tcp": "mqtt", "ssl": "mqtts", "ws": "mqttws", "wss": "mqttwss"}
 """Type in the configuration -> type in `vmq-admin listener show`."""
 
 _Stamp = tuple[int, int, int]
-"""By which a changed file is known: time of the change in nanoseconds, size, inode."""
+"""Time of the last change in nanoseconds, size and inode of a file: one of them differs when the file was changed."""
 
 
 class ListenerRow(msgspec.Struct, frozen=True):

@@ -3,8 +3,8 @@
 What is on its way cannot be overtaken by anybody's message. So there is never more of it than keeps the stream busy:
 what a fast peer handles in the time that a frame and its answer take when nothing else is on the way.
 
-It is counted in units that stand for work of the peer's loop: so many for each item, and one for each 64 bytes. An item
-of 150 bytes costs the loop some 15 us, one of 100 KiB hardly ten times as much.
+It is counted in units that stand for work of the peer's loop: 16 for each item, and one for each 64 bytes. An item of
+150 bytes costs the loop some 15 us, one of 100 KiB hardly ten times as much.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The data connections of a node's wires: who takes them, who dials them, and how both know that they belong together.
 
-A wire opens over gRPC, where both ends prove that they know the cookie (`handshake`). There the acceptor offers, with a
-code, a port and a ticket. The dialer connects to that port and shows the ticket with a code of the
-handshake. The acceptor answers with a code of its own. Neither code can be made without the cookie, and each ticket is
-good for one connection. A stranger gets nothing but a closed connection.
+A wire opens over gRPC, where both ends prove that they know the cookie (`handshake`). There the acceptor offers a port
+and a ticket, with a code of the handshake. The dialer connects to that port and shows the ticket with such a code, and
+the acceptor answers with one. Nobody can make a code without the cookie, and each ticket is good for one connection. A
+stranger gets nothing but a closed connection.
 """
 
 from __future__ import annotations
