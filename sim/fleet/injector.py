@@ -86,10 +86,11 @@ class Injector:
             loop.call_later(at_s, partial(self._twin, self._fleet.machines[node]))
 
     def _copy(self, machine: Machine) -> None:
-        # an older copy knows of no cluster: it is another node, alone, that the operator has to empty. Where it is the
-        # only voter the copy is a majority by itself, and serves as long as it reaches nobody who knows better
-        clustered = machine.member is not None and machine.member.clustered
-        if clustered and machine.voters() != (machine.name,) and not self._over:
+        # a copy from before its log has its own name knows of no cluster: it is another node, alone, that the operator
+        # has to empty. Where it is the only voter the copy is a majority by itself, and serves as long as it reaches
+        # nobody who knows better
+        joined = machine.member is not None and machine.name in machine.member.membership.members
+        if joined and machine.voters() != (machine.name,) and not self._over:
             machine.keep_backup()
 
     def _strike(self, step: Step) -> None:

@@ -144,6 +144,19 @@ def test_no_old_copy_of_the_only_voter_comes_back() -> None:
     assert second.backup is not None
 
 
+def test_no_copy_is_kept_from_before_the_log_of_a_node_has_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would come back as a node that never joined, which an operator has to empty (3 nodes, seed 221281)."""
+    fleet = joined()
+    third = fleet.machines["n3"]
+    assert third.member is not None and third.member.clustered
+    with monkeypatch.context() as patch:
+        patch.setattr(third.member.membership, "members", {})
+        fleet.injector._copy(third)
+    assert third.backup is None
+    fleet.injector._copy(third)
+    assert third.backup is not None
+
+
 def test_who_forgot_that_it_had_joined_joins_again_although_nobody_knows_of_it_yet() -> None:
     """All were killed before its disk knew (3 nodes, seed 103161): nobody has read its own log again."""
     fleet = joined()
