@@ -172,8 +172,8 @@ class Office:
             waited_for = request.node in member.membership.missed
             if isinstance(request, JoinRequest) and not standing.valid() and not waited_for:
                 return  # whoever joins must find this node with a lease
-            if waiting.unknown and not consensus.raft.up_to_date:
-                return  # elected a moment ago, it may not have applied yet that it is one
+            if not consensus.raft.up_to_date:
+                return  # elected a moment ago, it may not have applied yet what was asked for before
             if self._done_already(request):
                 self._answer(waiting, CallAnswer(_no_member(request)) if waiting.unknown else self._welcome())
                 return
