@@ -348,6 +348,11 @@ class Client:
         """It takes what comes."""
         return self.peer is not None and not self.peer.pipe.to_client.paused
 
+    @property
+    def is_read(self) -> bool:
+        """The node takes what the client sends."""
+        return self.peer is not None and not self.peer.pipe.to_node.paused
+
     def pause(self) -> None:
         """Stop reading."""
         if self.peer is not None:

@@ -3,8 +3,8 @@
 A publish is owed an answer within three detection times in which all that it may wait for is there: its client is
 connected and reads, its node holds a lease, and so does every node that may have a durable session for it, and what
 the client sent before with the same QoS is answered: acknowledgements leave in that order. Sessions of a node that is
-away are waited for, which is what makes them durable. What the node has not accepted yet is owed
-nothing: a policy that forbids it parks it for as long (H-13).
+away are waited for, which is what makes them durable. What the node has not accepted yet is owed nothing: a policy that
+forbids it parks it for as long (H-13), and a node that waits for a slow link reads no more of its publishers.
 """
 
 from __future__ import annotations

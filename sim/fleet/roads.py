@@ -38,6 +38,11 @@ class Roads(GatedNetwork):
         """What a and b send each other takes so much longer; 0 ends it."""
         self._slower[a, b] = self._slower[b, a] = seconds
 
+    @property
+    def slowed(self) -> bool:
+        """Whether something takes longer between two machines."""
+        return any(self._slower.values()) or any(self._slower_data.values())
+
     def slow_data(self, a: str, b: str, seconds: float) -> None:
         """Of what a and b send each other, data takes so much longer; 0 ends it."""
         self._slower_data[a, b] = self._slower_data[b, a] = seconds

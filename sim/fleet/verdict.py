@@ -109,6 +109,7 @@ class Unanswered:
             flight.attempt
             for client in fleet.clients
             if client.connected and client.host.name in nodes and client.reads
+            if client.is_read or not fleet.roads.slowed  # else its node waits for a slow link before it takes more
             for flight in client.sender.open.values()
             if not flight.released and _accepted(fleet, client, flight.attempt)
         ]

@@ -22,9 +22,15 @@ def test_delays() -> None:
     loop, network = roads()
     came: list[float] = []
     network.slow("a", "b", 0.5)
+    assert network.slowed
     network.send(("a", "b"), lambda: came.append(loop.now_s))
     loop.run_for(1)
+    network.slow("a", "b", 0)
+    assert not network.slowed
+    network.slow_data("a", "b", 0.5)
+    assert network.slowed
     network.mend()
+    assert not network.slowed
     network.send(("b", "a"), lambda: came.append(loop.now_s - 1))
     loop.run_for(1)
     assert 0.5 < came[0] < 0.51 and 0.001 <= came[1] <= 0.002

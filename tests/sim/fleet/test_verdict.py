@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from strogoff.netsplit.scenarios import Scenario
+from strogoff.sim.checkers.unanswered import PATIENCE_S
 from strogoff.sim.fleet.fleet import Fleet
 from strogoff.sim.fleet.overseer import Lease
 from strogoff.sim.fleet.stage import reader, staged, writer
@@ -90,3 +91,20 @@ def test_what_a_policy_parks_is_owed_no_answer_although_nobody_has_sessions_on_t
     fleet = Fleet(replace(staged(quiet(), cast, "off"), scenario=scenario))
     assert fleet.run().violations == ()
     assert any(each.acked_at - each.sent_at > 8.0 for each in fleet.history.attempts.values())
+
+
+def test_what_a_node_does_not_read_is_owed_no_answer_while_a_link_is_slow() -> None:
+    """It reads no more of its publishers while another node takes little (3 nodes, seed 223355)."""
+    fleet = Fleet(staged(quiet(), {"n1.writer": writer(pace_s=0.5)}, "off"))
+    fleet.begin()
+    client = next(each for each in fleet.clients if each.spec.writes)
+    until(fleet, lambda: bool(client.sender.open))
+    assert client.peer is not None
+    client.peer.pipe.to_node.pause()
+    fleet.roads.slow("n1", "n2", 0.1)
+    until(fleet, lambda: bool(client.sender.open))
+    fleet.loop.run_for(2 * PATIENCE_S)
+    assert not fleet.overseer.seen.problems
+    fleet.roads.mend()
+    fleet.loop.run_for(2 * PATIENCE_S)
+    assert any("unanswered: w0-" in text for text in fleet.overseer.seen.problems)
