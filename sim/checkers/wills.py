@@ -45,12 +45,16 @@ def check(case: Case) -> Iterator[str]:
 
 
 def _watched_since(case: Case) -> int:
-    """From when on the watcher gets all wills: what was granted without a lease other nodes learn later."""
+    """From when on the watcher gets all wills: what was granted without a lease other nodes learn later, and what was
+    granted by a disk that is lost may be gone although its session is there again."""
     return min(
         (
             each.granted
             for each in case.history.subscriptions
-            if each.filter == WILL_FILTER and not each.ap and each.epoch == case.sessions[WATCHER]
+            if each.filter == WILL_FILTER
+            and not each.ap
+            and each.epoch == case.sessions[WATCHER]
+            and not any(at_s > each.asked_at for at_s in case.history.life(each.node).emptied)
         ),
         default=NEVER,
     )

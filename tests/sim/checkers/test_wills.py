@@ -180,3 +180,15 @@ def test_one_copy_goes_with_its_node(fired: str, lost: int) -> None:
     assert [text.split(":")[0] for text in check(case)] == ["will lost"]
     made.fault("stop")
     assert len(list(check(case))) == lost
+
+
+def test_a_watcher_whose_subscription_was_lost_with_a_disk_misses_wills() -> None:
+    """A session of the same client was made on the new disk, and its CONNACK was lost (3 nodes, seed 227083)."""
+    made, _ = story()
+    made.now += 1
+    made.history.life("n1").emptied.append(made.now)
+    made.close(made.connect("d", will=will("d!1")))
+    made.now += 10
+    assert kinds(made) == []
+    made.history.life("n1").emptied.clear()
+    assert kinds(made) == ["will lost", "will late"]
