@@ -140,5 +140,8 @@ def heeded(case: Case, connection: Connection) -> bool:
 def _killed_within(case: Case, node: str, since_s: float, until_s: float) -> bool:
     kills = [each.at_s for each in case.history.faults if each.kind in ("kill", "power loss") and each.node == node]
     kills.append(case.history.healed_at)
-    knows_s = max([since_s, *[end_s for name, at_s, end_s in case.stood if name == node and at_s <= since_s < end_s]])
+    knows_s = since_s
+    for name, at_s, end_s in sorted(case.stood, key=lambda each: each[1]):
+        if name == node and at_s <= knows_s + case.commit_s and end_s > knows_s:
+            knows_s = end_s  # it stood still before it knew, or before its disk had it
     return any(since_s <= at_s <= min(until_s, knows_s + case.commit_s) for at_s in kills)

@@ -175,7 +175,10 @@ class Overseer:
         return found
 
     def excused(self, node: str, since_s: float) -> bool:
-        """Whether the node did not see the whole cluster at some time since then."""
+        """Whether the node did not see the whole cluster at some time since then, or does not now."""
+        running = self._fleet.machines[node].node
+        if running is not None and running.view_state is not ViewState.WHOLE:
+            return True
         states = self.seen.states.get(node, [])
         last = ViewState.MINORITY
         for at_s, state in states:

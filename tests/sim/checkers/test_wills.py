@@ -79,6 +79,10 @@ def test_a_disconnect_that_came_to_a_node_that_stood_still_until_it_was_killed()
     assert [each.partition(":")[0] for each in check(case)] == ["will spurious"]
     case.stood = (("n1", connection.closed_at - 1.0, made.now),)
     assert list(check(case)) == []
+    case.stood = (("n1", connection.closed_at + 0.5 * case.commit_s, made.now),)
+    assert list(check(case)) == [], "it stood still before its disk had the end (3 nodes, seed 228644)"
+    case.stood = (("n1", connection.closed_at + 1.5 * case.commit_s, made.now),)
+    assert list(check(case)) != []
 
 
 def test_a_disconnect_that_waits_where_a_node_stood_still_and_was_killed_is_undone() -> None:

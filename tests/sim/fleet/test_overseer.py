@@ -20,6 +20,10 @@ def test_states_and_leases() -> None:
     assert fleet.overseer.between("n2", now, now) == {ViewState.WHOLE}
     assert fleet.overseer.excused("n2", 0.9) and not fleet.overseer.excused("n2", now)
     assert any("leads, whole, view" in line for line in fleet.history.lines or ())
+    node = fleet.machines["n2"].node
+    assert node is not None
+    node.view_state = ViewState.MINORITY
+    assert fleet.overseer.excused("n2", now), "it refuses before anybody looks (3 nodes, seed 229188)"
 
 
 def test_a_complaint_is_made_once() -> None:
