@@ -77,7 +77,7 @@ def run(folder: Path, scenario: Callable[[Trio], Awaitable[None]]) -> Trio:
         return trio
 
     trio = asyncio.run(main())
-    assert complaints == []
+    assert not complaints, complaints
     return trio
 
 
