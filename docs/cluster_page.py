@@ -14,12 +14,12 @@ from typing import Any, get_args
 from strogoff.broker.clustering import config_calls, receiving
 from strogoff.broker.clustering import resident as clustering
 from strogoff.broker.clustering import shell as cluster_shell
-from strogoff.cluster import admission, discovery, standing, surroundings
+from strogoff.cluster import ports
 from strogoff.cluster.links.ports import Lane
+from strogoff.cluster.membership import admission, commands, discovery, lease_service
 from strogoff.cluster.metadata.messages import Ack, Ask, Batch, More, Report, Writes
-from strogoff.cluster.surroundings import Datagram
+from strogoff.cluster.ports import Datagram
 from strogoff.cluster.transport import wire
-from strogoff.cluster.views import commands
 from strogoff.netsplit import policy_page
 from strogoff.storage import keys
 
@@ -76,7 +76,7 @@ def datagrams() -> str:
 
 def lanes() -> str:
     """The lanes, highest rank first."""
-    window = surroundings.Settings().links
+    window = ports.Settings().links
     sizes = {Lane.METADATA: "none", Lane.APPEND: window.append_window_bytes, Lane.PUBLISH: window.publish_window_bytes}
     rows = [[str(lane.value), f"`{lane.name}`", *LANES[lane], _size(sizes[lane])] for lane in Lane]
     return _table(["lane", "name", "carries", "waits for", "window"], rows)
@@ -122,7 +122,7 @@ def durable_keys() -> str:
 
 def times() -> str:
     """Numbers with a meaning for all nodes."""
-    settings = surroundings.Settings()
+    settings = ports.Settings()
     raft, views, links = settings.raft, settings.views, settings.links
     low, high = raft.election_ms
     rows = [
@@ -145,7 +145,11 @@ def times() -> str:
             f"{raft.heartbeat_ms:g} ms",
             "one round confirms the leader for all leases asked for before it",
         ],
-        ["the next round, for who has no lease", f"{standing.ROUND_MS:g} ms", "after the one before, at the earliest"],
+        [
+            "the next round, for who has no lease",
+            f"{lease_service.ROUND_MS:g} ms",
+            "after the one before, at the earliest",
+        ],
         [
             "echo",
             f"{links.echo_s * 1000:g} ms",

@@ -8,10 +8,18 @@ from typing import Any
 from ..broker.clustering.resident import CLUSTER_SPACES, Clustering
 from ..broker.node import Node
 from ..broker.options import Options
-from ..cluster.admission import JOIN, LEAVE, CallAnswer, JoinRequest, LeaveRequest, decode_answer, encode_call
-from ..cluster.member import CLUSTERED, Member
-from ..cluster.office import VERSIONS
-from ..cluster.surroundings import GOODBYE_S, Identity, Ports, Settings
+from ..cluster.membership.admission import (
+    JOIN,
+    LEAVE,
+    CallAnswer,
+    JoinRequest,
+    LeaveRequest,
+    decode_answer,
+    encode_call,
+)
+from ..cluster.membership.join_leave import VERSIONS
+from ..cluster.node import CLUSTERED, ClusterNode
+from ..cluster.ports import GOODBYE_S, Identity, Ports, Settings
 from ..cluster.transport.memory_network import MemoryNetwork
 from ..cluster.transport.memory_wire import MemoryTransport
 from ..cluster.transport.wire import CallFailed
@@ -47,7 +55,7 @@ class ClusterHost(Host):
         self.settings = Settings()
         self.boot_above = 0
         """A name with another disk was started so often: a process that joins has to be started more often."""
-        self.member: Member | None = None
+        self.member: ClusterNode | None = None
         self.clustering: Clustering | None = None
         self.transport: MemoryTransport | None = None
         self.meta_store: Store
@@ -76,7 +84,7 @@ class ClusterHost(Host):
         process = f"{self.name}/{self.boot}/{rng.getrandbits(64):x}"
         identity = Identity(self.name, self.disk_id, self.boot, process, self.address, self.cluster_id)
         self.clustering = clustering = Clustering(node)
-        self.member = member = Member(identity, ports, self.settings, CLUSTER_SPACES, clustering)
+        self.member = member = ClusterNode(identity, ports, self.settings, CLUSTER_SPACES, clustering)
         clustering.bind(member)
         self.bound()
         member.open()

@@ -20,7 +20,7 @@ from ..broker.events import Row
 from ..broker.link import MakeFront
 from ..broker.process.server import Server
 from ..cluster.links.ports import Timer
-from ..cluster.surroundings import Settings as ClusterSettings
+from ..cluster.ports import Settings as ClusterSettings
 from ..cluster.transport.wire import Transport
 from ..configs import ListenerSettings, Settings
 from ..storage.engine import Durability, Engine

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from ..broker.clustering.resident import CLUSTER_SPACES
 from ..cluster.links.ports import Lane
-from ..cluster.member import Member
-from ..cluster.views.machine import wanted_voters
+from ..cluster.membership.state_machine import wanted_voters
+from ..cluster.node import ClusterNode
 from .line import Lines
 from .node import NodeHandle
 
@@ -27,7 +27,7 @@ async def join(nodes: Sequence[NodeHandle], address: str) -> None:
             joining.create_task(shell.join(address, False))
 
 
-def member_of(handle: NodeHandle) -> Member | None:
+def member_of(handle: NodeHandle) -> ClusterNode | None:
     """The member that a node is of its cluster; None if it is down, stands still or is alone."""
     if not handle.up or handle.paused:
         return None
@@ -54,7 +54,8 @@ def serves(handle: NodeHandle) -> bool:
     member = member_of(handle)
     if member is None:
         return True
-    return member.alone or (member.standing is not None and member.standing.holder.serving and member.leased())
+    service = member.lease_service
+    return member.alone or (service is not None and service.holder.serving and member.leased())
 
 
 def complete(handle: NodeHandle) -> bool:
@@ -75,7 +76,7 @@ def under_way(nodes: Sequence[NodeHandle], lines: Lines) -> Iterator[str]:
         member = member_of(handle)
         if member is None:
             continue
-        if member.entering.active and can_serve(handle, nodes, lines):
+        if member.rejoin.active and can_serve(handle, nodes, lines):
             yield f"node {handle.number}: it enters the cluster"
         for number in lines.reached(handle.number, [each.number for each in running]):
             peer = nodes[number].name

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ..cluster.surroundings import Settings
+from ..cluster.ports import Settings
 
 TICK_S = 0.005
 BEAT_MS = 8.0

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Sequence
 from typing import Literal
 
-from ..cluster.surroundings import Settings
+from ..cluster.ports import Settings
 from ..cluster.transport.grpc_wire import GrpcTransport
 from ..cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
 from ..cluster.transport.wire import Transport

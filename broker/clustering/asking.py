@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...cluster.admission import CallAnswer, MalformedCall, decode_answer
+from ...cluster.membership.admission import CallAnswer, MalformedCall, decode_answer
 from ...cluster.transport.wire import CallFailed, Transport
 from .office import ClusterError
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from ...cluster.member import Member
+from ...cluster.node import ClusterNode
 from ...cluster.transport.wire import CallFailed, Transport
 from ..runtime_settings import SetError
 from .office import ClusterError
@@ -21,7 +21,7 @@ _keys = msgspec.msgpack.Decoder(list[str])
 _values = msgspec.msgpack.Decoder(list[str | None])
 
 
-async def spread(member: Member, limit_s: float) -> None:
+async def spread(member: ClusterNode, limit_s: float) -> None:
     """Wait until every node of the view has what this one wrote so far. Raises `ClusterError` after `limit_s`, and at
     once without a lease: in the midst of a netsplit an operator has no time to wait for nobody."""
     if not member.leased():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from ...cluster.admission import MalformedCall
-from ...cluster.discovery import (
+from ...cluster.membership.admission import MalformedCall
+from ...cluster.membership.discovery import (
     WHO,
     AddressError,
     Found,

@@ -11,7 +11,7 @@ import errno
 import socket
 from collections.abc import Callable
 
-from ...cluster.discovery import AddressError, parse_address
+from ...cluster.membership.discovery import AddressError, parse_address
 from ...cluster.transport.wire import Accept, Calls, Transport, TransportError
 
 PATIENCE_S = 75.0

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from weakref import WeakSet
 
-from ...cluster.member import Member
-from ...cluster.views.view import View
+from ...cluster.membership.view import View
+from ...cluster.node import ClusterNode
 from ...mqtt.reasons import ReasonCode
 from ...netsplit.policy import ViewState
 from ..node import Node
@@ -26,7 +26,7 @@ MISSED = "the node was cut off from its cluster: messages were missed"
 class Missed:
     """For one member: `publishing` and `published` before it is out, `informed` before it serves again."""
 
-    def __init__(self, node: Node, member: Member) -> None:
+    def __init__(self, node: Node, member: ClusterNode) -> None:
         self._node = node
         self._member = member
         self._published_in = -1

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import threading
 
-from ...cluster.discovery import written
+from ...cluster.membership.discovery import written
 
 ANSWER_S = 2.0
 """How long who asks waits. The question goes on, and who asks again gets what comes of it."""

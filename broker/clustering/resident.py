@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from ...cluster.links.ports import Lane, Refuse
-from ...cluster.member import Member
+from ...cluster.membership.view import View
 from ...cluster.metadata.spaces import SPACES, Space
-from ...cluster.views.view import View
+from ...cluster.node import ClusterNode
 from ...mqtt.reasons import ReasonCode
 from ...netsplit.policy import ViewState
 from ..answers import operations
@@ -60,7 +60,7 @@ class Clustering:
     def __init__(self, node: Node) -> None:
         self._node = node
         self.routes = Routes(node.name, node.after_turn)
-        self._member: Member
+        self._member: ClusterNode
         self.forwarding: Forwarding
         self.receiving: Receiving
         self.relaying: Forwarding
@@ -78,7 +78,7 @@ class Clustering:
         self._kept = False
         """The publish at hand is never void: its origin may be gone, and nobody sends it again."""
 
-    def bind(self, member: Member) -> None:
+    def bind(self, member: ClusterNode) -> None:
         """Join node and member: from here on the node's ports lead to the others."""
         node = self._node
         self._member = member
@@ -108,7 +108,7 @@ class Clustering:
         node.publishing = self.missed.publishing
         node.guard = self._guard
         node.leased = member.look
-        member.starting.on_broken = self._broken
+        member.registrar.on_broken = self._broken
         node.present = lambda name: member.view.incarnation(name) is not None
         node.congested = self.forwarding.congested
         node.when_relieved = self.forwarding.pause
@@ -287,7 +287,7 @@ class Clustering:
         for space in ROUTES:
             self._member.metadata.purge(gone, space)
 
-    def standing_changed(self) -> None:
+    def lease_changed(self) -> None:
         """The lease or the view says something else than before."""
         member = self._member
         if self._node.barred or not member.leased():
@@ -331,11 +331,11 @@ class Clustering:
     def unbar(self) -> None:
         """Serve again what lease and policy allow."""
         self._node.barred = False
-        self.standing_changed()
+        self.lease_changed()
 
     # -- entering
 
-    def entering(self, since: int) -> None:
+    def rejoin(self, since: int) -> None:
         """This node enters a view. What it had not acknowledged before is void, and its publishers connect anew."""
         node = self._node
         node.tick()
@@ -374,8 +374,8 @@ class Clustering:
             self.config.changed(key, value)
 
     def _serving(self) -> bool:
-        standing = self._member.standing
-        return standing is not None and standing.holder.serving
+        lease_service = self._member.lease_service
+        return lease_service is not None and lease_service.holder.serving
 
     def watermark(self, node: str, boot: int) -> int:
         """How far the publishes of this boot of a node were taken."""
@@ -446,7 +446,7 @@ def operations_on(node: Node) -> list[str]:
 class _Lanes:
     """The links' lanes of publishes."""
 
-    def __init__(self, member: Member, lane: Lane) -> None:
+    def __init__(self, member: ClusterNode, lane: Lane) -> None:
         self._links = member.links
         self._send = member.links.send
         self._lane = lane

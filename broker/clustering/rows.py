@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ...cluster.member import Member
+from ...cluster.node import ClusterNode
 from .office import NodeRow, Sees, StatusRow
 
 RUNS_MS = 1000
 """A node that was heard within this time runs."""
 
 
-def node_rows(member: Member, serves_nobody: str = "") -> list[NodeRow]:
+def node_rows(member: ClusterNode, serves_nobody: str = "") -> list[NodeRow]:
     """One for each member, the own node included; of a node that is alone its own."""
     mine = member.me.node
     consensus = member.consensus
@@ -39,16 +39,16 @@ def node_rows(member: Member, serves_nobody: str = "") -> list[NodeRow]:
     return rows
 
 
-def status_row(member: Member, sees: Sees, incidents: int, serves_nobody: str = "") -> StatusRow:
+def status_row(member: ClusterNode, sees: Sees, incidents: int, serves_nobody: str = "") -> StatusRow:
     """The cluster as it is now; `incidents` is how many this node has seen."""
     figures = member.metadata.statistics()
-    consensus, standing = member.consensus, member.standing
+    consensus, lease_service = member.consensus, member.lease_service
     return StatusRow(
         cluster_id=member.me.cluster_id,
         view_id=member.view.id,
         sees=sees,
         leader=member.me.node if consensus is None else consensus.leader,
-        lease_ms_left=0 if standing is None else int(standing.left_ms()),
+        lease_ms_left=0 if lease_service is None else int(lease_service.left_ms()),
         members=len(member.membership.members) or 1,
         serving=len(member.view.serving) if member.clustered else int(not serves_nobody),
         metadata_keys=figures.keys,

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import msgspec
 
-from ...cluster.discovery import written
 from ...cluster.links.settings import LinkSettings
-from ...cluster.surroundings import Settings as ClusterSettings
+from ...cluster.membership.discovery import written
+from ...cluster.membership.settings import Settings as ViewSettings
+from ...cluster.ports import Settings as ClusterSettings
 from ...cluster.transport.certificates import CertificateError, fingerprint
 from ...cluster.transport.grpc_settings import Tls
 from ...cluster.transport.wire import DEFAULT_COOKIE, TransportError
-from ...cluster.views.settings import Settings as ViewSettings
 from ...configs import Settings
 from ...configs.listeners import ListenerSettings, open_to_strangers
 

@@ -13,22 +13,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ...cluster.admission import (
-    JOIN,
-    LEAVE,
-    JoinRequest,
-    LeaveRequest,
-    MalformedCall,
-    encode_call,
-)
-from ...cluster.discovery import WHO, AddressError, WhoAnswer, decode_who, encode_who, parse_address, written
 from ...cluster.links.frames import MalformedFrame
 from ...cluster.links.hello import decode_hello
 from ...cluster.links.ports import Timer
-from ...cluster.member import CLUSTERED, Member
-from ...cluster.office import VERSIONS
+from ...cluster.membership.admission import JOIN, LEAVE, JoinRequest, LeaveRequest, MalformedCall, encode_call
+from ...cluster.membership.discovery import WHO, AddressError, WhoAnswer, decode_who, encode_who, parse_address, written
+from ...cluster.membership.join_leave import VERSIONS
+from ...cluster.node import CLUSTERED, ClusterNode
+from ...cluster.ports import GOODBYE_S, Identity, Ports, Settings
 from ...cluster.raft.interface import Rng
-from ...cluster.surroundings import GOODBYE_S, Identity, Ports, Settings
 from ...cluster.transport.wire import Accepted, CallFailed, Refused, Transport, Wire
 from ...netsplit.policy import ViewState
 from ...storage.store import Store
@@ -119,7 +112,7 @@ class ClusterShell:
         self._wall_ms, self._mono_ms = clocks
         self._looking: asyncio.Task[None] | None = None
         self._joining = asyncio.Lock()
-        self.member: Member | None = None
+        self.member: ClusterNode | None = None
         self.clustering = Clustering(node)
         self.when_left: Callable[[], None] = lambda: None
         self.in_force: Callable[[str], str | None] = lambda key: None
@@ -157,13 +150,13 @@ class ClusterShell:
             log=node.log,
             event=node.event,
         )
-        member = Member(me, ports, self._settings, CLUSTER_SPACES, self.clustering)
+        member = ClusterNode(me, ports, self._settings, CLUSTER_SPACES, self.clustering)
         self.clustering.bind(member)
         member.open()
         self.clustering.load()
         self.clustering.config.load()
         member.on_left = lambda: self.when_left()
-        member.office.waits_for = lambda: self.serves_nobody
+        member.join_leave.waits_for = lambda: self.serves_nobody
         self.member = member
         if on := operations_on(node):
             node.log("warning", ON_LOSES.format(" and ".join(f"allow_{name}_during_netsplit" for name in on)))
@@ -180,17 +173,17 @@ class ClusterShell:
     def serves_nobody(self) -> str:
         """Why this node takes no clients although nothing is cut off, and what to do; "" if there is no such reason."""
         member = self._member
-        if member.starting.problem:
+        if member.registrar.problem:
             return (
-                f"{member.starting.problem}. To take it in again, with no sessions: stop the node, run `strogoff reset "
-                f"{self._directory.path}`, and start it"
+                f"{member.registrar.problem}. To take it in again, with no sessions: stop the node, run `strogoff "
+                f"reset {self._directory.path}`, and start it"
             )
         if member.clustered or not self._node.barred:
             return ""
         return self._claimed or (self._search.waits_for if self._search is not None else "")
 
     def _found(self) -> None:
-        self._member.office.found()
+        self._member.join_leave.found()
         self.clustering.unbar()
 
     def _dialled(self, hello: bytes) -> None:
@@ -229,15 +222,15 @@ class ClusterShell:
             await self._note_that_it_left(self.member)
         await self._transport.close()
 
-    async def _note_that_it_left(self, member: Member) -> None:
+    async def _note_that_it_left(self, member: ClusterNode) -> None:
         """Have the disk know it, so that the next start of this node can say so."""
-        if member.starting.problem:
+        if member.registrar.problem:
             noted = asyncio.Event()
             self._meta.flush(noted.set)
             with suppress(TimeoutError):
                 await asyncio.wait_for(noted.wait(), PASS_ON_S)
 
-    async def _goodbye(self, member: Member) -> None:
+    async def _goodbye(self, member: ClusterNode) -> None:
         """Have the others go on without this node at once, not after the detection time."""
         if member.goodbye():
             with suppress(ClusterError):
@@ -262,7 +255,7 @@ class ClusterShell:
         return self._member.me.address
 
     @property
-    def _member(self) -> Member:
+    def _member(self) -> ClusterNode:
         assert self.member is not None, "not started"
         return self.member
 
@@ -379,15 +372,15 @@ class ClusterShell:
         if self._joining.locked():
             raise ClusterError(f"{self.name} is joining already")
         async with self._joining:
-            self._member.office.joining = True
+            self._member.join_leave.joining = True
             try:
                 await self._join(discovery_node, merge, replace)
             finally:
-                self._member.office.joining = False
+                self._member.join_leave.joining = False
 
     async def _join(self, discovery_node: str, merge: bool, replace: bool) -> None:
         member = self._member
-        if member.starting.problem:
+        if member.registrar.problem:
             raise ClusterError(self.serves_nobody)
         if member.clustered:
             others = ", ".join(sorted(set(member.membership.members) - {self.name})) or "no other node"
@@ -425,7 +418,7 @@ class ClusterShell:
         member.adopt(answer)
         self.clustering.unbar()
         await self._until(
-            lambda: member.standing is not None and member.standing.holder.serving and member.leased(),
+            lambda: member.lease_service is not None and member.lease_service.holder.serving and member.leased(),
             SERVE_S,
             f"{self.name} has joined, but does not serve after {SERVE_S:.0f} s: see `vmq-admin cluster show --verbose`",
         )
@@ -506,7 +499,7 @@ class ClusterShell:
     async def _depart(self, kill_sessions: bool, accept_loss: bool, timeout_s: float) -> str:
         """This node goes: no more clients; then, if wanted, no more sessions and no more member."""
         node = self._node
-        if kill_sessions and (needed := self._member.office.needed(self.name)):
+        if kill_sessions and (needed := self._member.join_leave.needed(self.name)):
             raise ClusterError(needed)
         lasting = sum(1 for session in node.slots if session.durable)
         if kill_sessions and lasting and not accept_loss:

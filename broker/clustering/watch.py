@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import TYPE_CHECKING
 
-from ...cluster.member import Member
+from ...cluster.node import ClusterNode
 from ...netsplit.evidence import Evidence
 from ...netsplit.incidents import Ledger
 from ...netsplit.lookout import Lookout
@@ -20,7 +20,7 @@ HEARTBEAT_MS = 250
 class ClusterWatch:
     """The lookout of a node in a cluster. `changed` whenever view or lease are; the first time it `begin`s."""
 
-    def __init__(self, node: Node, member: Member) -> None:
+    def __init__(self, node: Node, member: ClusterNode) -> None:
         self._node = node
         self._member = member
         now = node.clock.now_ms()

@@ -17,7 +17,7 @@ from typing import Any
 from ...analytics.schema import LEVELS, MESSAGE, SESSION
 from ...cluster.clock import ClusterClock, SavedTime, decode_saved, encode_saved
 from ...cluster.links.ports import Timer
-from ...cluster.surroundings import Settings as ClusterSettings
+from ...cluster.ports import Settings as ClusterSettings
 from ...cluster.transport.grpc_settings import Tls
 from ...cluster.transport.grpc_wire import GrpcTransport
 from ...cluster.transport.wire import Transport, TransportError

@@ -192,7 +192,7 @@ class Exchanges:
 
     def _go_on(self, peer: str, sending: Sending) -> None:
         for batch in sending.batches(self._cost):
-            batch.entering = batch.answer and batch.last and self._running is not None and self._running.view > 0
+            batch.rejoin = batch.answer and batch.last and self._running is not None and self._running.view > 0
             self._send(peer, batch)
 
     def batch(self, peer: str, batch: Batch, theirs: Clocks | None) -> None:
@@ -208,7 +208,7 @@ class Exchanges:
         if question is None or not batch.answer:
             return
         question.asked_ms = self._now_ms()
-        if batch.last and batch.entering and not question.view:
+        if batch.last and batch.rejoin and not question.view:
             self._end(True)
         elif batch.last and theirs is not None and question.sending is None:
             question.sending = self._sending(batch.exchange, False, theirs)

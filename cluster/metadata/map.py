@@ -202,7 +202,7 @@ class MetadataMap:
         self._wake()
 
     def hold(self, held: bool) -> None:
-        """Whether barriers wait, whatever the peers have; see `Membership.agreed`."""
+        """Whether barriers wait, whatever the peers have; see `MembershipState.agreed`."""
         self._barriers.hold(held)
 
     def met(self, peer: str) -> None:

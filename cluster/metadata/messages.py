@@ -104,7 +104,7 @@ class Ask(msgspec.Struct, array_like=True, tag=3):
 class Batch(msgspec.Struct, array_like=True, omit_defaults=True, tag=4):
     """A step of an exchange. `answer`: from the side that was asked.
 
-    `entering`, in the last: the side that was asked fetches everything from somebody already, for the view it enters.
+    `rejoin`, in the last: the side that was asked fetches everything from somebody already, for the view it enters.
     """
 
     boot: int
@@ -113,7 +113,7 @@ class Batch(msgspec.Struct, array_like=True, omit_defaults=True, tag=4):
     answer: bool
     last: bool
     parts: list[Part]
-    entering: bool = False
+    rejoin: bool = False
 
 
 class More(msgspec.Struct, array_like=True, tag=5):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ...cluster.views.settings import Settings
+from ...cluster.membership.settings import Settings
 
 LEASE_S = Settings().expiry_ms / 1000
 """No lease lasts longer by true time, for clocks differ by less than its drift."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ...cluster.views.settings import Settings
+from ...cluster.membership.settings import Settings
 from ...netsplit.policy import Decision, ViewState, decide
 from ..history import Attempt
 

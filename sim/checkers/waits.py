@@ -17,7 +17,7 @@ def waiting(machine: Any) -> Iterator[str]:
         yield f"{barriers} barriers"
     if member.metadata._exchanges.pending():
         yield "an exchange of metadata"
-    if member.office._waiting:
-        yield f"{len(member.office._waiting)} requests to join or leave"
-    if member.entering.active:
+    if member.join_leave._waiting:
+        yield f"{len(member.join_leave._waiting)} requests to join or leave"
+    if member.rejoin.active:
         yield "it is still entering"

@@ -124,13 +124,13 @@ class Fleet:
         machine.start()
         clustering = machine.clustering
         assert clustering is not None
-        changed = clustering.standing_changed
+        changed = clustering.lease_changed
 
         def watched() -> None:
             changed()
             self.overseer.state(machine)
 
-        clustering.standing_changed = watched  # type: ignore[method-assign]
+        clustering.lease_changed = watched  # type: ignore[method-assign]
         self.overseer.guard(machine)
         assert machine.member is not None
         machine.member.on_left = partial(self.loop.call_soon, partial(self.injector.left, machine, machine.life))
@@ -275,9 +275,9 @@ class Fleet:
                 self.crash(machine, False)
                 self.lose_disk(machine)
                 self.injector.start(machine)
-            elif not machine.gate.shut and machine.member is not None and machine.member.starting.problem:
+            elif not machine.gate.shut and machine.member is not None and machine.member.registrar.problem:
                 self.history.say(
-                    "FAULT", f"{machine.name} is refused ({machine.member.starting.problem}): it joins anew"
+                    "FAULT", f"{machine.name} is refused ({machine.member.registrar.problem}): it joins anew"
                 )
                 self._look_for_a_reason(machine)
                 self.crash(machine, False)

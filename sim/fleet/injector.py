@@ -7,7 +7,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
-from ...cluster.views.machine import peer_of
+from ...cluster.membership.state_machine import peer_of
 from ...netsplit import faults
 from ...netsplit.policy import ViewState
 from ...netsplit.scenarios import Step
@@ -301,7 +301,7 @@ class Injector:
     def was_taken_out(self, machine: Machine) -> bool:
         """An operator has asked for it, perhaps without an answer, and others that serve know of no such member."""
         others = [each.member for each in self._fleet.machines.values() if each is not machine and each.member]
-        served = [each for each in others if each.standing is not None and each.leased()]
+        served = [each for each in others if each.lease_service is not None and each.leased()]
         return self._leaving == (machine.name, machine.disk_id) and any(
             machine.name not in each.membership.members for each in served
         )
@@ -420,8 +420,8 @@ class Injector:
     def _has_notice(self, machine: Machine) -> bool:
         """A leader is about to give it up, also if nobody has applied that yet."""
         leaders = [each.member for each in self._fleet.machines.values() if each.leads]
-        keepers = [each.standing.keeper for each in leaders if each is not None and each.standing is not None]
-        return any(keeper.gives_notice(machine.name) for keeper in keepers)
+        services = [each.lease_service for each in leaders if each is not None]
+        return any(each.coordinator.gives_notice(machine.name) for each in services if each is not None)
 
     def empty(self, machine: Machine) -> None:
         """The node gets an empty data directory."""

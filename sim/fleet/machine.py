@@ -15,7 +15,7 @@ from typing import Any
 from ...broker.front import Front
 from ...broker.node import Node
 from ...broker.options import Options
-from ...cluster.consensus import node_of
+from ...cluster.membership.consensus import node_of
 from ...cluster.transport.memory_wire import MemoryTransport
 from ...storage.engine import Durability
 from ..cluster_host import ClusterHost

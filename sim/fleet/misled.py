@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...cluster.membership.coordinator import MembershipCoordinator
+from ...cluster.membership.lease import LeaseHolder
+from ...cluster.membership.messages import decode_request, encode_lease
+from ...cluster.membership.view import View
 from ...cluster.raft.leader import Leadership
-from ...cluster.views.keeper import Keeper
-from ...cluster.views.lease import LeaseHolder
-from ...cluster.views.messages import decode_request, encode_lease
-from ...cluster.views.view import View
 from .machine import Machine
 
 
@@ -38,7 +38,7 @@ class HearsEverybody(LeaseHolder):
         return False
 
 
-class Hasty(Keeper):
+class Hasty(MembershipCoordinator):
     """A new leader that knows of no lease of others thinks that there is none."""
 
     def silent(self, node: str, now_ms: float) -> bool:
@@ -83,10 +83,10 @@ class CountsLearners(Leadership):
 def goes_on_as_before(machine: Machine) -> None:
     """The log is not told of this start, and nobody is asked for it."""
     member: Any = machine.member
-    holder = member.standing.holder
+    holder = member.lease_service.holder
     holder.__class__ = FormerSelf
     known = member.membership.members.get(machine.name)
-    member.starting.tick = lambda: None
+    member.registrar.tick = lambda: None
     if known is not None:
         holder.process = known.process
         holder.applied(member.view)
@@ -101,19 +101,19 @@ def hears_everybody(machine: Machine) -> None:
 
 def serves_at_once(machine: Machine) -> None:
     """Whoever is in the view and has a lease serves, also while it is joining."""
-    standing, member = _standing(machine), machine.member
+    lease_service, member = _standing(machine), machine.member
     assert member is not None
 
     def valid() -> bool:
-        mine = standing.holder.incarnation is not None
-        return mine and standing.holder.valid(member.ports.now_ms(), member.ports.wall_ms())
+        mine = lease_service.holder.incarnation is not None
+        return mine and lease_service.holder.valid(member.ports.now_ms(), member.ports.wall_ms())
 
-    standing.valid = valid
+    lease_service.valid = valid
 
 
 def hasty_leader(machine: Machine) -> None:
     """A new leader does not wait until the leases of the former one are over."""
-    _standing(machine).keeper.__class__ = Hasty
+    _standing(machine).coordinator.__class__ = Hasty
 
 
 def counts_learners(machine: Machine) -> None:
@@ -124,19 +124,19 @@ def counts_learners(machine: Machine) -> None:
 
 def grants_unconfirmed(machine: Machine) -> None:
     """A leader answers at once, whether or not it still leads."""
-    member, standing = machine.member, _standing(machine)
+    member, lease_service = machine.member, _standing(machine)
     assert member is not None
 
     def request(data: bytes) -> None:
-        if standing._consensus.leads:
-            ticket = standing.keeper.request(decode_request(data), member.ports.now_ms())
+        if lease_service._consensus.leads:
+            ticket = lease_service.coordinator.request(decode_request(data), member.ports.now_ms())
             if ticket is not None:
-                for node, reply in standing.keeper.confirmed(ticket, member.ports.now_ms()):
-                    standing._answer(node, encode_lease(reply))
+                for node, reply in lease_service.coordinator.confirmed(ticket, member.ports.now_ms()):
+                    lease_service._answer(node, encode_lease(reply))
 
-    standing.request = request
+    lease_service.request = request
 
 
 def _standing(machine: Machine) -> Any:
-    assert machine.member is not None and machine.member.standing is not None
-    return machine.member.standing
+    assert machine.member is not None and machine.member.lease_service is not None
+    return machine.member.lease_service

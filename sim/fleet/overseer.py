@@ -192,6 +192,6 @@ class Overseer:
 def _holds_lease(machine: Machine) -> bool:
     """Whether a machine whose process runs holds a lease, without touching anything in it."""
     member = machine.member
-    if member is None or member.standing is None or member.closed or machine.gate.shut:
+    if member is None or member.lease_service is None or member.closed or machine.gate.shut:
         return False
-    return member.standing.holder.serving and member.standing.left_ms() > 0
+    return member.lease_service.holder.serving and member.lease_service.left_ms() > 0

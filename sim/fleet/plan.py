@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ...cluster.surroundings import Settings
+from ...cluster.ports import Settings
 from ...netsplit import faults
 from ...netsplit.policy import FLAGS, OPERATIONS
 from ...netsplit.scenarios import Scenario, Step

@@ -147,7 +147,7 @@ def _refused(fleet: Fleet, held: list[Lease]) -> Iterator[str]:
     """Who is refused serves nobody, also where the policy asks for no lease (H-01)."""
     for machine in fleet.machines.values():
         node, member = machine.node, machine.member
-        problem = "" if member is None else member.starting.problem
+        problem = "" if member is None else member.registrar.problem
         if problem and node is not None and any(session.online for session in node.slots):
             yield f"refused: {machine.name} serves ({problem})"
 

@@ -12,9 +12,9 @@ from itertools import combinations
 from random import Random
 
 from ...cluster.links.settings import LinkSettings
+from ...cluster.membership.settings import Settings as ViewSettings
+from ...cluster.ports import Settings
 from ...cluster.raft.interface import Settings as RaftSettings
-from ...cluster.surroundings import Settings
-from ...cluster.views.settings import Settings as ViewSettings
 from ..swarm import TOPICS, WATCHER, WILL_FILTER, ClientSpec
 from .plan import USUAL, Plan
 

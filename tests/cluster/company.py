@@ -6,17 +6,17 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from strogoff.cluster.admission import CallAnswer, JoinRequest, LeaveRequest, decode_answer, encode_call
-from strogoff.cluster.member import Member
+from strogoff.cluster.membership.admission import CallAnswer, JoinRequest, LeaveRequest, decode_answer, encode_call
+from strogoff.cluster.membership.join_leave import VERSIONS
+from strogoff.cluster.membership.state_machine import UNLOGGED_MAX
+from strogoff.cluster.membership.view import View
+from strogoff.cluster.membership.voters import wanted_voters
 from strogoff.cluster.metadata.spaces import SPACES
-from strogoff.cluster.office import VERSIONS
-from strogoff.cluster.surroundings import Identity, Ports, Settings
+from strogoff.cluster.node import ClusterNode
+from strogoff.cluster.ports import Identity, Ports, Settings
 from strogoff.cluster.transport.memory_network import MemoryNetwork
 from strogoff.cluster.transport.memory_wire import MemoryTransport
 from strogoff.cluster.transport.wire import CallFailed
-from strogoff.cluster.views.machine import UNLOGGED_MAX
-from strogoff.cluster.views.view import View
-from strogoff.cluster.views.voters import wanted_voters
 from strogoff.sim.disk import SimDisk
 from strogoff.sim.loop import Scheduled, VirtualLoop
 from strogoff.storage.store import Store
@@ -31,7 +31,7 @@ class Guest:
         self.taken: list[tuple[str, bytes]] = []
         self.acknowledged: dict[str, int] = {}
 
-    def entering(self, since: int) -> None:
+    def rejoin(self, since: int) -> None:
         self.said.append(("entering", since))
 
     def announce(self, since: int, announced: Callable[[int], None]) -> None:
@@ -44,7 +44,7 @@ class Guest:
     def view_applied(self, before: View, after: View) -> None:
         self.said.append(("view", after.id))
 
-    def standing_changed(self) -> None:
+    def lease_changed(self) -> None:
         self.said.append(("standing", self.seat.member.leased(), self.seat.member.whole))
 
     def replaced(self, node: str) -> None:
@@ -94,7 +94,7 @@ class Seat:
         self.disks = [company.disk(f"{name}/{kind}") for kind in ("messages", "meta")]
         self.log: list[tuple[str, str]] = []
         self.events: list[tuple[str, dict[str, Any]]] = []
-        self.member: Member
+        self.member: ClusterNode
         self.guest: Guest
         self.up = False
         self.left = 0
@@ -129,7 +129,7 @@ class Seat:
         )
         me = Identity(self.name, self.disk_id, self.boot, f"{self.name}/{life}", f"{self.name}:1", self.cluster_id)
         self.guest = Guest(self)
-        self.member = Member(me, ports, self.settings, dict(SPACES), self.guest)
+        self.member = ClusterNode(me, ports, self.settings, dict(SPACES), self.guest)
         self.member.on_left = self._left
         self.member.open()
         transport.listen(me.address, self.member.links.accept, self.member.answer_call)

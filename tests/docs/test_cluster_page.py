@@ -9,7 +9,7 @@ import pytest
 
 from strogoff.broker.clustering.resident import CLUSTER_SPACES
 from strogoff.cluster.links.ports import Lane
-from strogoff.cluster.surroundings import Datagram
+from strogoff.cluster.ports import Datagram
 
 ROOT = Path(__file__).resolve().parents[2]
 

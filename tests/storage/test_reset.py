@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from strogoff.cluster.views.machine import UNLOGGED_MAX
+from strogoff.cluster.membership.state_machine import UNLOGGED_MAX
 from strogoff.storage.directory import DataDirectory
 from strogoff.storage.engine import DirectoryInUse, StorageError
 from strogoff.storage.reset import SKIPPED, reset

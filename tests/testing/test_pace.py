@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.cluster.surroundings import Settings
+from strogoff.cluster.ports import Settings
 from strogoff.testing.pace import BEAT_MS, TICK_S, paced
 
 

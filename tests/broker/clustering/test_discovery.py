@@ -14,7 +14,7 @@ from strogoff.broker.clustering import discovery as cluster_discovery
 from strogoff.broker.clustering import names
 from strogoff.broker.clustering.discovery import Discovery
 from strogoff.broker.clustering.office import ClusterError
-from strogoff.cluster.discovery import WHO, WhoAnswer, encode_who
+from strogoff.cluster.membership.discovery import WHO, WhoAnswer, encode_who
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
 from strogoff.cluster.transport.wire import Accepted, CallFailed, Refused, Wire
 

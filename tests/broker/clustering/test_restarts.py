@@ -6,10 +6,10 @@ from math import inf
 
 import pytest
 
-from strogoff.cluster.admission import LEAVE, LeaveRequest, encode_call
 from strogoff.cluster.links.settings import LinkSettings
+from strogoff.cluster.membership.admission import LEAVE, LeaveRequest, encode_call
+from strogoff.cluster.ports import Settings
 from strogoff.cluster.raft.interface import Settings as RaftSettings
-from strogoff.cluster.surroundings import Settings
 from strogoff.mqtt import packets
 from strogoff.mqtt.reasons import ReasonCode
 from strogoff.netsplit.policy import ViewState
@@ -65,7 +65,7 @@ def test_who_asked_the_first_before_the_last_came_does_not_serve_before_it_knows
     theatre[3].kill()  # nobody waits for its last lease now, and it comes behind the others
 
     def exchanged() -> bool:
-        holders = [each.standing.holder for each in members if each and each.standing]
+        holders = [each.lease_service.holder for each in members if each and each.lease_service]
         return all(each.incarnation and not each.wants_exchange for each in holders)
 
     theatre.until(exchanged)
@@ -140,9 +140,9 @@ def test_an_old_copy_of_a_disk_serves_nobody_once_it_is_refused_also_with_on() -
     theatre.pass_s(11.0)
     before = spot.client("before")  # nothing on the copy says that it is one
     member = spot.host.member
-    assert member is not None and not member.starting.problem
+    assert member is not None and not member.registrar.problem
     theatre.network.heal()
-    theatre.until(lambda: bool(member.starting.problem))
+    theatre.until(lambda: bool(member.registrar.problem))
     theatre.settle()
     assert [type(each) for each in before.take()] == [packets.Disconnect]
     _, connack = spot.connect("after")

@@ -7,7 +7,7 @@ import pytest
 from strogoff.broker.clustering.retained import RETAINED
 from strogoff.broker.clustering.routes import LASTING, LIVE, route_prefix
 from strogoff.cluster.links.settings import LinkSettings
-from strogoff.cluster.surroundings import Settings
+from strogoff.cluster.ports import Settings
 from strogoff.mqtt import packets
 from strogoff.sim import cluster_host
 from tests.broker.clustering.theatre import Theatre

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from strogoff.broker.clustering.rows import node_rows, status_row
-from strogoff.cluster.member import Member
+from strogoff.cluster.node import ClusterNode
 from strogoff.netsplit.policy import ViewState
 
 from .theatre import Theatre
 
 
-def member(theatre: Theatre, number: int) -> Member:
+def member(theatre: Theatre, number: int) -> ClusterNode:
     found = theatre[number].host.member
     assert found is not None
     return found

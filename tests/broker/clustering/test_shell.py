@@ -147,7 +147,7 @@ def test_a_join_that_cannot_be_says_why(tmp_path: Path, address: str, problem: s
         assert problem in str(caught.value)
         assert shell.status().members == 1
         assert shell.member is not None
-        assert not shell.member.office.joining
+        assert not shell.member.join_leave.joining
 
     run(tmp_path, scenario)
 
@@ -167,7 +167,7 @@ def test_one_join_at_a_time_and_nobody_founds_what_it_is_about_to_give_up(tmp_pa
     async def scenario(trio: Trio) -> None:
         _, two, three = [await trio.start(name) for name in ("n1", "n2", "n3")]
         joining = asyncio.create_task(two.join("127.0.0.1:44001", False))
-        await until(lambda: two.member is not None and two.member.office.joining)
+        await until(lambda: two.member is not None and two.member.join_leave.joining)
         with pytest.raises(ClusterError, match="is joining already"):
             await two.join("127.0.0.1:44001", False)
         with pytest.raises(ClusterError, match="is about to join a cluster itself"):

@@ -6,7 +6,7 @@ import pytest
 
 from strogoff.cluster.links.ports import Lane
 from strogoff.cluster.links.settings import LinkSettings
-from strogoff.cluster.surroundings import Settings
+from strogoff.cluster.ports import Settings
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from strogoff.sim import cluster_host

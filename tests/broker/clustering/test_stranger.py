@@ -16,10 +16,10 @@ import pytest
 from strogoff.broker.clustering.config_calls import VALUES
 from strogoff.broker.clustering.shell import DEPART
 from strogoff.broker.process.server import Server
-from strogoff.cluster.admission import JOIN, LEAVE, JoinRequest, LeaveRequest, encode_call
-from strogoff.cluster.discovery import WHO
 from strogoff.cluster.links.hello import Self, encode_hello
-from strogoff.cluster.office import VERSIONS
+from strogoff.cluster.membership.admission import JOIN, LEAVE, JoinRequest, LeaveRequest, encode_call
+from strogoff.cluster.membership.discovery import WHO
+from strogoff.cluster.membership.join_leave import VERSIONS
 from strogoff.cluster.transport.grpc_wire import CALL, CHALLENGE, PROOF_HEADER, STREAM, GrpcTransport
 from strogoff.cluster.transport.wire import DEFAULT_COOKIE, CallFailed, Unproven
 from strogoff.configs import load

@@ -12,11 +12,11 @@ import pytest
 from strogoff.broker.front import Front
 from strogoff.broker.node import Node
 from strogoff.broker.options import Options
+from strogoff.cluster.membership.state_machine import UNLOGGED_MAX
+from strogoff.cluster.membership.voters import wanted_voters
+from strogoff.cluster.ports import Settings
 from strogoff.cluster.raft.interface import Settings as RaftSettings
-from strogoff.cluster.surroundings import Settings
 from strogoff.cluster.transport.memory_wire import MemoryTransport
-from strogoff.cluster.views.machine import UNLOGGED_MAX
-from strogoff.cluster.views.voters import wanted_voters
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from strogoff.sim import cluster_host

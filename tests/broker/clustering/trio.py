@@ -10,7 +10,7 @@ from typing import Any
 from bench.steady import SteadyClient
 from strogoff.broker.clustering.shell import ClusterShell
 from strogoff.broker.process.server import Server
-from strogoff.cluster.surroundings import Settings as ClusterSettings
+from strogoff.cluster.ports import Settings as ClusterSettings
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
 from strogoff.cluster.transport.memory_network import MemoryNetwork
 from strogoff.configs import load

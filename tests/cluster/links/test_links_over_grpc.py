@@ -73,13 +73,13 @@ async def _over_grpc() -> None:
     loop = asyncio.get_running_loop()
 
     async def start(name: str, boot: int, address: str, kept: dict[tuple[str, int, int], int]) -> Any:
-        transport, keeper = GrpcTransport(), _Keeper(kept)
+        transport, coordinator = GrpcTransport(), _Keeper(kept)
         ports = LinkPorts(
             transport, lambda: loop.time() * 1000, loop.call_later, loop.call_soon, Random(boot), lambda *_: None
         )
-        keeper.links = Links(Self(name, boot, f"disk {name}", f"{name}{boot}", "c", address), ports, keeper)
-        bound = await transport.serve(address, keeper.links.accept)
-        return transport, keeper, keeper.links, bound
+        coordinator.links = Links(Self(name, boot, f"disk {name}", f"{name}{boot}", "c", address), ports, coordinator)
+        bound = await transport.serve(address, coordinator.links.accept)
+        return transport, coordinator, coordinator.links, bound
 
     kept: dict[tuple[str, int, int], int] = {}
     here, mine, a, a_address = await start("a", 1, "127.0.0.1:0", {})

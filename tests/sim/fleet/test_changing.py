@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.broker.clustering.resident import Clustering
-from strogoff.cluster.member import Member
+from strogoff.cluster.node import ClusterNode
 from strogoff.sim.fleet.changing import with_changing_routes
 from strogoff.sim.fleet.fleet import Fleet
 from strogoff.sim.fleet.plan import plan
@@ -35,7 +35,7 @@ def test_plans_that_learn_of_a_route_too_late_are_found(monkeypatch: pytest.Monk
     """A route that reaches the plans of another node 20 ms after it was acknowledged: the next publish finds nobody."""
     bind = Clustering.bind
 
-    def late(self: Clustering, member: Member) -> None:
+    def late(self: Clustering, member: ClusterNode) -> None:
         bind(self, member)
         changed = self.routes.changed.pop()
         self.routes.changed.append(lambda *what: member.ports.later(0.02, lambda: changed(*what)) and None)

@@ -77,7 +77,7 @@ def test_a_node_that_is_refused_without_a_reason_is_a_violation() -> None:
     fleet = joined()
     machine = fleet.machines["n2"]
     assert machine.member is not None
-    machine.member.starting.broken("its log is of another history")
+    machine.member.registrar.broken("its log is of another history")
     fleet._put_right()
     assert list(fleet.overseer.seen.problems) == ["refused: n2, which has its whole disk and was never taken out"]
     assert len(fleet.history.life("n2").emptied) == 1
@@ -90,7 +90,7 @@ def test_a_node_whose_departure_was_asked_for_without_an_answer_may_be_refused()
     fleet.injector._ask_out(third, second)
     fleet.crash(second, False)
     assert third.member is not None
-    third.member.starting.broken("it was taken out")
+    third.member.registrar.broken("it was taken out")
     fleet._put_right(False)
     assert list(fleet.overseer.seen.problems) == []
     assert len(fleet.history.life("n3").emptied) == 1
@@ -105,6 +105,6 @@ def test_a_node_is_refused_without_a_reason_if_all_who_asked_for_its_departure_w
     fleet.injector._ask_out(third, first)
     until(fleet, lambda: any("n3 is taken out: n3 is needed" in line for line in fleet.history.lines or ()))
     assert third.member is not None
-    third.member.starting.broken("it was taken out")
+    third.member.registrar.broken("it was taken out")
     fleet._put_right(False)
     assert list(fleet.overseer.seen.problems) == ["refused: n3, which has its whole disk and was never taken out"]

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from strogoff.cluster.surroundings import Settings
-from strogoff.cluster.views.settings import Settings as ViewSettings
+from strogoff.cluster.membership.settings import Settings as ViewSettings
+from strogoff.cluster.ports import Settings
 from strogoff.netsplit import faults
 from strogoff.netsplit.scenarios import Step
 from strogoff.sim.fleet.fleet import Fleet
@@ -85,12 +85,12 @@ def test_who_comes_back_to_a_cluster_that_was_about_to_give_it_up_is_needed() ->
     207177)."""
     fleet = forgetful()
     first, second, third = fleet.machines.values()
-    assert first.leads and first.member is not None and first.member.standing is not None
-    keeper, membership = first.member.standing.keeper, first.member.membership
+    assert first.leads and first.member is not None and first.member.lease_service is not None
+    coordinator, membership = first.member.lease_service.coordinator, first.member.membership
     third.stand_still(True)
     until(fleet, lambda: membership.members["n3"].away_ms > 0)
-    due_ms = membership.members["n3"].away_ms + keeper.settings.forget_after_ms
-    until(fleet, lambda: keeper._cluster_ms() >= due_ms - 100, 0.001)
+    due_ms = membership.members["n3"].away_ms + coordinator.settings.forget_after_ms
+    until(fleet, lambda: coordinator._cluster_ms() >= due_ms - 100, 0.001)
     fleet.injector.empty(second)
     until(fleet, lambda: membership.index < last_index(first), 0.001)
     third.wake_up()

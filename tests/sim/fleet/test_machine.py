@@ -60,6 +60,6 @@ def test_who_comes_with_an_old_copy_is_refused() -> None:
     fleet.start(machine)
     member = machine.member
     assert member is not None
-    until(fleet, lambda: bool(member.starting.problem))
-    assert "old copy" in member.starting.problem or "not above" in member.starting.problem
-    assert not fleet.machines["n1"].member.starting.problem  # type: ignore[union-attr]
+    until(fleet, lambda: bool(member.registrar.problem))
+    assert "old copy" in member.registrar.problem or "not above" in member.registrar.problem
+    assert not fleet.machines["n1"].member.registrar.problem  # type: ignore[union-attr]

@@ -37,7 +37,7 @@ def test_a_promise_without_a_lease_is_seen_at_the_moment_it_leaves() -> None:
     fleet = joined()
     machine = fleet.machines["n2"]
     node: Any = machine.node
-    assert node is not None and machine.member is not None and machine.member.standing is not None
+    assert node is not None and machine.member is not None and machine.member.lease_service is not None
     options = msgspec.structs.replace(
         fleet.swarm.options, **{f"allow_{each}_during_netsplit": "majority" for each in OPERATIONS}
     )
@@ -45,6 +45,6 @@ def test_a_promise_without_a_lease_is_seen_at_the_moment_it_leaves() -> None:
     node.guard = lambda front, promised, out: True
     fleet.overseer.guard(machine)
     assert node.guard(None, 1, []) and not fleet.overseer.seen.problems
-    machine.member.standing.holder._lose()
+    machine.member.lease_service.holder._lose()
     assert node.guard(None, 1, [])
     assert list(fleet.overseer.seen.problems) == ["two leases: n2 promises without a lease"]

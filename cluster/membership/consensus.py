@@ -1,0 +1,216 @@
+"""Raft with its disk, and the membership that it decides: what is committed is applied here, in order, on every member.
+
+A turn is: messages and ticks go into the Raft core; the batch that it hands back is written, and only when it is
+durable its messages leave and its committed entries are applied (Raft is always fsynced).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from ..raft.core import Raft
+from ..raft.interface import Contradicted, Ready, Rng
+from ..raft.interface import Settings as RaftSettings
+from ..raft.messages import Change, Kind, Message, MessageKind, decode_message, encode_message
+from ..raft.stable import RaftStable
+from .commands import Command, MalformedCommand, encode_command
+from .events import Agreed, Booted, Joined, Left, MembershipEvent, ViewChanged, WentStale
+from .state_machine import MemberRow, MembershipState, peer_of
+
+
+class Consensus:
+    """One peer. `now_ms` is monotonic; `send` takes a node and bytes and may lose them.
+
+    Ports for who follows: `on_applied(happenings)` after each applied entry, `on_confirmed(tickets)` for
+    `Raft.confirm`, `on_beat()` after the heartbeats of a leader were sent, `on_role()` when this peer begins or ceases
+    to lead, `on_broken(reason)` when it stops for good.
+    """
+
+    def __init__(
+        self,
+        peer: str,
+        stable: RaftStable,
+        settings: RaftSettings,
+        rng: Rng,
+        now_ms: Callable[[], float],
+        send: Callable[[str, bytes], None],
+    ) -> None:
+        self.peer = peer
+        self.membership = MembershipState()
+        self._stable = stable
+        self._now_ms = now_ms
+        self._send = send
+        saved = stable.load()
+        if saved.snapshot is not None and saved.snapshot.data:
+            self.membership.restore(saved.snapshot.data)
+        self.raft = Raft(peer, saved, settings, rng, now_ms())
+        self._snapshot_every = settings.snapshot_every
+        self._busy = False
+        self._leads = False
+        self._snapshot_at = saved.snapshot.index if saved.snapshot is not None else 0
+        commands = [each.index for each in saved.entries if each.kind == Kind.COMMAND]
+        self._read_at = max([index for index in commands if index <= saved.hard.commit], default=0)
+        self.closed = False
+        self.on_applied: Callable[[tuple[MembershipEvent, ...]], None] = _nobody
+        self.on_confirmed: Callable[[tuple[int, ...]], None] = _nobody
+        self.on_beat: Callable[[], None] = _nothing
+        self.on_role: Callable[[], None] = _nothing
+        self.on_broken: Callable[[str], None] = _nobody
+
+    # -- in
+
+    @property
+    def leads(self) -> bool:
+        """Whether this peer is the leader, as far as it knows."""
+        return self.raft.role == "leader" and not self.closed
+
+    @property
+    def read(self) -> bool:
+        """Whether all commands are applied that this peer knew to be committed when it began."""
+        return self.raft.applied_index >= self._read_at
+
+    @property
+    def leader(self) -> str | None:
+        """The node that leads, if one is known."""
+        leader = None if self.closed else self.raft.leader
+        return node_of(leader) if leader else None
+
+    def tick(self) -> None:
+        """Time has passed."""
+        self.raft.tick(self._now_ms())
+        self.pump()
+
+    def receive(self, data: bytes) -> None:
+        """A message of another peer. Raises `MalformedMessage`."""
+        message = decode_message(data)
+        if message.to != self.peer or self.closed:
+            return
+        try:
+            self.raft.step(message, self._now_ms())
+        except Contradicted as error:
+            self.closed = True
+            self.on_broken(f"its log is of another history: {error}")
+        self.pump()
+
+    def propose(self, command: Command) -> int:
+        """Offer a command to the log; its index. Raises `NotLeader`."""
+        index = self.raft.propose(encode_command(command))
+        self.pump()
+        return index
+
+    def change(self, change: Change) -> None:
+        """Offer a change of the voters or learners. Raises `NotLeader`, `ChangePending`, `Rejected`."""
+        self.raft.change(change)
+        self.pump()
+
+    def confirm(self, ticket: int, at_once: bool = True) -> None:
+        """`on_confirmed` gets the ticket once a majority has answered since now; as `Raft.confirm`."""
+        self.raft.confirm(ticket, at_once)
+        if at_once:
+            self.pump()
+
+    def beat(self) -> None:
+        """Send the leader's heartbeats now."""
+        self.raft.beat()
+        self.pump()
+
+    # -- the batches
+
+    def pump(self) -> None:
+        """Do what the core wants done, one batch after the other."""
+        if self._busy or self.closed:
+            return
+        ready = self.raft.ready()
+        if ready is None:
+            self._tell_role()
+            return
+        self._busy = True
+        if ready.sync:
+            self._stable.save(ready, lambda: self._durable(ready))
+        else:
+            self._stable.save(ready, _nothing)
+            self._durable(ready)
+
+    def _durable(self, ready: Ready) -> None:
+        if self.closed:
+            return
+        if ready.snapshot is not None:
+            self._restore(ready.snapshot.data)
+        beat = False
+        for message in ready.messages:
+            beat = beat or message.kind is MessageKind.HEARTBEAT
+            self._transmit(message)
+        if beat:
+            self.on_beat()  # what it sends now shares the frames of the heartbeats
+        for entry in ready.committed:
+            if entry.kind == Kind.COMMAND:
+                self._apply(entry.index, entry.data)
+        self.raft.advance(ready)
+        self._busy = False
+        self._compact()
+        if ready.confirmed:
+            self.on_confirmed(ready.confirmed)
+        self._tell_role()
+        self.pump()
+
+    def _transmit(self, message: Message) -> None:
+        self._send(node_of(message.to), encode_message(message))
+
+    def _apply(self, index: int, data: bytes) -> None:
+        try:
+            happened = self.membership.apply(index, data)
+        except MalformedCommand:
+            return  # refused alike on every member
+        if happened:
+            self.on_applied(happened)
+
+    def _restore(self, data: bytes) -> None:
+        before, members = self.membership.view, self.membership.members
+        self.membership.restore(data)
+        skipped = _skipped(members, self.membership.members)
+        self.on_applied((Agreed(self.membership.agreed), *skipped, ViewChanged(before, self.membership.view)))
+
+    def _compact(self) -> None:
+        applied = self.raft.applied_index
+        if applied - self._snapshot_at >= self._snapshot_every:
+            self._snapshot_at = applied
+            self.raft.compact(applied, self.membership.snapshot())
+
+    def _tell_role(self) -> None:
+        if self.leads is not self._leads:
+            self._leads = self.leads
+            self.on_role()
+
+    def own_row_is(self, boot: int, process: str) -> bool:
+        """Whether the log has this start of this node."""
+        row = self.membership.members.get(node_of(self.peer))
+        return row is not None and peer_of(row) == self.peer and (row.boot, row.process) == (boot, process)
+
+
+@lru_cache
+def node_of(peer: str) -> str:
+    """The node of a Raft peer `node/disk`."""
+    return peer.rpartition("/")[0]
+
+
+def _skipped(before: dict[str, MemberRow], after: dict[str, MemberRow]) -> list[MembershipEvent]:
+    """What a snapshot says of the members that the entries in its place would have said one by one."""
+    happened: list[MembershipEvent] = [Left(node) for node in before if node not in after]
+    for node, row in after.items():
+        known = before.get(node)
+        if known is None or known.disk != row.disk:
+            happened.append(Joined(node, known is not None))
+        elif known.boot != row.boot:
+            happened.append(Booted(node, row.boot))
+        if row.stale and not (known is not None and known.stale and known.disk == row.disk):
+            happened.append(WentStale(node))
+    return happened
+
+
+def _nobody(_: object) -> None:
+    """Nobody follows."""
+
+
+def _nothing() -> None:
+    """Nothing is to be done."""

@@ -1,0 +1,396 @@
+"""The leader's side: who gets a lease, and which commands and changes of voters it proposes (H-05, H-06, H-21).
+
+The order that makes views safe: *stop granting, wait until the last lease has certainly ended, propose the view without
+the node*. A lease certainly ends `expiry_ms` after the leader got the request for it, and those of former leaders
+`expiry_ms` after this leader's election: they answered after a majority had confirmed them, which the election ended.
+
+One object lives as long as its process. It is emptied when this node is elected: it is told so, or sees another term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from .clique import largest_clique
+from .commands import Away, Boot, Command, Join, Leave, Settle, SetView, Stale
+from .messages import Goodbye, LeaseReply, LeaseRequest
+from .next_view import Outlook, next_view
+from .settings import Settings
+from .state_machine import MemberRow, MembershipState, peer_of
+from .voters import Peers, Transfer, VoterChange, next_change
+
+RequestedCommand = Settle | Join | Boot | Leave | Stale
+"""Commands that somebody asks the leader for."""
+
+Proposal = Command | VoterChange
+"""What `decide` wants done: a command for `Raft.propose`, a `Change` for `Raft.change`, or a `Transfer`."""
+
+
+class Heard(Struct, frozen=True):
+    """The last request of a node and when it came, in milliseconds of the leader's monotonic clock."""
+
+    at_ms: float
+    request: LeaseRequest
+
+
+class MembershipCoordinator:
+    """`node` is the leader itself, `membership` its machine, `cluster_ms` its cluster clock.
+
+    All `now_ms` are the leader's monotonic clock. The shell applies what is committed before it hands on a
+    confirmation, and calls `decide` after each of both and at least once per heartbeat.
+    """
+
+    def __init__(
+        self, node: str, membership: MembershipState, cluster_ms: Callable[[], int], settings: Settings | None = None
+    ) -> None:
+        self.node = node
+        self.membership = membership
+        self.settings = settings or Settings()
+        self._cluster_ms = cluster_ms
+        self._ticket = 0
+        self._term = 0
+        self.elected(0.0)
+
+    def elected(self, now_ms: float) -> None:
+        """This node leads from now on: it knows nothing of what former leaders granted, or it itself long ago."""
+        self.elected_ms = now_ms
+        self._decided_ms = self._woke_ms = now_ms
+        self._heard: dict[str, Heard] = {}
+        self._kept: tuple[str, ...] = ()
+        self._joined: tuple[list[str], dict[str, tuple[str, ...]]] = ([], {})
+        self._clique: tuple[str, ...] = ()
+        self._pending: dict[int, Heard] = {}
+        self._granted: dict[str, float] = {}
+        self._doomed: dict[str, int] = {}
+        self._absent: dict[str, float] = {}
+        self._notices: dict[str, int] = {}
+        self._forget_ms = now_ms
+        self._submitted: list[RequestedCommand] = []
+        self._proposed: tuple[tuple[int, bool], float] | None = None
+        self._change_ms = now_ms
+        self._views: dict[int, float] = {}
+        self._shut_out: dict[str, tuple[float, float]] = {}
+        self._gone: dict[str, str] = {}
+
+    # -- leases
+
+    def request(self, request: LeaseRequest, now_ms: float) -> int | None:
+        """A request came: a ticket for `Raft.confirm`, or None if its sender cannot have a lease as things are."""
+        member = self.membership.members.get(request.node)
+        if member is None or (request.boot, request.process) != (member.boot, member.process):
+            return None
+        if self._has_gone(request.node):
+            return None  # it left before its goodbye, and comes later
+        last = self._heard.get(request.node)
+        if last and last.request.process == request.process and request.number <= last.request.number:
+            return None
+        heard = self._heard[request.node] = Heard(now_ms, request)
+        self._consider(now_ms)
+        if not self._may_grant(request):
+            return None
+        self._ticket += 1
+        self._pending[self._ticket] = heard
+        return self._ticket
+
+    def confirmed(self, ticket: int, now_ms: float) -> list[tuple[str, LeaseReply]]:
+        """Since the request came, a majority of the voters has confirmed this leader: the lease, to be sent at once."""
+        heard = self._pending.pop(ticket, None)
+        if heard is None or not self._may_grant(heard.request):
+            return []
+        request = heard.request
+        self._granted[request.node] = max(heard.at_ms, self._granted.get(request.node, heard.at_ms))
+        full = tuple(sorted(name for name, other in self._heard.items() if other.request.full))
+        reply = LeaseReply(
+            request.node,
+            request.boot,
+            request.process,
+            request.number,
+            request.since,
+            self._cluster_ms(),
+            full,
+            int(now_ms - heard.at_ms),
+        )
+        return [(request.node, reply)]
+
+    def goodbye(self, goodbye: Goodbye, peers: Peers) -> bool:
+        """A process stops and holds no lease any more: its row goes now. False if the others need it, or it is unknown.
+
+        They need it if without it those that serve are no majority of the voters: then nobody could serve anyway, and
+        a view without it would only make others wait for those that are in it (`MembershipState.knowing`).
+        """
+        node, member = goodbye.node, self.membership.members.get(goodbye.node)
+        if member is None or (goodbye.boot, goodbye.process) != (member.boot, member.process):
+            return False
+        voters, serving = peers.configuration.voters, self.membership.view.serving
+        rows = [self.membership.members[name] for name in serving if name != node and not self._has_gone(name)]
+        near = [row for row in rows if peer_of(row) in voters and peers.caught_up(peer_of(row))]
+        if 2 * len(near) <= len(voters):
+            return False
+        self._gone[node] = goodbye.process
+        self._heard.pop(node, None)
+        return True
+
+    def _has_gone(self, node: str) -> bool:
+        """Whether the member's last start has said goodbye."""
+        member = self.membership.members.get(node)
+        return member is not None and self._gone.get(node) == member.process
+
+    def _may_grant(self, request: LeaseRequest) -> bool:
+        """The view has this process, by the same entrance that the process knows of, and is to keep it."""
+        row = self.membership.view.row(request.node)
+        member = self.membership.members.get(request.node)
+        if row is None or member is None or request.node not in self._kept or self._has_gone(request.node):
+            return False
+        same = (row.boot, row.since, member.process) == (request.boot, request.since, request.process)
+        return same and self._doomed.get(request.node) != row.since and not self._is_leaving(request.node)
+
+    def _consider(self, now_ms: float) -> None:
+        """Whom to keep: the largest clique around the leader, of those in the view that have been heard from.
+
+        Before the leader's own first request nothing is known of whom it hears, and nobody is left out.
+        """
+        view = self.membership.view
+        if view.id not in self._views:
+            self._views[view.id] = now_ms
+            self._views = {number: at_ms for number, at_ms in self._views.items() if number + 100 > view.id}
+        names = [name for name in view.nodes if name in self._heard]
+        fresh = [name for name in names if not self.silent(name, now_ms) and not self._is_behind(name, now_ms)]
+        if self.node not in self._heard or self.silent(self.node, now_ms):
+            self._kept = tuple(fresh)
+            return
+        joined = (fresh, {name: heard.request.hears for name, heard in self._heard.items()})
+        if joined != self._joined:
+            self._joined = joined
+            self._clique = largest_clique(self.node, *joined)
+        self._kept = self._clique
+
+    # -- what is known of a node
+
+    def silent(self, node: str, now_ms: float) -> bool:
+        """True if nothing came from it for the detection time.
+
+        A new leader waits until the old leases have ended, and one that stood still gives four heartbeats more.
+        """
+        settings = self.settings
+        if self._gone and self._has_gone(node):
+            return True
+        heard = self._heard.get(node)
+        last_ms = heard.at_ms if heard else self.elected_ms - (settings.detection_ms - settings.expiry_ms)
+        last_ms = max(last_ms, self._woke_ms - (settings.detection_ms - settings.hearing_ms))
+        return now_ms - last_ms >= settings.detection_ms
+
+    def _is_behind(self, node: str, now_ms: float) -> bool:
+        """True if it has not applied a view that is older than the detection time: its part of Raft hangs.
+
+        It would keep everybody that joins from serving, because it never answers the exchange (H-04).
+        """
+        applied = self._heard[node].request.view
+        if applied >= self.membership.view.id:
+            return False
+        missed = [at_ms for view, at_ms in self._views.items() if view > applied]
+        return any(now_ms - at_ms >= self.settings.detection_ms for at_ms in missed)
+
+    @property
+    def _stuck_since_ms(self) -> float:
+        own = self._heard.get(self.node)
+        return max(own.at_ms if own else self.elected_ms, self._woke_ms)
+
+    def expired(self, node: str, now_ms: float) -> bool:
+        """True if no lease of the node can be valid any more, whoever granted it."""
+        if self._gone and self._has_gone(node):
+            return True
+        since_ms = max(self.elected_ms, self._granted.get(node, self.elected_ms))
+        return now_ms - since_ms >= self.settings.expiry_ms
+
+    def _is_leaving(self, node: str) -> bool:
+        return node in self._leaving()
+
+    def _leaving(self) -> list[str]:
+        return [command.node for command in self._submitted if self._takes_away(command)]
+
+    def _takes_away(self, command: RequestedCommand) -> bool:
+        """True if the command removes a row whose process may be alive and hold a lease."""
+        member = self.membership.members.get(command.node)
+        if member is None or self.membership.view.row(command.node) is None:
+            return False
+        return isinstance(command, Leave) or (isinstance(command, Join) and command.disk != member.disk)
+
+    # -- decisions
+
+    def submit(self, command: RequestedCommand) -> None:
+        """A command that somebody asked for: `decide` proposes it as soon as it is safe to.
+
+        `Leave`, and the `Join` of a node in the view with another disk, wait until the node's last lease has ended.
+        The others are safe at once: that the former process of a disk is gone when the next one boots is promised by
+        the lock of the data directory. It is proposed once: who asked repeats it until it is answered.
+        """
+        if command not in self._submitted:
+            self._submitted.append(command)
+
+    def decide(self, now_ms: float, peers: Peers) -> list[Proposal]:
+        """What to propose now, in this order; `peers` is this node's Raft.
+
+        `ChangePending` and `Rejected` may be ignored: what is still wanted is decided again. What was proposed stays in
+        the log of this leader until it is applied or the leadership is over, so no node is granted anything that a
+        proposal removes.
+        """
+        if peers.term != self._term:
+            # What was known in an earlier term is worth nothing, even if nobody told of the election yet.
+            self._term = peers.term
+            self.elected(now_ms)
+        if now_ms - self._decided_ms > self.settings.hearing_ms:
+            self._woke_ms = now_ms  # What came while this leader stood still has not been read yet.
+        self._decided_ms = now_ms
+        self._consider(now_ms)
+        if self._doomed:
+            entrances = [(row.node, row.since) for row in self.membership.view.rows]
+            self._doomed = {name: since for name, since in self._doomed.items() if (name, since) in entrances}
+        asked = self._safe_commands(now_ms)
+        settled = bool(self.membership.cluster_id) and not asked
+        views = self._view_command(now_ms) if settled and not self._is_complete else []
+        forgetting = self._forgetting(now_ms, peers) if settled and not views else []
+        return [*asked, *views, *forgetting, *self._voter_changes(now_ms, peers)]
+
+    def calm(self, now_ms: float) -> bool:
+        """Whether there is no better view and all members have asked for a lease lately, so that nobody is missed."""
+        latest = now_ms - self.settings.hearing_ms / 2
+        names = self.membership.view.nodes
+        return self._is_complete and all(name in self._heard and self._heard[name].at_ms >= latest for name in names)
+
+    @property
+    def _is_complete(self) -> bool:
+        """All members are in the view, serve, are kept and may stay: there is no better view."""
+        view = self.membership.view
+        all_serve = self._kept == view.nodes == view.serving and len(view.rows) == len(self.membership.members)
+        return all_serve and not self._doomed and not self._submitted
+
+    def _forgetting(self, now_ms: float, peers: Peers) -> list[Away | Stale]:
+        """Note who is away, and give up who is so for too long, if the others can do without its disk.
+
+        That takes two entries: a notice, and `Stale` once the notice is committed, which the others have done then. A
+        single one that has reached nobody would wait in the log, and the member would agree to it when it is back.
+        """
+        rows = self.membership.view.nodes
+        absent = [row for row in self.membership.members.values() if row.node not in rows and not row.stale]
+        self._absent = {row.node: self._absent.get(row.node, now_ms) for row in absent}
+        self._notices = {name: at_ms for name, at_ms in self._notices.items() if name in self._absent}
+        is_due = now_ms >= self._forget_ms
+        proposals: list[Away | Stale] = []
+        for row in absent:
+            passed_ms = now_ms - self._absent[row.node]
+            if passed_ms < self.settings.away_ms:
+                continue
+            if row.away_ms:
+                proposals += self._giving_up(row, now_ms, peers, is_due)
+            elif is_due:
+                proposals.append(Away(row.node, max(1, self._cluster_ms() - int(passed_ms))))
+        if proposals:
+            self._forget_ms = now_ms + self.settings.proposal_ms
+        return proposals
+
+    def _giving_up(self, row: MemberRow, now_ms: float, peers: Peers, is_due: bool) -> list[Away | Stale]:
+        """The next step: a notice, or `Stale` if the others could do without the member all the time since."""
+        is_late = self._cluster_ms() - row.away_ms > self.settings.forget_after_ms
+        if not is_late or not self._spares(row, now_ms, peers):
+            self._notices.pop(row.node, None)
+            return []
+        if row.notice_ms and row.notice_ms == self._notices.get(row.node):
+            del self._notices[row.node]
+            return [Stale(row.node)]
+        if not is_due:
+            return []
+        return [Away(row.node, row.away_ms, self._notices.setdefault(row.node, self._cluster_ms()))]
+
+    def gives_notice(self, node: str) -> bool:
+        """Whether this leader has given notice that the member is given up, and that may come next."""
+        return node in self._notices
+
+    def _spares(self, row: MemberRow, now_ms: float, peers: Peers) -> bool:
+        """True if nothing comes from a member, and the voters that answer are a majority without it.
+
+        A member that is given up has to come back with an empty disk, so its vote goes with it. One that is heard may
+        be needed, although its disk or its loop keeps it out of the view. Without the majority the entry would wait in
+        the log until the member itself is back and agrees to it.
+        """
+        peer, voters = peer_of(row), peers.configuration.voters
+        if peers.answers(peer) or not self.silent(row.node, now_ms):
+            return False
+        others = [voter for voter in voters if voter != peer and peers.caught_up(voter)]
+        return 2 * len(others) > len(voters)
+
+    def _safe_commands(self, now_ms: float) -> list[RequestedCommand]:
+        if not self._submitted:
+            return []
+        waiting = [c for c in self._submitted if self._takes_away(c) and not self.expired(c.node, now_ms)]
+        safe = [command for command in self._submitted if command not in waiting]
+        for command in safe:
+            row = self.membership.view.row(command.node)
+            if row is not None and self._takes_away(command):
+                self._doomed[row.node] = row.since
+        self._submitted = waiting
+        return safe
+
+    def _view_command(self, now_ms: float) -> list[SetView]:
+        view = self.membership.view
+        present = view.id, self.membership.agreed
+        if self._proposed and self._proposed[0] == present and now_ms < self._proposed[1]:
+            return []
+        command = next_view(self._outlook(now_ms))
+        if command is None:
+            return []
+        staying = {(row.node, row.since) for row in command.rows}
+        self._doomed.update((row.node, row.since) for row in view.rows if (row.node, row.since) not in staying)
+        self._proposed = (present, now_ms + self.settings.proposal_ms)
+        return [command]
+
+    def _outlook(self, now_ms: float) -> Outlook:
+        names = self.membership.view.nodes
+        fresh = [name for name, heard in self._heard.items() if now_ms - heard.at_ms <= self.settings.hearing_ms]
+        lost = [name for name in names if name in self._doomed or self.silent(name, now_ms)]
+        leaving = self._leaving()
+        # Outside of the clique goes who still speaks; who does not is silent, and has the detection time to come back.
+        lost += [name for name in names if name not in self._kept and name in fresh]
+        return Outlook(
+            self.membership,
+            {name: heard.request for name, heard in self._heard.items()},
+            tuple(name for name in names if name in lost and self.expired(name, now_ms)),
+            tuple(name for name in names if name in lost or name not in self._kept or name in leaving),
+            tuple(name for name in sorted(fresh) if name not in leaving),
+            now_ms - self.elected_ms < self.settings.detection_ms,
+        )
+
+    def not_let_in(self, node: str, now_ms: float) -> None:
+        """A member takes this leader for a stranger: it cannot tell him the log that says otherwise."""
+        first_ms, last_ms = self._shut_out.get(node, (now_ms, now_ms))
+        self._shut_out[node] = (first_ms if now_ms - last_ms <= self.settings.hearing_ms else now_ms, now_ms)
+
+    def _handover(self, now_ms: float, peers: Peers) -> Transfer | None:
+        """To a voter that is heard by somebody who has not let this leader in for the detection time."""
+        settings = self.settings
+        shut = [
+            node
+            for node, (first_ms, last_ms) in self._shut_out.items()
+            if now_ms - last_ms <= settings.hearing_ms and last_ms - first_ms >= settings.detection_ms
+        ]
+        for name in sorted(self._heard) if shut else ():
+            row = self.membership.members.get(name)
+            heard = self._heard[name].request.hears
+            if row is None or name == self.node or self.silent(name, now_ms) or not any(node in heard for node in shut):
+                continue
+            if peer_of(row) in peers.configuration.voters and peers.caught_up(peer_of(row)):
+                self._shut_out.clear()
+                return Transfer(peer_of(row))
+        return None
+
+    def _voter_changes(self, now_ms: float, peers: Peers) -> list[VoterChange]:
+        if now_ms < self._change_ms or not self.membership.cluster_id:
+            return []
+        # A leader whose own disk or loop hangs cannot even propose the view without itself (H-06).
+        stuck = now_ms - self._stuck_since_ms > self.settings.hearing_ms or self._has_gone(self.node)
+        change = self._handover(now_ms, peers) or next_change(self.membership, peers, stuck)
+        if change is None:
+            return []
+        self._change_ms = now_ms + self.settings.heartbeat_ms
+        return [change]

@@ -1,0 +1,237 @@
+"""The leader's counter for those who want to join or leave: each request waits until the log has it, or too long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ..links.hello import NEWEST, OLDEST
+from .admission import PATIENCE_S, CallAnswer, JoinRequest, LeaveRequest, decode_join, decode_leave, encode_call
+from .commands import Join, Leave, Settle
+from .events import Joined, Left, MembershipEvent, Refused
+from .state_machine import peer_of
+
+if TYPE_CHECKING:
+    from ..node import ClusterNode
+
+VERSIONS = (OLDEST, NEWEST)
+"""The protocol between nodes: lowest and highest version spoken here."""
+
+
+class _Waiting(Struct):
+    """A request under way; `submitted` once the leader's keeper has it.
+
+    `unknown`: who is to leave was no member when this came, as far as the log is applied here, which may be behind.
+    """
+
+    request: JoinRequest | LeaveRequest
+    reply: Callable[[bytes], None]
+    until_ms: float
+    submitted: bool = False
+    unknown: bool = False
+
+
+class JoinLeaveService:
+    """Requests of other nodes to one member."""
+
+    def __init__(self, member: ClusterNode) -> None:
+        self._member = member
+        self._waiting: list[_Waiting] = []
+        self.joining = False
+        """This node asks to become a member: it founds no cluster meanwhile, for it could not keep it."""
+        self.waits_for: Callable[[], str] = lambda: ""
+        """Why this node, which is in no cluster, may not found one because it is asked to let somebody in."""
+
+    def join(self, data: bytes, reply: Callable[[bytes], None]) -> None:
+        """A node wants to become a member. Raises `MalformedCall`."""
+        request = decode_join(data)
+        problem = self._problem(request)
+        if problem:
+            reply(encode_call(CallAnswer(problem)))
+            return
+        if not self._member.clustered:
+            self._member.found()
+        self._wait(request, reply)
+
+    def found(self) -> None:
+        """Found a cluster of this node alone, which others can join."""
+        if not self._member.clustered:
+            self._member.found()
+        self.tick()
+
+    def leave(self, data: bytes, reply: Callable[[bytes], None]) -> None:
+        """A node is to be taken out. That it is no member only a leader says, which knows all of the log: an operator
+        may have asked before, and take it for done. Raises `MalformedCall`."""
+        request = decode_leave(data)
+        if not self._member.clustered:
+            reply(encode_call(CallAnswer(_no_member(request))))
+            return
+        self._wait(request, reply, request.node not in self._member.membership.members)
+
+    def _problem(self, request: JoinRequest) -> str:
+        member = self._member
+        if request.node == member.me.node:
+            return f"{request.node} cannot join itself"
+        lowest, highest = request.versions
+        if highest < VERSIONS[0] or lowest > VERSIONS[1]:
+            return f"{request.node} speaks version {lowest} to {highest}, this cluster {VERSIONS[0]} to {VERSIONS[1]}"
+        if self.joining and not member.clustered:
+            return f"{member.me.node} is about to join a cluster itself"
+        if not member.clustered and (reason := self.waits_for()):
+            return f"{member.me.node} is in no cluster itself: {reason}"
+        return member.registrar.problem
+
+    def _occupied(self, request: JoinRequest) -> str:
+        """Why a newcomer cannot have the name of a member; "" if it can, or if there is none.
+
+        A refusal raises nothing: neither the number of starts in the log nor that of the newcomer.
+        """
+        node = request.node
+        row = self._member.membership.members.get(node)
+        if row is None or row.disk == request.disk:
+            return ""
+        if node == self._member.me.node or self._member.links.hears(node):
+            return (
+                f"{node} is a member that runs, at {row.address}: choose another name, or stop that node and join with "
+                "--replace"
+            )
+        if request.replace or row.stale:
+            return ""
+        return (
+            f"{node} is a member with another disk, which is away: start it with that disk; if the disk is "
+            "lost, join with --replace, which gives up the sessions and messages that only it has"
+        )
+
+    def needed(self, node: str) -> str:
+        """Why a member cannot leave although others stay: those who vote without it could elect nobody, not even to let
+        somebody else in; "" if it can."""
+        membership, consensus = self._member.membership, self._member.consensus
+        row = membership.members.get(node)
+        if consensus is None or row is None or len(membership.members) == 1:
+            return ""
+        voters = consensus.raft.configuration.voters
+        rest = [each.node for each in membership.members.values() if each is not row and peer_of(each) in voters]
+        away = [name for name in rest if membership.view.row(name) is None]
+        if 2 * (len(rest) - len(away)) > len(voters):
+            return ""
+        need = f"{node} is needed for a majority of the members that vote"
+        if 2 * len(rest) <= len(voters):
+            return f"{need}: let another node join first"
+        return f"{need} while {' and '.join(away)} is away: start it again or take it out first"
+
+    def _settle(self) -> None:
+        me = self._member.me
+        lease_service = self._member.lease_service
+        assert lease_service is not None
+        lease_service.submit(Settle(me.cluster_id, me.node, me.disk, me.boot, me.process, me.address))
+
+    def _wait(self, request: JoinRequest | LeaveRequest, reply: Callable[[bytes], None], unknown: bool = False) -> None:
+        until = self._member.ports.now_ms() + PATIENCE_S * 1000
+        self._waiting.append(_Waiting(request, reply, until, unknown=unknown))
+        self.tick()
+
+    # -- going on
+
+    @property
+    def waits(self) -> bool:
+        """Whether a request waits for its answer, or the cluster for its identifier."""
+        return bool(self._waiting) or not self._member.membership.cluster_id
+
+    def tick(self) -> None:
+        """Submit what can be submitted, answer what cannot wait any longer."""
+        consensus = self._member.consensus
+        if consensus is not None and consensus.leads and not self._member.membership.cluster_id:
+            self._settle()  # founded a moment ago
+        for each in list(self._waiting):
+            consensus = self._member.consensus
+            if each.submitted and consensus is not None and not consensus.leads:
+                each.submitted = False  # the keeper of a leader that is none any more has forgotten it
+            if not each.submitted:
+                self._submit(each)
+            if each in self._waiting and self._member.ports.now_ms() >= each.until_ms:
+                self._answer(each, CallAnswer(self._too_late()))
+
+    def _submit(self, waiting: _Waiting) -> None:
+        member = self._member
+        consensus, lease_service = member.consensus, member.lease_service
+        assert consensus is not None and lease_service is not None
+        if consensus.leads:
+            if not member.membership.cluster_id:
+                return
+            request = waiting.request
+            waited_for = request.node in member.membership.missed
+            if isinstance(request, JoinRequest) and not lease_service.valid() and not waited_for:
+                return  # whoever joins must find this node with a lease
+            if not consensus.raft.up_to_date:
+                return  # elected a moment ago, it may not have applied yet what was asked for before
+            if self._done_already(request):
+                self._answer(waiting, CallAnswer(_no_member(request)) if waiting.unknown else self._welcome())
+                return
+            if isinstance(request, JoinRequest) and (problem := self._occupied(request)):
+                self._answer(waiting, CallAnswer(problem))
+                return
+            if isinstance(request, LeaveRequest) and (problem := self.needed(request.node)):
+                self._answer(waiting, CallAnswer(problem))
+                return
+            waiting.submitted = True
+            if isinstance(request, JoinRequest):
+                lease_service.submit(Join(request.node, request.disk, request.boot, request.process, request.address))
+            else:
+                lease_service.submit(Leave(request.node))
+            return
+        leader = member.membership.members.get(consensus.leader or "")
+        if isinstance(waiting.request, JoinRequest) and leader is not None and leader.node == waiting.request.node:
+            return  # it led until its disk was replaced: wait for another leader
+        if leader is not None:
+            self._answer(waiting, CallAnswer(ask=leader.address))
+
+    def _done_already(self, request: JoinRequest | LeaveRequest) -> bool:
+        row = self._member.membership.members.get(request.node)
+        if isinstance(request, LeaveRequest):
+            return row is None
+        if row is None or row.disk != request.disk:
+            return False
+        return row.process == request.process or not row.disk_served  # else the log has to say what it is: an old copy
+
+    def applied(self, happened: tuple[MembershipEvent, ...]) -> None:
+        """Answer those whose request the log has."""
+        for each in happened:
+            for waiting in list(self._waiting):
+                if waiting.submitted and _fulfils(each, waiting.request) and self._done_already(waiting.request):
+                    self._answer(waiting, self._welcome())
+                elif isinstance(each, Refused) and _refuses(each, waiting.request):
+                    self._answer(waiting, CallAnswer(each.reason, boot=each.boot))
+
+    def _answer(self, waiting: _Waiting, answer: CallAnswer) -> None:
+        self._waiting.remove(waiting)
+        waiting.reply(encode_call(answer))
+
+    def _welcome(self) -> CallAnswer:
+        member = self._member
+        members = tuple([(row.node, row.address) for row in member.membership.members.values()])
+        return CallAnswer(cluster_id=member.me.cluster_id, members=members)
+
+    def _too_late(self) -> str:
+        consensus = self._member.consensus
+        if consensus is None or consensus.leader is None:
+            return f"there is no leader: {self._member.me.node} does not reach a majority of the members that vote"
+        return f"the cluster did not decide within {PATIENCE_S:.0f} s"
+
+
+def _no_member(request: JoinRequest | LeaveRequest) -> str:
+    return f"{request.node} is not a member of this cluster"
+
+
+def _fulfils(happening: MembershipEvent, request: JoinRequest | LeaveRequest) -> bool:
+    """A node that leaves and comes back with another disk has both under way: each request has its own end."""
+    wanted = Joined if isinstance(request, JoinRequest) else Left
+    return isinstance(happening, wanted) and happening.node == request.node
+
+
+def _refuses(refused: Refused, request: JoinRequest | LeaveRequest) -> bool:
+    command = refused.command
+    if isinstance(request, LeaveRequest):
+        return isinstance(command, Leave) and command.node == request.node
+    return isinstance(command, Join) and (command.node, command.disk) == (request.node, request.disk)

@@ -1,0 +1,102 @@
+"""What a member reports of itself as domain events: its lease, with the cause of its loss, and the view in force.
+
+The cause is looked for at the moment when the loss is noticed, in what this process knows: its own loop and clocks, its
+disk, the applied view, and which peers it hears.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..node import ClusterNode
+
+
+class Reporting:
+    """Call `look` whenever the lease may have changed, and `tick` at the end of each tick of the member."""
+
+    def __init__(self, member: ClusterNode) -> None:
+        self._member = member
+        self._leased = False
+        self._view = 0
+        self._ticked: tuple[float, float] | None = None
+        self.because = ""
+        """Why this process has no lease, a clause for people; empty while it has one or has not had one yet."""
+
+    def look(self, leased: bool) -> None:
+        """`leased`: whether this process, as a member, may promise anything now."""
+        if self._member.lease_service is None or leased == self._leased:
+            return
+        self._leased = leased
+        if leased:
+            self.because = ""
+            self._member.ports.event("lease.get", view=self._member.view.id)
+            return
+        silent = self._silent()
+        self.because = self._cause(silent)
+        self._member.ports.event("lease.lose", view=self._member.view.id, detail=self.because, nodes=sorted(silent))
+
+    def tick(self) -> None:
+        """Time has passed; the member has done what was due."""
+        ports = self._member.ports
+        self._ticked = (ports.now_ms(), ports.wall_ms())
+        self._report_view()
+
+    def _report_view(self) -> None:
+        """Once for all views that were applied since the last tick; none that has an earlier start of this node."""
+        member = self._member
+        view = member.view
+        if view.id == self._view or member.consensus is None or not member.consensus.read:
+            return
+        mine = view.row(member.me.node)
+        if mine is not None and mine.boot != member.me.boot:
+            return
+        self._view = view.id
+        joining = [row.node for row in view.rows if not row.serving]
+        members = member.membership.members.values()
+        missing = sorted([row.node for row in members if row.served and view.row(row.node) is None])
+        member.ports.event("mem.view", view=view.id, nodes=list(view.serving), joining=joining, missing=missing)
+
+    def _cause(self, silent: dict[str, float]) -> str:
+        return self._stood_still() or self._disk() or self._others(silent)
+
+    def _stood_still(self) -> str:
+        ports, settings = self._member.ports, self._member.settings.views
+        if self._ticked is None:
+            return ""
+        passed = ports.now_ms() - self._ticked[0]
+        parted = ports.wall_ms() - self._ticked[1] - passed
+        if passed > settings.hearing_ms:
+            return f"this process did nothing for {passed:.0f} ms: it was stopped, or the machine is overloaded"
+        if abs(parted) > settings.parting_ms:
+            return f"this machine stood still, or its clock was set, by {parted:.0f} ms"
+        return ""
+
+    def _disk(self) -> str:
+        member = self._member
+        assert member.lease_service is not None
+        store, waiting = member.ports.store, member.lease_service.waiting_ms()
+        if store.state == "failed":
+            return f"its message store has failed: {store.detail}"
+        if waiting > member.settings.views.hearing_ms:
+            return f"its disk has not answered for {waiting:.0f} ms"
+        return ""
+
+    def _others(self, silent: dict[str, float]) -> str:
+        member = self._member
+        others = [name for name in member.membership.members if name != member.me.node]
+        if silent:
+            longest = max(silent.values())
+            return f"it has not heard {len(silent)} of {len(others)} other members for {longest:.0f} ms"
+        if member.incarnation is None:
+            return f"view {member.view.id} is without it: the others had not heard it in time"
+        if member.consensus is None or member.consensus.leader is None:
+            return "the cluster has no leader"
+        return "the leader of the cluster does not renew it"
+
+    def _silent(self) -> dict[str, float]:
+        """The members that were not heard for longer than they may be silent, and for how many ms."""
+        member = self._member
+        now, limit = member.ports.now_ms(), member.settings.views.hearing_ms
+        heard = {name: member.links.heard_ms(name) for name in member.membership.members if name != member.me.node}
+        return {name: now - at for name, at in heard.items() if at is not None and now - at > limit}

@@ -1,0 +1,332 @@
+"""The replicated membership: members and the view, as the commands of the Raft log make them. The same on every node.
+
+    a member's row    none --SetView--> joining --SetView--> serving --SetView--> none
+                      none <--Boot, Join, Leave-- joining, serving
+
+What a command must not do is refused here, when it is applied, whoever proposed it: a view cannot hold a process that
+is not the last one started, nobody serves without having joined, and a restart is always a leave and an enter (H-01,
+H-04). A refused command changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+import msgspec
+from msgspec import Struct
+
+from .commands import Away, Boot, Join, Leave, MalformedCommand, Row, Settle, SetView, Stale, decode_command
+from .events import Agreed, Booted, Joined, Left, MembershipEvent, Refused, Settled, ViewChanged, WentStale
+from .view import View
+
+VOTERS_MAX = 7
+"""More voters make each decision slower, and the cluster not safer: three of seven may fail at once."""
+
+UNLOGGED_MAX = 1000
+"""How many starts in a row, of one disk, the log may never hear of."""
+
+
+class MemberRow(Struct, array_like=True, frozen=True):
+    """A member and its last start. `joined`: the log index at which this disk came in, for its age. `joined_view`: the
+    view that was in force then; what the node said in that one, or before, it said with another disk.
+
+    `served`: the node has served once. A newcomer on its way in is not missed, by anybody's policy, before it has.
+    `disk_served`: it has served with this disk, which has the log since then at the latest.
+    `away_ms`: cluster time since which it has had no row, 0 while it has one or nobody has noted it yet. `notice_ms`:
+    cluster time of the last notice that it is to be given up, 0 if there was none since.
+    """
+
+    node: str
+    disk: str
+    boot: int
+    process: str
+    address: str
+    joined: int
+    stale: bool = False
+    served: bool = False
+    away_ms: int = 0
+    disk_served: bool = False
+    joined_view: int = 0
+    notice_ms: int = 0
+
+
+def is_unknown(row: MemberRow, earlier: tuple[tuple[int, str], ...]) -> bool:
+    """Whether the disk of a later start, which had these `earlier` ones, was not there at the member's last (H-01).
+
+    Of starts before the first of them nothing is said: a node that is behind in the log may ask about such a one.
+    """
+    return bool(earlier) and earlier[0][0] <= row.boot and (row.boot, row.process) not in earlier
+
+
+class _State(Struct, array_like=True):
+    cluster_id: str = ""
+    index: int = 0
+    members: tuple[MemberRow, ...] = ()
+    view: View = View()
+    boots: dict[str, int] = {}
+    knowing: tuple[str, ...] = ()
+
+
+class MembershipState:
+    """`boots` has the highest boot that each name ever had, member or not: no `(node, boot)` exists twice, ever.
+
+    `knowing`: who knows all that was ever promised, those who serve among them. What everybody in the view has to know
+    is promised only while nobody else is (`agreed`), and where all of them are away nobody knows it.
+
+    `index`: the last applied entry of the log. `view` and the rows of `members` are replaced, never changed.
+    What is asked in every turn follows from the last entry: `peers`, the Raft peers of all members but the stale by
+    age, and `whole`, whether every member that has ever served is in the view and serves.
+    """
+
+    def __init__(self) -> None:
+        self.cluster_id = ""
+        self.index = 0
+        self.members: dict[str, MemberRow] = {}
+        self.view = View()
+        self.boots: dict[str, int] = {}
+        self.knowing: tuple[str, ...] = ()
+        self.agreed = True
+        self.peers: tuple[str, ...] = ()
+        self.whole = False
+
+    def apply(self, index: int, data: bytes) -> tuple[MembershipEvent, ...]:
+        """Apply the entry at `index` of the log: what changed. Raises `MalformedCommand`, on every node alike."""
+        command = decode_command(data)
+        assert index > self.index, (index, self.index)
+        self.index = index
+        before, agreed = self.view, self.agreed
+        match command:
+            case Settle():
+                happened = self._settle(command)
+            case Join():
+                happened = self._join(command)
+            case Boot():
+                happened = self._boot(command)
+            case Leave(node):
+                happened = self._leave(node)
+            case Stale(node):
+                happened = self._stale(node)
+            case Away():
+                happened = self._away(command)
+            case SetView():
+                happened = self._set_view(command)
+        self._derive()
+        if self.agreed is not agreed:
+            happened = (Agreed(self.agreed), *happened)  # before barriers go on without somebody
+        if self.view is not before:
+            happened = (*happened, ViewChanged(before, self.view))
+        return happened
+
+    @property
+    def missed(self) -> tuple[str, ...]:
+        """For whom everybody waits: nobody serves, and none of those who know what was promised is in the view."""
+        if self.view.serving or not self.view.rows or self.known_to(self.view.nodes):
+            return ()
+        return self.knowing
+
+    def known_to(self, nodes: Iterable[str]) -> bool:
+        """Whether one of these served last, and can be asked for what was promised then."""
+        return not self.knowing or any(node in self.knowing for node in nodes)
+
+    def last_possible(self, node: str) -> int:
+        """The highest boot that the disk of a former or present member may have had; 0 of a node that never was one."""
+        logged = self.boots.get(node, 0)
+        return logged + UNLOGGED_MAX if logged else 0
+
+    # -- members
+
+    def _settle(self, command: Settle) -> tuple[MembershipEvent, ...]:
+        if self.cluster_id:
+            return (Refused(command, f"this cluster is settled as {self.cluster_id}"),)
+        self.cluster_id = command.cluster_id
+        self._enter(Join(command.node, command.disk, command.boot, command.process, command.address))
+        self.view = View(1, (Row(command.node, command.boot, 1, True),))
+        self._note_served(True)
+        return (Settled(command.cluster_id), Joined(command.node, False))
+
+    def _join(self, command: Join) -> tuple[MembershipEvent, ...]:
+        known = self.members.get(command.node)
+        if not self.cluster_id:
+            return (Refused(command, "this cluster is not settled"),)
+        if known and known.disk == command.disk:
+            if known.disk_served and command.process != known.process:
+                # a disk that has the log never asks to join: this is a copy from before it had it
+                return (Refused(command, "its disk is a copy from before it joined: begin with an empty one"),)
+            return self._boot(command)
+        had = self.last_possible(command.node)
+        if command.boot <= had:
+            # another disk had the log's boots under this name, and later ones, of which others may have writes
+            return (Refused(command, f"boot {command.boot} is not above {had}, which this name may have had", had),)
+        self._remove_row(command.node)
+        self._forget(command.node)
+        self._enter(command)
+        return (Joined(command.node, known is not None),)
+
+    def _enter(self, command: Join) -> None:
+        known = self.members.get(command.node)
+        self.boots[command.node] = command.boot
+        self.members[command.node] = MemberRow(
+            command.node,
+            command.disk,
+            command.boot,
+            command.process,
+            command.address,
+            self.index,
+            served=known is not None and known.served,
+            joined_view=self.view.id,
+        )
+
+    def _boot(self, command: Boot | Join) -> tuple[MembershipEvent, ...]:
+        known = self.members.get(command.node)
+        if known is None:
+            return (Refused(command, "not a member"),)
+        if known.stale:
+            return (Refused(command, "away for too long: it has to join with an empty disk", known.boot),)
+        if known.disk != command.disk:
+            return (Refused(command, f"the member's disk is {known.disk}, not {command.disk}", known.boot),)
+        if command.boot == known.boot and command.process == known.process:
+            if command.address != known.address:
+                self.members[command.node] = msgspec.structs.replace(known, address=command.address)
+            return ()
+        if command.boot <= known.boot:
+            # The disk is a copy of an older one: what this process would remember has happened otherwise.
+            return (Refused(command, f"boot {command.boot} is not above the logged {known.boot}", known.boot),)
+        if isinstance(command, Boot) and is_unknown(known, command.earlier):
+            return (Refused(command, f"its disk does not know the logged start {known.boot}", known.boot),)
+        self._remove_row(command.node)
+        self.boots[command.node] = command.boot
+        self.members[command.node] = msgspec.structs.replace(
+            known, boot=command.boot, process=command.process, address=command.address
+        )
+        return (Booted(command.node, command.boot),)
+
+    def _leave(self, node: str) -> tuple[MembershipEvent, ...]:
+        if node not in self.members:
+            return ()
+        if len(self.members) == 1:
+            return (Refused(Leave(node), "the last member cannot leave"),)
+        self._remove_row(node)
+        self._forget(node)
+        del self.members[node]
+        return (Left(node),)
+
+    def _stale(self, node: str) -> tuple[MembershipEvent, ...]:
+        known = self.members.get(node)
+        if known is None or known.stale:
+            return ()
+        if self.view.row(node) is not None:
+            return (Refused(Stale(node), "it is in the view"),)
+        self._forget(node)
+        self.members[node] = msgspec.structs.replace(known, stale=True)
+        return (WentStale(node),)
+
+    def _away(self, command: Away) -> tuple[MembershipEvent, ...]:
+        known = self.members.get(command.node)
+        if known is not None and self.view.row(command.node) is None:
+            self.members[command.node] = msgspec.structs.replace(
+                known, away_ms=known.away_ms or command.since_ms, notice_ms=command.notice_ms or known.notice_ms
+            )
+        return ()
+
+    def _forget(self, node: str) -> None:
+        """What this node knew is gone with its disk."""
+        self.knowing = tuple([each for each in self.knowing if each != node])
+
+    # -- the view
+
+    def _remove_row(self, node: str) -> None:
+        self.view = self.view.without(node)
+
+    def _set_view(self, command: SetView) -> tuple[MembershipEvent, ...]:
+        if command.after != self.view.id:
+            return (Refused(command, f"made for view {command.after}, the present one is {self.view.id}"),)
+        rows = tuple(sorted(command.rows))
+        names = [row.node for row in rows]
+        wrong = next((name for name, following in pairwise(names) if name == following), None)
+        if wrong is not None:
+            return (Refused(command, f"two rows for {wrong}"),)
+        for row in rows:
+            reason = self._wrong(row)
+            if reason:
+                return (Refused(command, f"row of {row.node}: {reason}"),)
+        if rows != self.view.rows:
+            self.view = View(self.view.id + 1, rows)
+        self._note_served(command.alone)
+        return ()
+
+    def _note_served(self, alone: bool) -> None:
+        serving = self.view.serving
+        if serving:
+            self.knowing = serving if alone else tuple(sorted({*self.knowing, *serving}))
+        for row in self.view.rows:
+            member = self.members[row.node]
+            if member.away_ms or (row.serving and not member.disk_served):
+                self.members[row.node] = msgspec.structs.replace(
+                    member,
+                    away_ms=0,
+                    notice_ms=0,
+                    served=member.served or row.serving,
+                    disk_served=member.disk_served or row.serving,
+                )
+
+    def _wrong(self, row: Row) -> str:
+        """Why the row cannot be in the next view; "" if it can."""
+        member = self.members.get(row.node)
+        if member is None:
+            return "not a member"
+        if member.stale:
+            return "away for too long"
+        if row.boot != member.boot:
+            return f"boot {row.boot}, the logged one is {member.boot}"
+        former = self.view.row(row.node)
+        if former is None:
+            if row.since != self.view.id + 1:
+                return f"since {row.since}, but it enters in view {self.view.id + 1}"
+            return "serving without having joined" if row.serving else ""
+        if row.since != former.since:
+            return f"since {row.since}, but it entered in view {former.since}"
+        return "joining after having served" if former.serving and not row.serving else ""
+
+    # -- snapshots
+
+    def snapshot(self) -> bytes:
+        """All of it, for `restore` on another node or after a restart. Equal memberships give equal bytes."""
+        members = tuple(self.members[node] for node in sorted(self.members))
+        boots = {node: self.boots[node] for node in sorted(self.boots)}
+        return msgspec.msgpack.encode(_State(self.cluster_id, self.index, members, self.view, boots, self.knowing))
+
+    def restore(self, data: bytes) -> None:
+        """Become what `snapshot` wrote. Raises `MalformedCommand` and stays as it was."""
+        try:
+            state = msgspec.msgpack.decode(data, type=_State)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise MalformedCommand(f"snapshot of a membership, {len(data)} bytes: {error}") from error
+        self.cluster_id, self.index, self.view, self.boots = state.cluster_id, state.index, state.view, state.boots
+        self.knowing = state.knowing or state.view.serving
+        self.members = {row.node: row for row in state.members}
+        self._derive()
+
+    def _derive(self) -> None:
+        rows = sorted(self.members.values(), key=lambda row: (row.joined, row.node))
+        self.peers = tuple([peer_of(row) for row in rows if not row.stale])
+        serving = self.view.serving
+        self.agreed = not serving or set(self.knowing) <= set(serving)
+        self.whole = bool(serving) and all(row.node in serving for row in rows if row.served)
+
+
+def peer_of(row: MemberRow) -> str:
+    """The member's Raft peer: a node with a new disk is a new peer, which has no vote to forget."""
+    return f"{row.node}/{row.disk}"
+
+
+def wanted_voters(membership: MembershipState) -> tuple[str, ...]:
+    """The peers that should vote, sorted: an odd number, `VOTERS_MAX` at most (H-21).
+
+    These are the eldest members. Where there are more members than voters, one that is noted as away votes last.
+    """
+    able = membership.peers
+    if len(able) > VOTERS_MAX:
+        away = {peer_of(row) for row in membership.members.values() if row.away_ms}
+        return tuple(sorted(sorted(able, key=lambda peer: peer in away)[:VOTERS_MAX]))
+    return tuple(sorted(able if len(able) % 2 else able[:-1]))

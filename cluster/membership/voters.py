@@ -1,0 +1,99 @@
+"""Which peers should become what in Raft, one entry of the log at a time (H-03, H-21).
+
+Every member's disk is a peer: a learner first, a voter if it is wanted as one, answers and holds the log. Peers of
+disks that belong to no member, or to a stale one, are removed. A change that would leave no majority of voters within
+reach is not made.
+
+From an odd number of voters two change in one entry, so the number stays odd: of two voters none may die, and while the
+second node of a cluster and the third become voters one by one, the death of the second would stop the others. Only the
+disk of a voter that is lost may leave an even number, until another disk has the log.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from ..raft.configuration import changed
+from ..raft.messages import Change, Configuration
+from .state_machine import MembershipState, wanted_voters
+
+
+class Peers(Protocol):
+    """What is asked of the leader's Raft: `raft.core.Raft` has it."""
+
+    @property
+    def peer(self) -> str:
+        """The leader's own peer."""
+
+    @property
+    def term(self) -> int:
+        """The term in which it leads."""
+
+    @property
+    def configuration(self) -> Configuration:
+        """The voters and learners in force."""
+
+    def answers(self, peer: str) -> bool:
+        """True if the peer answers, however much of the log it holds."""
+
+    def caught_up(self, peer: str) -> bool:
+        """True if the peer answers and holds nearly all of the log."""
+
+
+class Transfer(Struct, frozen=True):
+    """The leader should hand over to `peer`: it is to be no voter, or it is stuck."""
+
+    peer: str
+
+
+VoterChange = Change | Transfer
+
+
+def next_change(membership: MembershipState, peers: Peers, stuck: bool = False) -> VoterChange | None:
+    """The next change towards the wanted voters, or None. `stuck`: the leader's own loop or disk hangs (H-06)."""
+    voters = peers.configuration.voters
+    wanted = wanted_voters(membership)
+    if not wanted:
+        return None
+    if stuck or peers.peer not in wanted:
+        heirs = [peer for peer in voters if peer != peers.peer and peers.caught_up(peer)]
+        heirs = [peer for peer in heirs if peer in wanted] or heirs
+        if heirs:
+            return Transfer(heirs[0])
+        if stuck:
+            return None
+    return next((change for change in _changes(membership, wanted, peers) if _within_reach(peers, change)), None)
+
+
+def _changes(membership: MembershipState, wanted: tuple[str, ...], peers: Peers) -> list[Change]:
+    """What could be done next, the best first."""
+    configuration, known = peers.configuration, membership.peers
+    voters, is_odd = configuration.voters, len(configuration.voters) % 2 == 1
+    removals = [Change("remove", peer) for peer in configuration.peers if peer not in known and peer != peers.peer]
+    rising = [peer for peer in wanted if peer in configuration.learners and peers.caught_up(peer)]
+    falling = [peer for peer in voters if peer not in wanted and peer in known and peer != peers.peer]
+    votes = [Change("voter", peer) for peer in rising] + [Change("learner", peer) for peer in falling]
+    moves = [change for change in removals if change.peer in voters] + votes
+    if removals:
+        return _pair(moves) + removals if is_odd and removals[0] in moves else removals
+    learners = [Change("learner", peer) for peer in known if peer not in configuration.peers]
+    return learners or (_pair(moves) if is_odd else moves)
+
+
+def _pair(changes: list[Change]) -> list[Change]:
+    """The first two as one entry."""
+    return [Change(changes[0].action, changes[0].peer, (changes[1],))] if len(changes) > 1 else []
+
+
+def _within_reach(peers: Peers, change: Change) -> bool:
+    """True if the voters answer that have to agree to the change."""
+    after = changed(peers.configuration, change)
+    sets = (after.voters, after.former) if after.former else (after.voters,)
+    return all(_is_near(peers, voters, after.peers) for voters in sets)
+
+
+def _is_near(peers: Peers, voters: tuple[str, ...], known: tuple[str, ...]) -> bool:
+    near = sum(peer == peers.peer or (peer in known and peers.caught_up(peer)) for peer in voters)
+    return near * 2 > len(voters)

@@ -1,0 +1,514 @@
+"""One node's part in the cluster: Raft, views and leases, metadata and links, joined into one thing.
+
+A node without a log of its own is *alone*: it serves everything, and nothing here is running. It becomes a member by
+joining another node, or founds a cluster when another node joins it. From then on what it may do follows from the view
+that it has applied and from its lease.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from .identity import Incarnation
+from .links.hello import Self as Hello
+from .links.links import Links
+from .links.ports import Lane, LinkPorts, SetAside, Timer, Unreadable
+from .links.reasons import Why
+from .membership.admission import JOIN, LEAVE, CallAnswer, encode_call, not_the_one
+from .membership.boot import TAKEN_OUT, BootRegistrar
+from .membership.commands import Boot, decode_command
+from .membership.consensus import Consensus
+from .membership.events import Agreed, Booted, Joined, Left, MembershipEvent, Refused, ViewChanged, WentStale
+from .membership.join_leave import JoinLeaveService
+from .membership.lease_service import LeaseService
+from .membership.messages import Goodbye, decode_goodbye, encode_lease
+from .membership.rejoin import Rejoin
+from .membership.reporting import Reporting
+from .membership.state_machine import MembershipState
+from .membership.view import View
+from .metadata.map import MetadataMap
+from .metadata.messages import Contradiction, MalformedMetadata
+from .metadata.ports import MetadataPorts
+from .metadata.spaces import Space
+from .ports import ClusterEvents, Datagram, Identity, Ports, Settings
+from .raft.messages import Saved, bootstrap, empty
+from .raft.stable import RaftStable
+
+_PUBLISH = Lane.PUBLISH
+LEFT = b"L"
+"""Key in the store of Raft: this node has left the cluster for good."""
+LEFT_SAYS = "this node has left the cluster"
+CLUSTERED = b"C"
+"""Key in the store of Raft: this node is a member; the value has the addresses of the first members it heard of."""
+
+
+class ClusterNode:
+    """The whole of it. `open` once; then `tick` runs by itself until `close`."""
+
+    def __init__(
+        self, me: Identity, ports: Ports, settings: Settings, spaces: dict[bytes, Space], resident: ClusterEvents
+    ) -> None:
+        self.me = me
+        self.ports = ports
+        self.settings = settings
+        self.resident = resident
+        self.consensus: Consensus | None = None
+        self.lease_service: LeaseService | None = None
+        self._no_members = MembershipState()
+        self._stable = RaftStable(ports.meta)
+        self._was: tuple[bool, bool] | None = (True, True)
+        self._was_member = self._gone = False
+        self._seeds: dict[str, str] = {}
+        self._hints: dict[str, str] = {}
+        self._timer: Timer | None = None
+        self._slow = False
+        self._ticked_ms = 0.0
+        self.closed = False
+        self._goodbye: Goodbye | None = None
+        self.on_left: Callable[[], None] = _nothing
+        self.on_tick: Callable[[], None] = _nothing
+        self.registrar = BootRegistrar(self)
+        self.reporting = Reporting(self)
+        hello = Hello(me.node, me.boot, me.disk, me.process, me.cluster_id, me.address, earlier=self.registrar.earlier)
+        link_ports = LinkPorts(
+            ports.transport, ports.now_ms, ports.later, ports.soon, ports.rng, ports.log, self.registrar.not_let_in,
+            self._set_aside,
+        )  # fmt: skip
+        self.links = Links(hello, link_ports, self, settings.links)
+        metadata_ports = MetadataPorts(
+            ports.store,
+            lambda peer, data: self.links.send(peer, Lane.METADATA, data),
+            lambda peer, data: self.links.datagram(peer, Datagram.METADATA, data),
+            ports.soon,
+            ports.now_ms,
+            ports.wall_ms,
+            ports.rng,
+            lambda: self.view.id,
+        )
+        self.metadata = MetadataMap(me.node, me.boot, metadata_ports, spaces)
+        self.metadata.on_change = resident.metadata_changed
+        self.metadata.on_unreadable = self._unreadable
+        self.rejoin = Rejoin(resident, self.metadata.exchange, self.metadata.barrier, self._exchanged)
+        self.join_leave = JoinLeaveService(self)
+
+    # -- what is known
+
+    @property
+    def clustered(self) -> bool:
+        """This node is, or was, a member of a cluster."""
+        return self.consensus is not None
+
+    @property
+    def membership(self) -> MembershipState:
+        """Members and view, as applied here."""
+        return self._no_members if self.consensus is None else self.consensus.membership
+
+    @property
+    def view(self) -> View:
+        """The applied view; the empty one while alone."""
+        return self.membership.view
+
+    @property
+    def incarnation(self) -> Incarnation | None:
+        """This process in the applied view."""
+        return None if self.lease_service is None else self.lease_service.holder.incarnation
+
+    @property
+    def alone(self) -> bool:
+        """Nobody else can promise anything: no cluster, or one of this node only, whose log has been read."""
+        disks = [row.disk for row in self.membership.members.values()]
+        only = disks == [self.me.disk] if disks else not self._seeds
+        return self.consensus is None or (self.consensus.read and only)
+
+    def leased(self) -> bool:
+        """Whether this node may promise anything now, by fresh clocks: a node alone always may."""
+        return self.lease_service is None or self.lease_service.valid() or self.alone
+
+    @property
+    def whole(self) -> bool:
+        """All members serve, by the applied view."""
+        return self.membership.whole or self.alone
+
+    # -- life
+
+    def open(self) -> None:
+        """Go on with the log on disk, if there is one."""
+        self.metadata.load()
+        if (known := self.ports.meta.get(CLUSTERED)) is not None:
+            self._seeds = msgspec.msgpack.decode(known, type=dict[str, str])
+            self._was = None  # the resident of a member begins without a lease: it has to be told what is so
+            self._begin()
+            if self.ports.meta.get(LEFT) is not None:
+                self._gone = True
+                self.registrar.broken(LEFT_SAYS, TAKEN_OUT)
+
+    def found(self) -> None:
+        """Found a cluster of this node alone, which others can join."""
+        self._start_log(bootstrap(self.peer))
+
+    def adopt(self, answer: CallAnswer) -> None:
+        """Become a member of the cluster that answered a `join`."""
+        self.me = Identity(
+            self.me.node, self.me.disk, self.me.boot, self.me.process, self.me.address, answer.cluster_id
+        )
+        self.links.adopt(answer.cluster_id)
+        self._seeds = {node: address for node, address in answer.members if node != self.me.node}
+        self.ports.ask_time()
+        self._start_log(empty())
+
+    def _start_log(self, saved: Saved) -> None:
+        # what is written later is never safe before this is
+        self.ports.meta.put(CLUSTERED, msgspec.msgpack.encode(self._seeds))
+        self._stable.begin(saved, _nothing)
+        self._begin()
+
+    @property
+    def peer(self) -> str:
+        """This node in Raft."""
+        return f"{self.me.node}/{self.me.disk}"
+
+    def _begin(self) -> None:
+        ports, me = self.ports, self.me
+        self.consensus = consensus = Consensus(
+            self.peer, self._stable, self.settings.raft, ports.rng, ports.now_ms, self._send_raft
+        )
+        self.lease_service = LeaseService(
+            me.node,
+            me.boot,
+            me.process,
+            consensus,
+            ports.store,
+            self.settings.views,
+            ports.now_ms,
+            ports.wall_ms,
+            ports.cluster_ms,
+            self._ask_lease,
+            self._answer_lease,
+            ports.follow,
+        )
+        consensus.on_applied = self._applied
+        consensus.on_broken = self.registrar.broken
+        self.metadata.hold(not self.membership.agreed)
+        self._set_peers()
+        self.look()
+        self._tick()
+
+    def goodbye(self) -> bool:
+        """The process is about to stop: tell the leader, so that the others go on at once. False if there is none.
+
+        From now on this node promises nothing. `said_goodbye` is true when the view has it no more.
+        """
+        consensus, lease_service = self.consensus, self.lease_service
+        if consensus is None or lease_service is None or self.closed or self.alone or self.incarnation is None:
+            return False
+        self._goodbye = lease_service.goodbye()
+        self._say_goodbye()
+        return True
+
+    @property
+    def said_goodbye(self) -> bool:
+        """The view that is applied here is without this process."""
+        return self._goodbye is not None and self.incarnation is None
+
+    def _say_goodbye(self) -> None:
+        consensus, lease_service, goodbye = self.consensus, self.lease_service, self._goodbye
+        if goodbye is None or consensus is None or lease_service is None or self.said_goodbye:
+            return
+        if consensus.leads:
+            lease_service.bid_farewell(goodbye)
+        elif consensus.leader is not None:
+            self.links.datagram(consensus.leader, Datagram.GOODBYE, encode_lease(goodbye))
+
+    def close(self) -> None:
+        """Stop; nothing is sent any more."""
+        self.closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.consensus is not None:
+            self.consensus.closed = True
+        self.links.close()
+
+    def _tick(self) -> None:
+        if self.closed or self.consensus is None or self.lease_service is None:
+            return
+        self.consensus.tick()
+        self.registrar.tick()
+        self.lease_service.tick()
+        self.rejoin.tick()
+        self.metadata.tick(int(self.ports.now_ms()))
+        self.join_leave.tick()
+        self._say_goodbye()
+        self.look()
+        self.reporting.tick()
+        self.links.tick()
+        self.on_tick()
+        self._ticked_ms = self.ports.now_ms()
+        self._slow = self.calm()
+        self._timer = self.ports.later(self._pause_s(), self._tick)
+
+    def _tick_early(self) -> None:
+        """A message of the leader has woken this follower: do what the timer would wake it for soon."""
+        if self._timer is not None and self.ports.now_ms() - self._ticked_ms >= self.settings.calm_tick_s * 500:
+            self._timer.cancel()
+            self._tick()
+
+    def _pause_s(self) -> float:
+        """Until the next tick. While all is calm it comes with the next Raft deadline."""
+        if not self._slow or self.consensus is None:
+            return self.settings.tick_s
+        due_s = (self.consensus.raft.next_deadline_ms - self._ticked_ms) / 1000
+        return max(0.001, min(self.settings.calm_tick_s, due_s))
+
+    def calm(self) -> bool:
+        """Whether nothing depends on the next tick: all members serve and were heard lately, the lease is far from its
+        end, nobody enters a view and no request waits. All else needs ticks at the full rate."""
+        consensus, lease_service = self.consensus, self.lease_service
+        if consensus is None or lease_service is None or self._was != (True, True) or self._goodbye is not None:
+            return False
+        if self.rejoin.active or self.join_leave.waits or consensus.leader is None or not lease_service.calm():
+            return False
+        oldest = self.ports.now_ms() - self.settings.views.hearing_ms / 2
+        heard = [self.links.heard_ms(name) for name in self.view.nodes if name != self.me.node]
+        return all(at is not None and at >= oldest for at in heard)
+
+    def look(self) -> bool:
+        """Whether this node may promise anything now; the resident is told first, if it is not as before."""
+        if self._goodbye is not None:
+            return False
+        now = (self.leased(), self.whole)
+        self.reporting.look(now[0])
+        if now != self._was:
+            self._was = now
+            self.resident.lease_changed()
+        return now[0]
+
+    # -- the log
+
+    def _applied(self, happened: tuple[MembershipEvent, ...]) -> None:
+        assert self.lease_service is not None
+        self._was_member = self._was_member or self.me.disk in [row.disk for row in self.membership.members.values()]
+        self.lease_service.applied(happened)
+        for each in happened:
+            if isinstance(each, ViewChanged):
+                self._view_changed(each.before, each.after)
+            elif isinstance(each, Joined | Left | Booted | WentStale):
+                self._member_changed(each)
+            elif isinstance(each, Agreed):
+                self.metadata.hold(not each.agreed)
+            elif isinstance(each, Refused):
+                self.registrar.refused(each)
+        self.join_leave.applied(happened)
+        self.look()
+
+    def _view_changed(self, before: View, after: View) -> None:
+        ports = self.ports
+        former, present = set(before.incarnations), set(after.incarnations)
+        for gone in sorted(former - present):
+            ports.event("mem.down", target=gone.node, view=after.id)
+        for entered in sorted(present - former):
+            ports.event("mem.up", target=entered.node, view=after.id)
+        self._set_peers()
+        self.resident.view_applied(before, after)
+        if missed := " or ".join(self.membership.missed):
+            ports.log("warning", f"nobody serves before {missed} is back, or taken out: no other node knows all of it")
+        self.links.try_again()  # what was refused may belong to this view
+        self._enter()
+
+    def _enter(self) -> None:
+        assert self.lease_service is not None
+        holder = self.lease_service.holder
+        required = tuple(Incarnation(row.node, row.boot, row.since) for row in self.view.required(self.me.node))
+        self.rejoin.view(holder.incarnation, holder.serving, required, self.view.id, bool(self.view.serving))
+
+    def _exchanged(self, incarnation: Incarnation, since: int) -> None:
+        assert self.lease_service is not None
+        self.lease_service.holder.exchanged(incarnation, since)
+
+    def _member_changed(self, happening: Joined | Left | Booted | WentStale) -> None:
+        node = happening.node
+        self._hints.pop(node, None)  # its start is in the log, with its address
+        self._set_peers()
+        if node == self.me.node:
+            # a newcomer reads in the log of others that bore its name and left before it came: that is nothing to it
+            if isinstance(happening, Left) and self._was_member:
+                self.left()
+        elif isinstance(happening, Left) or (isinstance(happening, Joined) and happening.emptied):
+            self.links.forget(node)
+            self.resident.replaced(node)
+        elif isinstance(happening, WentStale):
+            self.links.hang_up(node)
+
+    def left(self) -> None:
+        """This node is a member no longer: it stays out, until its data directory is a new one.
+
+        The log says so, if it comes so far; or the answer to `leave`, for the others speak to it no more.
+        """
+        if self._gone:
+            return
+        self._gone = True
+        self.ports.meta.put(LEFT, b"")
+        self.registrar.problem = LEFT_SAYS
+        self.ports.log("warning", f"{self.me.node} has left the cluster")
+        self.on_left()
+
+    def hint(self, node: str, address: str) -> None:
+        """A member answers at another address than the log has, which it cannot tell before it is reached."""
+        self._hints[node] = address
+        self._set_peers()
+
+    def _set_peers(self) -> None:
+        me = self.me.node
+        rows = self.membership.members.values()
+        members = {row.node: self._hints.get(row.node, row.address) for row in rows if row.node != me}
+        self.links.set_peers(members or self._seeds)
+        # tombstones do not wait for who has to come back empty (H-16), but for whom the log may yet name
+        kept = sorted([row.node for row in rows if row.node in members and not row.stale])
+        self.metadata.set_members(kept if self.registrar.known() else None)
+        self.metadata.set_peers([each for each in self.view.incarnations if each.node != me])
+
+    # -- messages
+
+    def _send_raft(self, node: str, data: bytes) -> None:
+        self.links.datagram(node, Datagram.RAFT, data)
+
+    def _ask_lease(self, leader: str, data: bytes) -> None:
+        if leader == self.me.node:
+            assert self.lease_service is not None
+            self.lease_service.request(data)
+        else:
+            self.links.datagram(leader, Datagram.LEASE_REQUEST, data)
+
+    def _answer_lease(self, node: str, data: bytes) -> None:
+        if node == self.me.node:
+            assert self.lease_service is not None
+            self.lease_service.reply(data)
+            self.look()
+        else:
+            self.links.datagram(node, Datagram.LEASE_REPLY, data)
+
+    def datagram(self, node: str, kind: int, data: bytes) -> None:
+        """A datagram came. Raises what the decoder of its kind raises."""
+        if self.consensus is None or self.lease_service is None or self.closed:
+            return
+        if kind == Datagram.RAFT:
+            self.consensus.receive(data)
+            self.lease_service.ride()
+            if self._slow and not self.consensus.leads:
+                self._tick_early()
+        elif kind == Datagram.LEASE_REQUEST:
+            self.lease_service.request(data)
+        elif kind == Datagram.LEASE_REPLY:
+            self.lease_service.reply(data)
+            self.look()
+        elif kind == Datagram.METADATA:
+            self.metadata.receive(node, data)
+        elif kind == Datagram.BOOT and self.consensus.leads:
+            command = decode_command(data)
+            if isinstance(command, Boot):
+                self.lease_service.submit(command)
+        elif kind == Datagram.GOODBYE:
+            goodbye = decode_goodbye(data)
+            if goodbye.node == node:
+                self.lease_service.bid_farewell(goodbye)
+        elif kind == Datagram.BOOT_REFUSED:
+            self.registrar.told(data)
+
+    # -- the resident of the links
+
+    def check(self, hello: Hello) -> str | None:
+        """Why a peer's stream is refused; None if it may speak."""
+        if self.consensus is None:
+            return f"{self.me.node} is alone, not in a cluster"
+        if hello.cluster_id != self.me.cluster_id:
+            return f"{hello.node} belongs to the cluster {hello.cluster_id}, not to {self.me.cluster_id}"
+        members = self.membership.members
+        if not members and hello.node in self._seeds:
+            return None
+        row = members.get(hello.node)
+        if row is None and hello.boot <= self.membership.last_possible(hello.node):
+            return Why.TAKEN_OUT.says(f"{hello.node} is a member no longer")
+        if row is None:
+            return Why.NOT_YET.says(f"{hello.node} is not a member of this cluster")
+        return not_the_one(row, hello)
+
+    def watermark(self, node: str, disk: str, boot: int, lane: int) -> int:
+        """Where a peer's lane goes on."""
+        return self.resident.watermark(node, boot) if lane == Lane.PUBLISH else 0
+
+    def deliver(self, node: str, lane: int, seq: int, payload: bytes) -> None:
+        """The next item of a peer's lane."""
+        if lane == _PUBLISH:
+            self.resident.deliver(node, seq, payload)
+        elif lane == Lane.METADATA:
+            try:
+                self.metadata.receive(node, payload)
+            except Contradiction:
+                raise
+            except MalformedMetadata as error:
+                raise Unreadable(str(error)) from error
+            self.links.ack(node, Lane.METADATA, seq)
+        elif lane == Lane.APPEND:
+            self.resident.deliver_relayed(node, seq, payload)
+
+    def acked(self, node: str, lane: int, upto: int) -> None:
+        """A peer is done with our items up to this number."""
+        if lane == Lane.PUBLISH:
+            self.resident.acked(node, upto)
+        elif lane == Lane.APPEND:
+            self.resident.relays_acked(node, upto)
+
+    def acked_early(self, node: str, lane: int, seqs: list[int]) -> None:
+        """A peer is done with these items of ours, although not with everything before them."""
+        if lane == Lane.PUBLISH:
+            self.resident.acked_early(node, seqs)
+
+    def _set_aside(self, item: SetAside) -> None:
+        """An item of a peer cannot be read: the log has said so, the event log has it, too."""
+        self._dropped(item.node, f"item {item.seq} of lane {item.lane.name}: {item.reason}", bytes=item.size)
+
+    def _unreadable(self, node: str, problem: str) -> None:
+        """Of a message of a peer one key cannot be read; the rest was applied."""
+        self.ports.log("error", f"{problem}; it is left out")
+        self._dropped(node, problem)
+
+    def _dropped(self, node: str, detail: str, **facts: int) -> None:
+        self.ports.event("fwd.drop", target=self.me.node, reason="unreadable", source=node, detail=detail, **facts)
+
+    def up(self, node: str, hello: Hello) -> None:
+        """The link to a peer is open."""
+        self.ports.log("info", f"link to {node} at {hello.address} is up")
+        self.metadata.met(node)
+
+    def down(self, node: str, reason: str) -> None:
+        """The link to a peer is closed."""
+        self.ports.log("info", f"link to {node} is down: {reason}")
+
+    def heard(self, node: str) -> None:
+        """A frame came on the stream from a peer."""
+        if self.lease_service is not None:
+            self.lease_service.holder.heard(node, self.ports.now_ms())
+
+    def relieved(self, node: str) -> None:
+        """Less waits for a peer."""
+        self.resident.relieved(node)
+
+    def room(self, node: str) -> None:
+        """The lane of publishes to a peer takes more."""
+        self.resident.room(node)
+
+    # -- calls
+
+    def answer_call(self, method: str, request: bytes, reply: Callable[[bytes], None]) -> None:
+        """A single call of another node, which `reply` answers once. Raises `MalformedCall`."""
+        if method == JOIN:
+            self.join_leave.join(request, reply)
+        elif method == LEAVE:
+            self.join_leave.leave(request, reply)
+        else:
+            reply(encode_call(CallAnswer(f"{self.me.node} does not know the call {method}")))
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""

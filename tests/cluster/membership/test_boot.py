@@ -1,0 +1,209 @@
+"""Starts of a member: the log has each, and what is an old copy never serves (H-01)."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from strogoff.cluster.membership.boot import BootRefused
+from strogoff.cluster.membership.commands import MalformedCommand, Stale
+from strogoff.cluster.ports import Datagram
+from tests.cluster.company import Company
+
+
+def test_a_start_is_in_the_log_before_it_serves() -> None:
+    company = Company(3)
+    company[3].kill()
+    company[3].start()
+    while not company[3].serving:
+        company.pass_s(0.01)
+    row = company[3].member.membership.members["n3"]
+    assert (row.boot, row.process) == (2, "n3/2")
+
+
+def test_it_moves_to_another_address() -> None:
+    company = Company(3)
+    company[3].kill()
+    company[3].start()
+    company.whole()
+    assert company[1].member.membership.members["n3"].address == "n3:1"
+
+
+def test_a_restored_backup_never_serves_and_says_so() -> None:
+    company = Company(3)
+    backup = company[3].backup()
+    for _ in range(2):
+        company[3].kill()
+        company[3].start()
+        company.whole()
+    company[3].kill()
+    company[3].restore(backup)
+    company[3].start(boot=2)
+    company.pass_s(10.0)
+    assert not company[3].serving
+    assert company[1].member.view.row("n3") is None
+    (said,) = [text for level, text in company[3].log if level == "error"]
+    assert said.startswith("the cluster does not take this start of n3: ")
+
+
+def test_a_restored_backup_that_is_started_once_more_is_still_one() -> None:
+    """Its number of starts is above the logged one then (3 nodes, seed 204)."""
+    company = Company(3)
+    backup = company[3].backup()
+    company[3].kill()
+    company[3].start()
+    company.whole()
+    company[3].kill()
+    company[3].restore(backup)
+    company[3].start(boot=3)
+    company.pass_s(10.0)
+    assert not company[3].serving
+    assert company[1].member.membership.members["n3"].boot == 2
+    assert any("[old copy" in text for level, text in company[3].log if level == "error")
+
+
+def test_starts_that_nobody_heard_of_are_no_old_copy() -> None:
+    company = Company(3)
+    for other in ("n1", "n2"):
+        company.network.cut("n3", other)
+    for _ in range(3):
+        company[3].kill()
+        company[3].start()
+        company.pass_s(1.0)
+    company.network.heal()
+    company.whole()
+    assert company[1].member.membership.members["n3"].boot == 4
+
+
+@pytest.mark.parametrize("others", [("n1", "n2"), ("n2",)])
+def test_who_was_away_for_too_long_is_told_when_it_comes_or_where_it_has_a_stream(others: tuple[str, ...]) -> None:
+    """H-16: Raft goes on without it, so its own log never says so."""
+    company = Company(3)
+    for other in others:
+        company.network.cut("n3", other)
+    leader = company[1].member
+    while leader.view.row("n3") is not None:
+        company.pass_s(0.01)
+    assert leader.lease_service is not None
+    leader.lease_service.submit(Stale("n3"))
+    company.pass_s(1.0)
+    company.network.heal("n3", "n1")
+    company.pass_s(2.0)
+    assert leader.membership.members["n3"].stale and not company[3].serving
+    (said,) = [text for level, text in company[3].log if level == "error"]
+    assert said.startswith("the cluster does not take this start of n3: n1 says: ") and "away for too long" in said
+
+
+def test_who_has_committed_what_the_others_forgot_stops() -> None:
+    """A copy of the present start cannot be told from the node: with who did not know, it makes another history."""
+    company = Company(3)
+    backup = company[1].backup()
+    for other in ("n1", "n3"):
+        company.network.cut("n2", other)
+    company.pass_s(8.0)
+    company[1].kill()
+    company[1].restore(backup)
+    company.network.heal()
+    for other in ("n1", "n2"):
+        company.network.cut("n3", other)
+    company[1].start()
+    company.pass_s(8.0)
+    assert company[1].serving and company[2].serving
+    company.network.heal()
+    company.pass_s(8.0)
+    assert not company[3].serving and "its log is of another history" in company[3].member.registrar.problem
+    assert company[1].serving and company[2].serving
+
+
+def test_a_restored_backup_of_who_voted_alone_stops_although_its_own_log_has_its_start() -> None:
+    """3 nodes, seed 3893: cut off from the others it commits its start alone, and then hears of the true one."""
+    company = Company(3, joined=False)
+    company.join(company[2])
+    company.until(lambda: company[1].member.whole)
+    backup = company[1].backup()
+    company[1].kill()
+    company[1].start()
+    company.until(lambda: company[1].serving)
+    company.join(company[3])
+    company.whole()
+    company[1].kill()
+    company[1].restore(backup)
+    for other in ("n2", "n3"):
+        company.network.cut("n1", other)
+    company[1].start(boot=2)
+    company.pass_s(1.0)
+    consensus = company[1].member.consensus
+    assert consensus is not None and consensus.own_row_is(2, company[1].member.me.process)
+    company.network.heal()
+    company.pass_s(8.0)
+    assert not company[1].serving and "[old copy" in company[1].member.registrar.problem
+    assert company[2].serving and company[3].serving
+
+
+def test_a_restored_backup_does_not_vote() -> None:
+    """Its disk has forgotten a vote: with it, two leaders of one term could be elected."""
+    company = Company(3)
+    backup = company[3].backup()
+    company[3].kill()
+    company[3].start()
+    company.whole()
+    company[3].kill()
+    company[3].restore(backup)
+    company[3].start(boot=2)
+    company[2].kill()
+    company.pass_s(10.0)
+    assert not company[1].serving
+    consensus = company[3].member.consensus
+    assert consensus is not None
+    assert not consensus.leads
+
+
+def test_the_same_process_again_is_nothing_new() -> None:
+    company = Company(3)
+    before = company[1].member.view
+    registrar = company[2].member.registrar
+    for _ in range(20):
+        registrar.tick()
+        company.pass_s(0.1)
+    assert company[1].member.view == before
+
+
+def test_a_refusal_names_the_process_and_another_one_does_not_mind() -> None:
+    """The leader's word to a process that is gone can reach the one that was started since."""
+    company = Company(3)
+    company[3].kill()
+    for other in ("n1", "n2"):
+        company.network.cut(other, "n3")
+    company[3].start()
+    member = company[3].member
+    late = msgspec.msgpack.encode(BootRefused("n3/1", "boot 1 is not above the logged 1"))
+    member.datagram("n1", Datagram.BOOT_REFUSED, late)
+    assert member.registrar.problem == ""
+    company.network.heal()
+    company.whole()
+
+
+def test_a_refused_start_says_it_once_and_asks_no_more() -> None:
+    company = Company(3)
+    company[3].kill()
+    for other in ("n1", "n2"):
+        company.network.cut(other, "n3")
+    company[3].start()
+    member = company[3].member
+    refusal = msgspec.msgpack.encode(BootRefused(member.me.process, "boot 2 is not above the logged 7"))
+    member.datagram("n1", Datagram.BOOT_REFUSED, refusal)
+    member.datagram("n1", Datagram.BOOT_REFUSED, refusal)
+    errors = [text for level, text in company[3].log if level == "error"]
+    assert len(errors) == 1
+    assert "boot 2 is not above the logged 7" in errors[0]
+    assert "strogoff reset" in errors[0]
+    company.network.heal()
+    company.pass_s(5.0)
+    assert not company[3].serving
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x91\x01", b"just text"])
+def test_noise_is_an_error(data: bytes) -> None:
+    company = Company(1, joined=False)
+    with pytest.raises(MalformedCommand, match="BootRefused of"):
+        company[1].member.registrar.told(data)

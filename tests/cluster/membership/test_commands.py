@@ -1,0 +1,65 @@
+"""Commands of the log: there and back, and what is none."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strogoff.cluster.membership.commands import (
+    Boot,
+    Command,
+    Join,
+    Leave,
+    MalformedCommand,
+    Row,
+    Settle,
+    SetView,
+    Stale,
+    decode_command,
+    encode_command,
+)
+
+COMMANDS: list[Command] = [
+    Settle("id", "a", "d", 1, "p", "a:1"),
+    Join("a", "d", 1, "p", "a:1"),
+    Boot("a", "d", 2, "q", ""),
+    Leave("a"),
+    Stale("a"),
+    SetView(0, ()),
+    SetView(3, (Row("a", 2, 1, True), Row("b", 1, 4))),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=repr)
+def test_there_and_back(command: Command) -> None:
+    assert decode_command(encode_command(command)) == command
+
+
+@pytest.mark.parametrize(
+    ("array", "says"),
+    [
+        ([9, "a"], "Invalid value 9"),
+        ([3, ""], "length >= 1"),
+        ([2, "a", "d", 0, "p", ""], ">= 1"),
+        ([5, -1, []], ">= 0"),
+        ([5, 1, [["a", 1]]], "length"),
+        ("text", "Expected `array`"),
+    ],
+)
+def test_what_is_wrong_is_said(array: object, says: str) -> None:
+    with pytest.raises(MalformedCommand, match=says):
+        decode_command(msgspec.msgpack.encode(array))
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_command_or_malformed(data: bytes) -> None:
+    with suppress(MalformedCommand):
+        decode_command(data)
+
+
+def test_a_later_version_may_add_a_field() -> None:
+    assert decode_command(msgspec.msgpack.encode([3, "a", "new"])) == Leave("a")

@@ -1,0 +1,265 @@
+"""Raft on disks that stall, crash and lose power: what was applied is the same everywhere, and nothing is unsaid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from random import Random
+
+import pytest
+
+from strogoff.cluster.membership.commands import Boot, Join, Leave, Settle
+from strogoff.cluster.membership.consensus import Consensus, node_of
+from strogoff.cluster.membership.events import Agreed, Booted, Joined, Left, MembershipEvent, ViewChanged
+from strogoff.cluster.membership.state_machine import UNLOGGED_MAX
+from strogoff.cluster.raft.interface import ChangePending, Rejected, Settings
+from strogoff.cluster.raft.messages import Change, MalformedMessage, Saved, bootstrap, empty
+from strogoff.cluster.raft.stable import RaftStable
+from strogoff.sim.disk import SimDisk
+from strogoff.sim.loop import Scheduled, VirtualLoop
+from strogoff.storage.store import Store
+
+SETTINGS = Settings(tail=16)
+
+
+class Peer:
+    """One peer with its disk; what it applied since its last start is in `happened`."""
+
+    def __init__(self, world: World, name: str, saved: Saved) -> None:
+        self.world = world
+        self.name = name
+        loop = world.loop
+        self.disk = SimDisk(Random(name), loop.call_later, lambda: loop.now_s, "sync", (0.0, 0.002))
+        self.life = 0
+        self.consensus: Consensus
+        self.start(saved)
+
+    def start(self, saved: Saved | None = None) -> None:
+        self.life += 1
+        life, loop = self.life, self.world.loop
+        self.happened: list[MembershipEvent] = []
+        self.confirmed: list[int] = []
+
+        def soon(function: Callable[[], None]) -> None:
+            loop.call_soon(lambda: function() if life == self.life else None)
+
+        def later(delay_s: float, function: Callable[[], None]) -> Scheduled:
+            return loop.call_later(delay_s, lambda: function() if life == self.life else None)
+
+        stable = RaftStable(Store(self.disk, soon, later))
+        if saved is not None:
+            stable.begin(saved, lambda: None)
+        self.consensus = Consensus(
+            f"{self.name}/{self.name}-disk",
+            stable,
+            SETTINGS,
+            Random(f"{self.name}/{life}"),
+            lambda: loop.now_s * 1000,
+            lambda node, data: self.world.carry(self.name, node, data),
+        )
+        self.consensus.on_applied = self.happened.extend
+        self.consensus.on_confirmed = self.confirmed.extend
+        later(0.01, self._tick)
+
+    def _tick(self) -> None:
+        life = self.life
+        self.consensus.tick()
+        self.world.loop.call_later(0.02, lambda: self._tick() if life == self.life else None)
+
+    def crash(self, power: bool = True) -> None:
+        self.consensus.closed = True
+        self.life += 1
+        self.disk.crash(power)
+        self.disk = self.disk.reopen()
+
+    @property
+    def members(self) -> list[str]:
+        return sorted(self.consensus.membership.members)
+
+
+class World:
+    """Peers n1, n2, ...: n1 founds, the others are added as voters."""
+
+    def __init__(self, size: int) -> None:
+        self.loop = VirtualLoop()
+        self.cut: set[str] = set()
+        self.peers: dict[str, Peer] = {}
+        self.peers["n1"] = Peer(self, "n1", bootstrap("n1/n1-disk"))
+        self.until(lambda: self.peers["n1"].consensus.leads)
+        self.propose(Settle("c", "n1", "n1-disk", 1, "p", "n1:1"))
+        for number in range(2, size + 1):
+            name = f"n{number}"
+            self.peers[name] = Peer(self, name, empty())
+            self.propose(Join(name, f"{name}-disk", 1, "p", f"{name}:1"))
+            leader = self.leader().consensus
+            leader.change(Change("learner", f"{name}/{name}-disk"))
+            self.until(lambda name=name: self.peers[name].members == self.peers["n1"].members)
+            self.until(lambda name=name: self._promote(f"{name}/{name}-disk"))
+
+    def _promote(self, peer: str) -> bool:
+        leader = self.leader().consensus
+        if peer in leader.raft.configuration.voters:
+            return True
+        with suppress(ChangePending, Rejected):  # not caught up yet, or the last change is uncommitted
+            leader.change(Change("voter", peer))
+        return False
+
+    def carry(self, sender: str, node: str, data: bytes) -> None:
+        if sender in self.cut or node in self.cut:
+            return
+        self.loop.call_later(0.001, lambda: self._arrive(node, data))
+
+    def _arrive(self, node: str, data: bytes) -> None:
+        peer = self.peers.get(node)
+        if peer is not None and not peer.consensus.closed and node not in self.cut:
+            peer.consensus.receive(data)
+
+    def leader(self) -> Peer:
+        leading = [each for each in self.peers.values() if each.consensus.leads and each.name not in self.cut]
+        return max(leading, key=lambda each: each.consensus.raft.term)
+
+    def propose(self, command: Settle | Join | Boot | Leave) -> None:
+        leader = self.leader().consensus
+        index = leader.propose(command)
+        self.until(lambda: leader.raft.applied_index >= index)
+
+    def until(self, true: Callable[[], object], patience_s: float = 20.0) -> None:
+        end = self.loop.now_s + patience_s
+        while not true():
+            assert self.loop.now_s < end, "it did not become so in time"
+            self.loop.run_for(0.01)
+
+    def alike(self) -> bool:
+        states = [each.consensus.membership.snapshot() for each in self.peers.values() if not each.consensus.closed]
+        return all(each == states[0] for each in states)
+
+
+def test_what_is_proposed_is_applied_everywhere() -> None:
+    world = World(3)
+    world.propose(Join("x", "dx", 1, "p", "x:1"))
+    world.until(world.alike)
+    assert all("x" in each.members for each in world.peers.values())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_power_losses_one_after_the_other_unsay_nothing(seed: int) -> None:
+    world, rng = World(3), Random(seed)
+    names = sorted(world.peers)
+    for round_number in range(6):
+        world.propose(Join(f"x{round_number}", "d", 1, "p", "a"))
+        victim = world.peers[rng.choice(names)]
+        victim.crash(power=rng.random() < 0.7)
+        world.until(lambda: any(each.consensus.leads for each in world.peers.values() if not each.consensus.closed))
+        victim.start()
+        world.until(world.alike)
+        world.until(lambda: len([each for each in world.peers.values() if each.consensus.leads]) == 1)
+    expected = [*names, *[f"x{number}" for number in range(6)]]
+    assert all(each.members == expected for each in world.peers.values())
+
+
+def test_nothing_is_sent_or_applied_before_the_disk_has_it() -> None:
+    world = World(3)
+    leader = world.leader()
+    others = [each for each in world.peers.values() if each is not leader]
+    for each in others:
+        each.disk.stall_until = world.loop.now_s + 0.5
+    leader.consensus.propose(Join("x", "d", 1, "p", "a"))
+    world.loop.run_for(0.3)
+    assert "x" not in leader.members
+    world.until(lambda: "x" in leader.members)
+
+
+def test_a_snapshot_stands_for_the_happenings_that_it_skips() -> None:
+    """Who was away for longer than the log goes back hears who left, came with another disk, or started anew."""
+    world = World(3)
+    for name in ("x", "y", "z"):
+        world.propose(Join(name, f"{name}-disk", 1, "p", "a"))
+    away = next(each for each in world.peers.values() if each is not world.leader())
+    world.until(lambda: "z" in away.members)
+    world.cut.add(away.name)
+    world.propose(Leave("x"))
+    world.propose(Join("y", "y-second", 2 + UNLOGGED_MAX, "p", "a"))
+    world.propose(Boot("z", "z-disk", 2, "p2", "a"))
+    leader = world.leader().consensus
+    for number in range(SETTINGS.snapshot_every + 50):
+        leader.propose(Boot("z", "z-disk", 2, "p2", f"a{number}"))
+    index = leader.propose(Join("w", "w-disk", 1, "p", "a"))
+    world.until(lambda: leader.raft.applied_index >= index)
+    away.happened.clear()
+    world.cut.clear()
+    world.until(lambda: "w" in away.members)
+    told = [each for each in away.happened if not isinstance(each, Agreed | ViewChanged)]
+    assert told == [Left("x"), Joined("w", False), Joined("y", True), Booted("z", 2)]
+    assert world.alike()
+
+
+def test_after_a_restart_the_log_goes_on_where_it_was() -> None:
+    world = World(1)
+    peer = world.peers["n1"]
+    for number in range(SETTINGS.snapshot_every + 20):
+        peer.consensus.propose(Boot("n1", "n1-disk", 1, "p", f"a{number}"))
+    world.loop.run_for(1.0)
+    before = peer.consensus.membership.snapshot()
+    peer.crash()
+    peer.start()
+    assert peer.consensus.membership.members["n1"].boot == 1  # from the snapshot, before anything is applied
+    world.until(lambda: peer.consensus.leads)
+    world.until(lambda: peer.consensus.membership.snapshot()[:100] == before[:100])
+
+
+def test_a_command_that_nobody_can_read_changes_nothing_anywhere() -> None:
+    world = World(3)
+    leader = world.leader().consensus
+    leader.raft.propose(b"\xc1 not a command")
+    leader.pump()
+    world.propose(Join("x", "d", 1, "p", "a"))
+    world.until(world.alike)
+
+
+def test_confirmation_needs_a_majority_now() -> None:
+    world = World(3)
+    leader = world.leader()
+    leader.consensus.confirm(7)
+    world.until(lambda: leader.confirmed == [7])
+    world.cut.add(leader.name)
+    leader.consensus.confirm(8)
+    world.loop.run_for(3.0)
+    assert leader.confirmed == [7]
+    assert not leader.consensus.leads
+
+
+def test_what_is_for_another_disk_is_not_listened_to() -> None:
+    world = World(2)
+    sent: list[tuple[str, bytes]] = []
+    world.peers["n1"].consensus._send = lambda node, data: sent.append((node, data))
+    world.until(lambda: bool(sent))
+    stranger = Consensus(
+        "n2/other-disk",
+        RaftStable(Store(SimDisk(Random(0), world.loop.call_later, lambda: 0.0), world.loop.call_soon,
+                         world.loop.call_later)),
+        Settings(),
+        Random(0),
+        lambda: world.loop.now_s * 1000,
+        lambda node, data: None,
+    )  # fmt: skip
+    stranger.receive(sent[0][1])
+    assert stranger.raft.term == 0
+
+
+def test_noise_is_an_error() -> None:
+    world = World(1)
+    with pytest.raises(MalformedMessage):
+        world.peers["n1"].consensus.receive(b"\xc1")
+
+
+@pytest.mark.parametrize(("peer", "node"), [("n1/uuid", "n1"), ("a/b/uuid", "a/b"), ("n@h/1-2", "n@h")])
+def test_the_node_of_a_peer(peer: str, node: str) -> None:
+    assert node_of(peer) == node
+
+
+def test_whose_row_the_log_has() -> None:
+    world = World(1)
+    consensus = world.peers["n1"].consensus
+    assert consensus.own_row_is(1, "p")
+    assert not consensus.own_row_is(2, "p")
+    assert not consensus.own_row_is(1, "q")

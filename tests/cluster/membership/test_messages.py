@@ -1,0 +1,40 @@
+"""Lease requests and replies on their way."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strogoff.cluster.membership.messages import (
+    LeaseReply,
+    LeaseRequest,
+    MalformedLease,
+    decode_reply,
+    decode_request,
+    encode_lease,
+)
+
+
+def test_there_and_back() -> None:
+    request = LeaseRequest("a", 1, "p", 7, ("b", "c"), 4, 2, (("b", 1), ("c", 3)), True)
+    assert decode_request(encode_lease(request)) == request
+    reply = LeaseReply("a", 1, "p", 7, 2, 1_700_000_000_000, ("b",))
+    assert decode_reply(encode_lease(reply)) == reply
+
+
+def test_what_is_wrong_is_said() -> None:
+    with pytest.raises(MalformedLease, match=r"request of .*at `\$\[3\]`"):
+        decode_request(msgspec.msgpack.encode(["a", 1, "p", 0, [], 0, 0]))
+    with pytest.raises(MalformedLease, match="reply of 1 bytes"):
+        decode_reply(b"\xc1")
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_message_or_malformed(data: bytes) -> None:
+    for decode in (decode_request, decode_reply):
+        with suppress(MalformedLease):
+            decode(data)

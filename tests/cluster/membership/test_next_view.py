@@ -1,0 +1,209 @@
+"""The next view: who goes, who comes in, who may serve."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from strogoff.cluster.membership.commands import Leave, Row, SetView, Stale
+from strogoff.cluster.membership.messages import LeaseRequest
+from strogoff.cluster.membership.next_view import Outlook, next_view
+from strogoff.cluster.membership.state_machine import MembershipState
+
+from .test_state_machine import apply, boot, cluster, join
+
+A = Row("a", 1, 1, True)
+B = Row("b", 1, 2, True)
+C = Row("c", 1, 2, True)
+
+
+def said(membership: MembershipState, node: str, hears: str, **fields: Any) -> LeaseRequest:
+    """What a node says when all is well."""
+    member, row = membership.members[node], membership.view.row(node)
+    says = {"view": membership.view.id, "since": row.since if row else 0, "boot": member.boot} | fields
+    return LeaseRequest(node=node, process=member.process, number=1, hears=tuple(hears), **says)
+
+
+def look(
+    membership: MembershipState, *requests: LeaseRequest, removable: str = "", ready: str | None = None
+) -> SetView | None:
+    """The next view if it has other rows, whether it says that those who serve are alone or not."""
+    found = propose(membership, *requests, removable=removable, ready=ready)
+    if found is None or found.rows == membership.view.rows:
+        return None
+    return msgspec.structs.replace(found, alone=False)
+
+
+def propose(
+    membership: MembershipState, *requests: LeaseRequest, removable: str = "", ready: str | None = None
+) -> SetView | None:
+    by_node = {request.node: request for request in requests}
+    names = tuple(sorted(by_node)) if ready is None else tuple(ready)
+    return next_view(Outlook(membership, by_node, tuple(removable), tuple(removable), names))
+
+
+def all_well(membership: MembershipState, nodes: str = "abc") -> list[LeaseRequest]:
+    return [said(membership, node, nodes.replace(node, "")) for node in nodes if node in membership.members]
+
+
+def test_a_view_that_is_as_it_should_be() -> None:
+    membership = cluster("a", "b", "c")
+    assert look(membership, *all_well(membership)) is None
+
+
+def test_who_is_removable_goes() -> None:
+    membership = cluster("a", "b", "c")
+    assert look(membership, *all_well(membership), removable="b") == SetView(3, (A, C))
+
+
+def test_a_member_comes_in_when_all_hear_each_other() -> None:
+    membership = cluster("a", "b", "c")
+    apply(membership, boot("c", 2))
+    a, b, c = all_well(membership)
+    assert look(membership, a, b, c) == SetView(4, (A, B, Row("c", 2, 5)))
+    assert look(membership, said(membership, "a", "b"), b, c) is None
+    assert look(membership, a, b, said(membership, "c", "a")) is None
+    assert look(membership, a, c) is None
+    assert look(membership, a, b, c, ready="ab") is None
+
+
+def test_not_before_it_knows_the_present_view() -> None:
+    membership = cluster("a", "b", "c")
+    apply(membership, boot("c", 2))
+    a, b, _ = all_well(membership)
+    assert look(membership, a, b, said(membership, "c", "ab", view=3)) is None
+
+
+def test_not_a_former_start_nor_a_stale_one() -> None:
+    membership = cluster("a", "b", "c")
+    apply(membership, boot("c", 2))
+    a, b, _ = all_well(membership)
+    assert look(membership, a, b, said(membership, "c", "ab", boot=1)) is None
+    apply(membership, Stale("c"))
+    assert look(membership, *all_well(membership)) is None
+
+
+def test_nobody_comes_in_past_one_that_may_hold_a_lease() -> None:
+    membership = cluster("a", "b")
+    apply(membership, join("c"))
+    a, c = said(membership, "a", "c"), said(membership, "c", "a")
+    assert look(membership, a, c) is None
+    assert look(membership, a, c, removable="b") == SetView(3, (A, Row("c", 1, 4)))
+
+
+def test_two_come_in_at_once_only_if_they_hear_each_other() -> None:
+    membership = cluster("a")
+    apply(membership, join("b"), join("c"))
+    entered = SetView(1, (A, Row("b", 1, 2), Row("c", 1, 2)))
+    assert look(membership, *all_well(membership)) == entered
+    deaf = [said(membership, "a", "bc"), said(membership, "b", "a"), said(membership, "c", "ab")]
+    assert look(membership, *deaf) == SetView(1, (A, Row("b", 1, 2)))
+
+
+def joining() -> MembershipState:
+    """a serves, b and c are joining since view 2."""
+    membership = cluster("a")
+    apply(membership, join("b"), join("c"), SetView(1, (A, Row("b", 1, 2), Row("c", 1, 2))))
+    return membership
+
+
+def test_serving_after_an_exchange_with_all_that_serve() -> None:
+    membership = joining()
+    a, b, c = all_well(membership)
+    assert look(membership, a, b, c) is None
+    b = said(membership, "b", "ac", exchanged=(("a", 1), ("b", 2)))
+    assert look(membership, a, b, c) == SetView(2, (A, B, Row("c", 1, 2)))
+    old = said(membership, "b", "ac", exchanged=(("a", 1), ("b", 2)), since=1)
+    assert look(membership, a, old, c) is None
+    assert look(membership, a, said(membership, "b", "ac", exchanged=(("a", 9), ("b", 2))), c) is None
+
+
+def test_who_has_not_told_its_routes_does_not_serve_though_all_are_gone_that_it_had_to_ask() -> None:
+    membership = joining()
+    b = said(membership, "b", "c")
+    assert look(membership, b, said(membership, "c", "b"), removable="a") == SetView(
+        2, (Row("b", 1, 2), Row("c", 1, 2))
+    )
+
+
+def test_of_two_the_second_needs_the_first_as_well() -> None:
+    membership = joining()
+    a = said(membership, "a", "bc")
+    both = [said(membership, node, f"a{other}", exchanged=(("a", 1), (node, 2))) for node, other in ("bc", "cb")]
+    assert look(membership, a, *both) == SetView(2, (A, B, Row("c", 1, 2)))
+    both[1] = said(membership, "c", "ab", exchanged=(("a", 1), ("b", 2), ("c", 2)))
+    assert look(membership, a, *both) == SetView(2, (A, B, C))
+
+
+def test_who_is_about_to_go_counts_until_it_is_gone() -> None:
+    membership = cluster("a", "b")
+    apply(membership, join("c"), SetView(3, (A, B, Row("c", 1, 4))))
+    a, b, _ = all_well(membership)
+    c = said(membership, "c", "ab", exchanged=(("a", 1), ("c", 4)))
+    assert look(membership, a, b, c) is None
+    assert look(membership, a, b, c, removable="b") == SetView(4, (A, Row("c", 1, 4, True)))
+
+
+def test_after_a_restart_of_all_everybody_at_hand_is_asked() -> None:
+    membership = cluster("a", "b", "c")
+    apply(membership, *[boot(node, 2) for node in "abc"])
+    view = membership.view.id
+    assert look(membership, said(membership, "a", "")) == SetView(view, (Row("a", 2, view + 1),))
+    apply(membership, SetView(view, (Row("a", 2, view + 1),)))
+    assert look(membership, said(membership, "a", "b"), said(membership, "b", "a", view=1)) is None
+    assert look(membership, said(membership, "a", "")) is None  # it has not told its routes yet
+    alone = look(membership, said(membership, "a", "", exchanged=(("a", view + 1),)))
+    assert alone == SetView(view + 1, (Row("a", 2, view + 1, True),))
+    apply(membership, SetView(view + 1, (Row("a", 2, view + 1), Row("b", 2, view + 2))))
+    a, b = said(membership, "a", "b"), said(membership, "b", "a")
+    assert look(membership, a, b) is None
+    a = said(membership, "a", "b", exchanged=(("a", view + 1), ("b", view + 2)))
+    assert look(membership, a, b) == SetView(view + 2, (Row("a", 2, view + 1, True), Row("b", 2, view + 2)))
+
+
+def test_who_asked_before_the_last_one_came_does_not_serve_with_who_asked_everybody() -> None:
+    """Nobody served: what the last one to come knows, the second would know of the first only if it asked again."""
+    membership = cluster("a", "b", "c")
+    apply(membership, *[boot(node, 2) for node in "abc"])
+    view = membership.view.id
+    apply(membership, SetView(view, (Row("a", 2, view + 1), Row("b", 2, view + 1))))
+    apply(membership, SetView(view + 1, (Row("a", 2, view + 1), Row("b", 2, view + 1), Row("c", 2, view + 2))))
+    a = said(membership, "a", "bc", exchanged=(("a", view + 1), ("b", view + 1), ("c", view + 2)))
+    b = said(membership, "b", "ac", exchanged=(("a", view + 1), ("b", view + 1)))
+    c = said(membership, "c", "ab")
+    rows = (Row("a", 2, view + 1, True), Row("b", 2, view + 1), Row("c", 2, view + 2))
+    assert look(membership, a, b, c) == SetView(view + 2, rows)
+    apply(membership, SetView(view + 2, rows))
+    a, again = said(membership, "a", "bc"), msgspec.structs.replace(b, view=view + 3)
+    assert look(membership, a, b, c) is None  # said before a served
+    promoted = look(membership, a, again, c)
+    assert promoted and promoted.rows[1].serving
+
+
+def test_nobody_serves_while_all_who_served_last_are_away() -> None:
+    """What was promised then nobody else knows: subscriptions of their sessions, above all (3 nodes, seed 110389)."""
+    membership = cluster("a")
+    apply(membership, join("b"), join("c"), SetView(1, (A, Row("b", 1, 2))))
+    apply(membership, SetView(2, (Row("b", 1, 2),)))
+    done = said(membership, "b", "", exchanged=(("b", 2),))
+    assert look(membership, done) is None
+    apply(membership, SetView(3, (Row("a", 1, 4), Row("b", 1, 2))))
+    exchanged = (("a", 4), ("b", 2))
+    both = [said(membership, node, other, exchanged=exchanged) for node, other in ("ab", "ba")]
+    assert look(membership, *both) == SetView(4, (Row("a", 1, 4, True), Row("b", 1, 2, True)))
+    apply(membership, SetView(4, (Row("b", 1, 2),)), Leave("a"))
+    done = said(membership, "b", "", exchanged=(("b", 2),))
+    assert look(membership, done) == SetView(5, (Row("b", 1, 2, True),))
+
+
+def test_those_who_serve_promise_nothing_without_one_that_is_away_before_the_log_says_that_they_may() -> None:
+    """A start is in the log at once; after a restart of all those serve still in it who have not come back."""
+    membership = cluster("a", "b", "c")
+    apply(membership, boot("c", 2))
+    a, b = said(membership, "a", "b"), said(membership, "b", "a")
+    assert propose(membership, a) is None  # b may be dead, and c the only one that knows
+    alone = propose(membership, a, b)
+    assert alone == SetView(4, (A, B), True)
+    apply(membership, alone)
+    assert membership.view.id == 4 and propose(membership, a, b) is None

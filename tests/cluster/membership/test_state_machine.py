@@ -1,0 +1,315 @@
+"""The membership: what each command does, and what is refused when it is applied."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strogoff.cluster.identity import Incarnation
+from strogoff.cluster.membership.commands import (
+    Away,
+    Boot,
+    Command,
+    Join,
+    Leave,
+    MalformedCommand,
+    Row,
+    Settle,
+    SetView,
+    Stale,
+    encode_command,
+)
+from strogoff.cluster.membership.events import (
+    Agreed,
+    Booted,
+    Joined,
+    Left,
+    MembershipEvent,
+    Refused,
+    Settled,
+    ViewChanged,
+    WentStale,
+)
+from strogoff.cluster.membership.state_machine import UNLOGGED_MAX, MembershipState, peer_of, wanted_voters
+from strogoff.cluster.membership.view import View
+
+ABOVE = 2 + UNLOGGED_MAX
+"""The first start of another disk that can join under the name of a member with one start in the log."""
+
+
+def apply(membership: MembershipState, *commands: Command) -> tuple[MembershipEvent, ...]:
+    """What the last one did."""
+    happened: tuple[MembershipEvent, ...] = ()
+    for command in commands:
+        happened = membership.apply(membership.index + 1, encode_command(command))
+    return happened
+
+
+def join(node: str, disk: str = "", boot: int = 1, process: str = "") -> Join:
+    return Join(node, disk or f"disk-{node}", boot, process or f"{node}-{boot}", f"{node}:1")
+
+
+def boot(node: str, number: int, disk: str = "", process: str = "") -> Boot:
+    return Boot(node, disk or f"disk-{node}", number, process or f"{node}-{number}", f"{node}:1")
+
+
+def cluster(*nodes: str) -> MembershipState:
+    """Settled by the first, all serving: in views 1 (the first), 2 (joining) and 3."""
+    membership = MembershipState()
+    first, *others = nodes
+    apply(membership, Settle("id", first, f"disk-{first}", 1, f"{first}-1", ""), *[join(node) for node in others])
+    if others:
+        for serving in (False, True):
+            rows = [Row(node, 1, 2, serving) for node in others]
+            apply(membership, SetView(membership.view.id, (Row(first, 1, 1, True), *rows)))
+    return membership
+
+
+def refusal(happened: tuple[MembershipEvent, ...]) -> str:
+    (refused,) = happened
+    assert isinstance(refused, Refused)
+    return refused.reason
+
+
+def test_the_first_member_serves_at_once() -> None:
+    membership = MembershipState()
+    happened = apply(membership, Settle("id", "a", "d", 1, "p", "a:1"))
+    view = View(1, (Row("a", 1, 1, True),))
+    assert happened == (Settled("id"), Joined("a", False), ViewChanged(View(), view))
+    assert membership.whole and membership.cluster_id == "id"
+    assert "settled as id" in refusal(apply(membership, Settle("other", "b", "d", 1, "p", "")))
+
+
+def test_nobody_joins_what_is_not_settled() -> None:
+    assert "not settled" in refusal(apply(MembershipState(), join("a")))
+
+
+def test_a_new_member_is_not_in_the_view_until_it_is_set() -> None:
+    membership = cluster("a")
+    assert apply(membership, join("b")) == (Joined("b", False),)
+    assert membership.view.nodes == ("a",) and membership.whole  # a newcomer on its way in is not missed
+    apply(membership, SetView(1, (Row("b", 1, 2), Row("a", 1, 1, True))))
+    assert membership.view == View(2, (Row("a", 1, 1, True), Row("b", 1, 2)))
+    apply(membership, SetView(2, (Row("a", 1, 1, True), Row("b", 1, 2, True))))
+    assert membership.whole and membership.view.incarnation("b") == Incarnation("b", 1, 2)
+    apply(membership, SetView(3, (Row("a", 1, 1, True),)))
+    assert not membership.whole
+
+
+A = Row("a", 1, 1, True)
+B = Row("b", 1, 2, True)
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        (SetView(2, (A, B)), "made for view 2, the present one is 3"),
+        (SetView(3, (A, A)), "two rows for a"),
+        (SetView(3, (A, B, Row("x", 1, 4))), "x: not a member"),
+        (SetView(3, (A, Row("b", 2, 2, True))), "b: boot 2, the logged one is 1"),
+        (SetView(3, (A, Row("b", 1, 4))), "b: since 4, but it entered in view 2"),
+        (SetView(3, (A, Row("b", 1, 2))), "b: joining after having served"),
+        (SetView(3, (A, B, Row("c", 1, 3))), "c: since 3, but it enters in view 4"),
+        (SetView(3, (A, B, Row("c", 1, 4, True))), "c: serving without having joined"),
+    ],
+)
+def test_views_that_cannot_be(command: SetView, reason: str) -> None:
+    membership = cluster("a", "b")
+    apply(membership, join("c"))
+    before = membership.view
+    assert reason in refusal(apply(membership, command))
+    assert membership.view is before
+
+
+def test_the_same_rows_are_no_new_view() -> None:
+    membership = cluster("a", "b")
+    assert apply(membership, SetView(3, (A, B))) == ()
+    assert membership.view.id == 3
+
+
+def test_a_restart_leaves_with_the_same_entry() -> None:
+    membership = cluster("a", "b")
+    before = membership.view
+    after = ViewChanged(before, View(4, (A,)))
+    assert apply(membership, boot("b", 2)) == (Agreed(False), Booted("b", 2), after)
+    assert "logged one is 2" in refusal(apply(membership, SetView(4, (A, Row("b", 1, 5)))))
+    apply(membership, SetView(4, (A, Row("b", 2, 5))))
+    assert membership.view.incarnation("b") == Incarnation("b", 2, 5)
+
+
+def test_a_boot_is_repeated_without_effect_but_for_its_address() -> None:
+    membership = cluster("a", "b")
+    apply(membership, boot("b", 2))
+    assert apply(membership, boot("b", 2)) == ()
+    assert apply(membership, Boot("b", "disk-b", 2, "b-2", "elsewhere:1")) == ()
+    assert membership.members["b"].address == "elsewhere:1"
+
+
+def test_a_restored_backup_is_told_from_the_process_of_its_boot() -> None:
+    membership = cluster("a", "b")
+    apply(membership, boot("b", 2))
+    (refused,) = apply(membership, boot("b", 2, process="restored"))
+    assert isinstance(refused, Refused) and refused.boot == 2
+    assert "not above the logged 2" in refusal(apply(membership, boot("b", 1)))
+
+
+def test_another_disk_has_to_join_and_is_emptied() -> None:
+    membership = cluster("a", "b")
+    old = peer_of(membership.members["b"])
+    assert "disk is disk-b, not new" in refusal(apply(membership, boot("b", 2, disk="new")))
+    for used in (1, 2, ABOVE - 1):  # the log has the first; others may know of later ones that it never had
+        (refused,) = apply(membership, join("b", disk="new", boot=used))
+        assert isinstance(refused, Refused) and refused.boot == ABOVE - 1
+    happened = apply(membership, join("b", disk="new", boot=ABOVE))
+    assert happened[0] == Joined("b", True) and membership.view.nodes == ("a",)
+    assert peer_of(membership.members["b"]) == "b/new" != old
+    assert membership.members["b"].joined == membership.index
+
+
+def test_a_join_with_the_known_disk_is_a_boot_until_it_has_served() -> None:
+    """The answer to its first request may have been lost. Later it can only be a copy from before it joined."""
+    membership = cluster("a")
+    apply(membership, join("b"))
+    assert apply(membership, join("b")) == ()
+    assert apply(membership, join("b", boot=2))[0] == Booted("b", 2)
+    membership = cluster("a", "b")
+    assert apply(membership, join("b")) == ()
+    assert "from before it joined" in refusal(apply(membership, join("b", boot=2)))
+    assert membership.members["b"].boot == 1
+
+
+def test_what_a_former_disk_of_the_node_did_is_nothing_to_the_join_of_another() -> None:
+    """Killed before the answer came, it asks again: the log is not on this disk, but nothing was promised with it."""
+    membership = cluster("a", "b")
+    apply(membership, join("b", disk="new", boot=ABOVE))
+    assert apply(membership, join("b", disk="new", boot=ABOVE + 1))[0] == Booted("b", ABOVE + 1)
+    assert not membership.whole  # a node that has served is missed, whatever became of its disk
+    for serving in (False, True):
+        apply(membership, SetView(membership.view.id, (A, Row("b", ABOVE + 1, 5, serving))))
+    assert "from before it joined" in refusal(apply(membership, join("b", disk="new", boot=ABOVE + 2)))
+
+
+def test_who_left_comes_back_with_a_higher_boot_only() -> None:
+    membership = cluster("a", "b")
+    assert apply(membership, Leave("b"))[0] == Left("b")
+    assert membership.view.nodes == ("a",) and "b" not in membership.members
+    assert apply(membership, Leave("b")) == ()
+    assert "not above 1001, which this name may have had" in refusal(apply(membership, join("b", disk="new")))
+    assert apply(membership, join("b", disk="new", boot=ABOVE)) == (Joined("b", False),)
+    assert "not a member" in refusal(apply(membership, boot("x", 1)))
+
+
+def test_the_last_member_stays() -> None:
+    assert "last member" in refusal(apply(cluster("a"), Leave("a")))
+
+
+def test_a_stale_member_returns_with_an_empty_disk() -> None:
+    membership = cluster("a", "b", "c")
+    assert "in the view" in refusal(apply(membership, Stale("b")))
+    apply(membership, SetView(3, (A, Row("c", 1, 2, True))))
+    assert apply(membership, Stale("b")) == (Agreed(True), WentStale("b"))
+    assert apply(membership, Stale("b")) == () and apply(membership, Stale("x")) == ()
+    assert "empty disk" in refusal(apply(membership, boot("b", 2)))
+    assert "too long" in refusal(apply(membership, SetView(4, (A, Row("b", 1, 5)))))
+    assert not any("b" in peer for peer in wanted_voters(membership))
+    assert apply(membership, join("b", disk="new", boot=ABOVE)) == (Joined("b", True),)
+    assert not membership.members["b"].stale
+
+
+def test_the_youngest_of_an_even_number_does_not_vote() -> None:
+    assert wanted_voters(MembershipState()) == ()
+    assert wanted_voters(cluster("b")) == ("b/disk-b",)
+    assert wanted_voters(cluster("b", "a")) == ("b/disk-b",)
+    assert wanted_voters(cluster("b", "a", "c")) == ("a/disk-a", "b/disk-b", "c/disk-c")
+    four = cluster("d", "c", "b", "a")
+    assert wanted_voters(four) == ("b/disk-b", "c/disk-c", "d/disk-d")
+    apply(four, join("d", disk="new", boot=ABOVE))
+    assert wanted_voters(four) == ("a/disk-a", "b/disk-b", "c/disk-c")
+
+
+NODES = st.sampled_from("abc")
+BOOTS = st.sampled_from([1, 2, 3, ABOVE, ABOVE + 1])
+STARTS = st.builds(
+    lambda kind, node, disk, number, process: kind(node, disk, number, process, ""),
+    st.sampled_from([Join, Boot]),
+    NODES,
+    st.sampled_from(["d", "e"]),
+    BOOTS,
+    st.sampled_from(["p", "q"]),
+)
+ROWS = st.builds(Row, NODES, BOOTS, st.integers(1, 6), st.booleans())
+VIEWS = st.builds(SetView, st.integers(0, 8), st.lists(ROWS, max_size=3).map(tuple))
+COMMANDS = st.one_of(STARTS, VIEWS, st.builds(Leave, NODES), st.builds(Stale, NODES))
+
+
+@given(st.lists(COMMANDS, max_size=40))
+def test_whatever_is_proposed_the_view_names_last_starts_of_members(commands: list[Command]) -> None:
+    membership = cluster("a", "b")
+    boots: dict[str, int] = {}
+    seen: dict[Incarnation, str] = {}
+    for command in commands:
+        before = membership.view
+        apply(membership, command)
+        view = membership.view
+        assert view.id == before.id + (view is not before)
+        for row in view.rows:
+            member = membership.members[row.node]
+            assert row.boot == member.boot and not member.stale
+            assert seen.setdefault(Incarnation(row.node, row.boot, row.since), member.process) == member.process
+            former = before.row(row.node)
+            assert former is not None or (row.since == view.id and not row.serving)
+        for node, number in membership.boots.items():
+            assert number >= boots.get(node, 0)
+        boots = dict(membership.boots)
+        other = MembershipState()
+        other.restore(membership.snapshot())
+        assert vars(other) == vars(membership) and other.snapshot() == membership.snapshot()
+
+
+def test_bytes_that_are_no_snapshot_change_nothing() -> None:
+    membership = cluster("a")
+    before = membership.snapshot()
+    with pytest.raises(MalformedCommand, match="snapshot of a membership, 1 bytes"):
+        membership.restore(b"\xc1")
+    with pytest.raises(MalformedCommand, match="command of 3 bytes beginning 61 62 63"):
+        membership.apply(membership.index + 1, b"abc")
+    assert membership.snapshot() == before
+
+
+def test_who_is_away_is_noted_once_and_forgotten_when_it_is_back() -> None:
+    membership = cluster("a", "b")
+    view = membership.view
+    apply(membership, Away("b", 500))
+    assert membership.members["b"].away_ms == 0  # it has a row
+    apply(membership, SetView(view.id, (A,)), Away("b", 600), Away("b", 700), Away("x", 1))
+    assert membership.members["b"].away_ms == 600
+    assert apply(membership, Away("b", 600, 900), Away("b", 600)) == ()
+    assert (membership.members["b"].away_ms, membership.members["b"].notice_ms) == (600, 900)
+    apply(membership, SetView(view.id + 1, (A, Row("b", 1, view.id + 2))))
+    assert (membership.members["b"].away_ms, membership.members["b"].notice_ms) == (0, 0)
+
+
+def test_who_knows_what_was_promised() -> None:
+    """Those who serve, and others until it is said that they may promise something alone, or their disks are gone."""
+    membership = cluster("a", "b", "c")
+    assert (membership.knowing, membership.agreed) == (("a", "b", "c"), True)
+    rows = (A, Row("b", 1, 2, True))
+    apply(membership, SetView(3, rows))
+    assert (membership.knowing, membership.agreed) == (("a", "b", "c"), False)
+    view = membership.view
+    assert apply(membership, SetView(4, rows, True)) == (Agreed(True),)  # although the view stays
+    assert (membership.knowing, membership.agreed, membership.view) == (("a", "b"), True, view)
+    apply(membership, boot("a", 2))
+    assert not membership.agreed
+    apply(membership, boot("b", 2))
+    assert (membership.knowing, membership.agreed) == (("a", "b"), True)  # nobody serves
+    apply(membership, SetView(membership.view.id, (Row("c", 1, membership.view.id + 1),), True))
+    assert membership.knowing == ("a", "b")
+    apply(membership, join("b", disk="new", boot=ABOVE + 1))
+    assert membership.knowing == ("a",)
+    apply(membership, Stale("a"))
+    assert membership.knowing == ()
+    left = cluster("a", "b")
+    apply(left, boot("b", 2), Leave("a"))
+    assert left.knowing == ("b",)

@@ -1,0 +1,209 @@
+"""A whole cluster of views and leases on virtual time. The true clock is known here, and to nobody inside.
+
+Raft is stood in for by one ordered log with a leader that changes: entries that were not committed when it does may
+survive or not, and every node applies the log when it gets around to it. Machines have clocks of their own rates, stop,
+freeze, lose their disks' attention and each other. After every event the leases are checked against each other.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable
+from itertools import count
+
+from strogoff.cluster.membership.commands import Command, Join, Settle, encode_command
+from strogoff.cluster.membership.coordinator import MembershipCoordinator
+from strogoff.cluster.membership.lease import LeaseHolder
+from strogoff.cluster.membership.state_machine import MembershipState
+
+from .host import Host
+
+CLUSTER = "c"
+
+
+class Violation(AssertionError):
+    """A promise was broken, at a time of the true clock."""
+
+
+class Parts:
+    """What a world is made of; a plant overrides one."""
+
+    membership: type[MembershipState] = MembershipState
+    holder: type[LeaseHolder] = LeaseHolder
+    coordinator: type[MembershipCoordinator] = MembershipCoordinator
+    confirms: bool = True
+    kinds: tuple[str, ...] = ()
+    """The faults that show a plant; all kinds if there are none."""
+
+
+class World:
+    """`names` a, b, c... of `size` hosts, all started and joined at time 0, in milliseconds."""
+
+    def __init__(self, seed: int, size: int, parts: type[Parts] = Parts, slow: float = 0.02) -> None:
+        self.rng = random.Random(seed)
+        self.parts = parts
+        self.slow = slow
+        self.now = 0.0
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = count()
+        self.cuts: set[tuple[str, str]] = set()
+        self.names = [chr(ord("a") + i) for i in range(size)]
+        self.voters = self.names[: size if size % 2 else size - 1]
+        self.log: list[bytes] = []
+        self.uncommitted: list[bytes] = []
+        self.term = 0
+        self.leader = "a"
+        self.truth = parts.membership()
+        self.views: list[tuple[float, tuple[str, ...]]] = []
+        self._lost_ms: float | None = None
+        self._patience = 1000.0
+        self.hosts = {name: Host(self, name) for name in self.names}
+        for host in self.hosts.values():
+            host.start()
+        first = self.hosts["a"]
+        self.commit(Settle(CLUSTER, "a", first.disk, 1, first.process, "a:1"))
+        for name in self.names[1:]:
+            host = self.hosts[name]
+            self.commit(Join(name, host.disk, 1, host.process, f"{name}:1"))
+        self.elect("a")
+        self._raft()
+
+    # -- time
+
+    def later(self, delay_ms: float, act: Callable[[], None]) -> None:
+        """Do something after a time on the true clock."""
+        heapq.heappush(self._events, (self.now + delay_ms, next(self._order), act))
+
+    def run(self, ms: float) -> None:
+        """Let time pass, and look after every event."""
+        until = self.now + ms
+        while self._events and self._events[0][0] <= until:
+            self.now, _, act = heapq.heappop(self._events)
+            act()
+            self.check()
+        self.now = until
+
+    def run_until(self, condition: Callable[[], bool], limit_ms: float) -> float:
+        """Milliseconds until the condition held; fails after `limit_ms`."""
+        begin = self.now
+        while not condition():
+            if self.now - begin >= limit_ms:
+                state = f"view {self.truth.view}, leader {self.leader}"
+                raise Violation(f"at {self.now:.0f}: not within {limit_ms:.0f} ms: {state}")
+            self.run(10)
+        return self.now - begin
+
+    # -- the network
+
+    def connected(self, a: str, b: str) -> bool:
+        """True if each reaches the other."""
+        return (a, b) not in self.cuts and (b, a) not in self.cuts
+
+    def send(self, source: str, target: str, act: Callable[[Host], None]) -> None:
+        """Deliver after a while, unless it is cut then; to a host that stands still, when it goes on."""
+        if (source, target) in self.cuts:
+            return
+        delay = self.rng.uniform(0.5, 5)
+        if self.rng.random() < self.slow:
+            delay = self.rng.uniform(50, 1500)
+        host = self.hosts[target]
+        process = host.process
+
+        def arrive() -> None:
+            if (source, target) not in self.cuts and host.up and host.process == process:
+                host.receive(act)
+
+        self.later(delay if source != target else 0.1, arrive)
+
+    # -- the stand-in for Raft
+
+    def commit(self, command: Command) -> None:
+        """Put a command into the log at once."""
+        self._append(encode_command(command))
+
+    def _append(self, data: bytes) -> None:
+        before = self.truth.view
+        self.log.append(data)
+        self.truth.apply(len(self.log), data)
+        if self.truth.view != before:
+            self.views.append((self.now, self.truth.view.nodes))
+
+    def propose(self, term: int, data: bytes) -> None:
+        """A leader of that term appends to its log. What an old leader appends never counts."""
+        if term == self.term:
+            self.uncommitted.append(data)
+
+    def has_quorum(self, name: str, disks: bool) -> bool:
+        """True if a majority of voters goes on and is connected with the node; `disks`: theirs too."""
+        near = [v for v in self.voters if v == name or self.connected(v, name)]
+        near = [v for v in near if self.hosts[v].running and not (disks and self.hosts[v].stalled)]
+        return self.hosts[name].running and len(near) * 2 > len(self.voters)
+
+    def _raft(self) -> None:
+        leader = self.hosts[self.leader]
+        blocked = leader.stalled and bool(self.uncommitted)
+        if leader.leads == self.term and self.has_quorum(self.leader, False) and not blocked:
+            self._lost_ms = None
+            self._patience = self.rng.uniform(800, 1200)
+            if self.uncommitted and self.has_quorum(self.leader, True):
+                todo, self.uncommitted = self.uncommitted, []
+                for data in todo:
+                    self._append(data)
+                leader.catch_up()
+        else:
+            self._lost_ms = self.now if self._lost_ms is None else self._lost_ms
+            if self.now - self._lost_ms > self._patience:
+                able = [v for v in self.voters if self.has_quorum(v, True) and not self.hosts[v].stalled]
+                if able:
+                    self.elect(self.rng.choice(able))
+        self.later(self.rng.uniform(5, 25), self._raft)
+
+    def elect(self, name: str) -> None:
+        """Another leader, or the same for another term. Some of what was not committed was in its log."""
+        for data in self.uncommitted[: self.rng.randint(0, len(self.uncommitted))]:
+            self._append(data)
+        self.uncommitted = []
+        self.term += 1
+        self.leader = name
+        self._lost_ms = None
+        self.hosts[name].elected(self.term)
+
+    def confirm(self, host: Host, ticket: int) -> None:
+        """Ask a majority whether this host leads still: it answers after half a round trip."""
+        term, process = host.leads, host.process
+        away = self.rng.uniform(0.5, 5)
+        if self.rng.random() < self.slow:
+            away = self.rng.uniform(50, 400)
+        answers: list[bool] = []
+
+        def ask() -> None:
+            quorum = self.has_quorum(host.name, False) and self.term == term and self.leader == host.name
+            answers.append(quorum or not self.parts.confirms)
+
+        def hear() -> None:
+            if answers[0] and host.up and host.process == process:
+                host.receive(lambda _: host.confirmed(ticket) if host.leads == term else None)
+
+        self.later(away, ask)
+        self.later(away * 2, hear)
+
+    # -- looking
+
+    def check(self) -> None:
+        """The two promises of leases, on the true clock."""
+        holders = [host for host in self.hosts.values() if host.running and host.valid()]
+        for x in holders:
+            mine = x.holder.incarnation
+            if mine not in self.truth.view.incarnations:
+                raise Violation(f"at {self.now:.0f}: {x.name} has a lease as {mine} beside {self.truth.view}")
+            if mine.since <= x.started_in:
+                raise Violation(f"at {self.now:.0f}: {x.name} has the role of a former start: {mine}")
+            for y in holders:
+                if x.holder.serving and y.holder.serving and mine not in y.holder.view.incarnations:
+                    raise Violation(f"at {self.now:.0f}: {x.name} serves as {mine} and {y.name} does not know it")
+
+    def is_whole(self) -> bool:
+        """All serve, know it and hold leases."""
+        hosts = self.hosts.values()
+        return self.truth.whole and all(host.running and host.holder.serving and host.valid() for host in hosts)
