@@ -40,7 +40,7 @@ class Shelf(Protocol):
 
 
 class ReplicatedMap(Protocol):
-    """What is asked of the metadata; `cluster.metadata.map.MetadataMap` has it."""
+    """What is asked of the metadata; `cluster.replicated_map.map.ReplicatedMap` has it."""
 
     def put(self, key: bytes, value: bytes) -> int:
         """Set a value; the number of this write comes back."""

@@ -12,10 +12,10 @@ from collections.abc import Callable
 import msgspec
 
 from .identity import Incarnation
-from .links.hello import Self as Hello
+from .links.hello import PeerInfo
 from .links.links import Links
 from .links.ports import Lane, LinkPorts, SetAside, Timer, Unreadable
-from .links.reasons import Why
+from .links.refusal import RefusalReason
 from .membership.admission import JOIN, LEAVE, CallAnswer, encode_call, not_the_one
 from .membership.boot import TAKEN_OUT, BootRegistrar
 from .membership.commands import Boot, decode_command
@@ -28,13 +28,13 @@ from .membership.rejoin import Rejoin
 from .membership.reporting import Reporting
 from .membership.state_machine import MembershipState
 from .membership.view import View
-from .metadata.map import MetadataMap
-from .metadata.messages import Contradiction, MalformedMetadata
-from .metadata.ports import MetadataPorts
-from .metadata.spaces import Space
 from .ports import ClusterEvents, Datagram, Identity, Ports, Settings
 from .raft.messages import Saved, bootstrap, empty
 from .raft.stable import RaftStable
+from .replicated_map.map import ReplicatedMap
+from .replicated_map.messages import Contradiction, MalformedMapMessage
+from .replicated_map.namespaces import Namespace
+from .replicated_map.ports import MapPorts
 
 _PUBLISH = Lane.PUBLISH
 LEFT = b"L"
@@ -48,7 +48,12 @@ class ClusterNode:
     """The whole of it. `open` once; then `tick` runs by itself until `close`."""
 
     def __init__(
-        self, me: Identity, ports: Ports, settings: Settings, spaces: dict[bytes, Space], resident: ClusterEvents
+        self,
+        me: Identity,
+        ports: Ports,
+        settings: Settings,
+        namespaces: dict[bytes, Namespace],
+        resident: ClusterEvents,
     ) -> None:
         self.me = me
         self.ports = ports
@@ -71,13 +76,15 @@ class ClusterNode:
         self.on_tick: Callable[[], None] = _nothing
         self.registrar = BootRegistrar(self)
         self.reporting = Reporting(self)
-        hello = Hello(me.node, me.boot, me.disk, me.process, me.cluster_id, me.address, earlier=self.registrar.earlier)
+        hello = PeerInfo(
+            me.node, me.boot, me.disk, me.process, me.cluster_id, me.address, earlier=self.registrar.earlier
+        )
         link_ports = LinkPorts(
             ports.transport, ports.now_ms, ports.later, ports.soon, ports.rng, ports.log, self.registrar.not_let_in,
             self._set_aside,
         )  # fmt: skip
         self.links = Links(hello, link_ports, self, settings.links)
-        metadata_ports = MetadataPorts(
+        metadata_ports = MapPorts(
             ports.store,
             lambda peer, data: self.links.send(peer, Lane.METADATA, data),
             lambda peer, data: self.links.datagram(peer, Datagram.METADATA, data),
@@ -87,7 +94,7 @@ class ClusterNode:
             ports.rng,
             lambda: self.view.id,
         )
-        self.metadata = MetadataMap(me.node, me.boot, metadata_ports, spaces)
+        self.metadata = ReplicatedMap(me.node, me.boot, metadata_ports, namespaces)
         self.metadata.on_change = resident.metadata_changed
         self.metadata.on_unreadable = self._unreadable
         self.rejoin = Rejoin(resident, self.metadata.exchange, self.metadata.barrier, self._exchanged)
@@ -417,7 +424,7 @@ class ClusterNode:
 
     # -- the resident of the links
 
-    def check(self, hello: Hello) -> str | None:
+    def check(self, hello: PeerInfo) -> str | None:
         """Why a peer's stream is refused; None if it may speak."""
         if self.consensus is None:
             return f"{self.me.node} is alone, not in a cluster"
@@ -428,9 +435,9 @@ class ClusterNode:
             return None
         row = members.get(hello.node)
         if row is None and hello.boot <= self.membership.last_possible(hello.node):
-            return Why.TAKEN_OUT.says(f"{hello.node} is a member no longer")
+            return RefusalReason.TAKEN_OUT.says(f"{hello.node} is a member no longer")
         if row is None:
-            return Why.NOT_YET.says(f"{hello.node} is not a member of this cluster")
+            return RefusalReason.NOT_YET.says(f"{hello.node} is not a member of this cluster")
         return not_the_one(row, hello)
 
     def watermark(self, node: str, disk: str, boot: int, lane: int) -> int:
@@ -446,7 +453,7 @@ class ClusterNode:
                 self.metadata.receive(node, payload)
             except Contradiction:
                 raise
-            except MalformedMetadata as error:
+            except MalformedMapMessage as error:
                 raise Unreadable(str(error)) from error
             self.links.ack(node, Lane.METADATA, seq)
         elif lane == Lane.APPEND:
@@ -476,7 +483,7 @@ class ClusterNode:
     def _dropped(self, node: str, detail: str, **facts: int) -> None:
         self.ports.event("fwd.drop", target=self.me.node, reason="unreadable", source=node, detail=detail, **facts)
 
-    def up(self, node: str, hello: Hello) -> None:
+    def up(self, node: str, hello: PeerInfo) -> None:
         """The link to a peer is open."""
         self.ports.log("info", f"link to {node} at {hello.address} is up")
         self.metadata.met(node)

@@ -9,7 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from ..storage.store import Store
-from .links.ports import Dials, Timer
+from .links.ports import Dialer, Timer
 from .links.settings import LinkSettings
 from .membership.rejoin import RejoinListener
 from .membership.settings import Settings as ViewSettings
@@ -62,7 +62,7 @@ class Ports(Struct):
     rng: Rng
     meta: Store
     store: Store
-    transport: Dials
+    transport: Dialer
     log: Callable[[str, str], None]
     event: Callable[..., None]
     ask_time: Callable[[], None] = lambda: None

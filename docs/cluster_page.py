@@ -17,8 +17,8 @@ from strogoff.broker.clustering import shell as cluster_shell
 from strogoff.cluster import ports
 from strogoff.cluster.links.ports import Lane
 from strogoff.cluster.membership import admission, commands, discovery, lease_service
-from strogoff.cluster.metadata.messages import Ack, Ask, Batch, More, Report, Writes
 from strogoff.cluster.ports import Datagram
+from strogoff.cluster.replicated_map.messages import Ack, Batch, BatchAck, ClockReport, SyncRequest, Writes
 from strogoff.cluster.transport import wire
 from strogoff.netsplit import policy_page
 from strogoff.storage import keys
@@ -35,7 +35,7 @@ DATAGRAMS = {
     Datagram.BOOT: ("the leader", "a start of a member; again every 300 ms until the log has it"),
     Datagram.BOOT_REFUSED: ("who started", "the process that the log refused, and why"),
     Datagram.GOODBYE: ("the leader", "a process that stops: it holds no lease any more"),
-    Datagram.METADATA: ("any peer", "`Report`: the sender's clocks, for collecting tombstones"),
+    Datagram.METADATA: ("any peer", "`ClockReport`: the sender's clocks, for collecting tombstones"),
 }
 LANES = {
     Lane.METADATA: ("writes of the replicated map, their acknowledgements, exchanges", "nothing: always taken"),
@@ -59,7 +59,7 @@ CALLS = {
         "what an operator wants of the sessions of the one that is asked: rows, at most 1 MiB",
     ),
 }
-SPACES = {
+NAMESPACES = {
     b"f": "routes: which filters clean sessions of the node subscribe to; written by that node alone",
     b"l": "the same for sessions that last; such a route outlives a restart of everybody else",
     b"t": "retained messages: mountpoint, topic",
@@ -98,7 +98,7 @@ def log_commands() -> str:
 
 def metadata_messages() -> str:
     """Messages about the map."""
-    kinds = (Writes, Ack, Report, Ask, Batch, More)
+    kinds = (Writes, Ack, ClockReport, SyncRequest, Batch, BatchAck)
     rows = [[str(kind.__struct_config__.tag), f"`{kind.__name__}`", _first(kind)] for kind in kinds]
     return _table(["tag", "message", "what it says"], rows)
 
@@ -109,7 +109,12 @@ def metadata_keys() -> str:
     for letter, space in clustering.CLUSTER_SPACES.items():
         where = "memory and disk" if space.durable else "memory"
         rows.append(
-            [f"`{letter.decode()}`", SPACES[letter], where, "hybrid logical clock" if space.stamped else "one writer"]
+            [
+                f"`{letter.decode()}`",
+                NAMESPACES[letter],
+                where,
+                "hybrid logical clock" if space.stamped else "one writer",
+            ]
         )
     return _table(["letter", "key and value", "kept in", "concurrent writes"], rows)
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from ...cluster.links.ports import Lane, Refuse
 from ...cluster.membership.view import View
-from ...cluster.metadata.spaces import SPACES, Space
 from ...cluster.node import ClusterNode
+from ...cluster.replicated_map.namespaces import NAMESPACES, Namespace
 from ...mqtt.reasons import ReasonCode
 from ...netsplit.policy import ViewState
 from ..answers import operations
@@ -31,14 +31,14 @@ from .missed import PUBLISHED, Missed
 from .receiving import Receiving
 from .retained import RETAINED, SharedRetained
 from .routes import LASTING, MalformedRoute, Routes
-from .routes import SPACES as ROUTES
+from .routes import NAMESPACES as ROUTES
 from .watch import ClusterWatch
 
 if TYPE_CHECKING:
     from ..node import Node
     from ..outlet import Outlet
 
-CLUSTER_SPACES: dict[bytes, Space] = {**SPACES, PUBLISHED: Space(durable=False, stamped=False)}
+CLUSTER_SPACES: dict[bytes, Namespace] = {**NAMESPACES, PUBLISHED: Namespace(durable=False, stamped=False)}
 
 SETTLE_MS = 10_000
 """How long a member that starts waits for its first lease before it serves by the policy `on` without one: the worst

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...cluster.metadata.map import MetadataMap
+from ...cluster.replicated_map.map import ReplicatedMap
 from ...storage.keys import retained_prefix
 from ..queues.message import Message
 from ..queues.records import RecordError, decode_message, encode, to_record
@@ -22,7 +22,7 @@ RETAINED = b"t"
 class SharedRetained:
     """Between a node's tables of retained messages and the map; `wait_for` gets the number of each write."""
 
-    def __init__(self, node: Node, metadata: MetadataMap, wait_for: Callable[[int | None], None]) -> None:
+    def __init__(self, node: Node, metadata: ReplicatedMap, wait_for: Callable[[int | None], None]) -> None:
         self._node = node
         self._metadata = metadata
         self._wait_for = wait_for

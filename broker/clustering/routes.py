@@ -30,7 +30,7 @@ from ..routing.remote_table import NOWHERE, Peer, RemoteMatch, RemoteTable, Rout
 
 LIVE = b"f"
 LASTING = b"l"
-SPACES = (LIVE, LASTING)
+NAMESPACES = (LIVE, LASTING)
 """The letters of routes in the replicated map."""
 
 STEP = 1000
@@ -61,7 +61,7 @@ def parse_route_key(key: bytes) -> tuple[str, str, str]:
     """`(mountpoint, node, filter)` of a key. Raises `MalformedRoute`."""
     middle = 3 + int.from_bytes(key[1:3], "big")
     end = middle + 2 + int.from_bytes(key[middle : middle + 2], "big")
-    if key[:1] not in SPACES or len(key) <= end:
+    if key[:1] not in NAMESPACES or len(key) <= end:
         raise MalformedRoute(f"route key {key!r}: not {LIVE!r} or {LASTING!r}, mountpoint, node and a filter")
     try:
         return key[3:middle].decode(), key[middle + 2 : end].decode(), key[end:].decode()

@@ -16,7 +16,7 @@ OLDEST = 2
 """The versions of the protocol between nodes that this code speaks."""
 
 
-class Self(Struct, array_like=True, frozen=True):
+class PeerInfo(Struct, array_like=True, frozen=True):
     """A process: what it says about itself in a hello.
 
     `boot` is raised at each start of the node, `disk` is the uuid of its data directory, `process` is random text for
@@ -38,18 +38,18 @@ class Self(Struct, array_like=True, frozen=True):
 class Welcome(Struct, array_like=True, frozen=True):
     """The answer: who answers, the version for this stream, and the watermark of each lane of the caller."""
 
-    me: Self
+    me: PeerInfo
     version: int
     watermarks: dict[int, int]
 
 
-def agree(mine: Self, theirs: Self) -> int | None:
+def agree(mine: PeerInfo, theirs: PeerInfo) -> int | None:
     """The version that two processes use with each other; None if there is none."""
     version = min(mine.version, theirs.version)
     return version if version >= max(mine.oldest, theirs.oldest) else None
 
 
-def disagreement(mine: Self, theirs: Self) -> str:
+def disagreement(mine: PeerInfo, theirs: PeerInfo) -> str:
     """Why two processes cannot talk."""
     return (
         f"{theirs.node} speaks the versions {theirs.oldest} to {theirs.version} of the protocol, "
@@ -58,11 +58,11 @@ def disagreement(mine: Self, theirs: Self) -> str:
 
 
 _encode = msgpack.Encoder().encode
-_decode_self = msgpack.Decoder(Self).decode
+_decode_self = msgpack.Decoder(PeerInfo).decode
 _decode_welcome = msgpack.Decoder(Welcome).decode
 
 
-def encode_hello(me: Self) -> bytes:
+def encode_hello(me: PeerInfo) -> bytes:
     """What `dial` sends."""
     return _encode(me)
 
@@ -72,7 +72,7 @@ def encode_welcome(welcome: Welcome) -> bytes:
     return _encode(welcome)
 
 
-def decode_hello(data: bytes) -> Self:
+def decode_hello(data: bytes) -> PeerInfo:
     """Raises `MalformedFrame`."""
     try:
         return _decode_self(data)

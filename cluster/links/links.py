@@ -15,14 +15,15 @@ import msgspec
 
 from ..transport.wire import Accepted, Refused, Wire
 from .frames import MalformedFrame
-from .hello import Self, Welcome, agree, decode_hello, disagreement, encode_welcome
-from .incoming import Incoming
-from .outgoing import SAY_FIRST_MS, Outgoing
-from .ports import Lane, LinkPorts, Refuse, Resident, SetAside, Timer, Traffic, Unreadable
+from .hello import PeerInfo, Welcome, agree, decode_hello, disagreement, encode_welcome
+from .inbound_stream import InboundStream
+from .outbound_stream import SAY_FIRST_MS, OutboundStream
+from .ports import Lane, LinkEvents, LinkPorts, Refuse, SetAside, Timer, Traffic, Unreadable
 from .settings import LinkSettings
 
 __all__ = [
-    "Lane", "LinkPorts", "LinkSettings", "Links", "Refuse", "Resident", "Self", "SetAside", "Traffic", "Unreadable",
+    "Lane", "LinkEvents", "LinkPorts", "LinkSettings", "Links", "PeerInfo", "Refuse", "SetAside", "Traffic",
+    "Unreadable",
 ]  # fmt: skip
 
 _REMEMBERED = 256
@@ -32,7 +33,9 @@ _REMEMBERED = 256
 class Links:
     """The links of `me`. Give `accept` to `Transport.serve`; name the peers with `set_peers`."""
 
-    def __init__(self, me: Self, ports: LinkPorts, resident: Resident, settings: LinkSettings | None = None) -> None:
+    def __init__(
+        self, me: PeerInfo, ports: LinkPorts, resident: LinkEvents, settings: LinkSettings | None = None
+    ) -> None:
         self.me = me
         self.traffic = Traffic()
         self._ports = ports
@@ -40,15 +43,15 @@ class Links:
         self._settings = settings or LinkSettings()
         self._datagram_bytes = self._settings.max_payload_bytes
         self._item_bytes = self._settings.max_item_bytes
-        self._out: dict[str, Outgoing] = {}
-        self._in: dict[str, Incoming] = {}
+        self._out: dict[str, OutboundStream] = {}
+        self._in: dict[str, InboundStream] = {}
         self._refusals: dict[str, tuple[float, str]] = {}
         self.slow: dict[Lane, dict[str, None]] = {lane: {} for lane in Lane}
         """For each lane the nodes for which more waits than `buffer_bytes` of memory, until half of that is gone.
-        Nothing is dropped; `Resident.relieved` tells when it is over."""
+        Nothing is dropped; `LinkEvents.relieved` tells when it is over."""
         self.full: dict[str, None] = {}
         """The nodes whose link is open and for which `ahead_bytes` of PUBLISH wait for a frame. An owner who keeps what
-        comes meanwhile is told by `Resident.room` when to go on."""
+        comes meanwhile is told by `LinkEvents.room` when to go on."""
         self._closed = False
         self._ticked_ms = ports.now_ms()
         self._timer: Timer | None = None
@@ -180,7 +183,7 @@ class Links:
         watermarks = stream.accept(peer, wire)
         return Accepted(encode_welcome(Welcome(self.me, version, watermarks)), stream)
 
-    def _objection(self, peer: Self) -> str | None:
+    def _objection(self, peer: PeerInfo) -> str | None:
         me = self.me
         if self._closed:
             return f"{me.node} stops"
@@ -247,20 +250,24 @@ class Links:
 
     # Inside
 
-    def _outgoing(self, node: str) -> Outgoing:
+    def _outgoing(self, node: str) -> OutboundStream:
         link = self._out.get(node)
         if link is None:
             settings, traffic = self._settings, self.traffic
-            link = Outgoing(node, lambda: self.me, self._ports, self._resident, settings, traffic, self.slow, self.full)
+            link = OutboundStream(
+                node, lambda: self.me, self._ports, self._resident, settings, traffic, self.slow, self.full
+            )
             self._out[node] = link
             if self._timer is None:
                 self.tick()
         return link
 
-    def _incoming(self, node: str) -> Incoming:
+    def _incoming(self, node: str) -> InboundStream:
         stream = self._in.get(node)
         if stream is None:
-            stream = Incoming(node, self._ports, self._resident, self._settings, self.traffic, self._outgoing(node))
+            stream = InboundStream(
+                node, self._ports, self._resident, self._settings, self.traffic, self._outgoing(node)
+            )
             self._in[node] = stream
         return stream
 
@@ -274,7 +281,7 @@ class Links:
         self._ticked_ms = now_ms
         for link in list(self._out.values()):
             if stuck:
-                link.pardon(now_ms)
+                link.extend_deadline(now_ms)
             link.tick(now_ms)
         for stream in list(self._in.values()):
             stream.tick(now_ms)

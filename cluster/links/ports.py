@@ -9,7 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from ..transport.wire import Dialing, WireEvents
-from .hello import Self
+from .hello import PeerInfo
 
 
 class Lane(IntEnum):
@@ -40,7 +40,7 @@ class Rng(Protocol):
         """A number between a and b."""
 
 
-class Dials(Protocol):
+class Dialer(Protocol):
     """The part of a `Transport` that links use themselves; serving is their owner's."""
 
     def dial(self, address: str, hello: bytes, events: WireEvents) -> Dialing:
@@ -68,7 +68,7 @@ def nothing_more(item: SetAside) -> None:
 class LinkPorts(Struct, frozen=True):
     """`now_ms` is monotonic; `later(delay_s, function)`; `log(level, text)`."""
 
-    transport: Dials
+    transport: Dialer
     now_ms: Callable[[], float]
     later: Callable[[float, Callable[[], None]], Timer]
     soon: Callable[[Callable[[], None]], object]
@@ -81,7 +81,7 @@ class LinkPorts(Struct, frozen=True):
 
 
 class Refuse(Exception):
-    """Raised by `Resident.deliver`: this item cannot be taken now. The text says why.
+    """Raised by `LinkEvents.deliver`: this item cannot be taken now. The text says why.
 
     The lane is held: the item counts as not delivered, what comes behind it is dropped, and the sender is asked for the
     lane from this item on after a while, or at `Links.try_again` (H-07). Other lanes and datagrams go on.
@@ -89,16 +89,16 @@ class Refuse(Exception):
 
 
 class Unreadable(Exception):
-    """Raised by `Resident.deliver`, before it has taken anything: this item can never be taken. The text says why.
+    """Raised by `LinkEvents.deliver`, before it has taken anything: this item can never be taken. The text says why.
 
     The item is logged, counted and acknowledged as a void, so that it does not come again and stop the lane.
     """
 
 
-class Resident(Protocol):
+class LinkEvents(Protocol):
     """Who lives on top of the links. All calls are on the loop's thread; it may call the links from each of them."""
 
-    def check(self, hello: Self) -> str | None:
+    def check(self, hello: PeerInfo) -> str | None:
         """Why a peer must not be talked to; None if it may. Asked of each hello and of each welcome."""
 
     def watermark(self, node: str, disk: str, boot: int, lane: int) -> int:
@@ -119,7 +119,7 @@ class Resident(Protocol):
     def acked_early(self, node: str, lane: int, seqs: list[int]) -> None:
         """The peer is done with these, although not with everything before them."""
 
-    def up(self, node: str, hello: Self) -> None:
+    def up(self, node: str, hello: PeerInfo) -> None:
         """Our stream to a peer is open. Nothing was resent yet: what is to be voided can be voided now.
 
         `hello` says which process and disk is there now. A lane goes on from the peer's watermark; numbers that it lost

@@ -49,7 +49,7 @@ class LinkSettings(Struct, frozen=True):
     """So much of a lane is on its way unacknowledged at most; the rest waits here. METADATA has no window."""
     ahead_bytes: int = 32 << 10
     """With so much of PUBLISH that no frame has taken yet the lane of an open link is full: what comes waits with the
-    owner of the links, who decides whose turn it is (`Resident.room`)."""
+    owner of the links, who decides whose turn it is (`LinkEvents.room`)."""
     behind_bytes: int = 1 << 20
     """When more than this waits there for a node, who has more than `ahead_bytes` of it is not read."""
 

@@ -13,8 +13,8 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from ..links.hello import Self
-from ..links.reasons import Why
+from ..links.hello import PeerInfo
+from ..links.refusal import RefusalReason
 from .commands import Name
 from .state_machine import MemberRow, is_unknown
 
@@ -91,17 +91,19 @@ def _decode(data: bytes, kind: type[_T]) -> _T:
         raise MalformedCall(f"{kind.__name__} of {len(data)} bytes: {error}") from error
 
 
-def not_the_one(row: MemberRow, hello: Self) -> str | None:
+def not_the_one(row: MemberRow, hello: PeerInfo) -> str | None:
     """A start of the member that the log does not know yet is welcome, an earlier one is not (H-01); nor is
     one that was away for too long (H-16)."""
     if row.disk != hello.disk:
-        return Why.NOT_YET.says(f"the disk of {hello.node} is another one than that of the member")
+        return RefusalReason.NOT_YET.says(f"the disk of {hello.node} is another one than that of the member")
     if row.stale:
-        return Why.STALE.says(f"{hello.node} was away for too long, and has to come back with an empty disk")
+        return RefusalReason.STALE.says(f"{hello.node} was away for too long, and has to come back with an empty disk")
     if hello.boot < row.boot:
-        return Why.CONTRADICTED.says(f"{hello.node} was started {row.boot} times, and this is start {hello.boot}")
+        return RefusalReason.CONTRADICTED.says(
+            f"{hello.node} was started {row.boot} times, and this is start {hello.boot}"
+        )
     if hello.boot == row.boot and hello.process != row.process:
-        return Why.CONTRADICTED.says(f"start {hello.boot} of {hello.node} was another process")
+        return RefusalReason.CONTRADICTED.says(f"start {hello.boot} of {hello.node} was another process")
     if hello.boot > row.boot and is_unknown(row, hello.earlier):
-        return Why.CONTRADICTED.says(f"start {hello.boot} of {hello.node} knows nothing of start {row.boot}")
+        return RefusalReason.CONTRADICTED.says(f"start {hello.boot} of {hello.node} knows nothing of start {row.boot}")
     return None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ..links.reasons import Why, why
+from ..links.refusal import RefusalReason, why
 from ..ports import Datagram
 from .commands import Boot, MalformedCommand, encode_command
 from .events import Refused
@@ -136,14 +136,14 @@ class BootRegistrar:
         """A peer has no stream for this process: no leader hears of its start, or no peer of this leader's log."""
         member = self._member
         cause = why(reason)
-        if cause in (Why.CONTRADICTED, Why.STALE):
+        if cause in (RefusalReason.CONTRADICTED, RefusalReason.STALE):
             # the log here may have this start: one who voted alone when the copy was made commits it with nobody else
             self.broken(f"{node} says: {reason}")
-        elif cause is Why.OLD_COPY:
+        elif cause is RefusalReason.OLD_COPY:
             self.refuse(f"{node} says: {reason}")
-        elif cause is Why.TAKEN_OUT:
+        elif cause is RefusalReason.TAKEN_OUT:
             self.broken(f"{node} says: {reason}", TAKEN_OUT)
-        elif cause is Why.NOT_YET and member.lease_service is not None:
+        elif cause is RefusalReason.NOT_YET and member.lease_service is not None:
             member.lease_service.coordinator.not_let_in(node, member.ports.now_ms())
 
     def refuse(self, reason: str) -> None:

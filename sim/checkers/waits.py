@@ -15,7 +15,7 @@ def waiting(machine: Any) -> Iterator[str]:
     barriers = len(member.metadata._barriers)
     if barriers:
         yield f"{barriers} barriers"
-    if member.metadata._exchanges.pending():
+    if member.metadata._anti_entropy.pending():
         yield "an exchange of metadata"
     if member.join_leave._waiting:
         yield f"{len(member.join_leave._waiting)} requests to join or leave"

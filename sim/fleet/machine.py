@@ -90,7 +90,7 @@ class Machine(ClusterHost):
         assert self.member is not None
         metadata = self.member.metadata
         if self.log_dots:
-            metadata._upkeep.log_limit = self.log_dots
+            metadata._compactor.log_limit = self.log_dots
         if self.sync_ms:
             metadata.sync_interval_ms, metadata.sync_leeway_ms = self.sync_ms, self.sync_ms // 2
         if self.on_member is not None:

@@ -8,12 +8,12 @@ from ...broker.front import Front
 from ...broker.queues.message import Message
 from ...broker.routing.remote import RemoteMembers, RemoteTarget
 from ...cluster.links.ports import Refuse
-from ...cluster.metadata.clock import Clock
-from ...cluster.metadata.dvv import Siblings
-from ...cluster.metadata.incoming import Incoming
-from ...cluster.metadata.messages import Ack, MalformedMetadata, Part, Writes
-from ...cluster.metadata.messages import decode as decode_metadata
-from ...cluster.metadata.replica import Replica
+from ...cluster.replicated_map.delta_applier import DeltaApplier
+from ...cluster.replicated_map.dvv import Siblings
+from ...cluster.replicated_map.messages import Ack, MalformedMapMessage, Part, Writes
+from ...cluster.replicated_map.messages import decode as decode_metadata
+from ...cluster.replicated_map.replica import Replica
+from ...cluster.replicated_map.version_vector import VersionVector
 from .machine import Machine
 
 
@@ -22,7 +22,7 @@ class ByArrival(Replica):
 
     __slots__ = ()
 
-    def merge(self, key: bytes, theirs: Siblings, context: Clock) -> bool:
+    def merge(self, key: bytes, theirs: Siblings, context: VersionVector) -> bool:
         """What is new replaces what is here."""
         if key[:1] == b"t" and theirs and not all(self.clock.covers(dot) for dot in theirs[::2]):
             self._set(key, self.siblings(key), theirs)
@@ -30,12 +30,12 @@ class ByArrival(Replica):
         return super().merge(key, theirs, context)
 
 
-class Credulous(Incoming):
+class Credulous(DeltaApplier):
     """A claim is believed, whatever is missing before it."""
 
     def absorb(self, replica: Replica, part: Part) -> list[bytes]:
         """All up to the end of each claim counts as seen."""
-        part.claims = [(position, 0, high) for position, _, high in part.claims]
+        part.covered_ranges = [(position, 0, high) for position, _, high in part.covered_ranges]
         return super().absorb(replica, part)
 
 
@@ -56,13 +56,13 @@ def acknowledged_first(machine: Machine) -> None:
     def receiving(peer: str, data: bytes) -> None:
         try:
             message = decode_metadata(data)
-        except MalformedMetadata:
+        except MalformedMapMessage:
             receive(peer, data)
             return
         if not isinstance(message, Writes):
             receive(peer, data)
             return
-        upto = max(high for part in message.parts for _, _, high in part.claims)
+        upto = max(high for part in message.parts for _, _, high in part.covered_ranges)
         metadata._send(peer, Ack(metadata.boot, message.boot, upto))
         machine.later(0.5, lambda: receive(peer, data))
 
@@ -71,7 +71,7 @@ def acknowledged_first(machine: Machine) -> None:
 
 def past_a_gap(machine: Machine) -> None:
     """The clock of the metadata goes on past what it has not got."""
-    _metadata(machine)._incoming.__class__ = Credulous
+    _metadata(machine)._applier.__class__ = Credulous
 
 
 def by_arrival(machine: Machine) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ...cluster.metadata.actors import COUNTER
-from ...cluster.metadata.dvv import pairs
+from ...cluster.replicated_map.actors import COUNTER
+from ...cluster.replicated_map.dvv import pairs
 from ...cluster.transport.memory_stream import Path
 from ...netsplit.faults import Freeze, Pause
 from ...netsplit.policy import ViewState

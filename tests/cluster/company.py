@@ -11,9 +11,9 @@ from strogoff.cluster.membership.join_leave import VERSIONS
 from strogoff.cluster.membership.state_machine import UNLOGGED_MAX
 from strogoff.cluster.membership.view import View
 from strogoff.cluster.membership.voters import wanted_voters
-from strogoff.cluster.metadata.spaces import SPACES
 from strogoff.cluster.node import ClusterNode
 from strogoff.cluster.ports import Identity, Ports, Settings
+from strogoff.cluster.replicated_map.namespaces import NAMESPACES
 from strogoff.cluster.transport.memory_network import MemoryNetwork
 from strogoff.cluster.transport.memory_wire import MemoryTransport
 from strogoff.cluster.transport.wire import CallFailed
@@ -129,7 +129,7 @@ class Seat:
         )
         me = Identity(self.name, self.disk_id, self.boot, f"{self.name}/{life}", f"{self.name}:1", self.cluster_id)
         self.guest = Guest(self)
-        self.member = ClusterNode(me, ports, self.settings, dict(SPACES), self.guest)
+        self.member = ClusterNode(me, ports, self.settings, dict(NAMESPACES), self.guest)
         self.member.on_left = self._left
         self.member.open()
         transport.listen(me.address, self.member.links.accept, self.member.answer_call)

@@ -7,7 +7,7 @@ from math import inf
 
 import pytest
 
-from strogoff.cluster.links.hello import Self as Hello
+from strogoff.cluster.links.hello import PeerInfo
 from strogoff.cluster.links.ports import Lane
 from tests.cluster.company import Company, Seat
 
@@ -232,16 +232,16 @@ def test_strangers_are_refused_with_a_reason(change: dict[str, object], reason: 
         "cluster_id": me.cluster_id,
         "address": me.address,
     }
-    said = company[1].member.check(Hello(**(fields | change)))  # type: ignore[arg-type]
+    said = company[1].member.check(PeerInfo(**(fields | change)))  # type: ignore[arg-type]
     assert said is not None
     assert reason in said
-    assert company[1].member.check(Hello(**fields)) is None  # type: ignore[arg-type]
+    assert company[1].member.check(PeerInfo(**fields)) is None  # type: ignore[arg-type]
 
 
 def test_a_node_alone_talks_to_nobody() -> None:
     company = Company(2, joined=False)
     me = company[2].member.me
-    hello = Hello(me.node, me.boot, me.disk, me.process, me.cluster_id, me.address)
+    hello = PeerInfo(me.node, me.boot, me.disk, me.process, me.cluster_id, me.address)
     assert company[1].member.check(hello) == "n1 is alone, not in a cluster"
 
 

@@ -35,7 +35,7 @@ def test_the_page_is_up_to_date() -> None:
 def test_everything_on_the_wire_is_explained() -> None:
     assert set(script.DATAGRAMS) == set(Datagram)
     assert set(script.LANES) == set(Lane)
-    assert set(script.SPACES) == set(CLUSTER_SPACES)
+    assert set(script.NAMESPACES) == set(CLUSTER_SPACES)
 
 
 @pytest.mark.parametrize("name", list(script.PARTS))

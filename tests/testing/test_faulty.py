@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from strogoff.cluster.links.hello import Self, encode_hello
+from strogoff.cluster.links.hello import PeerInfo, encode_hello
 from strogoff.cluster.transport.wire import Accepted, CallFailed, Dialing, Refused, Transport, Wire
 from strogoff.testing.activity import Activity
 from strogoff.testing.gate import Gate
@@ -14,7 +14,7 @@ from strogoff.testing.wiring import Links, Wiring
 
 from .runner import run
 
-HELLO = encode_hello(Self("a", 1, "disk", "process", "cluster", "127.0.0.1:0"))
+HELLO = encode_hello(PeerInfo("a", 1, "disk", "process", "cluster", "127.0.0.1:0"))
 BOTH = pytest.mark.parametrize("kind", ["memory", "grpc"])
 
 

@@ -72,7 +72,7 @@ def test_a_key_that_cannot_be_read_is_left_out(calm: Theatre) -> None:
     member, there = calm[1].host.member, calm[2].host
     assert member is not None
     metadata, lines = member.metadata, len(there.lines)
-    metadata._spaces[b"?"] = metadata._spaces[b"t"]
+    metadata._namespaces[b"?"] = metadata._namespaces[b"t"]
     done: list[bool] = []
     metadata.barrier(metadata.put(b"?key", b"v"), done.append)
     calm.pass_s(1.0)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from strogoff.broker.clustering.routes import (
     LASTING,
     LIVE,
-    SPACES,
+    NAMESPACES,
     STEP,
     MalformedRoute,
     Routes,
@@ -41,7 +41,7 @@ class Stand:
         lasting = value[2] if len(value) == 3 else sum(value[2:]) > 0
         return self._write(LASTING if lasting else LIVE, node, text, value, mountpoint)
 
-    def take_back(self, node: str, text: str, spaces: tuple[bytes, ...] = SPACES) -> list[tuple[str, str]]:
+    def take_back(self, node: str, text: str, spaces: tuple[bytes, ...] = NAMESPACES) -> list[tuple[str, str]]:
         """`node` deletes its routes; returns what became known of it."""
         return [each for space in spaces for each in self._write(space, node, text, (), "")]
 
@@ -68,7 +68,7 @@ class Stand:
         return turns
 
 
-@given(TEXTS, TEXTS, TEXTS.filter(bool), st.sampled_from(SPACES))
+@given(TEXTS, TEXTS, TEXTS.filter(bool), st.sampled_from(NAMESPACES))
 def test_a_key_says_whose_route_it_is(mountpoint: str, node: str, text: str, space: bytes) -> None:
     assert parse_route_key(route_prefix(mountpoint, node, space) + text.encode()) == (mountpoint, node, text)
 

@@ -16,7 +16,7 @@ import pytest
 from strogoff.broker.clustering.config_calls import VALUES
 from strogoff.broker.clustering.shell import DEPART
 from strogoff.broker.process.server import Server
-from strogoff.cluster.links.hello import Self, encode_hello
+from strogoff.cluster.links.hello import PeerInfo, encode_hello
 from strogoff.cluster.membership.admission import JOIN, LEAVE, JoinRequest, LeaveRequest, encode_call
 from strogoff.cluster.membership.discovery import WHO
 from strogoff.cluster.membership.join_leave import VERSIONS
@@ -97,7 +97,7 @@ def in_house(tmp_path: Path, attack: Callable[[House], Awaitable[None]]) -> Hous
 
 
 def a_hello() -> bytes:
-    return encode_hello(Self("n2@127.0.0.1", 1, "disk", "process", "cluster", "127.0.0.1:1"))
+    return encode_hello(PeerInfo("n2@127.0.0.1", 1, "disk", "process", "cluster", "127.0.0.1:1"))
 
 
 def requests() -> list[tuple[str, bytes]]:

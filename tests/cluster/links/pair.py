@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from strogoff.cluster.links.links import Lane, LinkPorts, Links, LinkSettings, Self, SetAside
+from strogoff.cluster.links.links import Lane, LinkPorts, Links, LinkSettings, PeerInfo, SetAside
 from strogoff.cluster.transport.memory_network import MemoryNetwork
 from strogoff.cluster.transport.memory_wire import MemoryTransport
 from strogoff.sim.loop import VirtualLoop
@@ -48,7 +48,9 @@ class Node:
             lambda level, text: self.logs.append(text),
             set_aside=self.aside.append,
         )
-        me = Self(name, boot, disk.name, f"process {world.count()}", "cluster", f"{name}:1883", *world.versions(name))
+        me = PeerInfo(
+            name, boot, disk.name, f"process {world.count()}", "cluster", f"{name}:1883", *world.versions(name)
+        )
         self.links = Links(me, ports, self, world.settings)
         self.transport.listen(f"{name}:1883", self.links.accept)
 
@@ -60,7 +62,7 @@ class Node:
 
     # The resident
 
-    def check(self, hello: Self) -> str | None:
+    def check(self, hello: PeerInfo) -> str | None:
         return self.refuses.get(hello.node)
 
     def watermark(self, node: str, disk: str, boot: int, lane: int) -> int:
@@ -98,7 +100,7 @@ class Node:
     def acked_early(self, node: str, lane: int, seqs: list[int]) -> None:
         self.events.append(("early", node, lane, seqs))
 
-    def up(self, node: str, hello: Self) -> None:
+    def up(self, node: str, hello: PeerInfo) -> None:
         self.events.append(("up", node, hello.process))
         if self.on_up is not None:
             self.on_up(node)

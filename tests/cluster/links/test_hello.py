@@ -7,7 +7,7 @@ import pytest
 
 from strogoff.cluster.links.frames import MalformedFrame
 from strogoff.cluster.links.hello import (
-    Self,
+    PeerInfo,
     Welcome,
     agree,
     decode_hello,
@@ -20,10 +20,10 @@ from strogoff.cluster.links.links import Lane
 
 from .pair import World, join
 
-ME = Self("a", 3, "disk", "process", "cluster", "127.0.0.1:1", 1, 1)
+ME = PeerInfo("a", 3, "disk", "process", "cluster", "127.0.0.1:1", 1, 1)
 
 
-def speaking(version: int, oldest: int) -> Self:
+def speaking(version: int, oldest: int) -> PeerInfo:
     return msgspec.structs.replace(ME, version=version, oldest=oldest)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from strogoff.cluster.links.links import Lane, LinkPorts, Links, Self
+from strogoff.cluster.links.links import Lane, LinkPorts, Links, PeerInfo
 from strogoff.cluster.transport.grpc_wire import GrpcTransport
 
 
@@ -25,7 +25,7 @@ class _Keeper:
         self.links: Links | None = None
         self.changed = asyncio.Event()
 
-    def check(self, hello: Self) -> str | None:
+    def check(self, hello: PeerInfo) -> str | None:
         return None
 
     def watermark(self, node: str, disk: str, boot: int, lane: int) -> int:
@@ -47,7 +47,7 @@ class _Keeper:
     def acked_early(self, node: str, lane: int, seqs: list[int]) -> None:
         self.changed.set()
 
-    def up(self, node: str, hello: Self) -> None:
+    def up(self, node: str, hello: PeerInfo) -> None:
         self.changed.set()
 
     def down(self, node: str, reason: str) -> None:
@@ -77,7 +77,9 @@ async def _over_grpc() -> None:
         ports = LinkPorts(
             transport, lambda: loop.time() * 1000, loop.call_later, loop.call_soon, Random(boot), lambda *_: None
         )
-        coordinator.links = Links(Self(name, boot, f"disk {name}", f"{name}{boot}", "c", address), ports, coordinator)
+        coordinator.links = Links(
+            PeerInfo(name, boot, f"disk {name}", f"{name}{boot}", "c", address), ports, coordinator
+        )
         bound = await transport.serve(address, coordinator.links.accept)
         return transport, coordinator, coordinator.links, bound
 

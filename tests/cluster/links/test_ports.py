@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strogoff.cluster.links.ports import Lane, Resident, Traffic
+from strogoff.cluster.links.ports import Lane, LinkEvents, Traffic
 
 from .pair import World
 
@@ -13,6 +13,6 @@ def test_ranks() -> None:
 
 
 def test_a_resident() -> None:
-    resident: Resident = World().node("a")
+    resident: LinkEvents = World().node("a")
     assert resident.watermark("b", "disk", 1, Lane.PUBLISH) == 0
     assert Traffic().resent == 0

@@ -8,7 +8,7 @@ import pytest
 
 from strogoff.cluster.membership.consensus import Consensus
 from strogoff.cluster.membership.state_machine import MembershipState
-from strogoff.cluster.metadata.upkeep import Upkeep
+from strogoff.cluster.replicated_map.compaction import Compactor
 from strogoff.sim.fleet.changing import with_changing_routes
 from strogoff.sim.fleet.fleet import Fleet
 from strogoff.sim.fleet.plan import USUAL, plan
@@ -59,7 +59,7 @@ def test_small_limits_are_reached(monkeypatch: pytest.MonkeyPatch) -> None:
 
         monkeypatch.setattr(owner, name, watched)
 
-    for owner, name in ((Consensus, "_restore"), (Upkeep, "_shorten"), (MembershipState, "_stale")):
+    for owner, name in ((Consensus, "_restore"), (Compactor, "_shorten"), (MembershipState, "_stale")):
         watch(owner, name)
     for seed in range(16):
         assert Fleet(with_changing_routes(vary(plan(seed, 3), (SMALL,)))).run().violations == ()

@@ -1,0 +1,339 @@
+"""The stream of one peer to us: it brings datagrams and lanes here, and takes acknowledgements back."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ..transport.wire import Wire
+from .frames import HEARTBEAT, Frame, MalformedFrame, Run, decode_frame, encode_frame
+from .hello import PeerInfo
+from .lane import ReceiveLane
+from .outbound_stream import OutboundStream
+from .pieces import Piece
+from .ports import Lane, LinkEvents, LinkPorts, Refuse, SetAside, Traffic, Unreadable
+from .refusal import RefusalReason
+from .settings import LinkSettings
+
+
+class _Hold(Struct):
+    """A lane that waits: at which item, why, for how long, until when; `asked` once the sender was asked again."""
+
+    seq: int
+    reason: str
+    pause_ms: float
+    until_ms: float
+    asked: bool = False
+
+
+class InboundStream:
+    """What comes from `node`. Its lanes live as long as the peer's process, its streams come and go. `link` is our own
+    stream to the peer: each of the two says that the other is heard."""
+
+    def __init__(
+        self,
+        node: str,
+        ports: LinkPorts,
+        resident: LinkEvents,
+        settings: LinkSettings,
+        traffic: Traffic,
+        link: OutboundStream,
+    ) -> None:
+        self.node = node
+        self.peer: PeerInfo | None = None
+        """The process that the lanes belong to."""
+        self.heard_ms: float | None = None
+        self._ports = ports
+        self._resident = resident
+        self._settings = settings
+        self._traffic = traffic
+        self._link = link
+        self._lanes: dict[Lane, ReceiveLane] = {}
+        self._wire: Wire | None = None
+        self._acks: dict[Lane, int] = {}
+        self._grants: dict[Lane, int] = {}
+        self._windows: dict[Lane, int] = {}
+        self._early: dict[Lane, list[int]] = {}
+        self._told_early: dict[Lane, list[int]] = {}
+        self._holds: dict[Lane, int] = {}
+        self._resumes: dict[Lane, int] = {}
+        self._held: dict[Lane, _Hold] = {}
+        self._taken = self._told_taken = 0
+        self._busy = self._data_busy = False
+        self._scheduled = False
+        self._sent_ms = 0.0
+
+    @property
+    def open(self) -> bool:
+        """Whether a stream is open."""
+        return self._wire is not None
+
+    def objection(self, peer: PeerInfo) -> str | None:
+        """Why this process cannot be the one that `node` is."""
+        known = self.peer
+        if known is None or known.process == peer.process:
+            return None
+        if peer.boot < known.boot:
+            return RefusalReason.OLD_COPY.says(
+                f"{peer.node} was started again since: boot {known.boot} is known, this is {peer.boot}"
+            )
+        if peer.boot == known.boot and peer.disk == known.disk:
+            # Its numbers would be taken for those of the other: what is new would look like a duplicate.
+            return RefusalReason.OLD_COPY.says(f"boot {peer.boot} of {peer.node} belongs to another process")
+        return None
+
+    def accept(self, peer: PeerInfo, wire: Wire) -> dict[int, int]:
+        """Take a stream in the place of an older one, and return the watermarks of the lanes."""
+        if self._wire is not None:
+            self._wire.close("a newer stream has taken its place")
+        if self.peer is None or self.peer.process != peer.process:
+            self._told_early.clear()
+            watermark = self._resident.watermark
+            largest = self._settings.max_item_bytes
+            self._lanes = {
+                lane: ReceiveLane(lane, watermark(peer.node, peer.disk, peer.boot, lane), largest) for lane in Lane
+            }
+        self.peer = peer
+        self._wire = wire
+        self._busy = self._data_busy = self._link.hears = False
+        self._taken = self._told_taken = 0
+        for half in self._lanes.values():
+            half.reopen()
+        for answers in (self._acks, self._holds, self._resumes, self._held):
+            answers.clear()
+        self._early = {lane: list(seqs) for lane, seqs in self._told_early.items()}  # the stream may have lost them
+        self._windows = dict(self._grants)
+        self.heard_ms = self._sent_ms = self._ports.now_ms()
+        self._flush_soon()
+        return {int(lane): half.done for lane, half in self._lanes.items()}
+
+    def stop(self, reason: str) -> None:
+        """End the stream, if there is one."""
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            wire.close(reason)
+
+    def ack(self, lane: Lane, seq: int) -> None:
+        """As `Links.ack`."""
+        half = self._lanes[lane]
+        if half.finish(seq):
+            self._acks[lane] = half.done
+            if self._told_early:
+                self._told_early[lane] = [each for each in self._told_early.get(lane, ()) if each > half.done]
+            self._flush_soon()
+
+    def ack_early(self, lane: Lane, seqs: list[int]) -> None:
+        """As `Links.ack_early`."""
+        for told in (self._early, self._told_early):
+            told.setdefault(lane, []).extend(seqs)
+        self._flush_soon()
+
+    def grant(self, lane: Lane, size: int) -> None:
+        """As `Links.grant`."""
+        self._grants[lane] = self._windows[lane] = size
+        self._flush_soon()
+
+    def resume_held(self, now_ms: float | None = None) -> None:
+        """Ask for the lanes that are held; with `now_ms` for those whose time has come."""
+        for lane, hold in self._held.items():
+            if not hold.asked and (now_ms is None or now_ms >= hold.until_ms):
+                hold.asked = True
+                self._holds.pop(lane, None)
+                self._resumes[lane] = self._lanes[lane].received + 1
+                self._flush_soon()
+
+    def tick(self, now_ms: float) -> None:
+        """Say something if nothing was said for a while, here or by our own stream; give up a stream that is silent."""
+        if self._wire is None or self.heard_ms is None:
+            return
+        if self._held:
+            self.resume_held(now_ms)
+        if now_ms - self.heard_ms > self._settings.silence_s * 2000:
+            self.stop(f"silent for {now_ms - self.heard_ms:.0f} ms")
+        elif not self._busy and now_ms - max(self._sent_ms, self._link.told_ms) >= self._settings.echo_s * 900:
+            self._put(HEARTBEAT)
+
+    # What happens to the stream
+
+    def opened(self, wire: Wire, welcome: bytes) -> None:
+        """Never called: `accept` was the opening."""
+        raise AssertionError(wire.peer)
+
+    def received(self, frame: bytes) -> None:
+        """As `WireEvents.received`."""
+        wire = self._wire
+        self.heard_ms = self._ports.now_ms()
+        self._traffic.frames_in += 1
+        self._traffic.bytes_in += len(frame)
+        self._link.hears = True
+        self._resident.heard(self.node)
+        try:
+            decoded = decode_frame(frame, self._settings.max_frame_bytes)
+            if decoded.heard:
+                self._link.heard()
+            for kind, data in decoded.datagrams:
+                if self._wire is wire:
+                    self._resident.datagram(self.node, kind, data)
+            for run in decoded.runs:
+                if self._wire is wire:
+                    self._take(run, wire)
+            for piece in decoded.pieces:
+                if self._wire is wire:
+                    self._take_piece(piece)
+            if (decoded.runs or decoded.pieces) and self._wire is wire:
+                self._taken += 1
+        except MalformedFrame as error:
+            self._give_up(wire, f"malformed frame from {self.node}: {error}")
+        self._flush_soon()
+
+    def _give_up(self, wire: Wire | None, reason: str) -> None:
+        self._ports.log("warning", f"stream from {self.node} closed: {reason}")
+        if self._wire is wire:
+            self.stop(reason)
+
+    def _half(self, number: int) -> ReceiveLane:
+        if number not in self._lanes:
+            raise MalformedFrame(f"there is no lane {number}")
+        return self._lanes[Lane(number)]
+
+    def _take(self, run: Run, wire: Wire | None) -> None:
+        half = self._half(run.lane)
+        done, duplicates = half.done, half.duplicates
+        for seq, payload in half.take(run):
+            if self._wire is not wire:
+                half.refuse(seq)  # the resident has ended the stream: this comes again on the next
+                return
+            if not self._deliver(half, seq, payload):
+                break
+        self._count(half, done, duplicates)
+
+    def _take_piece(self, piece: Piece) -> None:
+        half = self._half(piece.lane)
+        done, duplicates = half.done, half.duplicates
+        whole = half.take_piece(piece)
+        if whole is not None:
+            seq, payload = whole
+            if payload is None:
+                self._set_aside(half, seq, piece.size, f"{self._settings.max_item_bytes} bytes are allowed")
+            else:
+                self._deliver(half, seq, payload)
+        self._count(half, done, duplicates)
+
+    def _count(self, half: ReceiveLane, done: int, duplicates: int) -> None:
+        self._traffic.duplicates += half.duplicates - duplicates
+        if half.done > done or half.duplicates > duplicates:
+            self._acks[Lane(half.lane)] = half.done
+        if self._held and not half.held:
+            self._released(half)
+
+    def _deliver(self, half: ReceiveLane, seq: int, payload: bytes) -> bool:
+        """Hand out one item. False if the lane is held now."""
+        try:
+            self._resident.deliver(self.node, half.lane, seq, payload)
+        except Refuse as refusal:
+            half.refuse(seq)
+            self._hold(Lane(half.lane), seq, str(refusal))
+            return False
+        except Unreadable as error:
+            self._set_aside(half, seq, len(payload), str(error))
+            return True
+        except BaseException:
+            if half.done < seq:
+                half.refuse(seq)
+            raise
+        self._traffic.items_in += 1
+        return True
+
+    # Holding a lane, and setting an item aside
+
+    def _hold(self, lane: Lane, seq: int, reason: str) -> None:
+        """The lane is to stop at this item; it is asked for after a pause, which doubles."""
+        self._traffic.held += 1
+        before = self._held.get(lane)
+        settings = self._settings
+        if before is not None and before.seq == seq:
+            pause_ms = min(before.pause_ms * 2, settings.hold_last_s * 1000)
+        else:
+            pause_ms = settings.hold_first_s * 1000
+        if before is None or before.reason != reason:
+            self._ports.log("info", f"lane {lane.name} from {self.node} is held at item {seq}: {reason}")
+        self._held[lane] = _Hold(seq, reason, pause_ms, self._ports.now_ms() + pause_ms)
+        self._resumes.pop(lane, None)
+        self._holds[lane] = seq
+
+    def _released(self, half: ReceiveLane) -> None:
+        """The item was taken, or voided, for which a lane was held."""
+        lane = Lane(half.lane)
+        hold = self._held.get(lane)
+        if hold is not None and half.received >= hold.seq:
+            del self._held[lane]
+            self._ports.log("info", f"lane {lane.name} from {self.node} goes on with item {hold.seq}")
+
+    def _set_aside(self, half: ReceiveLane, seq: int, size: int, reason: str) -> None:
+        """An item can never be read: it counts as a void, and the log says what was lost."""
+        half.set_aside(seq)
+        self._traffic.set_aside += 1
+        lane = Lane(half.lane)
+        self._ports.log(
+            "error",
+            f"item {seq} of lane {lane.name} from {self.node} ({size} bytes) cannot be read and is set aside: {reason}",
+        )
+        self._ports.set_aside(SetAside(self.node, lane, seq, size, reason))
+
+    def drained(self) -> None:
+        """As `WireEvents.drained`."""
+        self._busy = False
+
+    def data_drained(self) -> None:
+        """As `WireEvents.data_drained`."""
+        self._data_busy = False
+        self._flush()
+
+    def closed(self, reason: str) -> None:
+        """As `WireEvents.closed`."""
+        self._wire = None
+
+    # Answering
+
+    def _flush_soon(self) -> None:
+        if self._wire is not None and not self._data_busy and not self._scheduled and self._anything_to_say():
+            self._scheduled = True
+            self._ports.soon(self._flush)
+
+    def _anything_to_say(self) -> bool:
+        return self._taken > self._told_taken or bool(
+            self._acks or self._windows or self._early or self._holds or self._resumes
+        )
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        if self._wire is None or self._data_busy or not self._anything_to_say():
+            return
+        frame = Frame(
+            acks=_drain(self._acks),
+            windows=_drain(self._windows),
+            holds=_drain(self._holds),
+            resumes=_drain(self._resumes),
+            early=[(int(lane), seqs) for lane, seqs in self._early.items() if seqs],
+            taken=self._taken,
+        )
+        self._told_taken = self._taken
+        self._early = {}
+        self._data_busy = True
+        self._wire.send_data(self._counted(encode_frame(frame)))
+
+    def _put(self, frame: bytes) -> None:
+        assert self._wire is not None
+        self._busy = True
+        self._sent_ms = self._ports.now_ms()
+        self._wire.send(self._counted(frame))
+
+    def _counted(self, frame: bytes) -> bytes:
+        self._traffic.frames_out += 1
+        self._traffic.bytes_out += len(frame)
+        return frame
+
+
+def _drain(answers: dict[Lane, int]) -> list[tuple[int, int]]:
+    pairs = [(int(lane), number) for lane, number in answers.items()]
+    answers.clear()
+    return pairs

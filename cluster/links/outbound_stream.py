@@ -1,0 +1,452 @@
+"""Our stream to one peer: dialled again and again, it carries datagrams and lanes there, and acknowledgements back."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from math import inf
+
+from ..transport.wire import Dialing, Wire
+from .flight import Flight
+from .frames import HEARD, HEARTBEAT, Frame, MalformedFrame, Run, decode_frame, encode_frame
+from .hello import PeerInfo, Welcome, agree, decode_welcome, disagreement, encode_hello
+from .lane import ITEM_BYTES, KEPT_BYTES, SendLane
+from .pieces import Piece
+from .ports import Lane, LinkEvents, LinkPorts, Timer, Traffic
+from .settings import FRAME_SLACK, LinkSettings
+
+SAY_FIRST_MS, SAY_NEXT_MS, SAY_LAST_MS = 3_000.0, 60_000.0, 600_000.0
+"""A link that cannot be had is logged after the first of these times, then after the second, then after each third."""
+
+
+class OutboundStream:
+    """The link to `node`. Its lanes live as long as this process, the streams come and go."""
+
+    def __init__(
+        self,
+        node: str,
+        me: Callable[[], PeerInfo],
+        ports: LinkPorts,
+        resident: LinkEvents,
+        settings: LinkSettings,
+        traffic: Traffic,
+        slow: dict[Lane, dict[str, None]],
+        full: dict[str, None],
+    ) -> None:
+        self.node = node
+        self.address: str | None = None
+        self.peer: PeerInfo | None = None
+        """Who answered the last stream."""
+        whole = settings.whole_bytes
+        self.lanes = {
+            Lane.METADATA: SendLane(Lane.METADATA, None, whole),
+            Lane.APPEND: SendLane(Lane.APPEND, settings.append_window_bytes, whole),
+            Lane.PUBLISH: SendLane(Lane.PUBLISH, settings.publish_window_bytes, whole),
+        }
+        self.version = 0
+        self.hears = False
+        """A frame came on the peer's stream, and nothing that left on ours has told the peer so."""
+        self.told_ms = -inf
+        """When the peer was told that last, on a stream that it says it hears."""
+        self._me = me
+        self._ports = ports
+        self._resident = resident
+        self._settings = settings
+        self._traffic = traffic
+        self._wire: Wire | None = None
+        self._dialing: Dialing | None = None
+        self._redial: Timer | None = None
+        self._pause_s = settings.redial_first_s
+        self._failing_ms: float | None = None
+        self._tries = 0
+        self._say_ms = 0.0
+        self._say_pause_ms = 0.0
+        self._datagrams: deque[tuple[int, bytes]] = deque()
+        self._datagram_bytes = 0
+        self._slow = slow
+        self._full = full
+        self._ahead_bytes = settings.ahead_bytes
+        self._limits = dict.fromkeys(Lane, settings.buffer_bytes) | {
+            Lane.METADATA: min(settings.map_bytes, settings.buffer_bytes)
+        }
+        self._flight = Flight(settings.flight_units)
+        self._busy = self._data_busy = False
+        self._scheduled = False
+        self._sent_ms = self._heard_ms = 0.0
+        self._confirmed_ms = -inf
+
+    # What the owner asks for
+
+    @property
+    def up(self) -> bool:
+        """Whether a stream is open."""
+        return self._wire is not None
+
+    def point_to(self, address: str | None) -> None:
+        """Keep a stream open to this address; none with None."""
+        if address != self.address:
+            self.address = address
+            self.stop("the peer has another address" if address else "not a peer any more")
+            self._pause_s, self._failing_ms = self._settings.redial_first_s, None
+            self._dial()
+
+    def stop(self, reason: str) -> None:
+        """End what there is, and do not dial."""
+        if self._redial is not None:
+            self._redial.cancel()
+            self._redial = None
+        dialing, self._dialing = self._dialing, None
+        if self._wire is not None:
+            self._wire.close(reason)
+            self._down(reason)
+        elif dialing is not None:
+            dialing.cancel()
+
+    def forget(self) -> None:
+        """As `Links.forget`."""
+        self.stop("forgotten")
+        for lane in self.lanes:
+            self.void(lane, None)
+        if self.address is not None:
+            self._dial_later()
+
+    def datagram(self, kind: int, data: bytes) -> bool:
+        """As `Links.datagram`."""
+        size = len(data) + ITEM_BYTES
+        if self._wire is None or self._datagram_bytes + size > self._settings.buffer_bytes:
+            self._traffic.datagrams_dropped += 1
+            return False
+        self._datagrams.append((kind, data))
+        self._datagram_bytes += size
+        self._flush_soon()
+        return True
+
+    def send(self, lane: Lane, payload: bytes) -> int:
+        """As `Links.send`."""
+        half = self.lanes[lane]
+        seq = half.add(payload)
+        if lane is not Lane.METADATA:
+            half.follow(self.lanes[Lane.METADATA])
+            if half.waiting_bytes - half.inflight_bytes >= self._ahead_bytes and lane is Lane.PUBLISH:
+                self._fill()
+        if half.memory_bytes > self._limits[lane] and self.node not in self._slow[lane]:
+            self._crowded(lane, half)
+        self._flush_soon()
+        return seq
+
+    def beside(self, lane: Lane, items: int, size_bytes: int) -> None:
+        """As `Links.beside`."""
+        half = self.lanes[lane]
+        half.beside_bytes = 2 * size_bytes + KEPT_BYTES * items
+        if half.memory_bytes > self._limits[lane] and self.node not in self._slow[lane]:
+            self._crowded(lane, half)
+
+    def void(self, lane: Lane, seqs: list[int] | None) -> None:
+        """As `Links.void`."""
+        half = self.lanes[lane]
+        if seqs is None:
+            half.void_all()
+        else:
+            for seq in seqs:
+                half.void(seq)
+        self._relieve(lane)
+        self._flush_soon()
+
+    def tick(self, now_ms: float) -> None:
+        """Say something if nothing was said for a while; give up a stream that is silent."""
+        if self._wire is None:
+            return
+        if now_ms - self._heard_ms > self._settings.silence_s * 1000:
+            self._fail(f"silent for {now_ms - self._heard_ms:.0f} ms")
+        elif not (self._busy or self._datagrams) and now_ms - self._sent_ms >= self._settings.heartbeat_s * 900:
+            self._put(HEARD if self.hears else HEARTBEAT)
+
+    def heard(self) -> None:
+        """The peer says on its own stream that it hears ours."""
+        if self._wire is not None:
+            self._heard_ms = self._confirmed_ms = self._ports.now_ms()
+            self._proved_good()
+
+    def extend_deadline(self, now_ms: float) -> None:
+        """This loop itself was stuck: nobody is blamed for what was not read meanwhile."""
+        self._heard_ms = max(self._heard_ms, now_ms - self._settings.silence_s * 500)
+
+    # Dialling
+
+    def _dial(self) -> None:
+        self._redial = None
+        if self.address is not None and self._dialing is None:
+            self._traffic.dials += 1
+            self._dialing = self._ports.transport.dial(self.address, encode_hello(self._me()), self)
+
+    def _dial_later(self) -> None:
+        pause_s = self._pause_s
+        self._pause_s = min(2 * pause_s, self._settings.redial_last_s)
+        self._redial = self._ports.later(self._ports.rng.uniform(pause_s / 2, pause_s), self._dial)
+
+    def _say(self, reason: str) -> None:
+        """Log a link that cannot be had when that lasts, and then seldom: an outage has many tries and many reasons."""
+        now = self._ports.now_ms()
+        if self._failing_ms is None:
+            self._failing_ms, self._tries, self._say_ms, self._say_pause_ms = now, 0, now + SAY_FIRST_MS, SAY_NEXT_MS
+        self._tries += 1
+        if self.address is None or now < self._say_ms:
+            return
+        self._ports.log(
+            "warning",
+            f"no link to {self.node} at {self.address} for {(now - self._failing_ms) / 1000:.0f} s, after "
+            f"{self._tries} tries: {reason}",
+        )
+        self._say_ms, self._say_pause_ms = now + self._say_pause_ms, SAY_LAST_MS
+
+    # What happens to the stream
+
+    def opened(self, wire: Wire, welcome: bytes) -> None:
+        """As `WireEvents.opened`."""
+        try:
+            answer = decode_welcome(welcome)
+            refusal = self._refusal(answer)
+            if refusal is None:
+                freed = self._resume(answer)
+        except MalformedFrame as error:
+            refusal = str(error)
+        if refusal is not None:
+            wire.close(refusal)
+            self._over(refusal)
+            return
+        self._wire = wire
+        self._flight.begin()
+        self.peer, self.version = answer.me, answer.version
+        self._sent_ms = self._heard_ms = self._ports.now_ms()
+        for lane in freed:
+            self._resident.acked(self.node, lane, self.lanes[lane].acked_upto)
+            self._relieve(lane)
+        self._resident.up(self.node, answer.me)
+        self._flush_soon()
+
+    def _refusal(self, answer: Welcome) -> str | None:
+        me, peer = self._me(), answer.me
+        if peer.node != self.node:
+            return f"at {self.address} is {peer.node}, not {self.node}"
+        if peer.cluster_id != me.cluster_id:
+            return f"{peer.node} belongs to the cluster {peer.cluster_id}, not to {me.cluster_id}"
+        if agree(me, peer) != answer.version:
+            return disagreement(me, peer)
+        return self._resident.check(peer)
+
+    def _resume(self, answer: Welcome) -> list[Lane]:
+        """Put the lanes to where the peer is. Returns those in which that freed items."""
+        if self.peer is not None and self.peer.process != answer.me.process:
+            # What the process before held in memory alone is gone with it; anti-entropy repairs, not the lane.
+            self.lanes[Lane.METADATA].void_all()
+        freed = []
+        for lane, half in self.lanes.items():
+            watermark = answer.watermarks.get(lane, 0)
+            if lane is not Lane.METADATA and watermark < half.acked_upto:
+                self._ports.log(
+                    "warning" if self.peer is not None and self.peer.disk == answer.me.disk else "info",
+                    f"{self.node} has forgotten {lane.name} {watermark + 1} to {half.acked_upto}",
+                )
+            if half.resume(watermark):
+                freed.append(lane)
+        return freed
+
+    def received(self, frame: bytes) -> None:
+        """As `WireEvents.received`."""
+        wire = self._wire
+        self._heard_ms = self._ports.now_ms()
+        self._traffic.frames_in += 1
+        self._traffic.bytes_in += len(frame)
+        try:
+            decoded = decode_frame(frame, self._settings.max_frame_bytes)
+            self._flight.taken(decoded.taken, self._heard_ms)
+            for number, upto in decoded.acks:
+                if self._wire is wire:
+                    self._acked(self._lane(number), upto)
+            for number, size in decoded.windows:
+                self.lanes[self._lane(number)].window = size
+            for number, seqs in decoded.early:
+                if self._wire is wire:
+                    self._early(self._lane(number), seqs)
+            for number, _ in decoded.holds:
+                self.lanes[self._lane(number)].hold()
+            for number, first in decoded.resumes:
+                self.lanes[self._lane(number)].rewind(first)
+            self._proved_good()
+        except MalformedFrame as error:
+            self._fail(f"malformed frame from {self.node}: {error}")
+        self._flush_soon()
+
+    def _proved_good(self) -> None:
+        """The stream carries something. One that ends before this waits longer for the next."""
+        self._pause_s, self._failing_ms = self._settings.redial_first_s, None
+
+    def _lane(self, number: int) -> Lane:
+        try:
+            return Lane(number)
+        except ValueError as error:
+            raise MalformedFrame(f"there is no lane {number}") from error
+
+    def _acked(self, lane: Lane, upto: int) -> None:
+        half = self.lanes[lane]
+        before = half.acked_upto
+        half.acked(upto)
+        if half.acked_upto > before:
+            self._resident.acked(self.node, lane, half.acked_upto)
+            self._relieve(lane)
+
+    def _early(self, lane: Lane, seqs: list[int]) -> None:
+        self.lanes[lane].early(seqs)
+        self._resident.acked_early(self.node, lane, seqs)
+        self._relieve(lane)
+        self._flush_soon()
+
+    def _crowded(self, lane: Lane, half: SendLane) -> None:
+        """More waits than should: who writes for the node is told so, also while it is away."""
+        self._slow[lane][self.node] = None
+        if lane is Lane.METADATA:
+            return  # ordinary, and soon over
+        text = f"{half.memory_bytes >> 10} KiB wait on lane {lane.name} for {self.node} to acknowledge them"
+        self._ports.log("warning", f"{text}: who publishes for it is not read until half of that is gone")
+
+    def _relieve(self, lane: Lane) -> None:
+        if self.node in self._slow[lane] and self.lanes[lane].memory_bytes <= self._limits[lane] // 2:
+            del self._slow[lane][self.node]
+            if lane is not Lane.METADATA:
+                text = f"lane {lane.name} to {self.node} is relieved: who publishes for it is read again"
+                self._ports.log("info", text)
+            self._resident.relieved(self.node)
+
+    def drained(self) -> None:
+        """As `WireEvents.drained`."""
+        self._busy = False
+        self._flush()
+
+    def data_drained(self) -> None:
+        """As `WireEvents.data_drained`."""
+        self._data_busy = False
+        self._flush()
+
+    def closed(self, reason: str) -> None:
+        """As `WireEvents.closed`."""
+        if self._wire is None:
+            self._ports.refused(self.node, reason)
+        self._over(reason)
+
+    def _over(self, reason: str) -> None:
+        """The stream has ended, or never was one, for what either side thinks."""
+        self._dialing = None
+        if self._wire is not None:
+            self._down(reason)
+        self._say(reason)
+        if self.address is not None and self._redial is None:
+            self._dial_later()
+
+    def _fail(self, reason: str) -> None:
+        """We give the stream up ourselves: no event will tell of it."""
+        if self._wire is not None:
+            self._wire.close(reason)
+            self.closed(reason)
+
+    def _down(self, reason: str) -> None:
+        self._wire = None
+        self._busy = self._data_busy = False
+        self._datagrams.clear()
+        self._datagram_bytes = 0
+        self._offer_room()
+        self._resident.down(self.node, reason)
+
+    # Sending
+
+    def _flush_soon(self) -> None:
+        if self._wire is not None and not self._scheduled and not (self._busy and self._data_busy):
+            self._scheduled = True
+            self._ports.soon(self._flush)
+
+    def _fill(self) -> None:
+        """Enough waits for the next frame, if there is going to be one."""
+        if self._wire is not None:
+            self._full[self.node] = None
+
+    def _offer_room(self) -> None:
+        """A full lane that is full no more, or has no stream to wait for, takes what waits with the owner."""
+        if self.node not in self._full:
+            return
+        if self._wire is None or self.lanes[Lane.PUBLISH].unsent_bytes < self._ahead_bytes:
+            del self._full[self.node]
+            self._resident.room(self.node)
+
+    def _flush(self) -> None:
+        """A frame with the datagrams and one with what the lanes have, as far as it fits; what comes while they are
+        written forms the next."""
+        self._scheduled = False
+        if self._wire is not None and not self._busy and self._datagrams:
+            self._put(encode_frame(Frame(self._gather_datagrams(), heard=self.hears)))
+        if self._wire is not None and not self._data_busy and not self._flight.full:
+            self._offer_room()
+            frame = self._gather_data()
+            if frame is not None:
+                self._put_data(frame)
+
+    def _gather_datagrams(self) -> list[tuple[int, bytes]]:
+        settings = self._settings
+        room = settings.max_frame_bytes - FRAME_SLACK // 2  # the largest payload fits, with all that is around it
+        datagrams: list[tuple[int, bytes]] = []
+        used = 0
+        while self._datagrams and (not datagrams or used < settings.gather_bytes):
+            size = len(self._datagrams[0][1]) + ITEM_BYTES
+            if datagrams and used + size > room:
+                break
+            datagrams.append(self._datagrams.popleft())
+            used += size
+        self._datagram_bytes -= used
+        return datagrams
+
+    def _gather_data(self) -> Frame | None:
+        """What the lanes have to send now; None if nothing."""
+        settings = self._settings
+        room = settings.max_frame_bytes - FRAME_SLACK // 2
+        used = 0
+        runs: list[Run] = []
+        pieces: list[Piece] = []
+        for half in self.lanes.values():
+            if half.sent == half.last:
+                continue
+            resent = half.resent
+            budget = settings.gather_bytes
+            last = half.free(self.lanes[Lane.METADATA])
+            while budget > 0 and (run := half.take(budget, room - used, last)) is not None:
+                size = sum(map(len, run.payloads)) + ITEM_BYTES * (len(run.payloads) + 2)
+                budget -= size
+                used += size
+                runs.append(run)
+                self._traffic.items_out += len(run.payloads)
+            if budget > 0 and (piece := half.take_piece(room - used, last)) is not None:
+                used += len(piece.data) + ITEM_BYTES
+                pieces.append(piece)
+                self._traffic.items_out += piece.last
+            self._traffic.resent += half.resent - resent
+        return Frame(runs=runs, pieces=pieces) if runs or pieces else None
+
+    def _put(self, frame: bytes) -> None:
+        assert self._wire is not None
+        self._busy = True
+        self._sent_ms = now_ms = self._ports.now_ms()
+        if self.hears and now_ms - self._confirmed_ms < self._settings.echo_s * 1000:
+            self.told_ms = now_ms
+        self.hears = False
+        self._count(frame)
+        self._wire.send(frame)
+
+    def _put_data(self, frame: Frame) -> None:
+        assert self._wire is not None
+        data = encode_frame(frame)
+        self._data_busy = True
+        items = len(frame.pieces) + sum([len(run.payloads) for run in frame.runs])
+        self._flight.sent(items, len(data), self._ports.now_ms())
+        self._count(data)
+        self._wire.send_data(data)
+
+    def _count(self, frame: bytes) -> None:
+        self._traffic.frames_out += 1
+        self._traffic.bytes_out += len(frame)

@@ -1,0 +1,277 @@
+"""Anti-entropy between two nodes: compare clocks, send what the other lacks, both ways.
+
+    asker                                   asked
+      SyncRequest(clocks, view)    ->         waits until it has applied that view (H-04)
+      (applies)                    <-         Batch ... Batch(last, clocks)
+      BatchAck (one per batch)     ->
+      Batch ... Batch(last)        ->         what the asked side lacked, by the clocks of its last batch
+      done                         <-         BatchAck
+
+A node asks one peer at a time, so that a node that comes back fetches the map once and not from everybody at once.
+`WINDOW` batches are under way in either direction. A question that gets no further for `RETRY_MS` is put again, from
+the present clocks, so nothing is fetched twice; it ends with False after `GIVE_UP_MS`, or when the peer leaves.
+For the same reason a node that is entering a view wants nothing from those that ask it now and then: each of them would
+send it the whole map at the same time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .delta_sender import DeltaSender
+from .messages import Batch, BatchAck, Message, Part, PartWriter, SyncRequest
+from .replica import Replica
+from .version_vector import VersionVector
+
+WINDOW = 4
+RETRY_MS = 5_000
+GIVE_UP_MS = 60_000
+"""vmq_swc.sync_timeout."""
+
+Then = Callable[[bool], None]
+Clocks = tuple[VersionVector, VersionVector]
+
+
+@dataclass(slots=True)
+class Cost:
+    """What an exchange has cost this side: messages, keys sent or compared, and batches of the peer applied."""
+
+    messages: int = 0
+    keys: int = 0
+    batches: int = 0
+
+
+class Sending:
+    """Batches of both halves to one peer, some under way at a time."""
+
+    def __init__(
+        self, boot: int, exchange: int, answer: bool, outgoing: Sequence[DeltaSender], clocks: list[Part]
+    ) -> None:
+        self._boot = boot
+        self._exchange = exchange
+        self._answer = answer
+        self._outgoing = deque(outgoing)
+        self._clocks = clocks
+        self._number = 0
+        self._under_way: set[int] = set()
+        self._ended = False
+        self.empty = all(each.empty for each in outgoing)
+        self.quiet_since = 0.0
+
+    @property
+    def done(self) -> bool:
+        """Whether the peer has applied everything."""
+        return self._ended and not self._under_way
+
+    def more(self, number: int) -> None:
+        """The peer has applied a batch."""
+        self._under_way.discard(number)
+
+    def batches(self, cost: Cost) -> list[Batch]:
+        """The batches to send now."""
+        ready = []
+        while len(self._under_way) < WINDOW and not self._ended:
+            parts: list[Part] = []
+            while self._outgoing and not parts:
+                part = self._outgoing[0].step()
+                if part is None:
+                    cost.keys += self._outgoing.popleft().keys_compared
+                else:
+                    parts = [part]
+            self._ended = not parts
+            self._number += 1
+            self._under_way.add(self._number)
+            ready.append(
+                Batch(self._boot, self._exchange, self._number, self._answer, self._ended, parts or self._clocks)
+            )
+        cost.messages += len(ready)
+        return ready
+
+
+@dataclass(slots=True)
+class Question:
+    """An exchange that this node asked for."""
+
+    peer: str
+    view: int
+    then: Then
+    began_ms: float = 0
+    asked_ms: float = 0
+    exchange: int = 0
+    sending: Sending | None = None
+
+
+class AntiEntropy:
+    """The exchanges of one node. Ports: `send` on the FIFO lane, `absorb` applies parts, `applied_view`, a clock."""
+
+    def __init__(
+        self,
+        boot: int,
+        halves: tuple[Replica, Replica],
+        send: Callable[[str, Message], None],
+        absorb: Callable[[str, list[Part]], None],
+        applied_view: Callable[[], int],
+        now_ms: Callable[[], float],
+    ) -> None:
+        self._boot = boot
+        self._halves = halves
+        self._send = send
+        self._absorb = absorb
+        self._applied_view = applied_view
+        self._waiting: deque[Question] = deque()
+        self._running: Question | None = None
+        self._answers: dict[str, tuple[int, Sending]] = {}
+        self._parked: dict[str, tuple[SyncRequest, Clocks]] = {}
+        self._next = boot << 32  # an answer to a former process is none to this one
+        self._now_ms = now_ms
+        self._cost = Cost()
+        self.last_cost = Cost()
+
+    @property
+    def serving(self) -> bool:
+        """Whether a peer is being led through the log: it must not be trimmed meanwhile."""
+        return bool(self._answers) or (self._running is not None and self._running.sending is not None)
+
+    def pending(self) -> list[str]:
+        """The peers of all exchanges asked for and not over."""
+        return [question.peer for question in ([self._running] if self._running else []) + list(self._waiting)]
+
+    def ask(self, peer: str, view: int, then: Then) -> None:
+        """Exchange with a peer, after those asked for before; `then` says whether both have what either had."""
+        self._waiting.append(Question(peer, view, then))
+        self._begin()
+
+    def _begin(self) -> None:
+        if self._running is None and self._waiting:
+            self._running = self._waiting.popleft()
+            self._running.began_ms = self._now_ms()
+            self._cost = Cost()
+            self._put()
+
+    def _put(self) -> None:
+        question = self._running
+        assert question is not None
+        self._next += 1
+        question.exchange = self._next
+        question.asked_ms = self._now_ms()
+        question.sending = None
+        self._cost.messages += 1
+        self._send(question.peer, SyncRequest(self._boot, self._next, question.view, self.clocks()))
+
+    def clocks(self) -> list[Part]:
+        """Parts that carry the clocks and nothing else."""
+        return [PartWriter(half, replica.clock).part for half, replica in enumerate(self._halves)]
+
+    def _end(self, well: bool) -> None:
+        question, self._running = self._running, None
+        assert question is not None
+        self.last_cost = self._cost
+        question.then(well)
+        self._begin()
+
+    # What peers say
+
+    def asked(self, peer: str, ask: SyncRequest, theirs: Clocks) -> None:
+        """A peer asks; it waits (one question per peer) while we have not applied its view."""
+        if ask.view > self._applied_view():
+            self._parked[peer] = (ask, theirs)
+            return
+        sending = self._sending(ask.exchange, True, theirs)
+        self._answers.pop(peer, None)
+        if not sending.empty:
+            self._answers[peer] = (ask.exchange, sending)
+        self._go_on(peer, sending)
+
+    def _sending(self, exchange: int, answer: bool, theirs: Clocks) -> Sending:
+        outgoing = [DeltaSender(half, replica, theirs[half]) for half, replica in enumerate(self._halves)]
+        sending = Sending(self._boot, exchange, answer, outgoing, self.clocks())
+        sending.quiet_since = self._now_ms()
+        return sending
+
+    def _go_on(self, peer: str, sending: Sending) -> None:
+        for batch in sending.batches(self._cost):
+            batch.rejoin = batch.answer and batch.last and self._running is not None and self._running.view > 0
+            self._send(peer, batch)
+
+    def batch(self, peer: str, batch: Batch, theirs: Clocks | None) -> None:
+        """A batch of a peer has come; `theirs` are the clocks of the last one."""
+        question = self._running
+        current = question is not None and question.peer == peer and question.exchange == batch.exchange
+        if batch.answer and not current:
+            return  # of a question that was put again: everything comes with the newer answer
+        self._absorb(peer, batch.parts)
+        self._cost.batches += 1
+        self._cost.messages += 1
+        self._send(peer, BatchAck(self._boot, batch.exchange, batch.number, batch.answer))
+        if question is None or not batch.answer:
+            return
+        question.asked_ms = self._now_ms()
+        if batch.last and batch.rejoin and not question.view:
+            self._end(True)
+        elif batch.last and theirs is not None and question.sending is None:
+            question.sending = self._sending(batch.exchange, False, theirs)
+            if question.sending.empty:
+                self._end(True)
+            else:
+                self._go_on(peer, question.sending)
+
+    def more(self, peer: str, more: BatchAck) -> None:
+        """A peer has applied a batch of ours."""
+        if more.answer:
+            exchange, sending = self._answers.get(peer, (0, None))
+            if sending is None or exchange != more.exchange:
+                return
+            sending.more(more.number)
+            sending.quiet_since = self._now_ms()
+            self._go_on(peer, sending)
+            if sending.done:
+                del self._answers[peer]
+            return
+        question = self._running
+        if question is None or question.sending is None or (question.peer, question.exchange) != (peer, more.exchange):
+            return
+        question.asked_ms = self._now_ms()
+        question.sending.more(more.number)
+        self._go_on(peer, question.sending)
+        if question.sending.done:
+            self._end(True)
+
+    # Time and views
+
+    def view_applied(self) -> None:
+        """Answer the questions whose view has been applied now."""
+        if self._parked:
+            view = self._applied_view()
+            for peer in [peer for peer, (ask, _) in self._parked.items() if ask.view <= view]:
+                self.asked(peer, *self._parked.pop(peer))
+
+    def only(self, peers: Sequence[str]) -> None:
+        """Other peers have left the view: nothing is answered to them, and exchanges with them have failed.
+
+        Who asks for a later view than ours may be in that one: such questions stay.
+        """
+        for peer in [peer for peer in self._answers if peer not in peers]:
+            del self._answers[peer]
+        gone = [question for question in self._waiting if question.peer not in peers]
+        self._waiting = deque(question for question in self._waiting if question.peer in peers)
+        for question in gone:
+            question.then(False)
+        if self._running is not None and self._running.peer not in peers:
+            self._end(False)
+
+    def tick(self) -> None:
+        """Put questions again, give up, forget peers that asked and went away."""
+        if not self._answers and self._running is None:
+            return
+        now_ms = self._now_ms()
+        # Who asked puts the question again after RETRY_MS of silence: one quiet for longer will not be heard of again.
+        for peer in [p for p, (_, sending) in self._answers.items() if now_ms - sending.quiet_since > 2 * RETRY_MS]:
+            del self._answers[peer]
+        question = self._running
+        if question is not None and now_ms - question.asked_ms > RETRY_MS:
+            if now_ms - question.began_ms > GIVE_UP_MS:
+                self._end(False)
+            else:
+                self._put()

@@ -1,0 +1,50 @@
+"""Spaces: what the first letter of a key says about it, and who wins among concurrent values.
+
+Nothing is ordered by wall time: retained messages and configuration by hybrid logical clock and then by dot. A write
+that has seen another replaces it, whatever the clocks say; only concurrent ones are compared (H-16, H-17).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+STAMP = 8
+"""Bytes of hybrid logical clock in front of the values of a stamped space."""
+
+
+class Versioned(NamedTuple):
+    """One of the concurrent values of a key. `hlc` is 0 in a space without stamps."""
+
+    hlc: int
+    node: str
+    boot: int
+    counter: int
+    value: bytes
+
+
+def latest(versions: Sequence[Versioned]) -> Versioned:
+    """The one with the highest (hlc, dot): the same on every node."""
+    return max(versions)
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """How the keys of one letter are kept. `durable`: on the disk too. `stamped`: with the hybrid logical clock of
+    their write. `resolve` picks one of two or more concurrent values and must not depend on their order.
+    """
+
+    durable: bool
+    stamped: bool = True
+    resolve: Callable[[Sequence[Versioned]], Versioned] = latest
+
+
+NAMESPACES = {
+    b"f": Namespace(durable=False, stamped=False),
+    b"l": Namespace(durable=True, stamped=False),
+    b"t": Namespace(durable=True),
+    b"c": Namespace(durable=True),
+}
+"""Routes to clean sessions and to those that last, written by the node itself alone; retained messages; configuration
+overrides."""

@@ -1,0 +1,191 @@
+"""One half of the map, durable or volatile: keys, their siblings, and the clock that is the context of all of them.
+
+The invariant on which everything rests: for every dot in the clock, its key either has the dot's value or has seen
+something that replaced it. So a value that a peer offers under a dot of our clock, and that we do not have, is old.
+
+Keys lie in `BUCKETS` dicts by a checksum that is the same on every node: the whole map can be walked, here or against a
+peer, in steps of a few hundred keys, and nothing needs to be kept in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from zlib import crc32
+
+from . import dvv
+from .actors import COUNTER, SHIFT, Actors, dot_of
+from .dot_log import DotLog
+from .dvv import NOTHING, Siblings
+from .key_contexts import KeyContexts
+from .version_vector import VersionVector
+
+BUCKETS = 4096
+_EMPTY: dict[bytes, Siblings] = {}
+"""Stands for every bucket that has had no key; nothing is put into it."""
+
+
+def bucket_of(key: bytes) -> int:
+    """The bucket of a key, the same on every node."""
+    return crc32(key) % BUCKETS
+
+
+class _Seen:
+    """The context of one key: the clock and what is known beyond it."""
+
+    __slots__ = ("_ahead", "_clock", "_key")
+
+    def __init__(self, clock: VersionVector, key_contexts: KeyContexts, key: bytes) -> None:
+        self._clock, self._ahead, self._key = clock, key_contexts, key
+
+    def covers(self, dot: int) -> bool:
+        return self._clock.covers(dot) or self._ahead.covers(self._key, dot)
+
+
+class Replica:
+    """The state of one half. `changed(key, before, after)` is called for every change of a key's siblings."""
+
+    __slots__ = ("_actors", "buckets", "bytes", "changed", "clock", "held", "key_contexts", "keys", "log", "tombstones")
+
+    def __init__(self, actors: Actors, changed: Callable[[bytes, Siblings, Siblings], None]) -> None:
+        self._actors = actors
+        self.changed = changed
+        self.buckets: list[dict[bytes, Siblings]] = [_EMPTY] * BUCKETS
+        self.clock = VersionVector(actors)
+        self.key_contexts = KeyContexts(actors)
+        self.log = DotLog()
+        self.held: dict[int, int] = {}
+        """Actor and first byte of the key, its space -> how many siblings of its making there are, deletions too."""
+        self.keys = 0
+        self.tombstones = 0
+        self.bytes = 0
+
+    def siblings(self, key: bytes) -> Siblings:
+        """The siblings of a key."""
+        return self.buckets[crc32(key) % BUCKETS].get(key, NOTHING)
+
+    def size(self, key: bytes) -> int:
+        """Bytes of a key and its values."""
+        return len(key) + sum([len(value) for value in self.siblings(key)[1::2] if value is not None])
+
+    def key_context(self, key: bytes) -> VersionVector | None:
+        """What a key has seen beyond the clock; whoever gets the key has seen it, too."""
+        return self.key_contexts.context(key) if len(self.key_contexts) else None
+
+    def walk(self) -> Iterator[tuple[bytes, Siblings]]:
+        """All keys, bucket by bucket; each bucket as it is when its turn comes."""
+        for bucket in self.buckets:
+            if bucket:
+                yield from list(bucket.items())
+
+    def write(self, key: bytes, dot: int, value: bytes | None) -> None:
+        """A write of this node: replaces all siblings that are here."""
+        actor, counter = dot >> SHIFT, dot & COUNTER
+        self.clock.add(actor, counter - 1, counter)
+        self.log.add(actor, counter, key)
+        self._set(key, self.siblings(key), (dot, value))
+
+    def merge(self, key: bytes, theirs: Siblings, context: VersionVector) -> bool:
+        """Sync a key with a peer's copy that has seen `context`. Whether anything changed."""
+        mine = self.siblings(key)
+        if mine == theirs:
+            return False
+        seen = _Seen(self.clock, self.key_contexts, key) if len(self.key_contexts) else self.clock
+        if not mine and len(theirs) == 2:  # the ordinary case, in a fifth of the time
+            merged = mine if seen.covers(theirs[0]) else theirs
+        else:
+            merged = dvv.sync(mine, seen, theirs, context)
+        if merged == mine:
+            return False
+        self._set(key, mine, merged)
+        return True
+
+    def mark(self, key: bytes, dots: Iterable[int]) -> None:
+        """The dots of a peer's copy have been seen here; those that are still siblings can be passed on."""
+        clock = self.clock
+        for dot in dots:
+            actor, counter = dot >> SHIFT, dot & COUNTER
+            if clock.add(actor, counter - 1, counter) or (actor in clock.seen and dot in self.siblings(key)[::2]):
+                self.log.add(actor, counter, key)
+
+    def restore(self, key: bytes, siblings: Siblings) -> None:
+        """Put back what the disk has, without asking anybody."""
+        self._count(key, NOTHING, siblings)
+        self._bucket(key)[key] = siblings
+        for dot in siblings[::2]:
+            if not self.clock.is_folded(dot >> SHIFT):
+                self.log.add(dot >> SHIFT, dot & COUNTER, key)
+
+    def forget(self, key: bytes, dot: int) -> None:
+        """Drop a sibling without a trace: its dot stays in the clock, so it does not come back."""
+        mine = self.siblings(key)
+        if dot in mine[::2]:
+            self._set(key, mine, dvv.without(mine, dot))
+
+    def collect(self, actor: int, high: int, limit: int) -> bool:
+        """Trim the log of an actor up to `high`, at most `limit` dots; deletions go. Whether more is left."""
+        entries = self.log.trim(actor, high, limit)
+        for counter, key in entries:
+            dot = dot_of(actor, counter)
+            mine = self.siblings(key)
+            if any(other == dot and value is None for other, value in dvv.pairs(mine)):
+                self._set(key, mine, dvv.without(mine, dot))
+        return len(entries) == limit
+
+    def fold(self, node: str, boot: int, told: bool = False) -> None:
+        """Fold an early boot out of the clock and the log. Deletions of it have been seen everywhere: they go.
+
+        `told` as in `VersionVector.fold`.
+        """
+        # Not only what left the clock: the disk may have had a value whose dot the clock had not seen yet.
+        folded = self.clock.fold(node, boot, told)
+        folded += [actor for actor in self.log.actors if actor not in folded and self.clock.is_folded(actor)]
+        for actor in folded:
+            while self.collect(actor, COUNTER, 1000):
+                pass
+            self.log.forget(actor)
+
+    def made(self, space: bytes) -> dict[int, int]:
+        """Actor -> how many siblings of its making there are in a space."""
+        return {holder >> 8: count for holder, count in self.held.items() if holder & 0xFF == space[0]}
+
+    def _bucket(self, key: bytes) -> dict[bytes, Siblings]:
+        """Where to put a key."""
+        number = crc32(key) % BUCKETS
+        bucket = self.buckets[number]
+        if bucket is _EMPTY:
+            bucket = self.buckets[number] = {}
+        return bucket
+
+    def _set(self, key: bytes, before: Siblings, after: Siblings) -> None:
+        if after:
+            self._bucket(key)[key] = after
+        else:
+            self.buckets[crc32(key) % BUCKETS].pop(key, None)
+        self._count(key, before, after)
+        self.changed(key, before, after)
+
+    def _count(self, key: bytes, before: Siblings, after: Siblings) -> None:
+        held, space = self.held, key[0]
+        live = size = 0
+        # By position and not by `pairs`: most keys have one sibling or none, and this runs for every change.
+        for position in range(0, len(after), 2):
+            holder, value = after[position] >> SHIFT << 8 | space, after[position + 1]
+            held[holder] = held.get(holder, 0) + 1
+            if value is None:
+                self.tombstones += 1
+            else:
+                live += 1
+                size += len(value)
+        was = 0
+        for position in range(0, len(before), 2):
+            holder, value = before[position] >> SHIFT << 8 | space, before[position + 1]
+            held[holder] -= 1
+            if not held[holder]:
+                del held[holder]
+            if value is None:
+                self.tombstones -= 1
+            else:
+                was += 1
+                size -= len(value)
+        self.keys += (live > 0) - (was > 0)
+        self.bytes += size + (bool(after) - bool(before)) * len(key)

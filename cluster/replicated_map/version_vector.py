@@ -1,0 +1,172 @@
+"""The node clock: which writes of which actors this node has seen, whatever became of their values.
+
+For each actor a set of intervals of its counters (`intervals.py`), in the ordinary case "all up to n". The clock is the
+causal context of every key at once: a dot that is in the clock and not among the siblings of its key has been
+overwritten.
+
+Actors are boots, so the clock would grow with every restart. An earlier boot makes no more dots: once every member has
+said that it knows of a later boot (and so takes no more messages of the earlier one) and has seen exactly what we have
+seen of the earlier one, nothing of it can ever be missing anywhere, and it is *folded*: `folded[node] = boot` stands
+for "everything of this boot and all before it". `foldable` decides, oldest boot first. Until all members have folded it
+too, what had been seen is kept aside in `final`, to tell a member that has not folded yet from one that lacks some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from . import intervals
+from .actors import COUNTER, SHIFT, Actors
+from .intervals import Intervals
+
+
+class VersionVector:
+    """A set of dots, by actor. Implements `dvv.Context`."""
+
+    __slots__ = ("actors", "final", "folded", "seen")
+
+    def __init__(self, actors: Actors) -> None:
+        self.actors = actors
+        self.seen: dict[int, Intervals] = {}
+        self.folded: dict[str, int] = {}
+        self.final: dict[int, Intervals] = {}
+
+    def covers(self, dot: int) -> bool:
+        """Whether a dot has been seen."""
+        seen = self.seen.get(dot >> SHIFT)
+        if seen is None:
+            return bool(self.folded) and self.is_folded(dot >> SHIFT)
+        counter = dot & COUNTER
+        if len(seen) == 2:
+            return seen[0] < counter <= seen[1]
+        return intervals.has(seen, counter)
+
+    def is_folded(self, actor: int) -> bool:
+        """Whether an actor is an early boot of which everything has been seen everywhere."""
+        node, boot = self.actors.names[actor]
+        return boot <= self.folded.get(node, 0)
+
+    def base(self, actor: int) -> int:
+        """The counter up to which nothing of an actor is missing; 0 for one that is not known."""
+        return intervals.base(self.seen.get(actor, []))
+
+    def add(self, actor: int, low: int, high: int) -> bool:
+        """See low < counter <= high of an actor; an empty span makes the actor known. Whether anything changed."""
+        if self.is_folded(actor):
+            return False
+        seen = self.seen.get(actor)
+        if seen is None:
+            self.seen[actor] = [low, high] if low < high else []
+            return True
+        if low >= high or (len(seen) == 2 and seen[0] <= low and high <= seen[1]):
+            return False
+        if len(seen) > 2 and not intervals.minus([low, high], seen):
+            return False
+        intervals.add(seen, low, high)
+        return True
+
+    def fold(self, node: str, boot: int, told: bool = False) -> list[int]:
+        """Fold this boot of a node and all before it; the actors that are gone from the clock come back.
+
+        `told`: somebody else has seen what there was of them, and nobody knows here how much that is.
+        """
+        if boot <= self.folded.get(node, 0):
+            return []
+        gone = [actor for actor in self.seen if self._is_of(actor, node, boot)]
+        for actor in gone:
+            self.final[actor] = self.seen.pop(actor)
+        if told:
+            self.final = {actor: seen for actor, seen in self.final.items() if not self._is_of(actor, node, boot)}
+        self.folded[node] = boot
+        return gone
+
+    def _is_of(self, actor: int, node: str, boot: int) -> bool:
+        name, number = self.actors.names[actor]
+        return name == node and number <= boot
+
+    def join(self, other: VersionVector) -> None:
+        """See all that another clock has seen."""
+        for actor, seen in other.seen.items():
+            self.add(actor, 0, 0)
+            for low, high in intervals.pairs(seen):
+                self.add(actor, low, high)
+        for node, boot in other.folded.items():
+            self.fold(node, boot)
+
+    def copy(self) -> VersionVector:
+        """Another clock that has seen the same."""
+        twin = VersionVector(self.actors)
+        twin.seen = {actor: list(seen) for actor, seen in self.seen.items()}
+        twin.folded = dict(self.folded)
+        return twin
+
+    def lacks(self, other: VersionVector) -> list[tuple[int, int, int]]:
+        """What the other has seen and this one has not, as (actor, low, high); an actor not known here as (_, 0, 0)."""
+        missing = []
+        for actor, seen in other.seen.items():
+            if self.is_folded(actor):
+                continue
+            mine = self.seen.get(actor)
+            if mine is None:
+                missing.append((actor, 0, 0))
+            missing += [(actor, low, high) for low, high in intervals.minus(seen, mine or [])]
+        return missing
+
+    def differs_in_folded(self, other: VersionVector) -> bool:
+        """Whether this clock may have seen less, or more, of what the other has folded.
+
+        Then only a look at every key helps. Of the volatile half the nodes of a view fold without asking those that
+        are away: what only one of these has seen is over, for the others take it for seen and replaced.
+        """
+        for node, boot in other.folded.items():
+            if self.folded.get(node, 0) >= boot:
+                continue
+            late = [actor for actor in other.final if other._is_of(actor, node, boot) and not self.is_folded(actor)]
+            if not late or any(other.final[actor] != self.seen.get(actor, []) for actor in late):
+                return True
+        return False
+
+    def dominates(self, other: VersionVector) -> bool:
+        """Whether everything that the other has seen has been seen here."""
+        return not self.lacks(other) and all(self.folded.get(n, 0) >= boot for n, boot in other.folded.items())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, VersionVector) and self.seen == other.seen and self.folded == other.folded
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def foldable(self, others: Iterable[VersionVector]) -> list[tuple[str, int]]:
+        """The (node, boot) that may be folded now, oldest boots first, given the last known clock of every member."""
+        others = list(others)
+        nodes: dict[str, list[tuple[int, int]]] = {}
+        for actor in self.seen:
+            node, boot = self.actors.names[actor]
+            nodes.setdefault(node, []).append((boot, actor))
+        found = []
+        for node, boots in sorted(nodes.items()):
+            for boot, actor in sorted(boots)[:-1]:
+                if not all(other._agrees(node, boot, actor, self) for other in others):
+                    break
+                found.append((node, boot))
+        return found
+
+    def _agrees(self, node: str, boot: int, actor: int, asking: VersionVector) -> bool:
+        """Whether this clock, of a member, allows to fold a boot: it knows a later one and has seen the same so far.
+
+        Who has folded it may have seen more of it than is here: without `final` only an exchange tells.
+        """
+        if self.folded.get(node, 0) >= boot:
+            return self.final.get(actor) == asking.seen[actor]
+        mine = [(self.actors.names[number][1], number) for number in self.seen if self.actors.names[number][0] == node]
+        early = [number for number_boot, number in mine if number_boot <= boot]
+        same = all(self.seen[each] == asking.seen.get(each, asking.final.get(each)) for each in early)
+        return same and actor in early and len(mine) > len(early)
+
+    def forget_final(self, others: Iterable[VersionVector]) -> None:
+        """Forget what was kept aside of folded boots that every member has folded as well."""
+        if self.final:
+            everywhere = list(others)
+            for actor in list(self.final):
+                if all(other.is_folded(actor) for other in everywhere):
+                    del self.final[actor]

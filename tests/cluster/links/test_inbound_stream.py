@@ -1,0 +1,143 @@
+"""A stream from a peer: which process may be it, and what is not taken."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.cluster.links.frames import Frame, Run, encode_frame
+from strogoff.cluster.links.hello import PeerInfo, encode_hello
+from strogoff.cluster.links.links import Lane
+from strogoff.cluster.transport.memory_wire import MemoryTransport
+from strogoff.cluster.transport.wire import Wire
+
+from .pair import Node, World
+
+
+class Stranger:
+    """A peer that says what it likes."""
+
+    def __init__(self, world: World, boot: int = 1, process: str = "p", disk: str = "d", hello: bytes = b"") -> None:
+        self.wire: Wire | None = None
+        self.frames: list[bytes] = []
+        self.reason: str | None = None
+        hello = hello or encode_hello(PeerInfo("x", boot, disk, process, "cluster", "x:1"))
+        MemoryTransport(world.network, "x").dial("a:1883", hello, self)
+        world.loop.settle()
+
+    def opened(self, wire: Wire, welcome: bytes) -> None:
+        self.wire = wire
+
+    def received(self, frame: bytes) -> None:
+        self.frames.append(frame)
+
+    def drained(self) -> None:
+        pass
+
+    def data_drained(self) -> None:
+        pass
+
+    def closed(self, reason: str) -> None:
+        self.reason = reason
+
+    def say(self, world: World, frame: bytes) -> None:
+        assert self.wire is not None
+        self.wire.send(frame)
+        world.loop.settle()
+
+
+@pytest.fixture
+def scene() -> tuple[World, Node]:
+    world = World()
+    return world, world.node("a")
+
+
+@pytest.mark.parametrize(
+    ("frame", "text"),
+    [
+        (b"\xff\xff", "malformed frame from x: frame of 2 bytes"),
+        (encode_frame(Frame(runs=[Run(9, 1, 0, [b"1"])])), "malformed frame from x: there is no lane 9"),
+        (encode_frame(Frame(runs=[Run(2, 2, 0, [b"2"])])), "malformed frame from x: lane 2: a run from 2 after 0"),
+    ],
+)
+def test_what_cannot_be_taken_closes_the_stream(scene: tuple[World, Node], frame: bytes, text: str) -> None:
+    """With the reason at both ends; nothing is delivered."""
+    world, a = scene
+    stranger = Stranger(world)
+    stranger.say(world, frame)
+    assert stranger.reason is not None and text in stranger.reason
+    assert any(text in line for line in a.logs)
+    assert a.all("item") == []
+
+
+def test_what_came_before_the_gap_counts(scene: tuple[World, Node]) -> None:
+    """One frame: a good run, then a gap."""
+    world, a = scene
+    stranger = Stranger(world)
+    stranger.say(world, encode_frame(Frame(runs=[Run(2, 1, 0, [b"1"]), Run(2, 3, 0, [b"3"])])))
+    assert a.items(Lane.PUBLISH) == [b"1"] and stranger.reason is not None
+
+
+def test_a_newer_stream_takes_the_place_of_the_older(scene: tuple[World, Node]) -> None:
+    """The old one is closed and nothing that it still says is heard."""
+    world, a = scene
+    old = Stranger(world)
+    new = Stranger(world)
+    assert old.reason == "a newer stream has taken its place"
+    old.say(world, encode_frame(Frame(runs=[Run(2, 1, 0, [b"late"])])))
+    new.say(world, encode_frame(Frame(runs=[Run(2, 1, 0, [b"1"])])))
+    assert a.items(Lane.PUBLISH) == [b"1"]
+
+
+def test_an_older_boot_is_refused(scene: tuple[World, Node]) -> None:
+    world, _ = scene
+    Stranger(world, boot=5, process="new")
+    late = Stranger(world, boot=4, process="old")
+    assert late.reason == "[old copy] x was started again since: boot 5 is known, this is 4"
+
+
+def test_two_processes_with_one_boot(scene: tuple[World, Node]) -> None:
+    """A copied data directory: the numbers of one would pass for those of the other."""
+    world, _ = scene
+    Stranger(world, process="one")
+    assert Stranger(world, process="two").reason == "[old copy] boot 1 of x belongs to another process"
+    assert Stranger(world, process="three", disk="another").reason is None
+
+
+def test_a_hello_that_is_none(scene: tuple[World, Node]) -> None:
+    world, a = scene
+    assert "hello of 4 bytes" in (Stranger(world, hello=b"junk").reason or "")
+    assert any("hello of 4 bytes" in line for line in a.logs)
+
+
+def test_myself(scene: tuple[World, Node]) -> None:
+    world, _ = scene
+    hello = encode_hello(PeerInfo("a", 1, "d", "p", "cluster", "x:1"))
+    assert Stranger(world, hello=hello).reason == "a is myself"
+
+
+def test_a_silent_dialer_is_dropped(scene: tuple[World, Node]) -> None:
+    """After twice the time in which a dialer gives up."""
+    world, a = scene
+    stranger = Stranger(world)
+    world.loop.run_for(4)
+    assert stranger.reason is not None and "silent" in stranger.reason
+    assert len(stranger.frames) > 5
+    assert a.links.heard_ms("x") == 0
+
+
+def test_an_error_of_the_resident_leaves_the_item(scene: tuple[World, Node]) -> None:
+    """It ends the stream, and the item comes again on the next."""
+    world, a = scene
+
+    def explode(*_: object) -> None:
+        a.on_deliver = None
+        raise ZeroDivisionError
+
+    a.on_deliver = explode
+    stranger = Stranger(world)
+    with pytest.raises(ZeroDivisionError):
+        stranger.say(world, encode_frame(Frame(runs=[Run(2, 1, 0, [b"1"])])))
+    world.loop.settle()
+    assert "ZeroDivisionError" in (stranger.reason or "")
+    Stranger(world).say(world, encode_frame(Frame(runs=[Run(2, 1, 0, [b"1"])])))
+    assert [payload for *_, payload in a.disk.taken] == [b"1"]

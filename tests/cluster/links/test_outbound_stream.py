@@ -1,0 +1,126 @@
+"""Our stream to a peer: dialling, backing off, and a peer that answers nonsense."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.cluster.links.frames import Frame, encode_frame
+from strogoff.cluster.links.hello import NEWEST, PeerInfo, Welcome, encode_welcome
+from strogoff.cluster.links.links import Lane
+from strogoff.cluster.transport.memory_wire import MemoryTransport
+from strogoff.cluster.transport.wire import Accepted, Wire
+
+from .pair import World, join
+
+
+class Impostor:
+    """A listener at `b:1883` that answers what it likes."""
+
+    def __init__(self, world: World, welcome: bytes, frame: bytes = b"") -> None:
+        self.welcome = welcome
+        self.frame = frame
+        self.reasons: list[str] = []
+        MemoryTransport(world.network, "b").listen("b:1883", self.accept)
+
+    def accept(self, hello: bytes, wire: Wire) -> Accepted:
+        if self.frame:
+            wire.send(self.frame)
+        return Accepted(self.welcome, self)
+
+    def opened(self, wire: Wire, welcome: bytes) -> None:
+        raise AssertionError
+
+    def received(self, frame: bytes) -> None:
+        pass
+
+    def drained(self) -> None:
+        pass
+
+    def data_drained(self) -> None:
+        pass
+
+    def closed(self, reason: str) -> None:
+        self.reasons.append(reason)
+
+
+def welcome(node: str = "b", version: int = NEWEST, publish: int = 0) -> bytes:
+    return encode_welcome(Welcome(PeerInfo(node, 1, "d", "p", "cluster", "b:1883"), version, {Lane.PUBLISH: publish}))
+
+
+@pytest.mark.parametrize(
+    ("answer", "frame", "text"),
+    [
+        (b"junk", b"", "welcome of 4 bytes"),
+        (welcome("c"), b"", "at b:1883 is c, not b"),
+        (welcome(version=9), b"", "of the protocol"),
+        (welcome(publish=50), b"", "lane 2: the peer has 50, of 1 that this process made"),
+        (welcome(), b"\xff", "malformed frame from b"),
+        (welcome(), encode_frame(Frame(acks=[(2, 9)])), "lane 2: 9 acknowledged"),
+        (welcome(), encode_frame(Frame(early=[(2, [9])])), "lane 2: 9 acknowledged"),
+        (welcome(), encode_frame(Frame(resumes=[(2, 9)])), "lane 2: asked for 9"),
+        (welcome(), encode_frame(Frame(holds=[(7, 1)])), "there is no lane 7"),
+        (welcome(), encode_frame(Frame(acks=[(7, 1)])), "there is no lane 7"),
+        (welcome(), encode_frame(Frame(windows=[(7, 1)])), "there is no lane 7"),
+    ],
+)
+def test_nonsense_closes_the_stream(answer: bytes, frame: bytes, text: str) -> None:
+    """Both ends know why, what waits goes on waiting, and the dialling goes on."""
+    world = World()
+    impostor = Impostor(world, answer, frame)
+    a = world.node("a")
+    a.links.send("b", Lane.PUBLISH, b"kept")
+    a.links.set_peers({"b": "b:1883"})
+    world.loop.run_for(5)
+    assert any(text in reason for reason in impostor.reasons), impostor.reasons
+    assert any(text in line for line in a.logs) and len(a.logs) < 12
+    assert a.links.waiting_items("b", Lane.PUBLISH) == 1
+    assert a.links.traffic.dials > 4
+
+
+def test_backing_off() -> None:
+    """From 100 ms to 300 ms, at random by up to half: neither a storm nor a long wait."""
+    world = World()
+    a = world.node("a")
+    a.links.set_peers({"b": "b:1883"})
+    world.loop.run_for(60)
+    assert 180 <= a.links.traffic.dials <= 420
+    assert len(a.logs) == 1 and "nobody listens there" in a.logs[0]
+    b = world.node("b")
+    world.loop.run_for(1.01)
+    assert a.links.up("b") and not b.links.up("a")
+
+
+def test_another_address() -> None:
+    """The old stream is closed, the new address dialled at once."""
+    world = World()
+    a, b = world.pair()
+    b.transport.listen("b:2", b.links.accept)
+    a.links.set_peers({"b": "b:2"})
+    assert not a.links.up("b")
+    world.loop.run_for(0.01)
+    assert a.links.up("b") and a.links.traffic.dials == 2
+
+
+def test_datagrams_have_a_bound() -> None:
+    """What a stuck stream does not take is dropped and counted, and gone with the stream."""
+    world = World()
+    a, _ = world.pair()
+    size = 1 << 20
+    sent = [a.links.datagram("b", 1, bytes(size)) for _ in range(70)]
+    assert sent.count(True) == 63 and a.links.traffic.datagrams_dropped == 7
+    world.network.drop("a", "b")
+    world.loop.settle()
+    assert not a.links.datagram("b", 1, b"") and not a.links.datagram("nobody", 1, b"")
+
+
+def test_not_a_peer_any_more() -> None:
+    """The stream ends and is not dialled again; what waits is kept for the next time."""
+    world = World()
+    a, b = world.pair()
+    a.links.set_peers({})
+    seq = a.links.send("b", Lane.PUBLISH, b"kept")
+    world.loop.run_for(5)
+    assert not a.links.up("b") and a.all("down") == [("b", "not a peer any more")]
+    join(a, b)
+    world.loop.run_for(0.1)
+    assert b.items(Lane.PUBLISH) == [b"kept"] and seq == 1

@@ -1,0 +1,26 @@
+"""Reasons of refusals: for people, with what programs need in front."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.cluster.links.refusal import RefusalReason, why
+
+
+@pytest.mark.parametrize("cause", list(RefusalReason))
+def test_what_was_said_is_read(cause: RefusalReason) -> None:
+    said = cause.says("n2 was [there] before")
+    assert said == f"[{cause.value}] n2 was [there] before"
+    assert why(said) is cause
+
+
+@pytest.mark.parametrize(
+    "reason", ("", "[", "[]", "not taken", "the peer said: [old copy] no", "[something newer] no", "[old copy no")
+)
+def test_what_is_only_text(reason: str) -> None:
+    """Of a transport, or of a peer of a later version."""
+    assert why(reason) is None
+
+
+def test_each_is_told_from_each() -> None:
+    assert len({why(each.says("the same")) for each in RefusalReason}) == len(RefusalReason)

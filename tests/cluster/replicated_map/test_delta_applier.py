@@ -1,0 +1,62 @@
+"""Parts put into a replica."""
+
+from __future__ import annotations
+
+from strogoff.cluster.replicated_map.actors import Actors, dot_of
+from strogoff.cluster.replicated_map.delta_applier import DeltaApplier
+from strogoff.cluster.replicated_map.messages import Item, Part
+from strogoff.cluster.replicated_map.replica import Replica
+
+
+def part(low: int, high: int, seen: int | None = None) -> Part:
+    items = [Item(b"k%d" % counter, [0, counter], [b"v"]) for counter in range(low + 1, high + 1)]
+    return Part(1, [("a", 1)], [[0, seen or high]], {}, items, [(0, low, high)])
+
+
+def test_in_order_the_clock_goes_on() -> None:
+    actors = Actors()
+    replica, incoming = Replica(actors, lambda *change: None), DeltaApplier(actors)
+    assert incoming.absorb(replica, part(0, 3)) == [b"k1", b"k2", b"k3"]
+    assert not incoming.gap
+    assert replica.clock.base(0) == 3
+    assert incoming.absorb(replica, part(0, 3)) == [], "twice is once"
+
+
+def test_beyond_a_gap_values_are_taken_and_nothing_is_acknowledged() -> None:
+    """H-04: a cumulative acknowledgement proves everything up to it."""
+    actors = Actors()
+    replica, incoming = Replica(actors, lambda *change: None), DeltaApplier(actors)
+    incoming.absorb(replica, part(3, 5))
+    assert incoming.gap
+    assert replica.siblings(b"k4") == (dot_of(0, 4), b"v")
+    assert replica.clock.base(0) == 0
+    incoming.absorb(replica, part(5, 6))
+    assert replica.clock.seen[0] == [3, 6]
+    incoming.absorb(replica, part(0, 3, seen=6))
+    assert replica.clock.base(0) == 6
+
+
+def test_what_cannot_be_claimed_yet_is_noted() -> None:
+    actors = Actors()
+    replica, incoming = Replica(actors, lambda *change: None), DeltaApplier(actors)
+    incoming.absorb(
+        replica, Part(1, [("a", 1), ("b", 1)], [[0, 1], [0, 9]], {}, [Item(b"k", [0, 1], [b"v"])], [(0, 0, 1)])
+    )
+    assert replica.key_contexts.covers(b"k", dot_of(actors.number("b", 1), 9))
+    incoming.absorb(replica, Part(1, [("b", 1)], [[0, 9]], {}, [Item(b"k", [0, 9], [b"old"])], [(0, 0, 9)]))
+    assert replica.siblings(b"k") == (dot_of(actors.number("a", 1), 1), b"v")
+
+
+def test_whom_a_context_names_can_be_folded() -> None:
+    """All who had seen those boots may have restarted: nobody speaks of them again, and the context has to go."""
+    actors = Actors()
+    replica, incoming = Replica(actors, lambda *change: None), DeltaApplier(actors)
+    replica.clock.add(actors.number("b", 5), 0, 0)
+    item = Item(b"k", [0, 1], [b"v"])
+    incoming.absorb(replica, Part(1, [("a", 1), ("b", 4)], [[0, 1], [0, 9]], {"b": 3}, [item], [(0, 0, 1)]))
+    assert len(replica.key_contexts) == 1
+    assert replica.clock.foldable([replica.clock.copy()]) == [("b", 3), ("b", 4)]
+    replica.fold("b", 4)
+    incoming.absorb(replica, Part(1, [("a", 1)], [[0, 2]], {}, [], [(0, 1, 2)]))
+    incoming.absorb(replica, Part(1, [("a", 1)], [[0, 3]], {}, [], [(0, 2, 3)]))
+    assert len(replica.key_contexts) == 0

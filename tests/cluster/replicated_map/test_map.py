@@ -1,0 +1,299 @@
+"""The map as its users see it."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.cluster.replicated_map.actors import Actors
+from strogoff.cluster.replicated_map.messages import (
+    Ack,
+    ClockReport,
+    Item,
+    MalformedMapMessage,
+    Part,
+    PartWriter,
+    Writes,
+    decode,
+    encode,
+)
+from strogoff.cluster.replicated_map.version_vector import VersionVector
+
+from .world import World, siblings, state
+
+
+@pytest.fixture
+def world() -> World:
+    world = World(2, "ABC")
+    world.loop.run_for(1)
+    return world
+
+
+def test_visible_here_at_once_and_there_before_the_barrier(world: World) -> None:
+    a, b = world.nodes["A"], world.nodes["B"]
+    counter = a.map.put(b"tx", b"v")
+    assert a.map.get(b"tx") == b"v"
+    seen: list[bytes | None] = []
+    a.map.barrier(counter, lambda well: seen.append(b.map.get(b"tx")))
+    assert seen == []
+    world.loop.run_for(0.2)
+    assert seen == [b"v"]
+    assert b.heard == [(b"tx", b"v")]
+    assert a.heard == [], "own writes are no news"
+
+
+def test_many_writes_of_a_turn_are_one_message_per_peer(world: World) -> None:
+    before = world.messages
+    for number in range(100):
+        world.nodes["A"].map.put(b"t%d" % (number % 7), b"%d" % number)
+    world.loop.settle()
+    assert world.messages - before == 2
+    world.loop.run_for(0.2)
+    assert dict(world.nodes["C"].map.scan(b"t")) == dict(world.nodes["A"].map.scan(b"t"))
+
+
+def test_a_turn_with_very_many_writes_is_sent_in_steps(world: World) -> None:
+    for number in range(2500):
+        world.nodes["A"].map.put(b"t%d" % number, b"v")
+    done: list[bool] = []
+    world.nodes["A"].map.barrier(2500, done.append)
+    world.loop.run_for(0.5)
+    assert done == [True]
+    assert world.nodes["B"].map.statistics().keys == 2500
+
+
+def test_a_turn_with_many_bytes_is_sent_in_small_messages(world: World) -> None:
+    """Each has about 256 KiB, or one key; the barrier passes when all are applied."""
+    a = world.nodes["A"].map
+    sizes: list[int] = []
+    send = a._ports.send
+    a._ports.send = lambda peer, data: (sizes.append(len(data)), send(peer, data))
+    for number in range(200):
+        a.put(b"t%d" % number, bytes(10_000))
+    a.put(b"tlarge", bytes(1_000_000))
+    a.put(b"tlast", b"v")
+    seen: list[int] = []
+    a.barrier(a.counter, lambda well: seen.append(world.nodes["C"].map.statistics().keys))
+    world.loop.run_for(0.5)
+    assert seen == [202] and len(sizes) >= 2 * 9
+    assert max(sizes) < 1_300_000 and sorted(sizes)[-3] < 300_000
+
+
+@pytest.mark.parametrize(
+    ("broken", "says"),
+    [
+        (Item(b"fx", [0, 1], [b"v"]), "key b'fx' is of no space of half 0"),
+        (Item(b"tx", [7, 1], [b"v"]), "key b'tx' has dot 1 of actor 7, with 1 actors"),
+        (["tx", "junk"], "an item of 9 bytes: "),
+    ],
+)
+def test_a_key_that_cannot_be_read_stops_no_other(world: World, broken: Item, says: str) -> None:
+    """It is left out and told; the rest is applied, and the acknowledgement goes on."""
+    b = world.nodes["B"].map
+    told: list[tuple[str, str]] = []
+    acked: list[Ack] = []
+    b.on_unreadable = lambda peer, text: told.append((peer, text))
+    b._ports.send = lambda peer, data: acked.append(decode(data))  # type: ignore[arg-type]
+    actor, base = ("A", 1), world.nodes["A"].map.counter
+    covered_ranges = [(0, base, base + 2)]
+    items = [broken, Item(b"tgood", [0, base + 2], [bytes(8) + b"v"])]
+    parts = [Part(0, [actor], [], {}, items, covered_ranges), Part(1, [actor], [], {}, [], covered_ranges)]
+    b.receive("A", encode(Writes(1, parts)))
+    world.loop.run_for(0.2)
+    assert b.get(b"tgood") == b"v" and b.get(b"tx") is None
+    assert told == [("A", told[0][1])] and says in told[0][1]
+    assert [each.counter for each in acked if isinstance(each, Ack) and each.counter > base] == [base + 2]
+
+
+@pytest.mark.parametrize("space", [b"t", b"f"], ids=["on the disk", "in memory"])
+def test_an_acknowledgement_does_not_overtake_what_was_written_before_it(space: bytes) -> None:
+    """H-04 (d): whoever waits for the barrier reads afterwards what A had written when it heard of it. No
+    disk holds up the acknowledgement of what is in memory only."""
+    world = World(2, "AB")
+    world.loop.run_for(1)
+    a, b = world.nodes["A"], world.nodes["B"]
+    seen: list[int] = []
+    counter = b.map.put(b"fx", b"v")
+    b.map.barrier(counter, lambda well: seen.append(len(list(b.map.scan(space + b"n")))))
+    a_changed = a.map.on_change
+
+    def write_much(key: bytes, value: bytes | None) -> None:
+        a_changed(key, value)
+        for number in range(2500):
+            a.map.put(space + b"n%d" % number, b"v")
+
+    a.map.on_change = write_much
+    world.loop.run_for(0.5)
+    assert seen == [2500]
+
+
+def test_an_acknowledgement_that_was_lost_is_said_again_with_the_next_view(world: World) -> None:
+    a, b = world.nodes["A"].map, world.nodes["B"].map
+    done: list[bool] = []
+    a.barrier(a.put(b"fx", b"v"), done.append)
+    while b.get(b"fx") is None:
+        world.loop.run_for(0.001)
+    world.loop.settle()
+    world.lanes["B", 1, "A"].clear()
+    world.loop.run_for(20)
+    assert done == []
+    world.set_view(world.view)
+    world.loop.run_for(1)
+    assert done == [True]
+
+
+def test_a_barrier_is_passed_when_the_peers_have_it_on_disk(world: World) -> None:
+    """A peer that is killed then and comes back while the writer is away still owes the writer's sessions."""
+    a, b = world.nodes["A"], world.nodes["B"]
+    b.disk.stall_until = world.loop.now_s + 3
+    passed: list[bool] = []
+    a.map.barrier(a.map.put(b"lx", b"v"), passed.append)
+    world.loop.run_for(1)
+    assert (b.map.get(b"lx"), passed) == (b"v", [])
+    a.map.barrier(a.map.put(b"fx", b"v"), passed.append)
+    world.loop.run_for(3)
+    assert passed == [True, True]
+    world.restart("B", power=False)
+    assert world.nodes["B"].map.get(b"lx") == b"v"
+
+
+def test_what_is_not_on_disk_is_not_waited_for(world: World) -> None:
+    world.nodes["B"].disk.stall_until = world.loop.now_s + 3
+    passed: list[bool] = []
+    world.nodes["A"].map.barrier(world.nodes["A"].map.put(b"fx", b"v"), passed.append)
+    world.loop.run_for(1)
+    assert passed == [True]
+
+
+def test_a_full_disk_of_one_node_holds_nobody_up(world: World) -> None:
+    world.nodes["B"].disk.full = True
+    passed: list[bool] = []
+    world.nodes["A"].map.barrier(world.nodes["A"].map.put(b"tx", b"v"), passed.append)
+    world.loop.run_for(1)
+    assert passed == [True]
+
+
+def test_an_exchange_is_complete_when_this_node_has_it_on_disk(world: World) -> None:
+    """Who has exchanged counts as one that knows what was promised, also after a restart."""
+    world.isolate("C")
+    world.loop.run_for(1)
+    world.nodes["A"].map.put(b"tx", b"v")
+    world.loop.run_for(1)
+    world.nodes["C"].disk.stall_until = world.loop.now_s + 3
+    ended: list[bool] = []
+    world.heal()
+    world.loop.run_for(0.1)
+    world.nodes["C"].map.exchange("A", 0, ended.append)
+    world.loop.run_for(2)
+    assert (world.nodes["C"].map.get(b"tx"), ended) == (b"v", [])
+    world.loop.run_for(2)
+    assert ended == [True]
+
+
+def test_concurrent_values_stay_until_somebody_writes_again(world: World) -> None:
+    a, b = world.nodes["A"].map, world.nodes["B"].map
+    a.put(b"tx", b"a")
+    b.put(b"tx", b"b")
+    world.loop.run_for(0.5)
+    winner = a.get(b"tx")
+    assert winner in (b"a", b"b")
+    assert b.get(b"tx") == world.nodes["C"].map.get(b"tx") == winner
+    world.nodes["C"].map.put(b"tx", b"c")
+    world.loop.run_for(0.5)
+    assert [node.map.get(b"tx") for node in world.nodes.values()] == [b"c"] * 3
+
+
+def test_put_beats_a_concurrent_delete(world: World) -> None:
+    a, b = world.nodes["A"].map, world.nodes["B"].map
+    a.put(b"tx", b"old")
+    world.loop.run_for(0.5)
+    a.delete(b"tx")
+    b.put(b"tx", b"new")
+    world.loop.run_for(0.5)
+    assert [node.map.get(b"tx") for node in world.nodes.values()] == [b"new"] * 3
+
+
+def test_after_a_restart_the_durable_half_is_there_and_routes_come_from_others(world: World) -> None:
+    world.put("A", b"tx", b"v")
+    world.put("B", b"fBx", b"r")
+    world.loop.run_for(1)
+    world.restart("A", power=False)
+    node = world.nodes["A"]
+    assert node.map.get(b"tx") == b"v"
+    assert node.map.get(b"fBx") is None
+    world.loop.run_for(2)
+    assert node.map.get(b"fBx") == b"1:r"
+
+
+def test_a_lost_message_is_never_acknowledged_and_asked_for(world: World) -> None:
+    counter = world.put("A", b"tx", b"v")
+    world.loop.settle()
+    world.lanes["A", 1, "B"].clear()
+    done: list[bool] = []
+    world.nodes["A"].map.barrier(counter, done.append)
+    world.loop.run_for(0.1)
+    assert done == []
+    world.put("A", b"ty", b"v")
+    world.loop.run_for(1)
+    assert done == [True]
+    assert world.nodes["B"].map.get(b"tx") == b"v"
+
+
+@pytest.mark.parametrize("written_again", [False, True])
+def test_what_a_key_has_replaced_goes_along_with_it(written_again: bool, world: World) -> None:
+    """C has A's value and not B's, which it replaced; B gets it from C and drops its own, as all others have."""
+    a, b, c = world.nodes.values()
+    for writer, misses in ((b, c), (a, b)):
+        world.put(writer.name, b"tx", writer.name.encode())
+        world.loop.settle()
+        world.lanes[writer.name, 1, misses.name].clear()
+        world.loop.run_for(0.03)
+    assert len(siblings(c.map, b"tx")) == 1
+    if written_again:
+        world.put("C", b"tx", b"C")
+    else:
+        b.map.exchange("C", 0, lambda well: None)
+    world.loop.run_for(0.1)
+    assert siblings(b.map, b"tx") == siblings(c.map, b"tx")
+    world.loop.run_for(30)
+    assert state(a.map) == state(b.map) == state(c.map)
+    assert b.map.get(b"tx") == (b"C" if written_again else b"A")
+
+
+def test_cancel(world: World) -> None:
+    done: list[bool] = []
+    map_ = world.nodes["A"].map
+    handle = map_.barrier(map_.put(b"tx", b"v"), done.append)
+    assert map_.cancel(handle)
+    world.loop.run_for(1)
+    assert done == []
+
+
+def test_malformed_is_one_error_and_changes_nothing(world: World) -> None:
+    map_ = world.nodes["A"].map
+    actors = Actors()
+    ours = VersionVector(actors)
+    ours.add(actors.number("A", 1), 0, 99)
+    for message, says in (
+        (encode(ClockReport(1, [PartWriter(0, ours).part])), "write 99 of ours"),
+        (encode(Writes(0, [])), "boot 0"),
+        (b"nonsense", "metadata message of 8 bytes"),
+    ):
+        with pytest.raises(MalformedMapMessage, match=says):
+            map_.receive("B", message)
+    assert map_.statistics().keys == 0
+
+
+def test_what_an_earlier_boot_sent_is_not_heard_any_more(world: World) -> None:
+    map_ = world.nodes["A"].map
+    map_.receive("B", encode(ClockReport(2, [PartWriter(0, VersionVector(Actors())).part])))
+    map_.receive("B", encode(Writes(1, [Part(0, [("B", 1)], [[0, 1]], {}, [Item(b"tx", [0, 1], [b"12345678v"])])])))
+    assert map_.get(b"tx") is None
+
+
+def test_statistics(world: World) -> None:
+    map_ = world.nodes["A"].map
+    map_.put(b"tx", b"v")
+    map_.delete(b"ty")
+    figures = map_.statistics()
+    assert (figures.keys, figures.tombstones, figures.log) == (1, 1, 2)
+    assert figures.bytes == len(b"tx") + 8 + len(b"v") + len(b"ty")

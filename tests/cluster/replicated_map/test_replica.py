@@ -1,0 +1,86 @@
+"""One half of the map."""
+
+from __future__ import annotations
+
+from strogoff.cluster.replicated_map.actors import Actors, dot_of
+from strogoff.cluster.replicated_map.dvv import NOTHING, Siblings
+from strogoff.cluster.replicated_map.replica import BUCKETS, Replica, bucket_of
+from strogoff.cluster.replicated_map.version_vector import VersionVector
+
+
+def made() -> tuple[Replica, Actors, list[tuple[bytes, Siblings, Siblings]]]:
+    actors = Actors()
+    changes: list[tuple[bytes, Siblings, Siblings]] = []
+    return Replica(actors, lambda *change: changes.append(change)), actors, changes
+
+
+def context(actors: Actors, counter: int, node: str = "b") -> VersionVector:
+    clock = VersionVector(actors)
+    clock.add(actors.number(node, 1), 0, counter)
+    return clock
+
+
+def test_a_write_replaces_what_is_here_and_is_counted() -> None:
+    replica, actors, changes = made()
+    a = actors.number("a", 1)
+    replica.write(b"k", dot_of(a, 1), b"one")
+    replica.write(b"k", dot_of(a, 2), b"three")
+    assert replica.siblings(b"k") == (dot_of(a, 2), b"three")
+    assert (replica.keys, replica.tombstones, replica.bytes) == (1, 0, 6)
+    assert (replica.made(b"k"), replica.made(b"j")) == ({a: 1}, {})
+    replica.write(b"k", dot_of(a, 3), None)
+    assert (replica.keys, replica.tombstones) == (0, 1)
+    assert [after for _, _, after in changes][-1] == (dot_of(a, 3), None)
+    assert not replica.collect(a, 3, 10)
+    assert (replica.siblings(b"k"), replica.tombstones, replica.bytes, replica.made(b"k")) == (NOTHING, 0, 0, {})
+    assert replica.held == {}
+
+
+def test_concurrent_copies_stay_side_by_side_and_old_ones_do_not_come_back() -> None:
+    replica, actors, _ = made()
+    a, b = actors.number("a", 1), actors.number("b", 1)
+    replica.write(b"k", dot_of(a, 1), b"mine")
+    theirs = (dot_of(b, 1), b"theirs")
+    assert replica.merge(b"k", theirs, context(actors, 1))
+    replica.mark(b"k", [dot_of(b, 1)])
+    assert replica.siblings(b"k")[1::2] == (b"mine", b"theirs")
+    replica.write(b"k", dot_of(a, 2), b"last")
+    assert not replica.merge(b"k", theirs, context(actors, 1)), "our clock has seen it"
+
+
+def test_what_a_key_has_seen_beyond_the_clock() -> None:
+    """B replaced a write of C that we get only later: it must not rise."""
+    replica, actors, _ = made()
+    b, c = actors.number("b", 1), actors.number("c", 1)
+    seen = context(actors, 1)
+    seen.join(context(actors, 1, "c"))
+    replica.merge(b"k", (dot_of(b, 1), b"new"), seen)
+    replica.key_contexts.note([b"k"], seen)
+    replica.merge(b"k", (dot_of(c, 1), b"old"), context(actors, 1, "c"))
+    assert replica.siblings(b"k") == (dot_of(b, 1), b"new")
+
+
+def test_forgotten_without_a_trace() -> None:
+    replica, actors, _ = made()
+    a = actors.number("a", 1)
+    replica.write(b"k", dot_of(a, 1), b"v")
+    replica.forget(b"k", dot_of(a, 1))
+    assert not replica.merge(b"k", (dot_of(a, 1), b"v"), context(actors, 1, "a"))
+
+
+def test_buckets_are_the_same_everywhere() -> None:
+    assert bucket_of(b"fsensors/1") == 0xF748638C % BUCKETS
+    replica, actors, _ = made()
+    a = actors.number("a", 1)
+    for number in range(200):
+        replica.write(b"k%d" % number, dot_of(a, number + 1), b"v")
+    assert len(dict(replica.walk())) == 200
+
+
+def test_fold_takes_the_deletions_with_it() -> None:
+    replica, actors, _ = made()
+    a = actors.number("a", 1)
+    replica.write(b"k", dot_of(a, 1), None)
+    replica.fold("a", 1)
+    assert (replica.tombstones, len(replica.log), replica.clock.seen) == (0, 0, {})
+    assert replica.clock.covers(dot_of(a, 1))

@@ -1,0 +1,97 @@
+"""Random walks of several maps under faults; at the end all is healed, and every map must be what the model says."""
+
+from __future__ import annotations
+
+from .world import Dot, Plant, World, covers, siblings, state
+
+KEYS = [b"t%d" % number for number in range(4)] + [b"c%d" % number for number in range(2)]
+
+
+def walk(seed: int, steps: int = 120, plant: Plant | None = None) -> list[str]:
+    """One walk; what was wrong comes back."""
+    world = World(seed, plant=plant)
+    rng = world.rng
+    names = "ABCDE"[: rng.randint(2, 5)]
+    world = World(seed, names, plant, rng.choice(["os", "sync"]), rng.choice([0.005, 0.5]))
+    rng = world.rng
+    faults = rng.sample(["cut", "kill", "power", "disk"], rng.randint(0, 4))
+    for step in range(steps):
+        name = rng.choice(names)
+        roll = rng.random()
+        if roll < 0.55:
+            key = rng.choice(KEYS) if rng.random() < 0.6 else b"f%s%d" % (name.encode(), rng.randint(0, 2))
+            counter = world.put(name, key, None if rng.random() < 0.3 else b"%d" % step)
+            world.barrier(name, counter)
+        elif roll < 0.62 and "cut" in faults and len(world.view) > 1 and name in world.view:
+            world.isolate(name)
+        elif roll < 0.68 and ("kill" in faults or "power" in faults):
+            world.restart(name, "power" in faults and rng.random() < 0.5)
+        elif roll < 0.7 and "disk" in faults:
+            world.restart(name, True, lost=True)
+        elif roll < 0.76 and world.cut:
+            world.heal()
+        world.loop.run_for(rng.choice([0.0, 0.001, 0.02, 0.3, 2.0]))
+        world.look()
+        if world.errors:
+            return world.errors
+    heal(world)
+    return world.errors + judge(world)
+
+
+def heal(world: World) -> None:
+    """No more faults; several intervals of anti-entropy."""
+    world.loss = 0.0
+    world.heal()
+    for _ in range(40):
+        world.loop.run_for(2)
+        world.look()
+    for _ in range(100):  # an exchange may be under way at any time: catch a moment when none is
+        if not any(node.map._anti_entropy.pending() for node in world.nodes.values()):
+            return
+        world.loop.run_for(0.1)
+
+
+def judge(world: World) -> list[str]:
+    """All maps equal in values and contexts, nothing lost, nothing risen, no tombstone, nothing pending."""
+    wrong = []
+    states = {name: state(node.map) for name, node in world.nodes.items()}
+    first = next(iter(states))
+    for name, each in states.items():
+        if each != states[first]:
+            wrong.append(f"{name} and {first} differ:\n{each}\n{states[first]}")
+    for name, node in world.nodes.items():
+        wrong += [f"{name}: {text}" for text in unexpected(world, name)]
+        figures = node.map.statistics()
+        if figures.tombstones or figures.barriers or node.map._anti_entropy.pending():
+            wrong.append(f"{name}: {figures} pending {node.map._anti_entropy.pending()}")
+        for replica in node.map._halves:
+            if len(replica.key_contexts) or len(replica.log):
+                wrong.append(f"{name}: {len(replica.key_contexts)} contexts ahead, {len(replica.log)} dots in the log")
+            if len(replica.clock.seen) > len(world.nodes) or replica.clock.final:
+                wrong.append(
+                    f"{name}: {len(replica.clock.seen)} actors in the clock, {len(replica.clock.final)} kept aside"
+                )
+    return wrong
+
+
+def unexpected(world: World, name: str) -> list[str]:
+    """Where a map is not what follows from its clock: of the writes it has seen, those that no other has replaced."""
+    map_ = world.nodes[name].map
+    wrong = []
+    by_key: dict[bytes, list[Dot]] = {}
+    for dot, (key, _, _) in world.history.items():
+        clock = map_._half(key).clock
+        volatile = key.startswith(b"f")
+        if volatile and dot[1] != world.nodes[dot[0]].boot:
+            continue
+        lost = clock.is_folded(map_._actors.number(dot[0], dot[1])) and dot not in world.alive
+        if covers(world.nodes[name], key, dot) and not lost:
+            by_key.setdefault(key, []).append(dot)
+    for key in {key for key, _, _ in world.history.values()}:
+        dots = by_key.get(key, [])
+        replaced = set().union(*(world.history[dot][2] for dot in dots)) if dots else set()
+        expected = {dot for dot in dots if dot not in replaced and world.history[dot][1] is not None}
+        found = {dot for dot, value in siblings(map_, key).items() if value is not None}
+        if found != expected:
+            wrong.append(f"{key!r} holds {sorted(found)}, of {sorted(dots)} should hold {sorted(expected)}")
+    return wrong
