@@ -12,7 +12,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from ..broker.doors.sockets import ListenError, bind, remove_socket_file
+from ..broker.listeners.sockets import ListenError, bind, remove_socket_file
 from ..configs import ListenerSettings
 from .context import Context
 from .performing import LARGEST_REQUEST, answer

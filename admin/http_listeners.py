@@ -17,10 +17,10 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
 from aiohttp.web_protocol import RequestHandler
 
-from ..broker.doors.listener import ListenerRow
-from ..broker.doors.sockets import ListenError, backlog, bind, cannot_listen
-from ..broker.doors.tls import TlsError, make_context
-from ..broker.log_line import Line
+from ..broker.listeners.listener import ListenerRow
+from ..broker.listeners.sockets import ListenError, backlog, bind, cannot_listen
+from ..broker.listeners.tls import TlsError, make_context
+from ..broker.reporting.log_line import Line
 from ..configs import ListenerSettings
 
 TYPES = ("http", "https")

@@ -10,7 +10,7 @@ import msgspec
 from aiohttp import web
 
 from ..broker.clustering.office import ClusterError
-from ..broker.doors.sockets import ListenError
+from ..broker.listeners.sockets import ListenError
 from ..configs.settings import is_secret
 from ..storage.engine import StorageError
 from .catalogue import COMMANDS

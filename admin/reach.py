@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ..broker.doors.unix_paths import unix_address
+from ..broker.listeners.unix_paths import unix_address
 from .wire import CutOff, Refusal
 
 ANSWER_S = 600.0

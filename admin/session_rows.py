@@ -10,7 +10,7 @@ from .context import Context, Pace
 from .fields import Query, Row
 
 if TYPE_CHECKING:
-    from ..broker.session import Session
+    from ..broker.sessions.session import Session
 
 SESSION = (
     "node",

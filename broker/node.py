@@ -18,31 +18,31 @@ from ..netsplit.policy import Decision, ViewState, decide
 from ..storage.engine import StorageError
 from ..storage.keys import retained_prefix
 from ..storage.store import Store
-from .answers import OPERATION_BITS
-from .events import Events
+from .connection.ack_queue import OPERATION_BITS
+from .connection.connection import ClientConnection
+from .connection.output_buffer import OutputBuffer
+from .connection.refusal import QUEUE_UNREADABLE
+from .connection.transport import ClientTransport, ConnectionOrigin
+from .connection.turns import Turns
 from .failed_logins import FailedLogins
-from .front import Front
-from .link import ConnectionOrigin, Link
-from .obligations import Obligation
 from .observer import Observer
 from .options import Options
-from .outlet import Outlet
-from .parked_wills import ParkedWill, ParkedWills
 from .plugins.hooks import Hooks, Verdict
-from .queues.garbage import Garbage
 from .queues.message import Message, Origin
 from .queues.records import Origins, WillRecord, decode_message, encode, to_record
-from .refusing import QUEUE_UNREADABLE
-from .replay import ReplayTurns
+from .queues.session_cleanup import SessionCleanup
+from .reporting.events import Events
+from .routing.pending_acks import PendingAcks
 from .routing.plans import Plan, PlanCache
 from .routing.remote import RemoteMembers, RemoteTarget
 from .routing.retained import Refusal, RetainedMessages
 from .routing.router import WAIT, Router
 from .routing.subscriptions import Subscription
-from .session import Session
-from .slots import Slots
+from .sessions.pending_wills import PendingWill, PendingWills
+from .sessions.registry import SessionRegistry
+from .sessions.retained_replay import ReplayTurns
+from .sessions.session import Session
 from .timers import Timers
-from .turns import Turns
 
 
 class Random(Protocol):
@@ -125,10 +125,10 @@ class Node(Observer):
         self.timers = Timers(ports.wake_at)
         self.turns = Turns(ports.schedule, ports.clock.now_ms)
         self.router = Router(self)
-        self.slots = Slots(self)
-        self.garbage = Garbage(self.store, ports.schedule)
+        self.slots = SessionRegistry(self)
+        self.garbage = SessionCleanup(self.store, ports.schedule)
         self.replays = ReplayTurns(self.after_turn, self.tick)
-        self.parked_wills = ParkedWills(self)
+        self.parked_wills = PendingWills(self)
         self._view_state = ViewState.WHOLE
         self.wary = False
         """Something forbids some PUBLISH packets: the disk is full, or the cluster is not whole."""
@@ -137,11 +137,11 @@ class Node(Observer):
         self.settling = False
         """A member that has just started: it does not know yet which other nodes have subscribers."""
         """The cluster does not take this start: what it has forgotten it may have promised. It serves nobody, ever."""
-        self.owed: Obligation | None = None
+        self.owed: PendingAcks | None = None
         """What the answer to the packet at hand has to wait for on other nodes; whoever answers takes it away."""
         self.answering = True
         """Somebody waits for what is routed now, and sends it again without an answer; False for wills and the like."""
-        self.guard: Callable[[Outlet, int, list[bytes]], bool] | None = None
+        self.guard: Callable[[OutputBuffer, int, list[bytes]], bool] | None = None
         """Asked before promises of a front leave, whether they may: which (see `answers`), and in what frames."""
         self.leased: Callable[[], bool] = _always
         """Asked before a will is published or a message retained: `view_state` may be older than a pause until then."""
@@ -169,7 +169,7 @@ class Node(Observer):
         self.handed_over: Callable[[Message, str], None] = _alone
         """Told that a session gives a QoS 2 message that it had by this `$share` filter to another one."""
         self._retained: dict[str, RetainedMessages] = {}
-        self._dirty: list[Outlet] = []
+        self._dirty: list[OutputBuffer] = []
         self._when_accepting: list[Callable[[], None]] = []
         self.store.on_state = self._store_state
         self.store.on_damage = self._store_damaged
@@ -188,10 +188,10 @@ class Node(Observer):
         level = "message" if self.events.messages else "session"
         self.event("node.start", sessions=restored, retained=self.retained_count, level=level)
 
-    def accept(self, link: Link, origin: ConnectionOrigin) -> Front:
+    def accept(self, link: ClientTransport, origin: ConnectionOrigin) -> ClientConnection:
         """A connection was made."""
         self.now = self.clock.now_ms()
-        front = Front(self, link, origin)
+        front = ClientConnection(self, link, origin)
         self.fronts[id(front)] = front
         self.counters.socket_open += 1
         return front
@@ -244,7 +244,7 @@ class Node(Observer):
         """Call back at the end of the turn."""
         self._schedule(callback)
 
-    def touch(self, front: Outlet) -> None:
+    def touch(self, front: OutputBuffer) -> None:
         """This front has something to say at the end of the turn."""
         dirty = self._dirty
         dirty.append(front)
@@ -285,11 +285,11 @@ class Node(Observer):
         """Call back once more may be accepted than now."""
         self._when_accepting.append(callback)
 
-    def allows(self, operation: str, front: Front) -> bool:
+    def allows(self, operation: str, front: ClientConnection) -> bool:
         """Whether the split policy lets this operation begin; a hook may have set the client's own flag."""
         return self._allowed(operation, front, self._view_state)
 
-    def _allowed(self, operation: str, front: Front, state: ViewState) -> bool:
+    def _allowed(self, operation: str, front: ClientConnection, state: ViewState) -> bool:
         if self.barred or (self.settling and state is ViewState.MINORITY):
             return False
         flag = getattr(self.options, f"allow_{operation}_during_netsplit")
@@ -298,7 +298,7 @@ class Node(Observer):
             flag = own if isinstance(own, str) else "on" if own else "off"
         return decide(flag, state) is not Decision.REFUSE
 
-    def promises_without_lease(self, front: Front, promised: int) -> bool:
+    def promises_without_lease(self, front: ClientConnection, promised: int) -> bool:
         """Whether the policy lets all these operations be accepted without a lease (`on`, or the hook's word).
 
         `view_state` is not asked: the lease may have ended with a pause that nobody has noticed yet.
@@ -430,7 +430,7 @@ class Node(Observer):
             self.owed = None  # of the retained message's barrier
         return routed
 
-    def publish_will(self, session: Session | ParkedWill, will: WillRecord) -> None:
+    def publish_will(self, session: Session | PendingWill, will: WillRecord) -> None:
         """Publish a will under a new mid [MQTT-3.1.2-8]; without a lease once there is one (H-13)."""
         if not self.leased() or self._view_state is ViewState.MINORITY:
             self.parked_wills.park(session, will)

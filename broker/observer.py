@@ -6,23 +6,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..storage.store import Store
-from .events import Events
-from .metrics import Counters
-from .outlet import Outlet
+from .connection.output_buffer import OutputBuffer
 from .plugins.hooks import Hooks, Subscriber
 from .queues.message import Message
 from .queues.queue import Entry
+from .reporting.events import Events
+from .reporting.log_line import address
+from .reporting.metrics import Counters
 from .routing.plans import Plan
 from .routing.shared import SharedGroup
 
 if TYPE_CHECKING:
-    from .front import Front
-    from .session import Session
-
-
-def address(peer: tuple[str, int]) -> str:
-    """Host and port of a client as one word."""
-    return f"{peer[0]}:{peer[1]}"
+    from .connection.connection import ClientConnection
+    from .sessions.session import Session
 
 
 class Observer:
@@ -33,7 +29,7 @@ class Observer:
         self.events = events
         self.store = store
         self.counters = Counters()
-        self.fronts: dict[int, Front] = {}
+        self.fronts: dict[int, ClientConnection] = {}
         self._announced = 0
 
     def event(self, type_: str, **fields: Any) -> None:
@@ -52,7 +48,7 @@ class Observer:
             drops=dict(counters.drops_by_reason),
         )
 
-    def front_opened(self, front: Front, session: Session, present: bool) -> None:
+    def front_opened(self, front: ClientConnection, session: Session, present: bool) -> None:
         """A connection has its session."""
         if not present:
             self.counters.queue_setup += 1
@@ -74,7 +70,7 @@ class Observer:
         if session.durable:
             self.hooks.notify("on_client_wakeup", front.subscriber)
 
-    def front_closed(self, front: Front, reason: str, session: Session | None, detail: str = "") -> None:
+    def front_closed(self, front: ClientConnection, reason: str, session: Session | None, detail: str = "") -> None:
         """A connection is given up."""
         if self.fronts.pop(id(front), None) is None:
             return
@@ -90,7 +86,7 @@ class Observer:
                 detail=detail or None,
             )
 
-    def connect_refused(self, front: Front, code: int, reason: str) -> None:
+    def connect_refused(self, front: ClientConnection, code: int, reason: str) -> None:
         """CONNECT is answered with this code, or with none (0) where the version has no answer."""
         self.event(
             "conn.refuse",
@@ -103,7 +99,7 @@ class Observer:
             reason=reason,
         )
 
-    def taken_over(self, old: Front, new: Front) -> None:
+    def taken_over(self, old: ClientConnection, new: ClientConnection) -> None:
         """A connection is about to be closed, because another one has its client id."""
         self.event(
             "sess.takeover.start",
@@ -114,7 +110,7 @@ class Observer:
             old=address(old.peer),
         )
 
-    def reading_paused(self, front: Outlet, reason: str, count: int) -> None:
+    def reading_paused(self, front: OutputBuffer, reason: str, count: int) -> None:
         """A connection is not read: of what it sent, `count` packets wait for their answers."""
         assert front.session is not None
         self.event(
@@ -125,7 +121,7 @@ class Observer:
             count=count,
         )
 
-    def denied(self, front: Front, operation: str, topic: str, reason: str | None = None) -> None:
+    def denied(self, front: ClientConnection, operation: str, topic: str, reason: str | None = None) -> None:
         """The rules for this client (no `reason`), the split policy or the disk (`reason`) forbid an operation."""
         self.event(
             "policy.deny",
@@ -174,7 +170,7 @@ class Observer:
 
     # -- events of messages, only at level `message`
 
-    def message_received(self, front: Front, message: Message, packet_id: int) -> None:
+    def message_received(self, front: ClientConnection, message: Message, packet_id: int) -> None:
         """A PUBLISH was accepted."""
         self.events.emit(
             "pub.recv",
@@ -210,7 +206,7 @@ class Observer:
         if entry is not None and entry.message is not None:
             self.events.emit("dlv.ack", client=session.client_id, packet_id=packet_id, mid=entry.message.mid)
 
-    def message_acked(self, front: Front, message: Message, frame: bytes) -> Callable[[], None]:
+    def message_acked(self, front: ClientConnection, message: Message, frame: bytes) -> Callable[[], None]:
         """Sends the acknowledgement; that is said when it has passed the guard (H-04)."""
 
         def send() -> None:
@@ -219,13 +215,13 @@ class Observer:
 
         return send
 
-    def messages_acked(self, front: Outlet) -> None:
+    def messages_acked(self, front: OutputBuffer) -> None:
         """The acknowledgements of this turn leave."""
         acked, front.acked = front.acked, []
         for message in acked:
             self.events.emit("pub.ack", mid=message.mid, client=message.publisher)
 
-    def message_sent(self, front: Outlet, entry: Entry) -> None:
+    def message_sent(self, front: OutputBuffer, entry: Entry) -> None:
         """A QoS 1 or 2 message went to a subscriber."""
         assert entry.message is not None
         self.events.emit(
@@ -236,7 +232,7 @@ class Observer:
             dup=entry.dup,
         )
 
-    def message_sent_qos0(self, front: Outlet, message: Message) -> None:
+    def message_sent_qos0(self, front: OutputBuffer, message: Message) -> None:
         """A QoS 0 message went to a subscriber."""
         assert front.session is not None
         self.events.emit("dlv.send", mid=message.mid, client=front.session.client_id, qos=0)

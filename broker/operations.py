@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..mqtt.reasons import ReasonCode
 from ..storage import keys
 from .plugins.hooks import Subscriber
-from .queues import bodies
+from .queues import shared_payloads
 from .queues.durable_queue import DurableQueue
 from .queues.message import Message
 from .queues.queue import Queue
@@ -19,7 +19,7 @@ from .queues.records import RELEASED, RecordError, decode_entry, to_message
 
 if TYPE_CHECKING:
     from .node import Node
-    from .session import Session
+    from .sessions.session import Session
 
 STEP = 50
 """Rows read at a time; not more, because each may hold a large payload."""
@@ -130,7 +130,7 @@ def _stored(queue: DurableQueue, key: bytes, value: bytes) -> tuple[Message, int
         if record.message is not None:
             message = to_message(record.message, mountpoint, node.origins)
         elif record.state != RELEASED:
-            message = bodies.load(node.store, record.mid, mountpoint, node.origins)
+            message = shared_payloads.load(node.store, record.mid, mountpoint, node.origins)
         else:
             return None
     except RecordError as error:

@@ -7,12 +7,12 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from ..broker.events import Events
-from ..broker.front import Front
-from ..broker.link import ConnectionOrigin
+from ..broker.connection.connection import ClientConnection
+from ..broker.connection.transport import ConnectionOrigin
 from ..broker.node import Node, Ports
 from ..broker.options import Options
 from ..broker.plugins.hooks import Allow, Hooks, Verdict
+from ..broker.reporting.events import Events
 from ..cluster.clock import ClusterClock, SavedTime, decode_saved, encode_saved
 from ..configs.listeners import ListenerSettings
 from ..storage.engine import Engine
@@ -241,14 +241,14 @@ class Host:
         self.pipes.append(pipe)
         return pipe
 
-    def accepted(self, pipe: Pipe, front: Front) -> None:
+    def accepted(self, pipe: Pipe, front: ClientConnection) -> None:
         """A connection was made: for machines that let nothing through at times."""
 
-    def _pressure(self, pipe: Pipe, front: Front, writable: bool) -> None:
+    def _pressure(self, pipe: Pipe, front: ClientConnection, writable: bool) -> None:
         if pipe.gone is not None:
             front.writable(writable)
 
-    def _lost(self, pipe: Pipe, front: Front, reason: str) -> None:
+    def _lost(self, pipe: Pipe, front: ClientConnection, reason: str) -> None:
         if pipe in self.pipes:
             self.pipes.remove(pipe)
             front.lost(reason)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..broker.answers import Item
-from ..broker.front import Front
-from ..broker.obligations import Obligation
+from ..broker.connection.ack_queue import Item
+from ..broker.connection.connection import ClientConnection
 from ..broker.queues.durable_queue import DurableQueue
 from ..broker.queues.queue import Entry, Queue
 from ..broker.queues.records import InboundRecord, encode
-from ..broker.session import Session
-from ..broker.slots import Registration, Slots
+from ..broker.routing.pending_acks import PendingAcks
+from ..broker.sessions.registry import Registration, SessionRegistry
+from ..broker.sessions.session import Session
 from ..cluster.clock import ClusterClock
 
 # -- queues
@@ -87,7 +87,7 @@ class WindowIgnored(DurableQueue):
 
     __slots__ = ()
 
-    def attach(self, front: Front, window: int) -> None:
+    def attach(self, front: ClientConnection, window: int) -> None:
         """With a window of its own."""
         super().attach(front, 65535)
 
@@ -193,19 +193,19 @@ class DisconnectKeepsWill(Session):
 # -- fronts
 
 
-class AnswersBeforeCommit(Front):
+class AnswersBeforeCommit(ClientConnection):
     """No answer waits for the disk."""
 
     __slots__ = ()
 
     def reply(
-        self, item: Item, wait: bool, unacked: int = 0, owed: Obligation | None = None, operation: int = 0
+        self, item: Item, wait: bool, unacked: int = 0, owed: PendingAcks | None = None, operation: int = 0
     ) -> None:
         """At once, whatever it says."""
         super().reply(item, False, unacked, owed, operation)
 
 
-class OldConnectionKept(Front):
+class OldConnectionKept(ClientConnection):
     """A takeover does not close the old connection."""
 
     __slots__ = ()
@@ -217,7 +217,7 @@ class OldConnectionKept(Front):
 # -- slots and clock
 
 
-class AlteringSlots(Slots):
+class AlteringSlots(SessionRegistry):
     """Slots whose sessions are altered when they are made and when they are brought back."""
 
     made: Callable[[Session], None]

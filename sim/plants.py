@@ -10,14 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..broker.front import Front
-from ..broker.link import ConnectionOrigin, Link
+from ..broker.connection.connection import ClientConnection
+from ..broker.connection.transport import ClientTransport, ConnectionOrigin
 from ..broker.node import Node
 from ..broker.queues.durable_queue import DurableQueue
 from ..broker.queues.message import Message
 from ..broker.routing.plans import Plan, PlanCache
 from ..broker.routing.router import DONE
-from ..broker.session import NEVER, Session
+from ..broker.sessions.session import NEVER, Session
 from ..storage.engine import Durability
 from . import planted
 
@@ -73,13 +73,13 @@ def restore_plant(restored: Callable[[Session], None]) -> Callable[[Node], None]
     return lambda node: _sessions(node, restored=restored)
 
 
-def front_plant(kind: type[Front]) -> Callable[[Node], None]:
+def front_plant(kind: type[ClientConnection]) -> Callable[[Node], None]:
     """Every connection becomes one of this class."""
 
     def plant(node: Node) -> None:
         accept = node.accept
 
-        def accepting(link: Link, origin: ConnectionOrigin) -> Front:
+        def accepting(link: ClientTransport, origin: ConnectionOrigin) -> ClientConnection:
             front = accept(link, origin)
             front.__class__ = kind
             return front

@@ -11,9 +11,9 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from ..broker.doors.connection import Connection
-from ..broker.front import Front
-from ..broker.link import ConnectionOrigin, FrontPort, Link
+from ..broker.connection.connection import ClientConnection
+from ..broker.connection.transport import ClientTransport, ConnectionOrigin, ConnectionPort
+from ..broker.listeners.connection import Connection
 from .activity import Activity
 from .faults import Drop
 from .frames import FrameFilter
@@ -24,7 +24,7 @@ class Gate:
 
     def __init__(
         self,
-        make_front: Callable[[Link, ConnectionOrigin], Front],
+        make_front: Callable[[ClientTransport, ConnectionOrigin], ClientConnection],
         reset: Callable[[Connection], None],
         activity: Activity,
         drops: list[Drop],
@@ -35,14 +35,14 @@ class Gate:
         self.drops = drops
         self.suback_left: Callable[[str], None] = lambda client: None
         """Told of each SUBACK that goes out to a client."""
-        self.connack_left: Callable[[Front], None] = lambda front: None
+        self.connack_left: Callable[[ClientConnection], None] = lambda front: None
         """Told of each CONNACK that goes out."""
         self.frozen = False
         self.dead = False
         self.passages: dict[int, Passage] = {}
         self._held: list[Callable[[], None]] = []
 
-    def accept(self, link: Link, origin: ConnectionOrigin) -> FrontPort:
+    def accept(self, link: ClientTransport, origin: ConnectionOrigin) -> ConnectionPort:
         """A connection was made: what the listener takes for its front."""
         passage = Passage(self, link)
         self.passages[id(passage)] = passage
@@ -115,10 +115,10 @@ class GatedTimer:
 class Passage:
     """One connection's way through the gate: the front's link and the connection's front."""
 
-    def __init__(self, gate: Gate, link: Link) -> None:
+    def __init__(self, gate: Gate, link: ClientTransport) -> None:
         self._gate = gate
         self._link = link
-        self.front: Front | None = None
+        self.front: ClientConnection | None = None
         """What of the node has the connection, once it has noticed it."""
         self._in = FrameFilter(lambda packet: not gate.drops_now(packet, "in", self))
         self._out = FrameFilter(lambda packet: not gate.drops_now(packet, "out", self))
@@ -163,7 +163,7 @@ class Passage:
     # -- the connection's side
 
     def receive(self, data: bytes, /) -> None:
-        """As `FrontPort.receive`."""
+        """As `ConnectionPort.receive`."""
         self._gate.when_awake(partial(self._receive, data))
 
     def _receive(self, data: bytes) -> None:
@@ -173,7 +173,7 @@ class Passage:
         self._tear()
 
     def lost(self, reason: str, /) -> None:
-        """As `FrontPort.lost`."""
+        """As `ConnectionPort.lost`."""
         self._gate.when_awake(partial(self._lost, reason))
         self._gate.passages.pop(id(self), None)
 
@@ -182,7 +182,7 @@ class Passage:
             self.front.lost(reason)
 
     def writable(self, flag: bool, /) -> None:
-        """As `FrontPort.writable`."""
+        """As `ConnectionPort.writable`."""
         self._gate.when_awake(partial(self._writable, flag))
 
     def _writable(self, flag: bool) -> None:
@@ -192,7 +192,7 @@ class Passage:
     # -- the front's side
 
     def write(self, data: bytes, /) -> None:
-        """As `Link.write`."""
+        """As `ClientTransport.write`."""
         self._gate.when_awake(partial(self._write, data))
 
     def _write(self, data: bytes) -> None:
@@ -202,21 +202,21 @@ class Passage:
         self._tear()
 
     def close(self) -> None:
-        """As `Link.close`."""
+        """As `ClientTransport.close`."""
         self._gate.when_awake(self._link.close)
 
     def abort(self) -> None:
-        """As `Link.abort`."""
+        """As `ClientTransport.abort`."""
         self._gate.when_awake(self._link.abort)
 
     def pause_reading(self) -> None:
-        """As `Link.pause_reading`."""
+        """As `ClientTransport.pause_reading`."""
         self._gate.when_awake(self._link.pause_reading)
 
     def resume_reading(self) -> None:
-        """As `Link.resume_reading`."""
+        """As `ClientTransport.resume_reading`."""
         self._gate.when_awake(self._link.resume_reading)
 
     def accepted(self) -> None:
-        """As `Link.accepted`."""
+        """As `ClientTransport.accepted`."""
         self._gate.when_awake(self._link.accepted)

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ..broker.clustering.shell import OF_THE_MACHINE, Clocks
-from ..broker.doors.connection import Connection
-from ..broker.doors.door import DoorOptions, door_options
-from ..broker.doors.listeners import Listeners
-from ..broker.events import Row
-from ..broker.link import MakeFront
+from ..broker.connection.transport import MakeConnection
+from ..broker.listeners.connection import Connection
+from ..broker.listeners.limiter import LimiterOptions, door_options
+from ..broker.listeners.listeners import Listeners
 from ..broker.process.server import Server
+from ..broker.reporting.events import Row
 from ..cluster.links.ports import Timer
 from ..cluster.ports import Settings as ClusterSettings
 from ..cluster.transport.wire import Transport
@@ -47,11 +47,11 @@ def reset(connection: Connection) -> None:
 class _GatedListeners(Listeners):
     """Listeners whose connections come through the gate of the server that has them."""
 
-    def __init__(self, server: HostedServer, log: Callable[[str, str], None], options: DoorOptions) -> None:
+    def __init__(self, server: HostedServer, log: Callable[[str, str], None], options: LimiterOptions) -> None:
         super().__init__(log, options)
         self._server = server
 
-    async def start(self, settings: Iterable[ListenerSettings], make_front: MakeFront) -> None:
+    async def start(self, settings: Iterable[ListenerSettings], make_front: MakeConnection) -> None:
         """As `Listeners.start`, behind the gate; the node itself takes the connections."""
         await super().start(settings, self._server.gate.accept)
 

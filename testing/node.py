@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 
 from ..broker.clustering.shell import OF_THE_MACHINE
-from ..broker.events import Row
-from ..broker.front import Front
+from ..broker.connection.connection import ClientConnection
 from ..broker.node import Node
+from ..broker.reporting.events import Row
 from ..configs import load
 from .activity import Activity
 from .disk import Disks
@@ -150,7 +150,7 @@ class NodeHandle:
         self._threads = [thread for thread in fresh if thread.name.startswith(_THREADS)]
         self._server = server
 
-    def _welcomed(self, server: HostedServer, front: Front) -> None:
+    def _welcomed(self, server: HostedServer, front: ClientConnection) -> None:
         if front.session is not None and front.session.durable and front.session.expiry_s:
             self._kept((server.node.events.hlc, self.name, front.client_id))
 

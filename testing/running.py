@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from ..broker.events import Row
+from ..broker.reporting.events import Row
 from .activity import Activity
 from .audit import Audit, audit
 from .client import Client

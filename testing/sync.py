@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from ..broker.events import Row
+from ..broker.reporting.events import Row
 from ..mqtt.packets import Connack, Disconnect, SubscribeOptions
 from .audit import Audit
 from .client import TIMEOUT_S, Client

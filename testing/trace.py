@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 
 from ..analytics.schema import LOGICAL_BITS
-from ..broker.events import Row
 from ..broker.process.eventlog_files import LogFiles
+from ..broker.reporting.events import Row
 
 _SIZE = 64 << 20
 _AGE_MS = 3_600_000

@@ -27,15 +27,18 @@ MAY_IMPORT: dict[str, set[str]] = {
 """Room -> rooms below it (docs/architecture.md). Of analytics, others may import `schema` alone."""
 
 IN_BROKER: dict[str, set[str]] = {
+    "reporting": set(),
     "plugins": set(),
     "queues": set(),
     "routing": {"queues"},
-    "": {"routing", "queues", "plugins"},
-    "doors": {""},
-    "clustering": {"", "routing", "queues"},
-    "process": {"clustering", "doors", "", "routing", "queues", "plugins"},
+    "sessions": {"routing", "queues"},
+    "connection": {"sessions", "routing", "queues", "plugins", "reporting"},
+    "": {"connection", "sessions", "routing", "queues", "plugins", "reporting"},
+    "listeners": {"connection"},
+    "clustering": {"", "connection", "sessions", "routing", "queues"},
+    "process": {"clustering", "listeners", "", "connection", "routing", "queues", "plugins", "reporting"},
 }
-"""The same within the broker; "" is what is in no room of its own: sessions, fronts and the node."""
+"""The same within the broker; "" is what is in no package of its own: the node and its settings."""
 
 SHELLS = {
     "storage": {"files", "leveldb", "leveldb_damage", "leveldb_folder", "leveldb_log", "directory", "repair"}

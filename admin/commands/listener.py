@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...broker.doors.listener import ListenerRow
-from ...broker.doors.sockets import ListenError
+from ...broker.listeners.listener import ListenerRow
+from ...broker.listeners.sockets import ListenError
 from ...broker.plugins.hooks import PluginError
 from ...configs import ConfigError, ListenerSettings, Settings, load
 from ..context import Context

@@ -25,8 +25,8 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from ...netsplit.policy import ViewState
-from ..obligations import Obligation, discharge_all
 from ..queues.message import Message
+from ..routing.pending_acks import PendingAcks, discharge_all
 from ..routing.remote import RemoteMembers, RemoteTarget
 from ..routing.router import WAIT
 from .forwarded import OpenMids, encode_forward, encode_open_mids
@@ -80,7 +80,7 @@ class Copy(msgspec.Struct, eq=False):
 
     seq: int
     message: Message
-    owed: Obligation | None
+    owed: PendingAcks | None
     live: bool
     durable: bool
     groups: Sequence[RemoteMembers]
@@ -139,11 +139,11 @@ class Forwarding:
         For QoS 1 and 2 the answer to the packet at hand waits for all of them (`Node.owed`).
         """
         node = self._node
-        owed: Obligation | None = None
+        owed: PendingAcks | None = None
         relayed = message.origin is not node.origin and self._relayed(message)
         waits = not node.wary or node.owed or relayed or node.view_state is not ViewState.MINORITY
         if message.qos and node.answering and waits:
-            owed = node.owed = node.owed or Obligation()
+            owed = node.owed = node.owed or PendingAcks()
         # what another origin waits for is not ours to void, and what nobody waits for nobody sends again
         kept = message.qos > 0 and (owed is None or relayed)
         chosen: dict[str, list[RemoteMembers]] = {}
@@ -181,7 +181,7 @@ class Forwarding:
         """Tell the origin of a QoS 2 message that nobody of the group is here any more: it alone knows who has it
         (H-07, H-09). It matters as long as the origin is in the view: then it has voided what it sent."""
         node = self._node
-        owed = node.owed = node.owed or Obligation()
+        owed = node.owed = node.owed or PendingAcks()
         payload = stamp(0, encode_forward(message, False, (text,), self._stable(), node.events.hlc))
         self._send(message.origin.node, payload, Copy(0, message, owed, False, False, (), True))
 
@@ -401,7 +401,7 @@ class Forwarding:
             self._give_to_another(copy.message, member, copy.owed)
 
     def _give_to_another(
-        self, message: Message, gone: RemoteMembers, owed: Obligation | None, drawn: str | None = None
+        self, message: Message, gone: RemoteMembers, owed: PendingAcks | None, drawn: str | None = None
     ) -> None:
         """A handshake that goes on gives the message to the same node again: that is safe before the copy leaves.
 
@@ -438,7 +438,7 @@ class Forwarding:
                 return True
         return message.origin.boot == self._node.numbers.boot or mid in self._open_mids
 
-    def _when_safe(self, message: Message, gone: RemoteMembers, drawn: str, owed: Obligation) -> None:
+    def _when_safe(self, message: Message, gone: RemoteMembers, drawn: str, owed: PendingAcks) -> None:
         mid = (message.origin.boot, message.counter)
 
         def safe() -> None:

@@ -15,7 +15,7 @@ from ...cluster.node import ClusterNode
 from ...mqtt.reasons import ReasonCode
 from ...netsplit.policy import ViewState
 from ..node import Node
-from ..session import Session
+from ..sessions.session import Session
 
 PUBLISHED = b"p"
 """Key `p node`: the last view with a member missing in which that node accepted a publish."""

@@ -16,7 +16,7 @@ import msgspec
 
 from ...cluster.links.ports import Refuse
 from ...storage import keys
-from ..obligations import Obligation
+from ..routing.pending_acks import PendingAcks
 from ..routing.plans import PlanCache
 from ..routing.router import WAIT
 from .forwarded import Forwarded, OpenMids, decode_forward, decode_open_mids, is_open_mids
@@ -56,7 +56,7 @@ class _Lane(msgspec.Struct):
 
     boot: int
     taken: int
-    waiting: deque[tuple[int, int, Obligation | None]]
+    waiting: deque[tuple[int, int, PendingAcks | None]]
     registered: int = 0
     scheduled: bool = False
     owed: dict[int, None] = {}
@@ -73,7 +73,7 @@ class _Seen(msgspec.Struct):
     parts: list[str]
     stored: bool
     relayed: list[str] = []
-    owed: Obligation | None = None
+    owed: PendingAcks | None = None
 
 
 class Receiving:
@@ -277,7 +277,7 @@ class Receiving:
         if seen is not None and seen.stored:
             self._node.store.delete(keys.seen_key(origin, *mid))
 
-    def _answer(self, origin: str, lane: _Lane, seq: int, commit: int, owed: Obligation | None) -> None:
+    def _answer(self, origin: str, lane: _Lane, seq: int, commit: int, owed: PendingAcks | None) -> None:
         if lane.waiting:
             _, before, earlier = lane.waiting[-1]
             if not commit and owed is None and (lane.owed or before > self._node.store.committed):

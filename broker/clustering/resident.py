@@ -18,10 +18,10 @@ from ...cluster.node import ClusterNode
 from ...cluster.replicated_map.namespaces import NAMESPACES, Namespace
 from ...mqtt.reasons import ReasonCode
 from ...netsplit.policy import ViewState
-from ..answers import operations
-from ..front import Front
-from ..obligations import Obligation
+from ..connection.ack_queue import operations
+from ..connection.connection import ClientConnection
 from ..queues.message import Message
+from ..routing.pending_acks import PendingAcks
 from ..routing.remote import RemoteMembers, RemoteTarget
 from ..routing.subscriptions import Subscription
 from ..shared_config import CONFIG, SharedConfig
@@ -35,8 +35,8 @@ from .routes import NAMESPACES as ROUTES
 from .watch import ClusterWatch
 
 if TYPE_CHECKING:
+    from ..connection.output_buffer import OutputBuffer
     from ..node import Node
-    from ..outlet import Outlet
 
 CLUSTER_SPACES: dict[bytes, Namespace] = {**NAMESPACES, PUBLISHED: Namespace(durable=False, stamped=False)}
 
@@ -73,7 +73,7 @@ class Clustering:
         self._entered_since = 0
         self._over: dict[str, int] = {}
         self._present: dict[str, bytes] = {}
-        self._waits: list[tuple[Obligation, int]] = []
+        self._waits: list[tuple[PendingAcks, int]] = []
         self._ticked = False
         self._kept = False
         """The publish at hand is never void: its origin may be gone, and nobody sends it again."""
@@ -161,7 +161,7 @@ class Clustering:
         node = self._node
         if not counter or not self._member.clustered or node.view_state is ViewState.MINORITY:
             return
-        owed = node.owed = node.owed or Obligation()
+        owed = node.owed = node.owed or PendingAcks()
         if self._waits and self._waits[-1][0] is owed:
             self._waits[-1] = (owed, counter)
             return
@@ -184,13 +184,13 @@ class Clustering:
         for owed, counter in waits:
             self._begin_wait(owed, counter)
 
-    def _begin_wait(self, owed: Obligation, counter: int) -> None:
+    def _begin_wait(self, owed: PendingAcks, counter: int) -> None:
         handle = self._member.metadata.barrier(counter, lambda _: owed.discharge())
         if owed.open:
             timers = self._node.timers
             timers.at(self._node.now + BARRIER_LIMIT_MS, lambda: self._too_late(handle, owed, counter))
 
-    def _too_late(self, handle: int, owed: Obligation, counter: int) -> None:
+    def _too_late(self, handle: int, owed: PendingAcks, counter: int) -> None:
         if self._member.metadata.cancel(handle):
             owed.fail(lambda again: self._begin_wait(again, counter))
 
@@ -201,12 +201,12 @@ class Clustering:
         self.missed.unsubscribed(subscription.session)
         self.announcer.removed(subscription)
 
-    def _guard(self, front: Outlet, promised: int, out: list[bytes]) -> bool:
+    def _guard(self, front: OutputBuffer, promised: int, out: list[bytes]) -> bool:
         """Whether promises may leave: not without a lease, unless the policy asks for no lease (H-04)."""
         member, node = self._member, self._node
         if not node.barred and (not member.clustered or member.leased()):
             return True
-        assert isinstance(front, Front)
+        assert isinstance(front, ClientConnection)
         answered = operations(out, promised)
         if node.promises_without_lease(front, promised):
             self.watch.count("merged", answered)

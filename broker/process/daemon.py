@@ -17,7 +17,7 @@ from ...cluster.transport.wire import TransportError
 from ...configs import ConfigError, Settings, load, usual_file
 from ...configs.problems import Problem
 from ...storage.engine import StorageError
-from ..doors.listeners import ListenError
+from ..listeners.listeners import ListenError
 from ..plugins.builtin import PluginFileError
 from ..plugins.hooks import PluginError
 from .container import prepare

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import msgspec
 
 from ...analytics.schema import HEADER, LOGICAL_BITS, MESSAGE_TYPES
-from ..events import Row
+from ..reporting.events import Row
 from .eventlog_files import LogFiles
 
 QUEUE_LIMIT = 20_000

@@ -15,7 +15,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
-from ..log_line import Line, escape
+from ..reporting.log_line import Line, escape
 
 NOTICE = 25
 FILE_MODE = 0o640

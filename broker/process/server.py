@@ -29,14 +29,14 @@ from ...storage.memory import VolatileMemoryEngine
 from ...storage.store import Store
 from ..clustering.settings import cluster_links
 from ..clustering.shell import OF_THE_MACHINE, Clocks, ClusterShell
-from ..doors.door import door_options
-from ..doors.listeners import Listeners
-from ..doors.tls import TlsError, check_files
-from ..events import Events, Sink
-from ..journal import FLUSH_S, Journal
+from ..listeners.limiter import door_options
+from ..listeners.listeners import Listeners
+from ..listeners.tls import TlsError, check_files
 from ..node import Node, Ports
 from ..plugins.builtin import BuiltinPlugins
 from ..plugins.hooks import Hooks, Refuse, Verdict
+from ..reporting.events import Events, Sink
+from ..reporting.journal import FLUSH_S, Journal
 from ..runtime_settings import RuntimeSettings
 from .descriptors import Descriptors
 from .eventlog import EventLog

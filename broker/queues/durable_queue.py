@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 from ...storage.engine import StorageError
 from ...storage.keys import queue_prefix
-from . import bodies
+from . import shared_payloads
 from .message import Message
 from .queue import UNLIMITED, Entry, Queue
 from .records import QUEUED, RELEASED, EntryRecord, RecordError, decode_entry, encode, to_message, to_record
 
 if TYPE_CHECKING:
-    from ..front import Front
+    from ..connection.connection import ClientConnection
     from ..node import Node
-    from ..session import Session
+    from ..sessions.session import Session
 
 RESERVE = 4096
 """Seqs reserved with one write of the session record; a crash skips at most so many."""
@@ -127,7 +127,9 @@ class DurableQueue(Queue):
         record: EntryRecord | None = None
         if message.shared:
             with suppress(StorageError):  # the store says so; the entry has the message in itself then
-                record = EntryRecord(QUEUED, epoch, qos, retain, identifiers, None, bodies.hold(store, message), group)
+                record = EntryRecord(
+                    QUEUED, epoch, qos, retain, identifiers, None, shared_payloads.hold(store, message), group
+                )
         if record is None:
             record = EntryRecord(QUEUED, epoch, qos, retain, identifiers, to_record(message), b"", group)
         store.put(self.prefix + seq.to_bytes(8, "big"), encode(record))
@@ -199,7 +201,7 @@ class DurableQueue(Queue):
 
     # -- out
 
-    def attach(self, front: Front, window: int) -> None:
+    def attach(self, front: ClientConnection, window: int) -> None:
         """A connection is there. A backlog above `max_online_messages` is cut, visibly, unless overridden."""
         super().attach(front, window)
         self.unreadable = False
@@ -253,7 +255,7 @@ class DurableQueue(Queue):
                 elif not self.lifo:
                     return
 
-    def _leave(self, entry: Entry, front: Front) -> None:
+    def _leave(self, entry: Entry, front: ClientConnection) -> None:
         if entry.qos and entry.seq >= self.sent_below:
             self.sent_below = entry.seq + 1
         super()._leave(entry, front)
@@ -338,7 +340,7 @@ class DurableQueue(Queue):
         if record.message is not None:
             message = to_message(record.message, mountpoint, self.node.origins)
         elif record.state != RELEASED:
-            message = bodies.load(self.node.store, record.mid, mountpoint, self.node.origins)
+            message = shared_payloads.load(self.node.store, record.mid, mountpoint, self.node.origins)
         # one that was perhaps sent by an earlier connection is marked DUP [MQTT-3.3.1-1]; all of them with lifo
         dup = seq < self.sent_below
         # it may have been written a moment ago: it is safe when the last that was written is
@@ -350,7 +352,7 @@ class DurableQueue(Queue):
 
     def _release(self, entry: Entry) -> None:
         if entry.message is not None and entry.message.shared:
-            bodies.let_go(self.node.store, bodies.key_of(entry.message))
+            shared_payloads.let_go(self.node.store, shared_payloads.key_of(entry.message))
         super()._release(entry)
         store = self.node.store
         store.put(self.prefix + entry.seq.to_bytes(8, "big"), _RELEASED_RECORD)
@@ -376,7 +378,7 @@ class DurableQueue(Queue):
         store = self.node.store
         store.delete(self.prefix + entry.seq.to_bytes(8, "big"))
         if entry.message is not None and entry.message.shared:
-            bodies.let_go(store, bodies.key_of(entry.message))
+            shared_payloads.let_go(store, shared_payloads.key_of(entry.message))
 
     # -- the end
 

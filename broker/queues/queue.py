@@ -18,10 +18,10 @@ from .message import Message
 from .records import QUEUED, RELEASED
 
 if TYPE_CHECKING:
-    from ..front import Front
+    from ..connection.connection import ClientConnection
     from ..node import Node
-    from ..replay import Replay
-    from ..session import Session
+    from ..sessions.retained_replay import Replay
+    from ..sessions.session import Session
 
 UNLIMITED = -1
 
@@ -80,8 +80,8 @@ class Queue:
     def __init__(self, node: Node, session: Session) -> None:
         self.node = node
         self.session = session
-        self.front: Front | None = None
-        self.direct: Front | None = None
+        self.front: ClientConnection | None = None
+        self.direct: ClientConnection | None = None
         self.replay: Replay | None = None
         self.inflight: dict[int, Entry] = {}
         self.waiting: deque[Entry] = deque()
@@ -148,7 +148,7 @@ class Queue:
 
     # -- out
 
-    def attach(self, front: Front, window: int) -> None:
+    def attach(self, front: ClientConnection, window: int) -> None:
         """A connection is there; `window` is how many QoS 1 and 2 messages it takes at a time."""
         self.front = front
         self.direct = front if self.replay is None else None
@@ -212,7 +212,7 @@ class Queue:
         message = entry.message
         return message is not None and 0 < message.expires_at <= self.node.now
 
-    def _leave(self, entry: Entry, front: Front) -> None:
+    def _leave(self, entry: Entry, front: ClientConnection) -> None:
         if entry.state == RELEASED:
             self.inflight[entry.packet_id] = entry
             entry.sent_at = self.node.now

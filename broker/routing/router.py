@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...mqtt.topics import parse_shared
-from ..queues import bodies
+from ..queues import shared_payloads
 from ..queues.message import Message
 from ..queues.queue import Entry
 from .plans import Plan, PlanCache, Target
@@ -22,7 +22,7 @@ from .subscriptions import Subscription, SubscriptionTable
 
 if TYPE_CHECKING:
     from ..node import Node
-    from ..session import Session
+    from ..sessions.session import Session
 
 NOBODY = 0
 """No subscription matches."""
@@ -84,7 +84,7 @@ class Router:
             return self._route_late(message, plan)
         targets = plan.targets
         qos = message.qos
-        if qos and len(targets) > 1 and len(message.payload) >= bodies.WORTH_SHARING:
+        if qos and len(targets) > 1 and len(message.payload) >= shared_payloads.WORTH_SHARING:
             message.shared = sum(target.queue.durable for target in targets) > 1
         messages = self._node.events.messages
         if messages:

@@ -1,1 +1,1 @@
-"""Views: who is in the cluster, who is alive, and who may promise what (docs/cluster.md#views-and-leases)."""
+"""Membership: who is in the cluster, who is alive, and who may promise what (docs/cluster.md#views-and-leases)."""

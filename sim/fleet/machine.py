@@ -12,7 +12,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from ...broker.front import Front
+from ...broker.connection.connection import ClientConnection
 from ...broker.node import Node
 from ...broker.options import Options
 from ...cluster.membership.consensus import node_of
@@ -157,7 +157,7 @@ class Machine(ClusterHost):
             return None
         return super().connect(rng, delay_s, **listener)
 
-    def accepted(self, pipe: Pipe, front: Front) -> None:
+    def accepted(self, pipe: Pipe, front: ClientConnection) -> None:
         """Bytes and news of the connection go through the gate."""
         gate, life = self.gate, self.life
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...broker.front import Front
+from ...broker.connection.connection import ClientConnection
 from ...broker.queues.message import Message
 from ...broker.routing.remote import RemoteMembers, RemoteTarget
 from ...cluster.links.ports import Refuse
@@ -158,7 +158,7 @@ def dropped_not_parked(machine: Machine) -> None:
     node: Any = machine.node
     allows = node.allows
 
-    def allowing(operation: str, front: Front) -> bool:
+    def allowing(operation: str, front: ClientConnection) -> bool:
         if operation == "publish" and not front.parked:
             front.parked = Forgetful()
         return bool(allows(operation, front))

@@ -10,7 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from strogoff.broker.doors.sockets import ListenError
+from strogoff.broker.listeners.sockets import ListenError
 
 from .house import House, in_house, open_house
 

@@ -11,7 +11,7 @@ import pytest
 import trustme
 
 from strogoff.admin import http_listeners
-from strogoff.broker.doors.sockets import ListenError
+from strogoff.broker.listeners.sockets import ListenError
 
 from .house import House, both_loops, in_house, open_house
 

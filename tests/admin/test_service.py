@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from strogoff.admin.service import AdminService
-from strogoff.broker.doors.sockets import ListenError
+from strogoff.broker.listeners.sockets import ListenError
 from strogoff.broker.process.daemon import Extension, serve
 from strogoff.broker.process.server import Server
 from strogoff.configs import load

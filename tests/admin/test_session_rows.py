@@ -9,7 +9,7 @@ from typing import Any
 from strogoff.admin.fields import Query
 from strogoff.admin.session_rows import DEFAULT, FIELDS, rows
 from strogoff.admin.words import Call
-from strogoff.broker.session import Session
+from strogoff.broker.sessions.session import Session
 
 from .house import House, in_house
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from strogoff.analytics.schema import LOGICAL_BITS, MESSAGE, OFF, SESSION
-from strogoff.broker.events import Events, Row
 from strogoff.broker.process.eventlog_files import HOUR_MS, LogFiles
+from strogoff.broker.reporting.events import Events, Row
 
 MINUTE_MS = 60_000
 START_MS = 1_772_362_800_000  # 2026-03-01 11:00 UTC

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 
-from strogoff.broker.front import Front
+from strogoff.broker.connection.connection import ClientConnection
 from strogoff.broker.node import Node
 from strogoff.broker.queues.durable_queue import DurableQueue
-from strogoff.broker.session import Session
+from strogoff.broker.sessions.session import Session
 from strogoff.cluster.clock import ClusterClock
 from strogoff.sim import planted
 from strogoff.sim.planted import AlteringSlots
@@ -22,7 +22,7 @@ def test_every_planted_class_is_used_and_can_stand_for_its_original() -> None:
     for name, kind in vars(planted).items():
         if inspect.isclass(kind) and kind.__module__ == planted.__name__:
             assert f"planted.{name}" in used, name
-            if issubclass(kind, DurableQueue | Session | Front | ClusterClock):
+            if issubclass(kind, DurableQueue | Session | ClientConnection | ClusterClock):
                 assert kind.__dict__["__slots__"] == (), name
 
 

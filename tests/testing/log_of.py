@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 from strogoff.analytics.schema import MESSAGE, validate
-from strogoff.broker.events import Events, Row
+from strogoff.broker.reporting.events import Events, Row
 
 NODE = "n@127.0.0.1"
 

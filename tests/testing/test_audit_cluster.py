@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from strogoff.broker.events import Row
+from strogoff.broker.reporting.events import Row
 from strogoff.testing.audit import Audit, audit
 from strogoff.testing.cluster import Cluster
 

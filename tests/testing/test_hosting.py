@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from strogoff.broker.events import Row
+from strogoff.broker.reporting.events import Row
 from strogoff.configs import load
 from strogoff.testing.activity import Activity
 from strogoff.testing.disk import Disks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.broker.front import Front
+from strogoff.broker.connection.connection import ClientConnection
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from tests.broker.clustering.theatre import Theatre
@@ -108,7 +108,7 @@ def test_what_is_read_after_a_pause_is_not_promised_before_the_node_knows_that_i
     known: list[ViewState] = []
     promises = node.promises_without_lease
 
-    def asked(front: Front, promised: int) -> bool:
+    def asked(front: ClientConnection, promised: int) -> bool:
         known.append(node.view_state)
         return promises(front, promised)
 

@@ -8,8 +8,8 @@ import pytest
 
 from strogoff.broker.clustering.forwarded import MalformedForward, encode_forward, encode_open_mids
 from strogoff.broker.clustering.receiving import Receiving
-from strogoff.broker.obligations import Obligation
 from strogoff.broker.queues.message import Message
+from strogoff.broker.routing.pending_acks import PendingAcks
 from strogoff.broker.routing.remote import RemoteMembers
 from strogoff.broker.routing.remote_table import RemoteMatch
 from strogoff.cluster.links.ports import Refuse
@@ -326,7 +326,7 @@ def test_what_an_earlier_boot_waits_for_is_not_told_to_the_next(target: Target) 
 
 
 def test_an_obligation_that_is_over_already_holds_up_nothing(target: Target) -> None:
-    target.node.owed = Obligation()
+    target.node.owed = PendingAcks()
     target.take(1)
     assert target.acknowledged() == [1]
     assert target.node.owed is None

@@ -7,7 +7,7 @@ import pytest
 from strogoff.analytics.schema import MESSAGE, validate
 from strogoff.broker.clustering.resident import NEVER_VOID
 from strogoff.broker.clustering.routes import LASTING, encode_value, route_prefix
-from strogoff.broker.subscribing import FILTERS_PER_TURN
+from strogoff.broker.connection.subscribe import FILTERS_PER_TURN
 from strogoff.cluster.links.ports import Lane, Refuse
 from strogoff.mqtt import packets
 from strogoff.mqtt.encoder import encode

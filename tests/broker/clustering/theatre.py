@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from strogoff.broker.front import Front
+from strogoff.broker.connection.connection import ClientConnection
 from strogoff.broker.node import Node
 from strogoff.broker.options import Options
 from strogoff.cluster.membership.state_machine import UNLOGGED_MAX
@@ -67,7 +67,7 @@ class StandingHost(ClusterHost):
         life = self.life
         return lambda: function() if self.alive(life) else None
 
-    def accepted(self, pipe: Pipe, front: Front) -> None:
+    def accepted(self, pipe: Pipe, front: ClientConnection) -> None:
         pipe.to_node.deliver = lambda data: self.gate.enter(self._of_life(partial(front.receive, data)))
         gone = pipe.gone
         assert gone is not None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from strogoff.broker.doors.listeners import ListenError
+from strogoff.broker.listeners.listeners import ListenError
 from strogoff.broker.process import daemon
 from strogoff.broker.process.server import Server
 from strogoff.configs import ConfigError, Settings, load

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from strogoff.analytics.schema import MESSAGE, hlc_encode, validate
-from strogoff.broker.events import Events
 from strogoff.broker.process.eventlog import EventLog
+from strogoff.broker.reporting.events import Events
 
 Row = dict[str, Any]
 NOW_MS = 1_772_366_400_000
@@ -235,7 +235,7 @@ CRASHING = """
 import os, signal, sys
 from pathlib import Path
 from strogoff.broker.process.eventlog import EventLog
-from strogoff.broker.events import Events
+from strogoff.broker.reporting.events import Events
 log = EventLog(Path(sys.argv[1]), "n1", 1, print, flush_ms=60_000)
 events = Events("n1", 1, "run", lambda: 1_772_366_400_000, lambda: 5)
 events.add(log)

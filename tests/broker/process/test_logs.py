@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from strogoff.broker.log_line import Line
 from strogoff.broker.process.logs import log_line, set_up
+from strogoff.broker.reporting.log_line import Line
 from strogoff.configs import load
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from bench.steady import SteadyClient
 from strogoff.broker.clustering import listening
-from strogoff.broker.doors.listeners import ListenError
+from strogoff.broker.listeners.listeners import ListenError
 from strogoff.broker.plugins.hooks import Subscriber
 from strogoff.broker.plugins.loader import PluginError
 from strogoff.broker.process import server as module
@@ -27,7 +27,7 @@ from strogoff.configs import load
 from strogoff.mqtt.packets import Will
 from strogoff.storage.engine import DirectoryInUse, WrongDirectory
 from strogoff.storage.leveldb import LevelDBEngine
-from tests.broker.doors.street import Authority
+from tests.broker.listeners.street import Authority
 
 
 def make(folder: Path, **settings: str) -> Server:

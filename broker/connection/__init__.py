@@ -1,0 +1,1 @@
+"""One client connection: decoder to handlers, acknowledgements in order, flow control, output."""

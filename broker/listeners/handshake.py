@@ -1,0 +1,109 @@
+"""The door of a listener with TLS: accepts sockets and shakes hands before their connections begin.
+
+asyncio's own server with TLS would make a connection known only after its handshake, and keeps its context for ever.
+Here a connection enters its door first, so that unfinished handshakes count against `max_connections`, and the context
+is asked for at each handshake, so that whoever renews certificates or revocation lists just replaces it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+from ..connection.transport import CLOSE_BOUND_S
+from .alerts import handshake_socket
+from .connection import Connection
+
+_AT_ONCE = 64
+"""Sockets accepted before others get their turn."""
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_EXHAUSTED_PAUSE_S = 1.0
+_FOR_EVER_S = 10 * 365 * 86400.0
+"""asyncio knows no handshake without a bound."""
+
+
+class TlsAcceptor:
+    """Accepts connections from a bound socket until it is closed."""
+
+    def __init__(self, make_connection: Callable[[], Connection], context: Callable[[], ssl.SSLContext]) -> None:
+        self._make_connection = make_connection
+        self._context = context
+        self._accepting: asyncio.Task[None] | None = None
+        self._handshakes: set[asyncio.Task[None]] = set()
+        self._listening: socket.socket | None = None
+
+    def start(self, listening: socket.socket, backlog: int) -> None:
+        """Listen. Raises OSError."""
+        listening.listen(backlog)
+        self._listening = listening
+        self._accepting = asyncio.get_running_loop().create_task(self._accept(listening))
+
+    async def close(self) -> None:
+        """Stop listening; handshakes that have begun go on."""
+        if self._accepting is not None:
+            self._accepting.cancel()
+            await asyncio.wait([self._accepting])
+        if self._listening is not None:
+            self._listening.close()
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        accepted = 0
+        while True:
+            try:
+                sock, peer = await loop.sock_accept(listening)
+            except OSError as error:
+                if error.errno in _EXHAUSTED:
+                    self._make_connection().door.log("error", f"cannot accept connections: {error.strerror}")
+                    await asyncio.sleep(_EXHAUSTED_PAUSE_S)
+                continue
+            self._let_in(sock, peer)
+            accepted += 1
+            if accepted % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    def _let_in(self, sock: socket.socket, peer: tuple[Any, ...]) -> None:
+        connection = self._make_connection()
+        if not connection.door.enter(connection, sock.fileno()):
+            sock.close()
+            return
+        task = asyncio.get_running_loop().create_task(self._shake(connection, sock, peer))
+        connection.opening = task
+        self._handshakes.add(task)
+        task.add_done_callback(self._handshakes.discard)
+
+    async def _shake(self, connection: Connection, sock: socket.socket, peer: tuple[Any, ...]) -> None:
+        timeout = connection.door.settings.tls_handshake_timeout_s
+        handshake_socket.set(sock)  # of this task and what it begins alone
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: connection,
+                sock,
+                ssl=self._context(),
+                ssl_handshake_timeout=_FOR_EVER_S if timeout is None else timeout,
+                ssl_shutdown_timeout=CLOSE_BOUND_S,
+            )
+        except OSError as error:
+            connection.traffic.tls_handshake_error += 1
+            why = _why(error)
+            if why:
+                connection.door.log("info", f"TLS handshake with {peer[0]} failed: {why}")
+            connection.connection_lost(None)
+        except asyncio.CancelledError:
+            connection.connection_lost(None)
+            raise
+
+
+def _why(error: OSError) -> str:
+    """A reason for the log; none for a peer that went away, as health checks do."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message
+    if isinstance(error, ssl.SSLError):
+        return (error.reason or str(error)).replace("_", " ").lower()
+    if isinstance(error, ConnectionResetError | BrokenPipeError):
+        return ""
+    return str(error) or type(error).__name__

@@ -1,0 +1,130 @@
+"""A door: what all connections of one listener share. Who is in, how many may be, and what is counted.
+
+A connection *enters* when it is accepted, before TLS, PROXY header or WebSocket upgrade, so that half-open ones count
+against `max_connections` too, and *leaves* when its transport is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from ...configs import ListenerSettings, Settings
+from ...mqtt.decoder import WILL_BYTES
+from ..connection.transport import MakeConnection
+from .traffic import Traffic
+
+BURST_GAP_S = 10.0
+"""Refusals with less than so many seconds between them are one burst, and logged once."""
+
+_HEADER_BYTES = 5
+"""The longest fixed header of a packet."""
+
+
+class Inside(Protocol):
+    """A connection as its door sees it."""
+
+    def end(self, reason: str) -> None:
+        """Tell the front, send the rest, close."""
+        ...
+
+    def abort(self) -> None:
+        """Close at once."""
+        ...
+
+
+class LimiterOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for all listeners of a node.
+
+    `opening_timeout_s` bounds PROXY header and WebSocket upgrade together; `write_buffer_bytes` is the high mark of a
+    connection's buffer, a quarter of it the low mark; `crl_refresh_interval_s` 0 reads revocation lists only once.
+    `max_descriptor` is the highest number that a connection's file descriptor may have, 0 for any: the system gives out
+    the lowest free number, so a higher one says that those in reserve for files are being used up.
+    `opening_frame_bytes` bounds a WebSocket frame of a client that is not accepted yet, None does not.
+    """
+
+    opening_timeout_s: float = 5.0
+    opening_frame_bytes: int | None = 65536 + WILL_BYTES + _HEADER_BYTES
+    write_buffer_bytes: int = 1 << 20
+    crl_refresh_interval_s: float = 60.0
+    max_descriptor: int = 0
+
+
+def door_options(settings: Settings, max_descriptor: int = 0) -> LimiterOptions:
+    """The options that the configuration asks for, in a process with these descriptors."""
+    crl_ms, connect = int(settings["crl_refresh_interval"]), int(settings["session.max_connect_bytes"])
+    return LimiterOptions(
+        opening_frame_bytes=connect + WILL_BYTES + _HEADER_BYTES if connect else None,
+        write_buffer_bytes=int(settings["flow.out_buffer_bytes"]),
+        crl_refresh_interval_s=crl_ms / 1000,
+        max_descriptor=max_descriptor,
+    )
+
+
+class ConnectionLimiter:
+    """The door of one listener. `clock` gives seconds that only grow; `log` takes a level and a line."""
+
+    def __init__(
+        self,
+        settings: ListenerSettings,
+        make_front: MakeConnection,
+        traffic: Traffic,
+        options: LimiterOptions,
+        log: Callable[[str, str], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self.settings = settings
+        self.make_front = make_front
+        self.traffic = traffic
+        self.options = options
+        self.connections: set[Inside] = set()
+        self.accepted = 0
+        """Connections let in since the listener was made."""
+        self.when_empty: Callable[[], None] | None = None
+        """Called when the last connection has left."""
+        self._log = log
+        self._clock = clock
+        self._refused_at = -BURST_GAP_S
+        self._refused = 0
+
+    def enter(self, connection: Inside, descriptor: int = 0) -> bool:
+        """Let a connection with this file descriptor in, if there is room. True for one that is inside already."""
+        if connection in self.connections:
+            return True
+        limit = self.settings.max_connections
+        if limit is not None and len(self.connections) >= limit:
+            self._refuse(f"max_connections = {limit} is reached")
+            return False
+        if 0 < self.options.max_descriptor < descriptor:
+            self._refuse(
+                "the rest of the file descriptors is kept for files, raise the limit (`ulimit -n`, LimitNOFILE)"
+            )
+            return False
+        self.connections.add(connection)
+        self.accepted += 1
+        self.traffic.socket_open += 1
+        return True
+
+    def leave(self, connection: Inside) -> None:
+        """A connection is gone. Does nothing for one that is not inside."""
+        if connection in self.connections:
+            self.connections.remove(connection)
+            self.traffic.socket_close += 1
+            if not self.connections and self.when_empty is not None:
+                self.when_empty()
+
+    def log(self, level: str, text: str) -> None:
+        """A line in the log, with the listener's name."""
+        self._log(level, f"{self.settings.key}: {text}")
+
+    def _refuse(self, why: str) -> None:
+        self.traffic.connections_refused += 1
+        self._refused += 1
+        now = self._clock()
+        if now - self._refused_at >= BURST_GAP_S:
+            others = f"; {self._refused} since the last time this was logged" if self._refused > 1 else ""
+            self.log("warning", f"{why}, refusing connections{others}")
+            self._refused = 0
+        self._refused_at = now

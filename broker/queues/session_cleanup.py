@@ -1,0 +1,80 @@
+"""What ended sessions left on disk, deleted at leisure and across restarts.
+
+Ending a session writes one marker in the batch that ends it; the queue entries behind the marker are deleted in steps,
+a step per loop turn, so that a million of them stop nobody. A restart goes on where the markers say.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from ...storage.engine import StorageError
+from ...storage.keys import after
+from ...storage.store import Store
+from . import shared_payloads
+from .records import RELEASED, RecordError, decode_entry
+
+STEP = 500
+
+
+class SessionCleanup:
+    """Key ranges of queue entries that nobody will read again."""
+
+    def __init__(self, store: Store, schedule: Callable[[Callable[[], None]], object]) -> None:
+        self._store = store
+        self._schedule = schedule
+        self._ranges: deque[bytes] = deque()
+
+    def load(self) -> None:
+        """Find what a restart left undone."""
+        for key, _ in self._store.scan(b"g", b"h"):
+            self._start(key[1:])
+
+    def add(self, prefix: bytes) -> None:
+        """Delete all queue entries under this prefix, in time; safe with the open batch."""
+        try:
+            if not self._store.keys(prefix, after(prefix), 1):
+                return
+        except StorageError:
+            pass  # the store says so; deleted in time, after a repair
+        self._store.put(b"g" + prefix, b"")
+        self._start(prefix)
+
+    def _start(self, prefix: bytes) -> None:
+        self._ranges.append(prefix)
+        if len(self._ranges) == 1:
+            self._schedule(self._step)
+
+    def _step(self) -> None:
+        prefix = self._ranges[0]
+        store = self._store
+        try:
+            found = store.scan(prefix, after(prefix), STEP)
+        except StorageError:
+            # the store says so; the marker stays, and a start after a repair deletes the rest
+            self._ranges.popleft()
+            if self._ranges:
+                self._next()
+            return
+        for key, value in found:
+            try:
+                record = decode_entry(key, value)
+                if record.mid and record.state != RELEASED:
+                    shared_payloads.let_go(store, record.mid)
+            except RecordError:
+                # unreadable and unwanted: deleting it is all that is asked
+                pass
+            store.delete(key)
+        if len(found) < STEP:
+            store.delete(b"g" + prefix)
+            self._ranges.popleft()
+        if self._ranges:
+            # one step per commit, so that the garbage of a large session never outweighs the traffic in a batch
+            store.when_committed(store.open_commit if found else store.committed, self._next)
+
+    def _next(self) -> None:
+        self._schedule(self._step)
+
+    def __len__(self) -> int:
+        return len(self._ranges)

@@ -1,0 +1,1 @@
+"""What the broker tells: events, lines of the log, counters."""

@@ -1,0 +1,122 @@
+"""Domain events: what happened, said once by the cores, for the event log, metrics, `$SYS` and tests.
+
+A core names an event and its facts (`events.emit("conn.close", client="c1", reason="keepalive")`); this class adds the
+header of `analytics/schema.py` and hands the finished row to every sink. The header is made here and not in the sinks,
+so that all of them see the same `seq` and `hlc`.
+
+    if events.messages:                 # the hot path: one attribute, False at level session
+        events.emit("pub.recv", mid=message.mid, ...)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...analytics.schema import LOGICAL_BITS, MESSAGE, OFF, SESSION, VERSION
+
+Row = dict[str, Any]
+Sink = Callable[[Row], None]
+"""Takes a row, which it must not change, and returns at once. It runs inside the core that emits: it must neither raise
+nor emit, and a sink that waits makes the broker wait."""
+
+
+class Events:
+    """The events of one boot of one node.
+
+    `now_ms` and `mono_ns` are clocks: milliseconds since 1970, and nanoseconds of a clock that only goes forward.
+    `run_id` tells clusters and test runs apart. `level` is what is wanted (0 off, 1 session, 2 message).
+
+    `level` and `messages` (level 2 is on) are plain attributes for callers to test; both are 0 while nobody listens.
+    """
+
+    __slots__ = (
+        "_hlc",
+        "_mono_ns",
+        "_now_ms",
+        "_sinks",
+        "_wanted",
+        "boot",
+        "level",
+        "messages",
+        "node",
+        "run_id",
+        "seq",
+    )
+
+    def __init__(
+        self,
+        node: str,
+        boot: int,
+        run_id: str,
+        now_ms: Callable[[], int],
+        mono_ns: Callable[[], int],
+        level: int = SESSION,
+    ) -> None:
+        self.node = node
+        self.boot = boot
+        self.run_id = run_id
+        self.seq = 0
+        self._hlc = 0
+        self._now_ms = now_ms
+        self._mono_ns = mono_ns
+        self._sinks: tuple[Sink, ...] = ()
+        self.level = OFF
+        self.messages = False
+        self.set_level(level)
+
+    @property
+    def hlc(self) -> int:
+        """The last stamp given or heard of, 0 before the first; it goes along with what is sent to other nodes."""
+        return self._hlc
+
+    def set_level(self, level: int) -> None:
+        """Change what is wanted: `schema.OFF`, `SESSION` or `MESSAGE`."""
+        assert OFF <= level <= MESSAGE, level
+        self._wanted = level
+        self._apply()
+
+    def add(self, sink: Sink) -> None:
+        """Hand every row from now on to `sink` as well, after those that were added before."""
+        self._sinks = (*self._sinks, sink)
+        self._apply()
+
+    def remove(self, sink: Sink) -> None:
+        """No more rows for `sink`. Raises ValueError if it was never added."""
+        sinks = list(self._sinks)
+        sinks.remove(sink)
+        self._sinks = tuple(sinks)
+        self._apply()
+
+    def observe(self, hlc: int) -> None:
+        """Another node's stamp came with something that it sent: what happens here from now on is stamped later."""
+        if hlc > self._hlc:
+            self._hlc = hlc
+
+    def emit(self, type: str, /, **fields: Any) -> None:
+        """Something happened: `fields` are those of this type in the schema. No effect while nobody listens.
+
+        Types of level `message` are emitted only where `messages` is true; that test is the caller's.
+        """
+        if not self.level:
+            return
+        self.seq = seq = self.seq + 1
+        # schema.hlc_next, inlined: this runs several times per message at level `message`
+        self._hlc = hlc = max(self._hlc + 1, self._now_ms() << LOGICAL_BITS)
+        row: Row = {
+            "v": VERSION,
+            "run_id": self.run_id,
+            "node": self.node,
+            "boot": self.boot,
+            "seq": seq,
+            "hlc": hlc,
+            "mono_ns": self._mono_ns(),
+            "type": type,
+            **fields,
+        }
+        for sink in self._sinks:
+            sink(row)
+
+    def _apply(self) -> None:
+        self.level = self._wanted if self._sinks else OFF
+        self.messages = self.level == MESSAGE

@@ -1,0 +1,139 @@
+"""Which domain events are lines of the log: their level and their sentence. An event's fields are the line's fields.
+
+Sentences say what happened and, where an operator has to act, what to do. Names and values stand in the fields only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from ...analytics.schema import HEADER
+from .log_line import Line
+
+Row = Mapping[str, Any]
+
+_HEADER = frozenset(each.name for each in HEADER)
+_RENAMED = {
+    "client": "client_id",
+    "username": "user",
+    "target": "peer_node",
+    "source": "peer_node",
+}
+"""Fields of events that have another name in the log."""
+
+_ORDINARY = frozenset(
+    {
+        "disconnect",
+        "closed",
+        "connection_reset",
+        "timeout",
+        "session_taken_over",
+        "server_shutting_down",
+        "keep_alive_timeout",
+        "administrative_action",
+    }
+)
+"""Ends of connections that clients or operators wanted, that the network made, or that have a line of their own."""
+
+_LEFT_OUT = frozenset({"begin_ms", "detected_ms", "healed_ms", "mid", "level"})
+"""Fields of events that people cannot read, or that mean something else in a line; the event log has them."""
+
+
+class _Kind(NamedTuple):
+    """How a type of event is logged."""
+
+    level: Callable[[Row], str]
+    text: Callable[[Row], str]
+
+
+def _at(level: str, text: str | Callable[[Row], str]) -> _Kind:
+    return _Kind(lambda row: level, text if callable(text) else lambda row: text)
+
+
+def _denied(row: Row) -> str:
+    if row.get("reason") == "netsplit":
+        return f"{row['operation']} refused: the cluster is not whole, and the split policy does not allow it"
+    if row.get("reason"):
+        return f"{row['operation']} refused"
+    return f"{row['operation']} refused: not authorised"
+
+
+def _store_state(row: Row) -> str:
+    if row["state"] == "serving":
+        return "message store: serving again"
+    return f"message store: {row['state']}: {row.get('detail', '')}"
+
+
+def _leave(nodes: list[str]) -> str:
+    return " ".join(f"vmq-admin cluster leave node={node} -k" for node in nodes[:1])
+
+
+def _detected(row: Row) -> str:
+    if row.get("state") == "minority":
+        return (
+            "incident begins: this node has no lease, so it does what the split policy says for a minority; "
+            "lease.lose says why: check the network to the nodes named here, this machine's disk and its load"
+        )
+    return (
+        "incident begins: members are missing, this node goes on with the majority; start them again, or take out "
+        f"what is gone for good: {_leave(row['nodes'])}"
+    )
+
+
+def _changed(row: Row) -> str:
+    if row["state"] == "whole":
+        return "incident: all members are back"
+    if row["state"] == "minority":
+        return "incident goes on: this node has no lease now"
+    return "incident goes on: these members are missing, this node is with the majority"
+
+
+def _view(row: Row) -> str:
+    if row["node"] in row.get("missing", ()):
+        return "another view is in force: this node is not in it, and comes back by itself if the others hear it"
+    if row.get("missing"):
+        return "another view is in force: members are missing"
+    return f"another view is in force: {'members are joining' if row.get('joining') else 'all members serve'}"
+
+
+LINES: dict[str, _Kind] = {
+    "node.start": _at("notice", "the node's data is read"),
+    "conn.open": _at("debug", "client connected"),
+    "conn.close": _Kind(
+        lambda row: "debug" if row["reason"] in _ORDINARY else "info", lambda row: "connection of a client ended"
+    ),
+    "conn.pause": _at(
+        "warning", "a client is not read: its packets wait for answers, as other nodes or the disk do not take them"
+    ),
+    "conn.refuse": _at("warning", "CONNECT refused"),
+    "sess.create": _at("debug", "session begun"),
+    "sess.end": _at("debug", "session ended"),
+    "sess.takeover.start": _at(
+        "info", "another connection with the same client id takes the session over: the older one is closed"
+    ),
+    "policy.deny": _at("warning", _denied),
+    "q.drop": _at("warning", "a message for a session is dropped"),
+    "fwd.drop": _at("warning", "a QoS 0 message for another node is dropped"),
+    "ret.refuse": _at("warning", "a retained message is not kept"),
+    "will.fire": _at("debug", "a will is published"),
+    "store.state": _Kind(lambda row: "warning" if row["state"] == "serving" else "error", _store_state),
+    "lease.get": _at("notice", "this node has a lease: it accepts and acknowledges for the cluster"),
+    "lease.lose": _at(
+        "warning",
+        "this node has lost its lease: until it has one again it does what the split policy says for a minority",
+    ),
+    "mem.view": _Kind(lambda row: "warning" if row.get("missing") else "notice", _view),
+    "split.suspect": _at("info", "a member is silent"),
+    "split.pass": _at("info", "a member that was silent is heard again"),
+    "split.detect": _at("warning", _detected),
+    "split.change": _Kind(lambda row: "notice" if row["state"] == "whole" else "warning", _changed),
+    "split.heal": _at("notice", "incident is over: all members are back, and all is merged"),
+}
+"""Type of event -> its line. Types that are not here are not logged; the event log has them all."""
+
+
+def line_of(row: Row) -> Line:
+    """The line of an event whose type is in `LINES`."""
+    fields = {_RENAMED.get(name, name): value for name, value in row.items() if name not in _HEADER | _LEFT_OUT}
+    return Line(row["type"], LINES[row["type"]].text(row), **fields)

@@ -1,0 +1,197 @@
+"""The slots' port: registration of client ids, and all sessions of the node (docs/architecture.md, section 3).
+
+The primary of a client id's slot decides about it alone: one connection at a time, the old one fenced before the new
+one is answered (P3). On a single node every slot is local and a registration is a function call; its answer comes
+through `reply` all the same, because a slot elsewhere answers later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ...cluster.identity import slot_of
+from ...mqtt.topics import parse_shared
+from ...storage import keys
+from ..queues.durable_queue import DurableQueue
+from ..queues.records import WillRecord, decode_inbound, decode_session, decode_subscription
+from ..routing.subscriptions import Subscription
+from .session import RESTARTED, Session
+
+if TYPE_CHECKING:
+    from ..connection.connection import ClientConnection
+    from ..node import Node
+
+_LOAD_STEP = 2000
+
+
+class Registration(msgspec.Struct):
+    """What a front asks of the slot at CONNECT. `window` is the number of QoS 1 and 2 messages in flight it takes."""
+
+    front: Any
+    mountpoint: str
+    client_id: str
+    version: int
+    username: str | None
+    clean_start: bool
+    expiry_s: int
+    will: WillRecord | None
+    window: int
+    overrides: dict[str, Any]
+
+
+class SessionRegistry:
+    """All sessions whose slot is local."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._sessions: dict[tuple[str, str], Session] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(list(self._sessions.values()))
+
+    def get(self, mountpoint: str, client_id: str) -> Session | None:
+        """The session of a client id, if there is one."""
+        return self._sessions.get((mountpoint, client_id))
+
+    def on_disk(self, mountpoint: str, client_id: str) -> bool:
+        """Whether the store has a session of this client id, or the end of one that is not yet safe."""
+        session = self.get(mountpoint, client_id)
+        if session is not None:
+            return session.stored
+        key = keys.client_key(slot_of(mountpoint, client_id), mountpoint, client_id)
+        return self._node.store.is_waiting(keys.session_key(key))
+
+    def forget(self, session: Session) -> None:
+        """The session has ended."""
+        if self._sessions.get((session.mountpoint, session.client_id)) is session:
+            del self._sessions[session.mountpoint, session.client_id]
+
+    def register(
+        self,
+        request: Registration,
+        reply: Callable[[Session, bool, bool], None],
+        refused: Callable[[], None],
+    ) -> None:
+        """Make `request.front` the one owner of its client id; answers the session, whether it was present, and
+        whether anything was written that must be safe before CONNACK.
+
+        An older connection is told 0x8E and closed first [MQTT-3.1.4-2] [MQTT5-3.1.4-3]; Clean Start ends the old
+        session [MQTT-3.1.2-6] [MQTT5-3.1.2-4]. `refused` is called instead if the disk does not give back the
+        session's queue: the session stays as it is.
+        """
+        node = self._node
+        before = node.store.bytes_waiting
+        key = (request.mountpoint, request.client_id)
+        session = self._sessions.get(key)
+        if session is not None and session.front is not None:
+            old: ClientConnection = session.front
+            node.taken_over(old, request.front)
+            old.taken_over()
+            session.detach(fire_will=not node.options.suppress_lwt_on_session_takeover)
+            node.event("sess.takeover.end", client=request.client_id, mountpoint=request.mountpoint)
+            session = self._sessions.get(key)
+        if session is not None and request.clean_start:
+            session.end("clean_start")
+            session = None
+        present = session is not None
+        if session is None:
+            session = Session(node, *key, node.numbers.unique(), request.expiry_s > 0)
+            self._sessions[key] = session
+        session.version = request.version
+        session.username = request.username
+        session.expiry_s = request.expiry_s
+        session.overrides = request.overrides
+        session.will = request.will
+        apply_limits(session)
+        session.attach(request.front, request.window)
+        if session.queue.unreadable:
+            session.detach(fire_will=False)
+            refused()
+            return
+        # also while the end of a former session is not safe: a restart would bring it back
+        wrote = node.store.bytes_waiting != before or node.store.is_waiting(keys.session_key(session.key))
+        reply(session, present, wrote)
+
+    def load(self) -> int:
+        """Bring back every session that the store holds; deadlines go on. Returns how many there are."""
+        was_attached: list[tuple[Session, bool]] = []
+        start = b"s"
+        while True:
+            found = self._node.store.scan(start, b"t", _LOAD_STEP)
+            for key, value in found:
+                session, attached = self._restore(key, value)
+                self._sessions[session.mountpoint, session.client_id] = session
+                was_attached.append((session, attached))
+            if len(found) < _LOAD_STEP:
+                break
+            start = found[-1][0] + b"\x00"
+        # only now, because a will that fires must find all subscriptions
+        for session, attached in was_attached:
+            session.resume_absence(attached)
+        return len(was_attached)
+
+    def _restore(self, key: bytes, value: bytes) -> tuple[Session, bool]:
+        record = decode_session(key, value)
+        session = Session(self._node, record.mountpoint, record.client_id, record.incarnation, record.durable)
+        session.stored = True
+        session.version = record.version
+        session.username = record.username
+        session.expiry_s = record.expiry_s
+        session.expires_at = record.expires_at
+        session.will = record.will
+        session.will_at = record.will_at
+        session.overrides = record.overrides
+        session.grouped = record.grouped
+        queue = session.queue
+        if isinstance(queue, DurableQueue):
+            # a connection was there: whatever is on disk may have been sent
+            sent_below = record.next_seq if record.attached else record.sent_below
+            queue.restore(record.first_seq, record.next_seq, sent_below)
+            self._restore_details(session)
+        apply_limits(session)
+        return session, record.attached
+
+    def _restore_details(self, session: Session) -> None:
+        store = self._node.store
+        prefix = keys.subscription_prefix(session.key, session.incarnation)
+        table = self._node.router.table(session.mountpoint)
+        for key, value in store.scan(prefix, keys.after(prefix)):
+            text = key[len(prefix) :].decode()
+            group, pattern = parse_shared(text)
+            record = decode_subscription(key, value)
+            subscription = Subscription(
+                session,
+                pattern,
+                group,
+                record.qos,
+                record.no_local,
+                record.retain_as_published,
+                record.retain_handling,
+                record.identifier,
+            )
+            session.subscriptions[text] = subscription
+            if record.due:
+                session.due[text] = RESTARTED
+                session.expect_replay(text, subscription, record.replay_at)
+            session.grouped = session.grouped or group is not None
+            table.add(subscription)
+        prefix = keys.inbound_prefix(session.key, session.incarnation)
+        for key, value in store.scan(prefix, keys.after(prefix)):
+            session.restore_inbound(int.from_bytes(key[-2:], "big"), decode_inbound(key, value))
+
+
+def apply_limits(session: Session) -> None:
+    """Queue limits: the node's, unless the registration set its own (a modifier of auth_on_register)."""
+    options = session.node.options
+    overrides = session.overrides
+    queue = session.queue
+    queue.max_online = overrides.get("max_online_messages", options.max_online_messages)
+    queue.max_offline = overrides.get("max_offline_messages", options.max_offline_messages)
+    queue.lifo = overrides.get("queue_type", options.queue_type) == "lifo"
+    queue.upgrade = overrides.get("upgrade_qos", options.upgrade_outgoing_qos)

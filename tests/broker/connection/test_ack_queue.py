@@ -1,0 +1,322 @@
+"""Acknowledgements in order, whatever they wait for, and none without the lease that it needs."""
+
+from __future__ import annotations
+
+from functools import partial
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strogoff.analytics.schema import MESSAGE
+from strogoff.broker.connection.ack_queue import (
+    OPERATION_BITS,
+    PUBLISH,
+    REGISTER,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+    AckQueue,
+    operations,
+)
+from strogoff.broker.connection.connection import ClientConnection
+from strogoff.broker.connection.output_buffer import OutputBuffer
+from strogoff.broker.routing.pending_acks import PendingAcks
+from strogoff.mqtt import packets
+from strogoff.netsplit.policy import FLAGS
+from tests.broker.clustering.lanes import Post, durable, live
+from tests.broker.stage import Client, Stage, publish
+
+
+def front_of(stage: Stage, client_id: str = "c") -> AckQueue:
+    session = stage.node.slots.get("", client_id)
+    assert session is not None
+    assert session.front is not None
+    return session.front
+
+
+class Pen:
+    """Replies of one connection, as the numbers in which they leave."""
+
+    def __init__(self) -> None:
+        self.stage = Stage()
+        self.client: Client = self.stage.client("c", 5)
+        self.front = front_of(self.stage)
+        self.left: list[int] = []
+        self.owed: dict[int, PendingAcks] = {}
+        self.stage.hold_disk()
+
+    def reply(self, number: int, disk: bool, others: bool) -> None:
+        owed = self.owed[number] = PendingAcks().owe() if others else PendingAcks()
+        if disk:
+            self.stage.node.store.put(b"nx%d" % number, b"")
+        self.front.reply(lambda: self.left.append(number), disk, 1, owed, PUBLISH)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=8), st.integers(0, 1 << 30))
+def test_any_mixture_leaves_in_order_and_each_only_when_its_time_has_come(
+    wanted: list[tuple[bool, bool]], seed: int
+) -> None:
+    pen, rng = Pen(), Random(seed)
+    for number, (disk, others) in enumerate(wanted):
+        pen.reply(number, disk, others)
+    pen.stage.settle()
+    todo = ["disk", *[number for number, (_, others) in enumerate(wanted) if others]]
+    rng.shuffle(todo)
+    done: set[object] = set()
+    for each in todo:
+        done.add(each)
+        if each == "disk":
+            pen.stage.free_disk()
+        else:
+            assert isinstance(each, int)
+            pen.owed[each].discharge()
+        ready = 0
+        for number, (disk, others) in enumerate(wanted):
+            if (disk and "disk" not in done) or (others and number not in done):
+                break
+            ready += 1
+        assert pen.left == list(range(ready))
+        assert pen.front.unacked >= len(wanted) - ready - sum(1 for each in wanted[ready:] if each == (False, False))
+    assert pen.left == list(range(len(wanted)))
+    assert pen.front.unacked == 0
+
+
+def test_what_waits_for_nothing_leaves_at_once_but_never_before_others() -> None:
+    pen = Pen()
+    pen.reply(0, disk=False, others=False)
+    assert pen.left == [0]
+    pen.reply(1, disk=False, others=True)
+    pen.reply(2, disk=False, others=False)
+    assert pen.left == [0]
+    pen.owed[1].discharge()
+    assert pen.left == [0, 1, 2]
+
+
+def test_a_failed_obligation_is_no_answer_but_the_end_of_the_connection() -> None:
+    pen = Pen()
+    pen.reply(0, disk=False, others=True)
+    assert pen.front.owes_answers()
+    pen.owed[0].fail(lambda _: None)
+    assert pen.left == []
+    assert pen.front.closed
+    assert not pen.front.owes_answers()
+
+
+def test_a_closed_connection_is_not_answered() -> None:
+    pen = Pen()
+    pen.reply(0, disk=False, others=True)
+    pen.client.vanish()
+    pen.owed[0].discharge()
+    assert pen.left == []
+    assert not pen.front.owes_answers()
+
+
+def test_a_promise_takes_what_is_owed_for_the_packet_at_hand() -> None:
+    pen = Pen()
+    node = pen.stage.node
+    node.owed = owed = PendingAcks().owe()
+    pen.front.promise(lambda: pen.left.append(1), False)
+    assert node.owed is None
+    pen.front.promise(lambda: pen.left.append(2), False)
+    owed.discharge()
+    assert pen.left == [1, 2]
+
+
+def test_the_operations_are_those_of_the_policies() -> None:
+    assert sorted(OPERATION_BITS.values()) == [PUBLISH, SUBSCRIBE, UNSUBSCRIBE, REGISTER]
+    assert len(FLAGS) == 3  # off, majority, on: for each of the operations
+    assert sorted(OPERATION_BITS) == ["publish", "register", "subscribe", "unsubscribe"]
+
+
+class Guarded(Post):
+    """A post whose lease is in the hands of the test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lease = True
+        self.asked: list[int] = []
+        self.node.guard = self._guard
+
+    def _guard(self, front: OutputBuffer, promised: int, out: list[bytes]) -> bool:
+        self.asked.append(promised)
+        if not self.lease:
+            assert isinstance(front, ClientConnection)
+            later = self.node.after_turn
+            later(partial(self._meanwhile, front))
+            later(lambda: later(partial(self._end, front, promised)))
+        return self.lease
+
+    def _meanwhile(self, front: ClientConnection) -> None:
+        self.lease = True
+        front.write(b"\xd0\x00")
+
+    def _end(self, front: ClientConnection, promised: int) -> None:
+        front.write(b"\xd0\x00")
+        front.give_up(promised, "no lease")
+
+
+def test_each_kind_of_promise_is_asked_for_once_in_a_turn() -> None:
+    stage = Guarded()
+    client = stage.client("c", 5)
+    assert stage.asked == [REGISTER]
+    client.ask(
+        packets.Subscribe(1, [packets.SubscribeOptions("t", 1)], None),
+        packets.Publish("nowhere", b"1", 1, False, False, 2, None),
+        packets.Unsubscribe(3, ["t"]),
+    )
+    assert stage.asked[1:] == [SUBSCRIBE | PUBLISH | UNSUBSCRIBE]
+
+
+@pytest.mark.parametrize("qos", (1, 2))
+def test_without_a_lease_at_the_end_of_the_turn_no_promise_leaves(qos: int) -> None:
+    """The match was made with a lease; it ended before the answer left: H-04 (c)."""
+    stage = Guarded()
+    stage.route("t", live("n2"))
+    client = stage.client("c", 5)
+    stage.node.events.set_level(MESSAGE)
+    assert client.publish("t", b"1", qos, 1) == []
+    stage.lease = False
+    stage.acked("n2", 1)
+    assert [type(each) for each in client.take()] == [packets.Disconnect]
+    assert client.closed
+    assert stage.events("pub.recv") and not stage.events("pub.ack")
+
+
+@pytest.mark.parametrize("version", (3, 4, 5))
+def test_a_client_whose_connack_may_not_leave_is_refused(version: int) -> None:
+    """CONNACK is the first packet [MQTT-3.2.0-1]: no message goes before it, nor a DISCONNECT instead."""
+    stage = Guarded()
+    expiry_s = 100 if version == 5 else None
+    stage.client("c", version, clean=False, expiry_s=expiry_s).subscribe(("t", 1))
+    stage.client("writer", 5).publish("t", b"1", 1)
+    stage.lease = False
+    will = packets.Will("t", b"nobody hears that it is accepted", 1)
+    client, answer = stage.connect("c", version, clean=False, expiry_s=expiry_s, will=will)
+    assert (answer.reason, answer.session_present) == (0x88 if version == 5 else 3, False)
+    assert client.take() == []
+    assert client.closed
+    stage.lease = True
+    again, _ = stage.connect("c", version, clean=False, expiry_s=expiry_s)
+    assert again.payloads() == [b"1"]
+
+
+def test_what_promises_nothing_needs_no_lease() -> None:
+    stage = Guarded()
+    client = stage.client("c", 5)
+    client.subscribe(("t", 1))
+    stage.lease = False
+    assert [type(each) for each in client.ask(packets.Pingreq())] == [packets.Pingresp]
+    client.send(packets.Publish("t", b"1", 0, False, False, 0, None))
+    assert client.payloads() == [b"1"]
+
+
+def test_deliveries_of_the_same_turn_are_dropped_with_the_promise_and_not_lost() -> None:
+    stage = Guarded()
+    client = stage.client("c", 5, clean=False, expiry_s=100)
+    client.subscribe(("t", 1))
+    stage.lease = False
+    came = [type(each) for each in client.publish("t", b"1", 1, 9)]
+    assert packets.Puback not in came
+    assert came[-1] is packets.Disconnect
+    stage.lease = True
+    again, _ = stage.connect("c", 5, clean=False, expiry_s=100)
+    assert again.payloads() == [b"1"]
+
+
+def test_a_copy_for_a_node_that_is_away_holds_up_its_own_connection_alone() -> None:
+    stage = Post()
+    stage.route("t", durable("n2", absent=True))
+    first, second = stage.client("a", 5), stage.client("b", 5)
+    assert first.publish("t", b"1", 1) == []
+    assert [type(each) for each in second.publish("nowhere", b"2", 1)] == [packets.Puback]
+
+
+def test_what_has_to_wait_again_stays_before_what_came_behind_it() -> None:
+    pen = Pen()
+    store = pen.stage.node.store
+
+    def again() -> None:
+        store.put(b"nagain", b"")
+        pen.front.wait_again(lambda: pen.left.append(1))
+
+    store.put(b"nfirst", b"")
+    pen.front.reply(again, True)
+    pen.reply(2, True, False)
+    pen.reply(3, False, False)
+    pen.stage.free_disk()
+    pen.stage.settle()
+    assert pen.left == [1, 2, 3]
+
+
+def test_what_an_item_sets_free_waits_until_the_item_is_done() -> None:
+    """Routing a QoS 2 message may show that the node has its lease again, which lets more answers go."""
+    pen = Pen()
+
+    def first() -> None:
+        pen.owed[2].discharge()
+        pen.front.go_on([])
+        pen.left.append(1)
+
+    pen.stage.node.store.put(b"nfirst", b"")
+    pen.front.reply(first, True)
+    pen.reply(2, True, True)
+    pen.reply(3, True, False)
+    pen.stage.free_disk()
+    pen.stage.settle()
+    assert pen.left == [1, 2, 3]
+
+
+def test_the_operations_that_frames_answer() -> None:
+    """Frames of deliveries count for nothing, also where their bytes look like an answer; what is promised counts."""
+    puback, pubrec, suback = b"\x40\x02\x00\x01", b"\x50\x03\x00\x02\x10", b"\x90\x03\x00\x03\x01"
+    publish, payload = b"\x32\x09\x00\x01t\x00\x07abcd", b"\x40 looks like an answer"
+    out = [puback, publish, pubrec, puback, suback, payload]
+    assert operations(out, PUBLISH) == {"publish": 3}
+    assert operations(out, PUBLISH | SUBSCRIBE) == {"publish": 3, "subscribe": 1}
+    assert operations([b""], REGISTER | UNSUBSCRIBE) == {"unsubscribe": 1, "register": 1}
+    assert operations(out, 0) == {}
+
+
+@pytest.mark.parametrize(("version", "qos"), [(4, 1), (4, 2), (5, 1)])
+def test_a_client_with_many_packets_that_wait_for_answers_is_not_read(version: int, qos: int) -> None:
+    """Each packet is kept until the node that is away has it: so their number is bounded (P8), and none is lost."""
+    stage = Post(max_unanswered_packets=20)
+    stage.route("t", durable("n2", absent=True))
+    client = stage.client("c", version)
+    for number in range(1, 101):
+        client.send(publish("t", b"%d" % number, qos, number))
+        stage.settle()
+    assert 20 <= len(front_of(stage).pending) < 25 and len(stage.lanes.sent["n2"]) < 25
+    answers = []
+    for _ in range(200):
+        stage.acked("n2", len(stage.lanes.sent["n2"]))
+        answers += client.take()
+    assert [each.packet_id for each in answers] == list(range(1, 101))
+    assert [each.message.payload for _, _, each in stage.lanes.sent["n2"]] == [b"%d" % each for each in range(1, 101)]
+
+
+def test_a_client_that_sends_pubrel_late_is_read_for_that() -> None:
+    """Handshakes whose PUBREC has left wait for the client: it could not go on with them if it were not read."""
+    stage = Post(max_unanswered_packets=5)
+    client = stage.client("c", 4)
+    for number in range(1, 31):
+        assert [type(each) for each in client.publish("t", b"", 2, number)] == [packets.Pubrec]
+    for number in range(1, 31):
+        assert client.ask(packets.Pubrel(number)) == [packets.Pubcomp(number)]
+
+
+def test_a_client_that_is_not_read_for_long_is_told_of() -> None:
+    stage = Post(max_unanswered_packets=10)
+    stage.route("t", durable("n2", absent=True))
+    client = stage.client("c", 4)
+    client.send(*[publish("t", b"", 1, number) for number in range(1, 16)])
+    stage.pass_s(1)
+    assert not stage.events("conn.pause")
+    stage.pass_s(5)
+    (row,) = stage.events("conn.pause")
+    assert (row["client"], row["reason"], row["count"]) == ("c", "unanswered", 15)
+    stage.acked("n2", 15)
+    client.send(*[publish("t", b"", 1, number) for number in range(16, 20)])
+    stage.pass_s(10)
+    assert len(stage.events("conn.pause")) == 1

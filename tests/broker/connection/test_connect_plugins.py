@@ -1,0 +1,369 @@
+"""CONNECT and plugins: who is asked, what they may change, and that their limits are in effect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from strogoff.broker.plugins.hooks import NEXT, Refuse
+from strogoff.mqtt.packets import Pingreq, Pingresp, Puback, Publish
+from strogoff.netsplit.policy import ViewState
+
+from ..harness import CLOSED, Caller, Questions, accepted, reason_of, refused, will
+from ..stage import Stage, connect, publish
+
+VERSIONS = (3, 4, 5)
+
+
+class Guard:
+    """A plugin that answers CONNECT with what the test says, and allows the rest."""
+
+    def __init__(self, answer: Any = True, will_answer: Any = True) -> None:
+        self.answer = answer
+        self.will_answer = will_answer
+        self.asked: list[tuple[Any, ...]] = []
+
+    def auth_on_register(
+        self, peer: Any, subscriber: Any, user: Any, password: Any, clean: bool, options: Any = None
+    ) -> Any:
+        self.asked.append((tuple(subscriber), user, password, clean, options))
+        return self.answer
+
+    def auth_on_publish(self, *args: Any) -> Any:
+        return self.will_answer if args[3] == "will" else True
+
+    def auth_on_subscribe(self, *_: Any) -> bool:
+        return True
+
+
+class Guard5(Guard):
+    """The same for MQTT 5, whose modifiers are more."""
+
+    def auth_on_register_m5(
+        self, peer: Any, subscriber: Any, user: Any, password: Any, clean: bool, properties: Any, options: Any = None
+    ) -> Any:
+        return self.auth_on_register(peer, subscriber, user, password, clean, options)
+
+    def auth_on_publish_m5(self, *args: Any) -> Any:
+        return self.auth_on_publish(*args[:-1])
+
+
+class SlowGuard(Guard):
+    """The same, thinking about everything."""
+
+    async def auth_on_register(self, *args: Any) -> Any:
+        return super().auth_on_register(*args)
+
+    async def auth_on_publish(self, *args: Any) -> Any:
+        return super().auth_on_publish(*args)
+
+
+def guarded(answer: Any = True, **options: Any) -> Stage:
+    """A stage on which a plugin gives this answer to every CONNECT."""
+    return Stage(Guard5(answer), allow_anonymous=False, **options)
+
+
+# -- who is asked
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_a_plugin_is_told(version: int) -> None:
+    """Mountpoint, client id, user, password and Clean Session, of anonymous clients too."""
+    plugin = Guard()
+    stage = Stage(plugin, allow_anonymous=False)
+    Caller(stage, version, mountpoint="m").says(connect("c", version, username="u", password=b"p"))
+    Caller(stage, version).says(connect("c", version, False))
+    assert plugin.asked == [(("m", "c"), "u", b"p", True, None), (("", "c"), None, None, False, None)]
+    assert stage.node.slots.get("m", "c") is not None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_anonymous_clients(version: int) -> None:
+    """`allow_anonymous`, or the listener's override, asks nobody at all."""
+    plugin = Guard(False)
+    stage = Stage(plugin, allow_anonymous=False)
+    assert Caller(stage, version, allow_anonymous_override=True).says(connect("c", version)) == [accepted()]
+    caller = Caller(stage, version)
+    caller.send(connect("c", version))
+    assert refused(caller, 0x86 if version == 5 else 5)
+    assert Caller(Stage(plugin), version).says(connect("c", version)) == [accepted()]
+    assert len(plugin.asked) == 1
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_listener_with_its_own_chain(version: int) -> None:
+    """`auth_plugins` names who is asked and in which order; a chain where nobody says yes says no."""
+    yes, no, unsure = Guard(True), Guard(Refuse("invalid_credentials")), Guard(NEXT)
+    stage = Stage(unsure, allow_anonymous=False)
+    for name, plugin in (("yes", yes), ("no", no)):
+        stage.node.hooks.add(name, plugin)
+    for chain, code in ((("plugin", "yes"), 0), (("plugin", "no", "yes"), 4), (("plugin",), 5), (("no",), 4), ((), 0)):
+        caller = Caller(stage, version, auth_plugins=chain)
+        heard = caller.says(connect("c", version))
+        wanted = {0: 0, 4: 0x86, 5: 0x86}[code] if version == 5 else code
+        assert (heard[0].reason, heard[1:]) == (wanted, [] if code == 0 else [CLOSED]), chain
+
+
+def test_connection_options() -> None:
+    """Plugins are told of the listener where it forwards them."""
+    plugin = Guard()
+    stage = Stage(plugin, allow_anonymous=False)
+    Caller(stage, forward_connection_opts=True).says(connect("c"))
+    options = plugin.asked[0][-1]
+    assert options == {"listener_addr": "127.0.0.1", "listener_port": 1883, "listener_type": "tcp"}
+
+
+# -- what it may change
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_another_name(version: int) -> None:
+    """Mountpoint, client id and user are the plugin's from then on; takeover goes by the new client id."""
+    stage = guarded({"subscriber_id": ("m", "real"), "username": "boss"})
+    first = Caller(stage, version)
+    assert first.says(connect("a", version)) == [accepted()]
+    session = stage.node.slots.get("m", "real")
+    assert session is not None and session.username == "boss"
+    assert Caller(stage, version).says(connect("b", version)) == [accepted()]
+    assert first.hears()[-1] == CLOSED
+    assert len(stage.node.slots) == 1
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_clean_session_of_a_plugin(version: int) -> None:
+    """What the plugin says counts, not what the client asked for."""
+    name = "clean_start" if version == 5 else "clean_session"
+    stage = guarded({name: True})
+    expiry = 100 if version == 5 else None
+    for _ in range(2):
+        caller = Caller(stage, version)
+        assert caller.says(connect("c", version, False, expiry)) == [accepted()]
+        caller.vanish()
+
+
+@pytest.mark.parametrize(("asked", "given"), [(None, 60), (1000, 60), (1000, 0)])
+def test_session_expiry_of_a_plugin(asked: int | None, given: int) -> None:
+    """v5 is told the interval that holds."""
+    stage = guarded({"session_expiry_interval": given})
+    caller = Caller(stage, 5)
+    assert caller.says(connect("c", 5, False, asked)) == [accepted(session_expiry_interval=given)]
+    caller.vanish()
+    stage.pass_s(59)
+    assert len(stage.node.slots) == (given > 0)
+    stage.pass_s(2)
+    assert len(stage.node.slots) == 0
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("later", ["stay", "kill"])
+def test_queue_limits_of_a_plugin(version: int, later: str) -> None:
+    """They hold for this session, and still do after a restart (P7; VerneMQ forgets them)."""
+    plugin = Guard5({"max_offline_messages": 2, "queue_type": "lifo", "upgrade_qos": True})
+    stage = Stage(plugin, allow_anonymous=False)
+    subscriber = stage.persistent("s", version)
+    subscriber.subscribe(("t", 2))
+    subscriber.vanish()
+    plugin.answer = True
+    if later == "kill":
+        stage.restart()
+    publisher = stage.client("p")
+    for number in range(4):
+        publisher.publish("t", b"%d" % number, 1, number + 1)
+    assert stage.drops() == [("s", "t", "queue_full")] * 2
+    plugin.answer = {"queue_type": "fifo"}
+    got = stage.persistent("s", version).drain()
+    assert [(m.payload, m.qos) for m in got] == [(b"2", 2), (b"3", 2)]
+
+
+@pytest.mark.parametrize(
+    ("version", "change", "fields", "window"),
+    [
+        (4, {"max_inflight_messages": 2}, {}, 2),
+        (3, {"max_inflight_messages": 3}, {}, 3),
+        (5, {"fc_receive_max_client": 2}, {}, 2),
+        (5, {"fc_receive_max_client": 5}, {"receive_maximum": 3}, 3),
+        (5, {"fc_receive_max_client": 0}, {"receive_maximum": 4}, 4),
+        (5, {}, {"receive_maximum": 1}, 1),
+    ],
+)
+def test_the_window_of_a_plugin(version: int, change: dict[str, Any], fields: dict[str, Any], window: int) -> None:
+    """It never exceeds what the client itself allows [MQTT5-3.3.4-9]"""
+    stage = guarded(change)
+    subscriber = stage.client("s", version, **fields)
+    subscriber.subscribe(("t", 1))
+    publisher = stage.client("p", 5)
+    for number in range(6):
+        publisher.publish("t", b"%d" % number, 1, number + 1)
+    assert len(subscriber.messages()) == window
+
+
+@pytest.mark.parametrize(
+    ("change", "announced"), [({"fc_receive_max_broker": 2}, 2), ({"fc_receive_max_broker": 0}, 9), ({}, 9)]
+)
+def test_the_receive_maximum_of_a_plugin(change: dict[str, Any], announced: int) -> None:
+    """It is announced and held: one more unfinished PUBLISH ends the connection with 0x93."""
+    stage = guarded(change, receive_max_broker=9)
+    caller = Caller(stage, 5)
+    assert caller.says(connect("c", 5)) == [accepted(receive_maximum=announced)]
+    for number in range(announced):
+        assert len(caller.says(publish("t", b"", 2, number + 1))) == 1
+    assert reason_of(caller.says(publish("t", b"", 2, 100))) == 0x93
+
+
+@pytest.mark.parametrize("limit", [50, 0])
+def test_the_message_size_of_a_plugin(limit: int) -> None:
+    """It is announced and held; 0 takes every size."""
+    stage = guarded({"max_message_size": limit}, max_message_size=1000)
+    caller = Caller(stage, 5)
+    assert caller.says(connect("c", 5)) == [accepted(maximum_packet_size=52) if limit else accepted()]
+    heard = caller.says(publish("t", bytes(2000), 1, 1))
+    assert heard == [Puback(1, 0x10)] if not limit else reason_of(heard) == 0x95
+
+
+def test_the_aliases_of_a_plugin() -> None:
+    """Announced, and no higher one is taken."""
+    stage = guarded({"topic_alias_max": 2}, topic_alias_max_client=10)
+    caller = Caller(stage, 5)
+    assert caller.says(connect("c", 5)) == [accepted(topic_alias_maximum=2)]
+    assert caller.says(publish("t", b"", 1, 1, topic_alias=2)) == [Puback(1, 0x10)]
+    assert reason_of(caller.says(publish("t", b"", 1, 1, topic_alias=3))) == 0x94
+
+
+@pytest.mark.parametrize(("client", "plugin", "most"), [(0, 40, 40), (60, 40, 40), (40, 60, 40), (40, 0, 40)])
+def test_the_packet_size_of_a_plugin(client: int, plugin: int, most: int) -> None:
+    """Nothing larger goes to the client [MQTT5-3.1.2-24]"""
+    stage = guarded({"max_packet_size": plugin})
+    subscriber = stage.client("s", 5, **({"maximum_packet_size": client} if client else {}))
+    subscriber.subscribe(("t", 0))
+    overhead = 6
+    for size in (most - overhead, most - overhead + 1):
+        stage.client("p", 5).publish("t", bytes(size))
+    assert [len(m.payload) for m in subscriber.messages()] == [most - overhead]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_lifetime_of_a_plugin(version: int) -> None:
+    """`max_connection_lifetime` of the plugin comes before the listener's."""
+    stage = guarded({"max_connection_lifetime": 10})
+    caller = Caller(stage, version, max_connection_lifetime_s=5)
+    caller.says(connect("c", version))
+    stage.pass_s(9)
+    assert caller.says(Pingreq()) == [Pingresp()]
+    stage.pass_s(2)
+    heard = caller.hears()
+    assert heard[-1] == CLOSED and reason_of(heard) == (0xA0 if version == 5 else None)
+
+
+@pytest.mark.parametrize(("own", "serves"), [(True, True), ("on", True), ("off", False), (False, False)])
+def test_a_split_with_flags_of_a_plugin(own: Any, serves: bool) -> None:
+    """The client's own `allow_register` counts."""
+    stage = guarded({"allow_register": own}, allow_register_during_netsplit="off" if serves else "on")
+    stage.node.view_state = ViewState.MINORITY
+    caller = Caller(stage)
+    caller.send(connect("c"))
+    assert caller.hears() == [accepted()] if serves else refused(caller, 3)
+
+
+# -- properties of CONNACK
+
+
+def test_properties_of_a_plugin() -> None:
+    """They go into CONNACK; response information only to who asked for it [MQTT5-3.1.2-28]"""
+    given = {"response_information": "answers/", "maximum_qos": 1, "user_property": [("a", "b"), ("a", "c")]}
+    stage = guarded({"properties": given})
+    assert Caller(stage, 5).says(connect("c", 5, request_response_information=1)) == [accepted(**given)]
+    given = {name: value for name, value in given.items() if name != "response_information"}
+    assert Caller(stage, 5).says(connect("c", 5, request_response_information=0)) == [accepted(**given)]
+    assert Caller(stage, 5).says(connect("c", 5)) == [accepted(**given)]
+
+
+def test_a_plugin_does_not_speak_for_the_broker() -> None:
+    """CONNACK announces nothing that is not so: these have modifiers of their own."""
+    lies = {"receive_maximum": 5, "maximum_packet_size": 10, "topic_alias_maximum": 9, "session_expiry_interval": 7}
+    stage = guarded({"properties": {**lies, "assigned_client_identifier": "x", "authentication_method": "y"}})
+    assert Caller(stage, 5).says(connect("c", 5)) == [accepted()]
+
+
+def test_a_keep_alive_of_a_plugin() -> None:
+    """The broker goes by what it tells the client [MQTT5-3.2.2-21] [MQTT5-3.2.2-22]"""
+    stage = guarded({"properties": {"server_keep_alive": 10}})
+    caller = Caller(stage, 5)
+    assert caller.says(connect("c", 5, keepalive_s=100)) == [accepted(server_keep_alive=10)]
+    stage.pass_s(14.9)
+    assert caller.hears() == []
+    stage.pass_s(0.2)
+    assert reason_of(caller.hears()) == 0x8D
+
+
+def test_connack_in_a_small_packet() -> None:
+    """User properties, then the reason string, are left out where the client could not take them.
+
+    [MQTT5-3.2.2-19] [MQTT5-3.2.2-20]
+    """
+    more = {"reason_string": "r" * 30, "user_property": [("n", "v" * 30)]}
+    for answer, code in (({"properties": more}, 0), (Refuse("no", 0x87, more), 0x87)):
+        stage = guarded(answer)
+        for limit, kept in ((100, {"reason_string", "user_property"}), (50, {"reason_string"}), (20, set())):
+            connack = Caller(stage, 5).says(connect("c", 5, maximum_packet_size=limit))[0]
+            assert (connack.reason, set(connack.properties or ())) == (code, kept)
+
+
+def test_a_plugin_whose_properties_make_no_sense() -> None:
+    """It is the plugin that failed: CONNECT is refused, and the connection does not hang (P9)."""
+    errors: list[str] = []
+    sense = {"properties": {"user_property": [("a", "b")]}}
+    plugin = Guard5(sense)
+    stage = Stage(plugin, allow_anonymous=False)
+    stage.node.hooks._on_error = lambda plugin, hook, error: errors.append(hook)
+    wrongs = ({"no_such": 1}, {"server_keep_alive": "long"}, {"content_type": "not for CONNACK"})
+    for answer in (*({"properties": wrong} for wrong in wrongs), Refuse("no", 0x8E), Refuse("no", 0x87, {"x": 1})):
+        plugin.answer = answer
+        caller = Caller(stage, 5)
+        caller.send(connect("c", 5))
+        assert refused(caller, 0x86)
+    assert errors == ["auth_on_register_m5"] * 5
+    plugin.answer = sense
+    assert Caller(stage, 5).says(connect("c", 5)) == [accepted(**sense["properties"])]
+
+
+# -- the will
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_will_that_is_not_allowed(version: int) -> None:
+    """CONNECT is refused with 5 or 0x87, and there is no session [MQTT5-3.1.4-2]"""
+    stage = Stage(Guard(True, False), allow_anonymous=False)
+    caller = Caller(stage, version)
+    caller.send(connect("c", version, will=will()))
+    assert refused(caller, 0x87 if version == 5 else 5)
+    assert len(stage.node.slots) == 0
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_will_that_is_changed(version: int) -> None:
+    """Topic, payload, QoS and retain are the plugin's."""
+    change = {"topic": "other", "payload": b"new", "qos": 0, "retain": True}
+    stage = Stage(Guard(True, change), allow_anonymous=False)
+    watcher = stage.client("w")
+    watcher.subscribe(("#", 1))
+    stage.client("c", version, will=will(qos=1)).vanish()
+    assert watcher.messages() == [Publish("other", b"new")]
+    assert stage.client("late").subscribe(("#", 1))[1] == Publish("other", b"new", retain=True)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_two_slow_questions(version: int) -> None:
+    """Registration, then the will; what is behind CONNECT waits for both."""
+    plugin = SlowGuard()
+    stage = Stage(plugin, allow_anonymous=False)
+    questions = Questions(stage)
+    caller = Caller(stage, version)
+    behind = [Pingreq(), publish("t", b"", 1, 1), Pingreq()]
+    assert caller.says(connect("c", version, will=will()), *behind) == []
+    questions.answer()
+    assert caller.hears() == [] and len(questions) == 1
+    questions.answer()
+    assert caller.hears() == [accepted(), Pingresp()] and len(questions) == 1
+    questions.answer()
+    assert caller.hears() == [Puback(1, 0x10 if version == 5 else 0), Pingresp()]

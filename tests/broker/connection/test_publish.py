@@ -1,0 +1,207 @@
+"""PUBLISH from clients and its answers: QoS 0, 1 and 2, refusals, order, what the disk has to do with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.mqtt.packets import Puback, Pubcomp, Pubrec, Pubrel
+
+from ..stage import Stage, publish
+
+VERSIONS = (3, 4, 5)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_each_qos_has_its_answer(version: int) -> None:
+    """QoS 0 none, QoS 1 PUBACK, QoS 2 PUBREC, each with the packet id of the PUBLISH.
+
+    [MQTT-3.3.4-1] [MQTT5-3.3.4-1] [MQTT-2.3.1-6] [MQTT5-2.2.1-5] [MQTT-4.3.2-2] [MQTT5-4.3.2-4] [MQTT5-4.3.3-8]
+    """
+    stage = Stage()
+    stage.client("s", version).subscribe(("t", 2))
+    client = stage.client("p", version)
+    assert client.publish("t") == []
+    assert client.publish("t", b"1", 1, 17) == [Puback(17)]
+    assert client.publish("t", b"2", 2, 65535) == [Pubrec(65535)]
+    assert client.ask(Pubrel(65535)) == [Pubcomp(65535)]  # [MQTT5-4.3.3-11]
+
+
+def test_v5_learns_that_nobody_was_there() -> None:
+    """MQTT 5.0 sections 3.4.2.1 and 3.5.2.1: 0x10; the PUBREL of that QoS 2 message is still expected."""
+    client = Stage().client("p", 5)
+    assert client.publish("t", b"", 1, 3) == [Puback(3, 0x10)]
+    assert client.publish("t", b"", 2, 4) == [Pubrec(4, 0x10)]
+    assert client.ask(Pubrel(4)) == [Pubcomp(4)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_after_puback_the_packet_id_means_a_new_message(version: int) -> None:
+    """Whatever DUP says [MQTT-4.3.2-2] [MQTT5-4.3.2-5]."""
+    stage = Stage()
+    subscriber = stage.client("s", version)
+    subscriber.subscribe(("t", 1))
+    client = stage.client("p", version)
+    client.publish("t", b"one", 1, 5)
+    client.publish("t", b"two", 1, 5, dup=True)
+    assert subscriber.payloads() == [b"one", b"two"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("persistent", [False, True])
+def test_qos_2_is_delivered_once_until_pubrel(version: int, persistent: bool) -> None:
+    """The same packet id gets PUBREC again and no second delivery; after PUBCOMP it means a new message.
+
+    [MQTT-4.3.3-2] [MQTT5-4.3.3-10] [MQTT5-4.3.3-12]
+    """
+    stage = Stage()
+    subscriber = stage.client("s", version)
+    subscriber.subscribe(("t", 2))
+    client = stage.persistent("p", version) if persistent else stage.client("p", version)
+    assert client.publish("t", b"one", 2, 9) == [Pubrec(9)]
+    assert client.publish("t", b"one", 2, 9, dup=True) == [Pubrec(9)]
+    assert client.publish("t", b"one", 2, 9) == [Pubrec(9)]
+    assert subscriber.payloads() == [b"one"]
+    assert client.ask(Pubrel(9)) == [Pubcomp(9)]
+    assert client.publish("t", b"two", 2, 9, dup=True) == [Pubrec(9)]
+    assert subscriber.payloads() == [b"two"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_repeated_publish_while_the_disk_works_is_routed_once(version: int) -> None:
+    """A PUBLISH that is repeated before its PUBREC left is the same message [MQTT-4.3.3-2] [MQTT5-4.3.3-10]."""
+    stage = Stage()
+    subscriber = stage.client("s", version)
+    subscriber.subscribe(("t", 2))
+    client = stage.persistent("p", version)
+    stage.hold_disk()
+    assert client.publish("t", b"one", 2, 9) == []
+    assert client.publish("t", b"one", 2, 9, dup=True) == []
+    stage.free_disk()
+    assert client.take() == [Pubrec(9), Pubrec(9)]
+    assert subscriber.payloads() == [b"one"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_qos_2_state_survives_connection_and_process(version: int) -> None:
+    """Until PUBREL the id stays taken: over a lost connection, and over the death of the node (P7)."""
+    stage = Stage()
+    subscriber = stage.persistent("s", version)
+    subscriber.subscribe(("t", 2))
+    client = stage.persistent("p", version)
+    assert client.publish("t", b"one", 2, 9) == [Pubrec(9)]
+    client.vanish()
+    client = stage.persistent("p", version)
+    assert client.publish("t", b"one", 2, 9, dup=True) == [Pubrec(9)]
+    assert [m.payload for m in subscriber.drain()] == [b"one"]
+    stage.restart()
+    subscriber = stage.persistent("s", version)
+    client = stage.persistent("p", version)
+    assert client.publish("t", b"one", 2, 9, dup=True) == [Pubrec(9)]
+    assert client.ask(Pubrel(9)) == [Pubcomp(9)]
+    assert client.publish("t", b"two", 2, 9) == [Pubrec(9)]
+    assert [m.payload for m in subscriber.drain()] == [b"two"]
+
+
+def test_a_new_session_forgets_packet_ids() -> None:
+    """Clean start ends the session, and with it what its packet ids meant."""
+    stage = Stage()
+    subscriber = stage.client("s", 5)
+    subscriber.subscribe(("t", 2))
+    client = stage.persistent("p", 5)
+    client.publish("t", b"one", 2, 9)
+    client = stage.client("p", 5)
+    assert client.publish("t", b"two", 2, 9) == [Pubrec(9)]
+    assert subscriber.payloads() == [b"one", b"two"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_pubrel_of_an_unknown_id_is_answered(version: int) -> None:
+    """PUBCOMP in any case, so that the sender is not stuck; v5 with 0x92 (MQTT 5.0 section 3.7.2.1)."""
+    client = Stage().client("p", version)
+    assert client.ask(Pubrel(77)) == [Pubcomp(77, 0x92 if version == 5 else 0)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_handshake_goes_on_when_the_message_has_expired(version: int) -> None:
+    """[MQTT5-4.3.3-13]: PUBREC, PUBREL and PUBCOMP are answered whatever the expiry interval said."""
+    stage = Stage()
+    client = stage.client("p", 5)
+    assert client.publish("t", b"", 2, 4, message_expiry_interval=1) == [Pubrec(4, 0x10)]
+    stage.pass_s(2)
+    assert client.publish("t", b"", 2, 4, dup=True, message_expiry_interval=1) == [Pubrec(4)]
+    assert client.ask(Pubrel(4)) == [Pubcomp(4)]
+
+
+# -- acknowledgements and the disk
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_nothing_is_acknowledged_before_its_commit(version: int, qos: int) -> None:
+    """The broker owns a message when a durable queue has it (P1) [MQTT-4.3.2-2] [MQTT5-4.3.2-4] [MQTT5-4.3.3-8]."""
+    stage = Stage()
+    stage.persistent("s", version).subscribe(("t", 2))
+    client = stage.client("p", version)
+    stage.hold_disk()
+    assert client.publish("t", b"1", qos, 1) == []
+    assert client.publish("t", b"2", qos, 2) == []
+    stage.free_disk()
+    kind = Puback if qos == 1 else Pubrec
+    assert client.take() == [kind(1), kind(2)]
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_what_needs_no_disk_is_acknowledged_at_once(qos: int) -> None:
+    """A clean session's message is written nowhere, so there is nothing to wait for."""
+    stage = Stage()
+    stage.client("s").subscribe(("t", 2))
+    client = stage.client("p")
+    stage.hold_disk()
+    assert client.publish("t", b"1", qos, 1) == [Puback(1) if qos == 1 else Pubrec(1)]
+
+
+def test_acknowledgements_keep_the_order_of_their_packets() -> None:
+    """One that needs no disk does not overtake one that does [MQTT-4.6.0-2] [MQTT-4.6.0-3] [MQTT5-4.6.0-5]."""
+    stage = Stage()
+    stage.persistent("s").subscribe(("d", 2))
+    stage.client("c").subscribe(("m", 2))
+    client = stage.client("p")
+    stage.hold_disk()
+    sent = [publish("d", b"1", 1, 1), publish("m", b"2", 1, 2), publish("d", b"3", 1, 3), publish("m", b"4", 1, 4)]
+    assert client.ask(*sent) == []
+    stage.free_disk()
+    assert client.take() == [Puback(1), Puback(2), Puback(3), Puback(4)]
+    stage.hold_disk()
+    sent = [publish("d", b"5", 2, 5), publish("m", b"6", 2, 6), publish("d", b"7", 2, 7)]
+    client.ask(*sent)
+    stage.free_disk()
+    assert client.take() == [Pubrec(5), Pubrec(6), Pubrec(7)]
+
+
+def test_pubcomp_waits_until_the_id_is_forgotten_on_disk() -> None:
+    """Forgetting a packet id is safe before PUBCOMP, or a restart would drop the id's next message."""
+    stage = Stage()
+    client = stage.persistent("p")
+    assert client.publish("t", b"1", 2, 5) == [Pubrec(5)]
+    stage.hold_disk()
+    assert client.ask(Pubrel(5)) == []
+    stage.free_disk()
+    assert client.take() == [Pubcomp(5)]
+
+
+def test_a_kill_before_the_commit_loses_nothing_that_was_acknowledged() -> None:
+    """Whether the batch that was under way landed or not: unacknowledged, and sent again by its writer."""
+    for seed in range(6):
+        stage = Stage(seed=seed)
+        subscriber = stage.persistent("s")
+        subscriber.subscribe(("t", 2))
+        client = stage.persistent("p")
+        client.publish("t", b"1", 2, 1)
+        client.ask(Pubrel(1))
+        stage.hold_disk()
+        client.publish("t", b"2", 2, 2)
+        stage.restart()
+        client = stage.persistent("p")
+        assert client.publish("t", b"2", 2, 2, dup=True) == [Pubrec(2)]
+        found = [m.payload for m in stage.persistent("s").drain()]
+        assert found == [b"1", b"2"], seed

@@ -1,0 +1,130 @@
+"""What plugins change of a PUBLISH, and what they hear of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.broker.plugins.hooks import Allow
+from strogoff.mqtt.packets import Puback, Publish, Pubrec
+
+from ..stage import Stage
+
+VERSIONS = (3, 4, 5)
+
+
+class Changing:
+    """A plugin that changes what comes on topics named after the change, and hears of all publishes."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.heard: list[tuple[str, bytes]] = []
+        self.changes: dict[str, dict[str, object]] = {}
+
+    def auth_on_publish(self, *args: object) -> object:
+        topic = str(args[3])
+        self.asked.append(topic)
+        return self.changes.get(topic) or Allow(cacheable=True)
+
+    def auth_on_subscribe(self, *_: object) -> bool:
+        return True
+
+    def on_publish(self, *args: object) -> None:
+        self.heard.append((str(args[3]), bytes(args[4])))  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_modifiers_of_auth_on_publish(version: int) -> None:
+    """Topic, payload, retain and mountpoint are the plugin's; the publisher notices nothing."""
+    plugin = Changing()
+    plugin.changes = {"a": {"topic": "b", "payload": b"new", "retain": True}, "away": {"mountpoint": "elsewhere"}}
+    stage = Stage(plugin)
+    subscriber = stage.client("s", version)
+    subscriber.subscribe(("#", 1))
+    client = stage.client("p", version)
+    assert client.publish("a", b"old", 1, 1) == [Puback(1)]
+    assert subscriber.messages() == [Publish("b", b"new", 1, False, False, 1)]
+    client.publish("away", b"x", 1, 2)
+    assert subscriber.messages() == []
+    late = stage.client("late", version)
+    _, retained = late.subscribe(("#", 1))
+    assert (retained.topic, retained.payload, retained.retain) == ("b", b"new", True)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("came", [0, 1, 2])
+@pytest.mark.parametrize("granted", [0, 1, 2])
+def test_a_changed_qos_is_the_subscribers_business(version: int, came: int, granted: int) -> None:
+    """The publisher is answered as the QoS of its packet demands [MQTT-3.3.4-1] [MQTT5-3.3.4-1]."""
+    plugin = Changing()
+    plugin.changes = {"t": {"qos": granted}}
+    stage = Stage(plugin)
+    subscriber = stage.client("s", version)
+    subscriber.subscribe(("t", 2))
+    client = stage.client("p", version)
+    answers = {0: [], 1: [Puback(7)], 2: [Pubrec(7)]}
+    assert client.publish("t", b"x", came, 7) == answers[came]
+    assert [m.qos for m in subscriber.messages()] == [granted]
+
+
+def test_a_changed_qos_survives_parking() -> None:
+    """Parked as the plugin had it: nobody is asked twice."""
+    plugin = Changing()
+    plugin.changes = {"t": {"qos": 1, "payload": b"new"}}
+    stage = Stage(plugin)
+    subscriber = stage.persistent("s")
+    subscriber.subscribe(("t", 2), ("early", 1))
+    stage.disk.full = True
+    stage.client("other").publish("early", b"", 1, 1)
+    client = stage.client("p")
+    assert client.publish("t", b"old", 2, 7) == []
+    stage.disk.full = False
+    stage.pass_s(10)
+    assert client.take() == [Pubrec(7)]
+    assert [(m.payload, m.qos) for m in subscriber.messages()] == [(b"", 1), (b"new", 1)]
+    assert plugin.asked.count("t") == 1
+
+
+def test_on_publish_hears_every_message() -> None:
+    """Also those whose permission was remembered."""
+    plugin = Changing()
+    client = Stage(plugin).client("p")
+    for number in range(3):
+        client.publish("t", b"%d" % number, number, number)
+    assert plugin.asked == ["t"]
+    assert plugin.heard == [("t", b"0"), ("t", b"1"), ("t", b"2")]
+
+
+def test_throttle_of_a_plugin() -> None:
+    """The publisher is not read for so many milliseconds."""
+    plugin = Changing()
+    plugin.changes = {"slow": {"throttle": 300}}
+    stage = Stage(plugin)
+    client = stage.client("p")
+    assert client.publish("slow", b"", 1, 1) == [Puback(1)]
+    assert client.publish("t", b"", 1, 2) == []
+    stage.pass_s(0.29)
+    assert client.take() == []
+    stage.pass_s(0.02)
+    assert client.take() == [Puback(2)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_repeated_packet_is_what_the_plugin_made_of_it(version: int, restarted: bool) -> None:
+    """The connection or the process ended before the message was given to anybody: it is not given to others then."""
+    plugin = Changing()
+    plugin.changes = {"a": {"topic": "b", "payload": b"new"}}
+    stage = Stage(plugin)
+    stage.persistent("s", version).subscribe(("#", 2))
+    client = stage.persistent("p", version)
+    stage.hold_disk()
+    client.publish("a", b"old", 2, 7)
+    client.vanish()
+    stage.free_disk()
+    if restarted:
+        stage.restart()
+    assert stage.persistent("p", version).publish("a", b"old", 2, 7, dup=True) == [Pubrec(7)]
+    assert [(m.topic, m.payload) for m in stage.persistent("s", version).messages()] == [("b", b"new")]
+    asked = len(plugin.asked)
+    assert stage.persistent("p", version).publish("a", b"old", 2, 7, dup=True) == [Pubrec(7)]
+    assert len(plugin.asked) == asked  # it is only answered

@@ -1,0 +1,314 @@
+"""Turns: clients that flood the node are served round robin, and nobody else waits for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from strogoff.broker.connection.connection import ClientConnection
+from strogoff.broker.connection.turns import (
+    PACKETS_PER_ROUND,
+    PACKETS_PER_TURN,
+    ROUND_MS,
+    TURN_MS,
+    TURNS_BETWEEN,
+    Turns,
+    next_size,
+)
+from strogoff.mqtt import packets
+from strogoff.mqtt.encoder import encode
+from strogoff.mqtt.packets import Pingreq, Pingresp, Puback
+
+from ..harness import Questions
+from ..stage import Stage, publish
+
+MANY = 20 * PACKETS_PER_TURN
+
+
+class Crowd:
+    """Connections for `Turns`; each has `packets_left` and takes at most `PACKETS_PER_TURN` at a time."""
+
+    def __init__(self, packets_left: list[int], each_ms: int = 0) -> None:
+        self.each_ms = each_ms
+        self.work: list[Callable[[], None]] = []
+        self.now_ms = 0
+        self.turns = Turns(lambda work: self.work.append(work), lambda: self.now_ms)
+        self.left = packets_left
+        self.order: list[int] = []
+        for number in range(len(packets_left)):
+            self.turns.add(Member(self, number))
+
+    def run_round(self) -> list[int]:
+        """Turns of the loop until the next round; who had a turn in it."""
+        self.order = []
+        for _ in range(TURNS_BETWEEN + 1):
+            assert self.order == [], "the links of the node have the turns in between"
+            work, self.work = self.work, []
+            assert len(work) == 1
+            work[0]()
+        return self.order
+
+
+class Member:
+    def __init__(self, crowd: Crowd, number: int) -> None:
+        self.crowd, self.number = crowd, number
+
+    def next_turn(self) -> int:
+        crowd = self.crowd
+        handled = min(crowd.left[self.number], PACKETS_PER_TURN)
+        crowd.left[self.number] -= handled
+        crowd.order.append(self.number)
+        crowd.now_ms += crowd.each_ms
+        if crowd.left[self.number]:
+            crowd.turns.add(self)
+        return handled
+
+
+def test_turns_go_round() -> None:
+    """Each gets one turn before anybody gets a second one, and a round is over when it has handled enough."""
+    crowd = Crowd([MANY] * 20)
+    a_round = PACKETS_PER_ROUND // PACKETS_PER_TURN
+    seen: list[int] = []
+    for _ in range(5):
+        found = crowd.run_round()
+        assert len(found) == a_round
+        seen += found
+    assert seen == [number % 20 for number in range(5 * a_round)]
+
+
+def test_a_round_gives_nobody_two_turns() -> None:
+    """Whoever comes back waits for the next turn of the loop, in which others are heard first."""
+    crowd = Crowd([MANY])
+    assert crowd.run_round() == [0]
+    assert crowd.run_round() == [0]
+
+
+def test_a_round_takes_a_bounded_time() -> None:
+    """However many wait: the others of the node are heard in between."""
+    crowd = Crowd([MANY] * 1000, each_ms=ROUND_MS)
+    assert crowd.run_round() == [0]
+    assert crowd.run_round() == [1]
+
+
+def test_the_size_of_a_turn() -> None:
+    """It halves when a turn takes too long, and grows back."""
+    assert [next_size(PACKETS_PER_TURN, took) for took in (0, TURN_MS, TURN_MS + 1)] == [256, 256, 128]
+    assert next_size(1, 1000) == 1
+    assert next_size(8, 0) == 16 and next_size(8, TURN_MS) == 8
+
+
+def test_nothing_is_scheduled_when_nobody_waits() -> None:
+    """The last turn ends it."""
+    crowd = Crowd([1, 2])
+    assert crowd.run_round() == [0, 1]
+    assert crowd.work == [] and len(crowd.turns) == 0
+
+
+# -- on a node
+
+
+def front_of(stage: Stage, client_id: str) -> ClientConnection:
+    (front,) = (each for each in stage.node.fronts.values() if each.client_id == client_id)
+    return front
+
+
+FRAMES = {
+    "publish": lambda version: encode(publish("t"), version),
+    "qos1": lambda version: encode(publish("t", b"", 1, 7), version),
+    "ping": lambda version: encode(Pingreq(), version),
+    "puback": lambda version: encode(Puback(1), version),
+    "subscribe": lambda version: encode(packets.Subscribe(1, [packets.SubscribeOptions("a")]), version),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_a_polite_client_does_not_wait_for_a_flood(kind: str) -> None:
+    """Its answer comes after a turn or two of each flooding client, not after all that they have sent."""
+    stage = Stage()
+    polite = stage.client("polite", 5)
+    flooding = [stage.client(f"flood{number}") for number in range(8)]
+
+    def handled() -> int:
+        counters = stage.node.counters
+        own = {"qos1": "publish", "ping": "pingreq"}.get(kind, kind)
+        return sum(getattr(counters, f"{own}_received")) if kind != "puback" else counters.puback_received
+
+    found: list[int] = []
+    polite.pipe.write = lambda data: found.append(handled())
+    for number in range(len(flooding)):
+        front_of(stage, f"flood{number}").receive(FRAMES[kind](4) * MANY)
+    front_of(stage, "polite").receive(encode(publish("x", b"", 1, 1), 5))
+    stage.settle()
+    assert found[0] <= len(flooding) * PACKETS_PER_TURN + PACKETS_PER_ROUND + PACKETS_PER_TURN
+    assert handled() >= len(flooding) * MANY  # and nothing of the flood is lost
+
+
+@pytest.mark.parametrize("kind", [packets.Subscribe, packets.Unsubscribe])
+def test_many_filters_count_as_many_packets(kind: type) -> None:
+    """A turn ends with a packet of many filters; the answers come all the same, in order."""
+    stage = Stage(max_filters_per_packet=0)
+    polite, client = stage.client("polite"), stage.client("c")
+    filters = [f"t{number}" for number in range(PACKETS_PER_TURN)]
+    wanted = filters if kind is packets.Unsubscribe else [packets.SubscribeOptions(each) for each in filters]
+    counters, found = stage.node.counters, []
+
+    def handled() -> int:
+        return sum(counters.subscribe_received) + sum(counters.unsubscribe_received)
+
+    original = polite.pipe.write
+    polite.pipe.write = lambda data: (found.append(handled()), original(data))
+    front_of(stage, "c").receive(b"".join(encode(kind(number, wanted), 4) for number in range(1, 21)))
+    front_of(stage, "polite").receive(encode(Pingreq(), 4))
+    stage.settle()
+    assert found == [1]
+    assert [each.packet_id for each in client.take()] == list(range(1, 21)) and handled() == 20
+
+
+class Thinking:
+    """A plugin that answers later."""
+
+    async def auth_on_subscribe(self, *_: object) -> bool:
+        return True
+
+
+def test_large_retained_messages_count_as_many_packets() -> None:
+    """In a cluster everybody waits behind them: a connection has no more than two of 100 KiB in a turn."""
+    stage = Stage(max_inflight_messages=0)
+    client = stage.client("writer")
+    client.send(*[publish(f"large/{number}", bytes(100 << 10), 1, number + 1, True) for number in range(20)])
+    kept = [len(stage.node.retained(""))]
+    while len(stage.node.retained("")) < 20:
+        assert stage.loop.turn()
+        kept.append(len(stage.node.retained("")))
+    assert max(after - before for before, after in pairwise(kept)) <= 2
+    stage.settle()
+    assert [packet.packet_id for packet in client.take()] == list(range(1, 21))
+
+
+def test_a_turn_that_ends_while_a_plugin_is_asked() -> None:
+    """The connection goes on when the answer is there."""
+    stage = Stage(Thinking())
+    questions = Questions(stage)
+    client = stage.client("c")
+    wanted = [packets.SubscribeOptions(f"t{number}") for number in range(PACKETS_PER_TURN)]
+    client.send(packets.Subscribe(1, wanted), Pingreq(), packets.Subscribe(2, wanted), Pingreq())
+    for _ in range(2):
+        stage.settle()
+        assert len(questions) == 1
+        questions.answer()
+    stage.settle()
+    assert [type(each).__name__ for each in client.take()] == ["Suback", "Pingresp"] * 2
+
+
+class Slow:
+    """A plugin whose answer takes 2 ms each time."""
+
+    def __init__(self) -> None:
+        self.stage: Stage | None = None
+
+    def auth_on_publish(self, *_: object) -> bool:
+        assert self.stage is not None
+        self.stage.loop.now_s += 0.002
+        return True
+
+
+def test_turns_of_packets_that_cost_much_are_small() -> None:
+    """The connection's turn shrinks until it takes a few milliseconds, and grows when its packets are cheap again."""
+    plugin = Slow()
+    plugin.stage = stage = Stage(plugin)
+    client = stage.client("c")
+    front = front_of(stage, "c")
+    front.receive(encode(publish("t"), 4) * 2000)
+    stage.settle()
+    assert front.turn_size == front.per_turn <= 4
+    front.receive(encode(Pingreq(), 4) * 2000)
+    stage.settle()
+    assert front.turn_size == front.per_turn == PACKETS_PER_TURN and len(client.take()) == 2000
+
+
+def test_a_client_is_not_read_while_its_packets_wait() -> None:
+    """The rest of a flood stays with its sender."""
+    stage = Stage()
+    client = stage.client("c")
+    seen: list[bool] = []
+    original = stage.node.turns.add
+
+    def add(connection: object) -> None:
+        seen.append(client.pipe.to_node.paused)
+        original(connection)  # type: ignore[arg-type]
+
+    stage.node.turns.add = add  # type: ignore[method-assign]
+    client.send(encode(publish("t"), 4) * MANY)
+    stage.settle()
+    assert len(seen) >= MANY // PACKETS_PER_TURN - 1 and all(seen)
+    assert not client.pipe.to_node.paused
+
+
+def test_order_and_answers_are_those_without_turns() -> None:
+    """A long chunk, with a subscription in its middle, is handled as packet after packet."""
+    stage = Stage(max_online_messages=-1, max_inflight_messages=0)
+    subscriber = stage.persistent("s")
+    subscriber.subscribe(("t", 1))
+    client = stage.client("p")
+    sent = [publish("t", b"%d" % number, 1, number % 60_000 + 1) for number in range(MANY)]
+    client.send(*sent, Pingreq())
+    stage.settle()
+    answers = client.take()
+    assert [each.packet_id for each in answers if isinstance(each, Puback)] == [each.packet_id for each in sent]
+    assert answers.count(Pingresp()) == 1
+    assert [each.payload for each in subscriber.drain()] == [each.payload for each in sent]
+
+
+def test_a_bad_packet_behind_many() -> None:
+    """Everything before it counts."""
+    stage = Stage(max_online_messages=-1)
+    subscriber = stage.client("s")
+    subscriber.subscribe(("t", 0))
+    client = stage.client("p", 5)
+    client.send(encode(publish("t"), 5) * MANY, b"\x00\x00")
+    stage.settle()
+    assert [each.reason for each in client.take()] == [0x81] and client.closed
+    assert len(subscriber.messages()) == MANY
+
+
+def test_a_lost_connection_still_gets_its_turns() -> None:
+    """What came before the connection was lost counts, in turns; only then the session is without a connection."""
+    stage = Stage(max_online_messages=-1)
+    subscriber = stage.client("s")
+    subscriber.subscribe(("t", 0))
+    client = stage.client("p")
+    front = front_of(stage, "p")
+    front.receive(encode(publish("t"), 4) * MANY)
+    client.break_off()
+    assert not front.closed
+    stage.settle()
+    assert len(subscriber.messages()) == MANY
+    assert front.closed and [each.client_id for each in stage.node.fronts.values()] == ["s"]
+
+
+def test_a_connection_that_is_closed_meanwhile() -> None:
+    """Its packets are forgotten: nothing is handled for a session that is somebody else's."""
+    stage = Stage()
+    client = stage.client("p")
+    (front,) = stage.node.fronts.values()
+    front.receive(encode(publish("t"), 4) * MANY)
+    before = stage.node.counters.publish_received[0]
+    front.drop("test")
+    stage.settle()
+    assert client.closed and stage.node.counters.publish_received[0] == before
+    assert len(stage.node.turns) == 0
+
+
+def test_packets_wait_while_the_rate_is_used_up() -> None:
+    """`max_message_rate` holds for packets that came in one piece, too, and it counts all but acknowledgements."""
+    stage = Stage(max_message_rate=10)
+    client = stage.client("p", 5)
+    client.send(b"".join([encode(Puback(1), 5)] * 50 + [encode(Pingreq(), 5)] * 45))
+    stage.settle()
+    counts = [len(client.take())]
+    for _ in range(4):
+        stage.pass_s(1)
+        counts.append(len(client.take()))
+    assert counts == [11, 11, 11, 11, 1]

@@ -1,0 +1,198 @@
+"""For the tests of the doors: a small front with real sockets in front of it, on asyncio and on uvloop."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+import uvloop
+
+from strogoff.broker.connection.transport import ClientTransport, ConnectionOrigin
+from strogoff.broker.listeners.limiter import LimiterOptions
+from strogoff.broker.listeners.listeners import Listeners
+from strogoff.configs import ListenerSettings
+
+both_loops = pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+
+
+def run(test: Callable[[], Coroutine[Any, Any, None]], loop: str = "asyncio", complaint: str = "") -> None:
+    """Run a coroutine to its end on that kind of loop; the loop must complain of nothing, or only of that exception."""
+    complaints: list[dict[str, Any]] = []
+
+    async def bounded() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        async with asyncio.timeout(30):
+            await test()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop if loop == "uvloop" else None) as runner:
+        runner.run(bounded())
+    assert [repr(each.get("exception")) for each in complaints] == ([complaint] if complaint else [])
+
+
+class Echo:
+    """A core of its own kind: sends back what it gets. `quit` makes it close, `boom` abort, `raise` fail."""
+
+    def __init__(self, house: House, link: ClientTransport, origin: ConnectionOrigin) -> None:
+        self.house = house
+        self.link = link
+        self.origin = origin
+        self.received = b""
+        self.reasons: list[str] = []
+        self.flags: list[bool] = []
+
+    def receive(self, data: bytes) -> None:
+        assert type(data) is bytes
+        self.received += data
+        self.link.write(data)
+        if self.received.endswith(b"quit"):
+            self.link.close()
+        elif self.received.endswith(b"boom"):
+            self.link.abort()
+        elif self.received.endswith(b"raise"):
+            raise ValueError("raise")
+        self.house.changed.set()
+
+    def lost(self, reason: str) -> None:
+        self.reasons.append(reason)
+        self.link.write(b"too late")
+        self.link.close()
+        self.house.changed.set()
+
+    def writable(self, flag: bool) -> None:
+        self.flags.append(flag)
+        self.house.changed.set()
+
+
+class House:
+    """The listeners of a node whose fronts are echoes. `lines` is its log."""
+
+    def __init__(self, **options: Any) -> None:
+        self.lines: list[str] = []
+        self.fronts: list[Echo] = []
+        self.changed = asyncio.Event()
+        self.listeners = Listeners(self._log, LimiterOptions(**options))
+
+    @property
+    def traffic(self) -> Any:
+        return self.listeners.traffic
+
+    def _log(self, level: str, line: str) -> None:
+        self.lines.append(f"{level} {line}")
+        self.changed.set()
+
+    def make_front(self, link: ClientTransport, origin: ConnectionOrigin) -> Echo:
+        front = Echo(self, link, origin)
+        self.fronts.append(front)
+        self.changed.set()
+        return front
+
+    async def open(self, *settings: ListenerSettings) -> int:
+        """Open these; the port of the first."""
+        await self.listeners.start(settings, self.make_front)
+        return self.listeners.show()[0].port
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Wait for something that the front or the log will show; other changes are looked for every turn."""
+        async with asyncio.timeout(10):
+            while not condition():
+                self.changed.clear()
+                waiter = asyncio.ensure_future(self.changed.wait())
+                await asyncio.wait([waiter], timeout=0.01)
+                waiter.cancel()
+
+    async def front(self, number: int = 0) -> Echo:
+        """The front of that number, once there is one."""
+        await self.until(lambda: len(self.fronts) > number)
+        return self.fronts[number]
+
+
+def in_house(
+    test: Callable[[House], Awaitable[None]], loop: str = "asyncio", complaint: str = "", **options: Any
+) -> None:
+    """Run a test in a house, which is closed afterwards and must be empty then."""
+
+    async def whole() -> None:
+        house = House(**options)
+        try:
+            await test(house)
+        finally:
+            await house.listeners.close(0.5)
+        assert house.listeners.active() == 0
+        assert house.traffic.socket_open == house.traffic.socket_close
+        for front in house.fronts:
+            assert len(front.reasons) == 1, front.reasons
+
+    run(whole, loop, complaint)
+
+
+def tcp(**fields: Any) -> ListenerSettings:
+    """Settings of a listener on a free port of 127.0.0.1."""
+    fields = {"type": "tcp", "name": "default", "host": "127.0.0.1", "port": 0, **fields}
+    return ListenerSettings(**fields)
+
+
+class Peer:
+    """A client with a plain socket."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    @classmethod
+    async def connect(cls, port: int, host: str = "127.0.0.1", **options: Any) -> Peer:
+        return cls(*await asyncio.open_connection(host, port, **options))
+
+    @classmethod
+    async def unix(cls, path: str) -> Peer:
+        return cls(*await asyncio.open_unix_connection(path))
+
+    @property
+    def socket(self) -> socket.socket:
+        return self.writer.get_extra_info("socket")  # type: ignore[no-any-return]
+
+    def send(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def expect(self, data: bytes) -> None:
+        async with asyncio.timeout(10):
+            assert await self.reader.readexactly(len(data)) == data
+
+    async def rest(self) -> bytes:
+        """All up to the end of the stream; a reset ends it as well."""
+        async with asyncio.timeout(10):
+            try:
+                return await self.reader.read()
+            except ConnectionError:
+                return b""
+            finally:
+                self.writer.close()
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+class Authority:
+    """A CA with a server certificate for 127.0.0.1, as files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ca = trustme.CA()
+        self.cafile = str(folder / "ca.pem")
+        self.certfile = str(folder / "cert.pem")
+        self.keyfile = str(folder / "key.pem")
+        self.ca.cert_pem.write_to_path(self.cafile)
+        server = self.ca.issue_cert("127.0.0.1", "localhost")
+        server.private_key_pem.write_to_path(self.keyfile)
+        self.certfile = str(folder / "cert.pem")
+        for number, blob in enumerate(server.cert_chain_pems):
+            blob.write_to_path(self.certfile, append=number > 0)
+
+    def settings(self, **fields: Any) -> ListenerSettings:
+        """Settings of a listener with TLS."""
+        files = {"cafile": self.cafile, "certfile": self.certfile, "keyfile": self.keyfile}
+        return tcp(**{"type": "ssl", **files, "tls_versions": ("tlsv1.2", "tlsv1.3"), **fields})

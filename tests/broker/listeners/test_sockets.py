@@ -1,0 +1,92 @@
+"""Sockets that listen, and the one line that says why one does not."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strogoff.broker.listeners.sockets import BACKLOG, ListenError, backlog, bind, remove_socket_file
+
+from .street import tcp
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        yield other.getsockname()[1]
+
+
+def refusal(settings: Any) -> str:
+    with pytest.raises(ListenError) as error:
+        bind(settings)
+    return str(error.value)
+
+
+def test_a_port_in_use(taken: int) -> None:
+    assert refusal(tcp(port=taken)) == (
+        f"listener.tcp.default: cannot listen on 127.0.0.1:{taken}: address already in use"
+    )
+
+
+def test_an_address_of_another_machine() -> None:
+    assert refusal(tcp(host="192.0.2.1", port=1883)) == (
+        "listener.tcp.default: cannot listen on 192.0.2.1:1883: cannot assign requested address"
+    )
+
+
+def unix(path: Path) -> Any:
+    return tcp(host="", port=0, unix_path=str(path))
+
+
+def test_a_socket_file_is_removed_only_if_nobody_listens(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with closing(bind(unix(path))) as running:
+        running.listen(0)
+        assert refusal(unix(path)) == f"listener.tcp.default: cannot listen on {path}: address already in use"
+        # a full backlog is somebody who listens, too
+        with socket.socket(socket.AF_UNIX) as waiting:
+            waiting.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                waiting.connect(str(path))
+            assert refusal(unix(path)).endswith("address already in use")
+    assert path.exists()
+    bind(unix(path)).close()
+
+
+def test_no_file_is_removed_for_a_socket(tmp_path: Path) -> None:
+    path = tmp_path / "precious"
+    path.write_text("data")
+    assert refusal(unix(path)).endswith("there is a file of that name which is no socket")
+    assert path.read_text() == "data"
+    assert refusal(unix(tmp_path / "no" / "s")).endswith("no such file or directory")
+    assert "the path is too long" in refusal(unix(tmp_path / ("x" * 200)))
+
+
+def test_another_listeners_file_stays(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    bind(unix(path)).close()
+    inode = path.stat().st_ino
+    remove_socket_file(str(path), inode + 1)
+    assert path.exists()
+    remove_socket_file(str(path), inode)
+    assert not path.exists()
+    remove_socket_file(str(path), inode)
+
+
+def test_the_backlog_can_be_set() -> None:
+    assert backlog(tcp()) == BACKLOG
+    assert backlog(tcp(tcp_listen_options=(("backlog", 7),))) == 7
+    assert backlog(tcp(tcp_listen_options=(("backlog", "many"),))) == BACKLOG
+
+
+def test_delay_is_possible_if_wanted() -> None:
+    for options, nodelay in (((), 1), ((("nodelay", True),), 1), ((("nodelay", False),), 0)):
+        with closing(bind(tcp(tcp_listen_options=options))) as listening:
+            assert bool(listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)) == bool(nodelay)

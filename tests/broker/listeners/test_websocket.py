@@ -1,0 +1,452 @@
+"""MQTT over WebSocket with real clients of two libraries and with bare bytes: upgrade, frames, ends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import aiohttp
+import pytest
+import websockets
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus, NegotiationError
+from websockets.frames import Frame, Opcode
+
+from strogoff.broker.listeners.proxy_protocol import SIGNATURE
+from strogoff.broker.listeners.websocket import FRAMES_PER_TURN, STEP_BYTES
+from strogoff.configs import ListenerSettings
+
+from .street import House, Peer, both_loops, in_house, tcp
+
+
+def ws(**fields: Any) -> ListenerSettings:
+    return tcp(**{"type": "ws", **fields})
+
+
+def client(port: int, path: str = "/mqtt", protocols: tuple[str, ...] = ("mqtt",), **options: Any) -> Any:
+    names = [websockets.Subprotocol(name) for name in protocols]
+    return connect(f"ws://127.0.0.1:{port}{path}", subprotocols=names or None, proxy=None, **options)
+
+
+@both_loops
+def test_packets_and_frames_need_not_begin_together(loop: str) -> None:
+    """A data frame may hold several packets or part of one [MQTT-6.0.0-2] [MQTT5-6.0.0-2]."""
+
+    async def test(house: House) -> None:
+        async with client(await house.open(ws())) as peer:
+            assert peer.subprotocol == "mqtt"
+            for piece in (b"\x10", b"\x0c\0\4MQ", b"TT and more"):
+                await peer.send(piece)
+            await peer.send([b"frag", b"ment", b"ed"])
+            front = await house.front()
+            await house.until(lambda: front.received == b"\x10\x0c\0\4MQTT and morefragmented")
+            assert front.origin.transport == "ws"
+            front.link.write(b"all at once")
+            got = b""
+            while not got.endswith(b"all at once"):
+                message = await peer.recv()
+                # [MQTT-6.0.0-1] [MQTT5-6.0.0-1]: binary frames only
+                assert isinstance(message, bytes)
+                got += message
+
+    in_house(test, loop)
+
+
+@both_loops
+def test_aiohttp_speaks_with_it_too(loop: str) -> None:
+    async def test(house: House) -> None:
+        url = f"http://127.0.0.1:{await house.open(ws())}/mqtt?token=1"
+        async with aiohttp.ClientSession() as session, session.ws_connect(url, protocols=("x", "mqttv3.1")) as peer:
+            assert peer.protocol == "mqttv3.1"
+            await peer.send_bytes(b"x" * 100_000)
+            assert await peer.receive_bytes() == b"x" * 100_000
+            await peer.send_bytes(b"quit")
+            assert await peer.receive_bytes() == b"quit"
+            assert (await peer.receive()).type is aiohttp.WSMsgType.CLOSE
+            assert peer.close_code == 1000
+
+    in_house(test, loop)
+
+
+def test_mqtt_is_preferred_to_its_older_name() -> None:
+    """The server chooses "mqtt" [MQTT-6.0.0-4] [MQTT5-6.0.0-4]."""
+
+    async def test(house: House) -> None:
+        async with client(await house.open(ws()), protocols=("mqttv3.1", "mqtt")) as peer:
+            assert peer.subprotocol == "mqtt"
+
+    in_house(test)
+
+
+async def closed(peer: ClientConnection) -> tuple[int, str]:
+    """How the other side closed."""
+    with pytest.raises(ConnectionClosed) as error:
+        while True:
+            await peer.recv()
+    assert error.value.rcvd is not None
+    return error.value.rcvd.code, error.value.rcvd.reason
+
+
+@both_loops
+def test_a_text_frame_ends_the_connection(loop: str) -> None:
+    """[MQTT-6.0.0-1] [MQTT5-6.0.0-1]"""
+
+    async def test(house: House) -> None:
+        async with client(await house.open(ws())) as peer:
+            await peer.send(b"binary")
+            await peer.send("text")
+            assert await closed(peer) == (1003, "MQTT needs binary frames")
+            front = await house.front()
+            assert (front.received, front.reasons) == (b"binary", ["websocket_text_frame"])
+            assert house.traffic.websocket_error == 1
+
+    in_house(test, loop)
+
+
+def test_a_frame_above_the_limit_ends_the_connection() -> None:
+    async def test(house: House) -> None:
+        async with client(await house.open(ws(max_ws_frame_size=1000))) as peer:
+            await peer.send(b"x" * 1000)
+            await peer.recv()
+            await peer.send(b"x" * 1001)
+            assert (await closed(peer))[0] == 1009
+            assert (await house.front()).reasons == ["websocket_frame_too_large"]
+
+    in_house(test)
+
+
+@both_loops
+@pytest.mark.parametrize("accepted", [False, True])
+def test_a_large_frame_is_only_for_clients_that_are_accepted(loop: str, accepted: bool) -> None:
+    """Before, a frame of another's size is refused by its header, and nothing of it is kept."""
+
+    async def test(house: House) -> None:
+        async with client(await house.open(ws()), max_size=None) as peer:
+            front = await house.front()
+            await peer.send(bytes(1000))
+            assert await peer.recv() == bytes(1000)
+            if accepted:
+                front.link.accepted()
+            try:
+                await peer.send(bytes(1001))
+                assert await peer.recv() == bytes(1001)
+                assert accepted
+            except ConnectionClosed:
+                assert not accepted
+                assert peer.close_code == 1009
+
+    in_house(test, loop, opening_frame_bytes=1000)
+
+
+def test_a_ping_is_answered() -> None:
+    async def test(house: House) -> None:
+        async with client(await house.open(ws())) as peer, asyncio.timeout(5):
+            await (await peer.ping(b"are you there"))
+
+    in_house(test)
+
+
+def ping(payload: bytes) -> bytes:
+    return bytes(Frame(Opcode.PING, payload).serialize(mask=True))
+
+
+@both_loops
+def test_pings_of_a_peer_that_does_not_read_are_bounded(loop: str) -> None:
+    """While the buffer is full only the last ping is remembered, and answered when there is room again.
+
+    RFC 6455 section 5.5.3 allows it.
+    """
+
+    async def test(house: House) -> None:
+        peer = await upgraded(await house.open(ws()))
+        front = await house.front()
+        link: Any = front.link
+        last = b"the last one"
+        flood = ping(bytes(120)) * 1000
+        most = 0
+        while not link.pong and most < 1 << 24:
+            peer.send(flood)
+            await peer.writer.drain()
+            await asyncio.sleep(0)
+            most += len(flood)
+        for _ in range(40):
+            peer.send(flood)
+            await peer.writer.drain()
+        peer.send(ping(last))
+        await house.until(lambda: last in link.pong)
+        assert link.transport.get_write_buffer_size() < 150_000
+        read = b""
+        async with asyncio.timeout(10):
+            while not read.endswith(last):
+                read += await peer.reader.read(1 << 20)
+        peer.send(b"\x82\x84\0\0\0\0quit")
+        assert (await peer.rest()).startswith(b"\x82\x04quit")
+
+    in_house(test, loop, write_buffer_bytes=100_000)
+
+
+@both_loops
+def test_many_frames_at_once_do_not_stop_the_others(loop: str) -> None:
+    """A peer's frames are read in turns: another connection is answered between them, and no frame is lost."""
+
+    async def test(house: House) -> None:
+        port = await house.open(ws(), tcp(name="plain"))
+        plain = house.listeners.show()[1].port
+        peer, other = await upgraded(port), await Peer.connect(plain)
+        first, second = await house.front(0), await house.front(1)
+        flooded, polite = (first, second) if first.origin.transport == "ws" else (second, first)
+        link: Any = flooded.link
+        count = 20 * FRAMES_PER_TURN
+        frames = Frame(Opcode.BINARY, b"x").serialize(mask=True) * count
+        other.send(b"hello")
+        link.data_received(frames)
+        assert len(flooded.received) < FRAMES_PER_TURN + STEP_BYTES
+        await house.until(lambda: polite.received)
+        assert len(flooded.received) < count / 2
+        peer.send(Frame(Opcode.BINARY, b"quit").serialize(mask=True))
+        await house.until(lambda: flooded.reasons)
+        assert flooded.received == b"x" * count + b"quit"
+        peer.close()
+        other.close()
+
+    in_house(test, loop)
+
+
+@both_loops
+def test_frames_wait_while_the_front_does_not_read(loop: str) -> None:
+    """Pausing holds back frames that have come already, and resuming reads them first."""
+
+    async def test(house: House) -> None:
+        peer = await upgraded(await house.open(ws()))
+        front = await house.front()
+        link: Any = front.link
+        count = 20 * FRAMES_PER_TURN
+        link.data_received(Frame(Opcode.BINARY, b"x").serialize(mask=True) * count)
+        front.link.pause_reading()
+        seen = len(front.received)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert len(front.received) == seen < count
+        front.link.resume_reading()
+        peer.send(Frame(Opcode.BINARY, b"quit").serialize(mask=True))
+        await house.until(lambda: front.reasons)
+        assert front.received == b"x" * count + b"quit"
+        peer.close()
+
+    in_house(test, loop)
+
+
+@both_loops
+def test_the_front_closes_while_frames_wait(loop: str) -> None:
+    """The peer's close frame behind them still ends the connection in order."""
+
+    async def test(house: House) -> None:
+        peer = await upgraded(await house.open(ws()))
+        front = await house.front()
+        link: Any = front.link
+        link.data_received(Frame(Opcode.BINARY, b"x").serialize(mask=True) * 20 * FRAMES_PER_TURN)
+        front.link.close()
+        peer.send(b"\x88\x82\0\0\0\0\x03\xe8")
+        assert (await peer.rest())[-4:] == b"\x88\x02\x03\xe8"
+        await house.until(lambda: front.reasons)
+        assert house.traffic.socket_close_timeout == 0
+
+    in_house(test, loop)
+
+
+@both_loops
+def test_the_peer_closes_properly(loop: str) -> None:
+    async def test(house: House) -> None:
+        async with client(await house.open(ws())) as peer:
+            front = await house.front()
+        assert peer.close_code == 1000
+        await house.until(lambda: front.reasons)
+        assert front.reasons == ["peer_closed"]
+        assert house.traffic.websocket_error == 0
+
+    in_house(test, loop)
+
+
+@both_loops
+def test_the_front_closes_properly_and_what_it_wrote_comes_first(loop: str) -> None:
+    async def test(house: House) -> None:
+        async with client(await house.open(ws()), max_size=None) as peer:
+            front = await house.front()
+            front.link.pause_reading()
+            front.link.write(bytes(1 << 20))
+            front.link.close()
+            front.link.write(b"too late")
+            assert len(await peer.recv()) == 1 << 20
+            assert (await closed(peer))[0] == 1000
+
+    in_house(test, loop)
+
+
+@both_loops
+def test_a_goodbye_and_the_close_frame_in_one_piece(loop: str) -> None:
+    """The packet makes the front close while the answer to the peer's close frame still waits to be written."""
+
+    async def test(house: House) -> None:
+        peer = await upgraded(await house.open(ws()))
+        peer.send(b"\x82\x84\0\0\0\0quit" + b"\x88\x82\0\0\0\0\x03\xe8")
+        assert (await peer.rest())[-4:] == b"\x88\x02\x03\xe8"
+        front = await house.front()
+        await house.until(lambda: front.reasons)
+
+    in_house(test, loop)
+
+
+def test_a_node_that_stops_says_it_goes_away() -> None:
+    async def test(house: House) -> None:
+        async with client(await house.open(ws())) as peer:
+            await house.front()
+            await house.listeners.close(5)
+            assert (await closed(peer))[0] == 1001
+
+    in_house(test)
+
+
+def test_a_peer_that_does_not_answer_the_close_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strogoff.broker.listeners.websocket.CLOSE_BOUND_S", 0.1)
+
+    async def test(house: House) -> None:
+        peer = await upgraded(await house.open(ws()))
+        front = await house.front()
+        front.link.close()
+        await house.until(lambda: front.reasons)
+        assert house.traffic.socket_close_timeout == 1
+        assert (await peer.rest())[-4:] == b"\x88\x02\x03\xe8"
+
+    in_house(test)
+
+
+UPGRADE = (
+    b"GET /mqtt HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n"
+)
+
+
+async def upgraded(port: int) -> Peer:
+    peer = await Peer.connect(port)
+    peer.send(UPGRADE)
+    assert b" 101 " in await peer.reader.readuntil(b"\r\n\r\n")
+    return peer
+
+
+@both_loops
+def test_upgrade_and_first_frames_in_one_piece_and_byte_by_byte(loop: str) -> None:
+    async def test(house: House) -> None:
+        port = await house.open(ws())
+        data = UPGRADE + Frame(Opcode.BINARY, b"hello").serialize(mask=True)
+        for step in (1, 1000):
+            peer = await Peer.connect(port)
+            for start in range(0, len(data), step):
+                peer.send(data[start : start + step])
+                await peer.writer.drain()
+            await peer.reader.readuntil(b"\r\n\r\n")
+            await peer.expect(b"\x82\x05hello")
+        peer.send(b"\x82\x05not masked")
+        answer = await peer.rest()
+        assert (answer[:1], answer[2:4]) == (b"\x88", b"\x03\xea")  # close, 1002
+        front = await house.front(1)
+        assert front.reasons == ["websocket_protocol_error"]
+
+    in_house(test, loop)
+
+
+def test_a_lost_peer_without_a_close_frame() -> None:
+    async def test(house: House) -> None:
+        (await upgraded(await house.open(ws()))).close()
+        front = await house.front()
+        await house.until(lambda: front.reasons)
+        assert front.reasons == ["peer_closed"]
+
+    in_house(test)
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "text"),
+    [
+        (b"GET /elsewhere HTTP/1.1\r\n\r\n", 404, b"MQTT over WebSocket is at /mqtt"),
+        (b"POST /mqtt HTTP/1.1\r\n\r\n", 405, b"Allow: GET"),
+        (b"GET /mqtt HTTP/1.0\r\n\r\n", 505, b"HTTP/1.1"),
+        (b"GET /mqtt HTTP/1.1\r\nHost: x\r\n\r\n", 426, b"WebSocket"),
+        (b"GET /mqtt HTTP/1.1\r\nContent-Length: 1\r\n\r\n", 400, b"unsupported request body"),
+        (UPGRADE.replace(b"mqtt\r\n\r\n", b"chat\r\n\r\n"), 400, b"expected one of mqtt, mqttv3.1"),
+        (UPGRADE.replace(b"Protocol: mqtt", b"Other: mqtt"), 400, b"missing subprotocol"),
+        (b"GET /" + b"x" * 200 + b" HTTP/1.1\r\n\r\n", 414, b"longer than 100"),
+        (b"GET /mqtt HTTP/1.1\r\nX: " + b"x" * 51 + b"\r\n\r\n", 431, b"value of X"),
+        (b"\x10\x0c\0\4MQTT\r\n\r\n", 400, b"not an HTTP request"),
+    ],
+)
+def test_anything_else_gets_a_clear_http_error(request_: bytes, status: int, text: bytes) -> None:
+    """A client that does not offer "mqtt" is refused [MQTT-6.0.0-3] [MQTT5-6.0.0-3], and so is what is no WebSocket."""
+
+    async def test(house: House) -> None:
+        peer = await Peer.connect(await house.open(ws(max_request_line_length=100, max_header_value_length=50)))
+        peer.send(request_)
+        answer = await peer.rest()
+        assert answer.startswith(b"HTTP/1.1 %d " % status), answer
+        assert text in answer
+        assert house.fronts == []
+        assert house.traffic.websocket_error == 1
+        assert "WebSocket from 127.0.0.1 refused: " in house.lines[-1]
+
+    in_house(test)
+
+
+def test_libraries_see_the_refusals() -> None:
+    async def test(house: House) -> None:
+        port = await house.open(ws())
+        for path, protocols in (("/", ("mqtt",)), ("/mqtt", ("chat",)), ("/mqtt", ())):
+            with pytest.raises((InvalidStatus, NegotiationError)):
+                async with client(port, path, protocols):
+                    pass
+
+    in_house(test)
+
+
+def test_an_upgrade_that_does_not_come_in_time() -> None:
+    async def test(house: House) -> None:
+        port = await house.open(ws())
+        assert await (await Peer.connect(port)).rest() == b""
+        peer = await Peer.connect(port)
+        peer.send(UPGRADE[:50])
+        assert (await peer.rest()).startswith(b"HTTP/1.1 408 ")
+
+    in_house(test, opening_timeout_s=0.05)
+
+
+XFF = {"X-Forwarded-For": "203.0.113.9, 192.0.2.5, 127.0.0.2", "X-SSL-Client-CN": "client-7"}
+
+
+@pytest.mark.parametrize(
+    ("trusted", "host", "name"),
+    [
+        (("127.0.0.1", "127.0.0.2"), "192.0.2.5", "client-7"),
+        (("10.0.0.1",), "127.0.0.1", None),
+        ((), "127.0.0.1", None),
+    ],
+)
+def test_headers_of_proxies_count_if_the_peer_is_trusted(trusted: tuple[str, ...], host: str, name: str | None) -> None:
+    async def test(house: House) -> None:
+        settings = ws(proxy_xff_support=True, proxy_xff_trusted_intermediate=trusted, proxy_xff_use_cn_as_username=True)
+        async with client(await house.open(settings), additional_headers=XFF):
+            origin = (await house.front()).origin
+            assert (origin.peer_host, origin.username) == (host, name)
+        assert any("no effect without proxy_xff_trusted" in line for line in house.lines) == (not trusted)
+
+    in_house(test)
+
+
+def test_a_proxy_header_before_the_upgrade() -> None:
+    async def test(house: House) -> None:
+        peer = await Peer.connect(await house.open(ws(proxy_protocol=True)))
+        body = bytes([192, 0, 2, 7, 192, 0, 2, 1, 22, 46, 0, 80])
+        peer.send(SIGNATURE + b"\x21\x11\0\x0c" + body + UPGRADE)
+        assert b" 101 " in await peer.reader.readuntil(b"\r\n\r\n")
+        origin = (await house.front()).origin
+        assert (origin.peer_host, origin.peer_port, origin.transport) == ("192.0.2.7", 5678, "ws")
+        peer.close()
+
+    in_house(test)

@@ -1,0 +1,98 @@
+"""What ended sessions leave is deleted in steps, and goes on after a restart."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from strogoff.broker.queues import shared_payloads
+from strogoff.broker.queues.message import Message, Origin
+from strogoff.broker.queues.records import QUEUED, RELEASED, EntryRecord, encode
+from strogoff.broker.queues.session_cleanup import STEP, SessionCleanup
+from strogoff.storage.memory import VolatileMemoryEngine
+from strogoff.storage.store import Store
+
+
+class Turns:
+    """A loop of which each turn is run by hand."""
+
+    def __init__(self) -> None:
+        self.todo: deque[Callable[[], None]] = deque()
+        self.store = Store(VolatileMemoryEngine(self.todo.append), self.todo.append, lambda delay_s, function: None)
+        self.garbage = SessionCleanup(self.store, self.todo.append)
+
+    def turn(self) -> bool:
+        for _ in range(len(self.todo)):
+            self.todo.popleft()()
+        return bool(self.todo)
+
+    def finish(self) -> int:
+        turns = 1
+        while self.turn():
+            turns += 1
+        return turns
+
+    def fill(self, prefix: bytes, count: int, mid: bytes = b"", state: int = QUEUED) -> None:
+        for seq in range(count):
+            record = EntryRecord(state, 1, 1, False, (), None, mid, "")
+            self.store.put(prefix + seq.to_bytes(8, "big"), encode(record))
+
+
+def test_everything_under_the_prefix_goes_and_nothing_else() -> None:
+    turns = Turns()
+    turns.fill(b"q-one-", 3)
+    turns.fill(b"q-two-", 2)
+    turns.garbage.add(b"q-one-")
+    turns.finish()
+    assert [key[:6] for key in turns.store.keys(b"", b"\xff")] == [b"q-two-", b"q-two-"]
+    assert len(turns.garbage) == 0
+
+
+def test_a_large_queue_takes_many_short_turns() -> None:
+    turns = Turns()
+    turns.fill(b"q-", STEP * 5 + 1)
+    turns.finish()
+    turns.garbage.add(b"q-")
+    before = STEP * 5 + 1
+    while turns.turn():
+        left = len(turns.store.keys(b"q", b"r"))
+        assert before - left <= STEP
+        before = left
+    assert turns.store.keys(b"", b"\xff") == []
+
+
+def test_a_restart_goes_on_where_the_marker_says() -> None:
+    turns = Turns()
+    turns.fill(b"q-", 3)
+    turns.store.put(b"gq-", b"")
+    turns.garbage.load()
+    turns.finish()
+    assert turns.store.keys(b"", b"\xff") == []
+
+
+def test_bodies_are_let_go_but_for_those_that_pubrec_let_go_before() -> None:
+    turns = Turns()
+    message = Message("", "t", b"x", 1, False, None, 0, "p", Origin("n", 1), 1)
+    mid = shared_payloads.hold(turns.store, message)
+    shared_payloads.hold(turns.store, message)
+    turns.fill(b"q-a-", 1, mid)
+    turns.fill(b"q-b-", 1, mid, RELEASED)
+    turns.garbage.add(b"q-a-")
+    turns.garbage.add(b"q-b-")
+    turns.finish()
+    assert turns.store.get(b"c" + mid) == b"\0\0\0\1"
+    assert turns.store.get(b"m" + mid) is not None
+
+
+def test_unreadable_entries_go_too() -> None:
+    turns = Turns()
+    turns.store.put(b"q-1", b"\xc1")
+    turns.garbage.add(b"q-")
+    turns.finish()
+    assert turns.store.keys(b"", b"\xff") == []
+
+
+def test_an_empty_queue_leaves_no_marker() -> None:
+    turns = Turns()
+    turns.garbage.add(b"q-")
+    assert turns.store.keys(b"", b"\xff") == []

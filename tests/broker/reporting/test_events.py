@@ -1,0 +1,139 @@
+"""Domain events: header, order, levels and sinks."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strogoff.analytics.schema import MESSAGE, OFF, SESSION, TYPES, hlc_decode, hlc_encode, validate
+from strogoff.broker.reporting.events import Events
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+class Clock:
+    """Two clocks that stand still until they are set."""
+
+    def __init__(self) -> None:
+        self.ms = 1_000_000
+        self.ns = 0
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def mono_ns(self) -> int:
+        self.ns += 1
+        return self.ns
+
+
+def make(level: int = SESSION) -> tuple[Events, Clock, list[dict[str, Any]]]:
+    clock = Clock()
+    rows: list[dict[str, Any]] = []
+    events = Events("n1", 7, "run", clock.now_ms, clock.mono_ns, level)
+    events.add(rows.append)
+    return events, clock, rows
+
+
+def test_a_row_is_as_the_schema_says() -> None:
+    events, clock, rows = make(MESSAGE)
+    events.emit("pub.recv", mid=("n1", 7, 1), client="c", topic="t", qos=1)
+    assert validate(rows[0]) == []
+    assert rows[0]["hlc"] == hlc_encode(clock.ms)
+    assert [rows[0][name] for name in ("run_id", "node", "boot", "seq", "type")] == ["run", "n1", 7, 1, "pub.recv"]
+
+
+def test_seq_has_no_gaps_across_level_changes_and_new_sinks() -> None:
+    events, _, rows = make()
+    events.emit("node.stop")
+    events.set_level(OFF)
+    events.emit("node.stop")
+    events.set_level(MESSAGE)
+    events.add(lambda row: None)
+    events.emit("node.stop")
+    assert [row["seq"] for row in rows] == [1, 2]
+
+
+def test_nobody_listening_means_off() -> None:
+    clock = Clock()
+    events = Events("n1", 1, "run", clock.now_ms, clock.mono_ns, MESSAGE)
+    assert (events.level, events.messages) == (OFF, False)
+    events.emit("node.stop")
+    assert (events.seq, clock.ns) == (0, 0)
+    rows: list[dict[str, Any]] = []
+    events.add(rows.append)
+    assert (events.level, events.messages) == (MESSAGE, True)
+    events.remove(rows.append)
+    assert (events.level, events.messages) == (OFF, False)
+    with pytest.raises(ValueError):
+        events.remove(rows.append)
+
+
+def test_level_session_is_not_messages() -> None:
+    events, _, _ = make(SESSION)
+    assert (events.level, events.messages) == (SESSION, False)
+
+
+def test_the_stamp_rises_when_the_clock_stands_still_or_goes_back() -> None:
+    events, clock, rows = make()
+    for ms in (1000, 1000, 400, 400, 2000):
+        clock.ms = ms
+        events.emit("node.stop")
+    assert [hlc_decode(row["hlc"]) for row in rows] == [(1000, 0), (1000, 1), (1000, 2), (1000, 3), (2000, 0)]
+
+
+def test_what_follows_a_remote_event_is_stamped_later() -> None:
+    events, clock, rows = make()
+    heard = hlc_encode(clock.ms + 500, 3)
+    events.observe(heard)
+    events.observe(heard - 1)
+    events.emit("node.stop")
+    assert rows[0]["hlc"] == heard + 1
+    assert events.hlc == heard + 1
+
+
+def test_every_sink_sees_the_same_row_in_the_order_of_adding() -> None:
+    events, _, _ = make()
+    seen: list[tuple[str, int]] = []
+    events.add(lambda row: seen.append(("first", id(row))))
+    events.add(lambda row: seen.append(("second", id(row))))
+    events.emit("node.stop")
+    assert [name for name, _ in seen] == ["first", "second"]
+    assert seen[0][1] == seen[1][1]
+
+
+def test_fields_may_be_named_like_arguments() -> None:
+    events, _, rows = make()
+    events.emit("sess.end", client="c", reason="expired", self="odd")
+    assert rows[0]["self"] == "odd"
+
+
+def emitted(path: Path) -> Iterator[tuple[int, str, set[str]]]:
+    """(line, type, fields) of each event that a module names."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
+            continue
+        if node.func.attr not in ("emit", "event") or any(each.arg is None for each in node.keywords):
+            continue
+        for name in ast.walk(node.args[0]):
+            if isinstance(name, ast.Constant) and isinstance(name.value, str) and "." in name.value:
+                yield node.lineno, name.value, {str(each.arg) for each in node.keywords}
+
+
+def test_what_the_sources_emit_is_in_the_schema() -> None:
+    wrong = []
+    seen = 0
+    for room in ("broker", "netsplit", "cluster", "storage", "admin", "sim"):
+        for path in sorted((ROOT / room).rglob("*.py")):
+            for line, name, fields in emitted(path):
+                seen += 1
+                definition = TYPES.get(name)
+                if definition is None:
+                    wrong.append(f"{path}:{line}: {name} is not in analytics/schema.py")
+                elif not set(definition.required) <= fields <= {*definition.required, *definition.optional}:
+                    wrong.append(f"{path}:{line}: {name} has the fields {sorted(fields)}")
+    assert wrong == []
+    assert seen > 20

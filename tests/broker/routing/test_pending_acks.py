@@ -1,0 +1,114 @@
+"""What is owed is counted, and whoever waits is told once, when all of it is done or one of it failed."""
+
+from __future__ import annotations
+
+import gc
+from weakref import ref
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strogoff.broker.routing.pending_acks import PendingAcks, discharge_all
+
+
+def waited(obligation: PendingAcks, told: list[str], name: str = "told") -> PendingAcks:
+    obligation.waiter = lambda: told.append(name)
+    return obligation
+
+
+@given(st.integers(1, 20))
+def test_the_last_discharge_tells(owed: int) -> None:
+    told: list[str] = []
+    obligation = waited(PendingAcks(), told)
+    for _ in range(owed):
+        assert obligation.owe() is obligation
+    for number in range(owed):
+        assert told == []
+        assert obligation.open == owed - number
+        obligation.discharge()
+    assert told == ["told"]
+    assert obligation.waiter is None
+
+
+def test_a_failure_tells_at_once_and_is_owed_until_it_is_waited_for_again() -> None:
+    told: list[str] = []
+    begun: list[PendingAcks] = []
+    obligation = waited(PendingAcks().owe().owe(), told)
+    obligation.fail(begun.append)
+    assert (told, obligation.open, obligation.failed) == (["told"], 2, True)
+    obligation.discharge()
+    waited(obligation, told, "again").again()
+    obligation.again()
+    assert (told, obligation.open, obligation.failed, begun) == (["told"], 1, False, [obligation])
+    obligation.discharge()
+    assert told == ["told", "again"]
+
+
+def test_nobody_needs_to_wait() -> None:
+    obligation = PendingAcks().owe()
+    obligation.discharge()
+    assert obligation.open == 0
+
+
+def test_who_waits_for_several_things_can_owe_more_when_told() -> None:
+    told: list[str] = []
+    obligation = PendingAcks().owe()
+
+    def more() -> None:
+        told.append("first")
+        obligation.owe()
+        waited(obligation, told, "second")
+
+    obligation.waiter = more
+    obligation.discharge()
+    assert told == ["first"]
+    obligation.discharge()
+    assert told == ["first", "second"]
+
+
+def test_many_are_discharged_before_anybody_is_told() -> None:
+    """One connection that waits for many is told by the first, finds all of them done, and is not told again."""
+    told: list[str] = []
+    many = [PendingAcks().owe() for _ in range(3)]
+
+    def tell() -> None:
+        told.append("told")
+        assert all(each.open == 0 for each in many)
+        for each in many:
+            each.waiter = None
+
+    for each in many:
+        each.waiter = tell
+    discharge_all(many)
+    assert told == ["told"]
+
+
+def test_the_same_one_twice_and_failed_ones_among_many() -> None:
+    told: list[str] = []
+    twice, failed = waited(PendingAcks().owe().owe(), told, "twice"), PendingAcks().owe().owe()
+    failed.fail(lambda _: None)
+    discharge_all([twice, failed, twice])
+    assert told == ["twice"]
+    assert (twice.open, failed.open, failed.failed) == (0, 1, True)
+
+
+class _Connection:
+    """Owes an answer, and is called when it may leave."""
+
+    def __init__(self) -> None:
+        self.owed = PendingAcks().owe()
+        self.owed.waiter = self.answer
+        self.owed.fail(lambda _: self.answer())
+        self.owed.waiter = self.answer
+
+    def answer(self) -> None:
+        """Send it."""
+
+
+def test_an_answer_that_never_comes_keeps_nobody_in_memory() -> None:
+    """A connection owes it, and is called by it: what the collector does not see would be there for good."""
+    connection = _Connection()
+    remains = ref(connection)
+    del connection
+    gc.collect()
+    assert remains() is None
