@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ..broker.clustering.office import ClusterOffice
+from ..broker.clustering.operator_port import OperatorPort
 from ..broker.process.server import Server
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Context:
         return self.server.node
 
     @property
-    def cluster(self) -> ClusterOffice | None:
+    def cluster(self) -> OperatorPort | None:
         """The node's part in the cluster, None while it is alone."""
         return cluster_of(self.server)
 
@@ -59,9 +59,9 @@ class Context:
             await self.cluster.spread()
 
 
-def cluster_of(server: Server) -> ClusterOffice | None:
+def cluster_of(server: Server) -> OperatorPort | None:
     """The server's `cluster`, if it has one."""
-    office: ClusterOffice | None = getattr(server, "cluster", None)
+    office: OperatorPort | None = getattr(server, "cluster", None)
     return office
 
 

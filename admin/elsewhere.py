@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ..broker.clustering.office import ClusterError
+from ..broker.clustering.operator_port import ClusterError
 from ..cluster.transport.wire import CallFailed
 from .context import Context
 from .reply import Alert, Cell, CommandError

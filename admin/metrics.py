@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..broker.clustering.office import counters, gauges
+from ..broker.clustering.operator_port import counters, gauges
 from ..broker.operations import retained_bytes
 from ..broker.process.server import Server
 from .context import cluster_of

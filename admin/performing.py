@@ -9,7 +9,7 @@ from traceback import format_exception
 import msgspec
 from aiohttp import web
 
-from ..broker.clustering.office import ClusterError
+from ..broker.clustering.operator_port import ClusterError
 from ..broker.listeners.sockets import ListenError
 from ..configs.settings import is_secret
 from ..storage.engine import StorageError

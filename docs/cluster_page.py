@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, get_args
 
-from strogoff.broker.clustering import config_calls, receiving
-from strogoff.broker.clustering import resident as clustering
-from strogoff.broker.clustering import shell as cluster_shell
+from strogoff.broker.clustering import adapter as clustering
+from strogoff.broker.clustering import config_calls, forward_receiver
+from strogoff.broker.clustering import runtime as cluster_shell
 from strogoff.cluster import ports
 from strogoff.cluster.links.ports import Lane
 from strogoff.cluster.membership import admission, commands, discovery, lease_service
@@ -220,7 +220,7 @@ def times() -> str:
         ],
         [
             "a disk takes nothing",
-            f"{receiving.EARLY_MS} ms",
+            f"{forward_receiver.EARLY_MS} ms",
             "then copies that do not wait for it are acknowledged alone",
         ],
     ]

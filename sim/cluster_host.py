@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..broker.clustering.resident import CLUSTER_SPACES, Clustering
+from ..broker.clustering.adapter import CLUSTER_SPACES, ClusterAdapter
 from ..broker.node import Node
 from ..broker.options import Options
 from ..cluster.membership.admission import (
@@ -56,7 +56,7 @@ class ClusterHost(Host):
         self.boot_above = 0
         """A name with another disk was started so often: a process that joins has to be started more often."""
         self.member: ClusterNode | None = None
-        self.clustering: Clustering | None = None
+        self.clustering: ClusterAdapter | None = None
         self.transport: MemoryTransport | None = None
         self.meta_store: Store
         self._new_meta = meta
@@ -83,7 +83,7 @@ class ClusterHost(Host):
         )
         process = f"{self.name}/{self.boot}/{rng.getrandbits(64):x}"
         identity = Identity(self.name, self.disk_id, self.boot, process, self.address, self.cluster_id)
-        self.clustering = clustering = Clustering(node)
+        self.clustering = clustering = ClusterAdapter(node)
         self.member = member = ClusterNode(identity, ports, self.settings, CLUSTER_SPACES, clustering)
         clustering.bind(member)
         self.bound()

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from ..broker.clustering.shell import OF_THE_MACHINE, Clocks
+from ..broker.clustering.runtime import OF_THE_MACHINE, Clocks
 from ..broker.connection.transport import MakeConnection
 from ..broker.listeners.connection import Connection
 from ..broker.listeners.limiter import LimiterOptions, door_options

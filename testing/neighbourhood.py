@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from ..broker.clustering.resident import CLUSTER_SPACES
+from ..broker.clustering.adapter import CLUSTER_SPACES
 from ..cluster.links.ports import Lane
 from ..cluster.membership.state_machine import wanted_voters
 from ..cluster.node import ClusterNode

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from ..broker.clustering.shell import OF_THE_MACHINE
+from ..broker.clustering.runtime import OF_THE_MACHINE
 from ..broker.connection.connection import ClientConnection
 from ..broker.node import Node
 from ..broker.reporting.events import Row

@@ -51,7 +51,7 @@ SHELLS = {
     | {"faulty", "gate", "line", "neighbourhood", "node", "plugin", "process", "running", "steady", "sync", "trace"}
     | {"wiring"},
     "broker": {"builtin", "passwd_cli", "watched_file"}
-    | {"config_calls", "discovery", "listening", "names", "shell"}
+    | {"config_calls", "discovery", "dns", "listening", "runtime"}
     | {"connection", "alerts", "handshake", "listener", "listeners", "sockets", "tls", "unix_paths", "websocket"}
     | {"container", "daemon", "descriptors", "eventlog", "eventlog_files", "logs", "server"},
 }

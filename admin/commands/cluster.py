@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ...broker.clustering.office import ClusterOffice, NodeRow
+from ...broker.clustering.operator_port import NodeRow, OperatorPort
 from ..context import Context
 from ..reply import DONE, Cell, CommandError, Part, Table, Text
 from ..status import cluster_facts, members
@@ -39,7 +39,7 @@ def seconds(longest: int) -> Callable[[str], int]:
     return convert
 
 
-def office_of(context: Context) -> ClusterOffice:
+def office_of(context: Context) -> OperatorPort:
     """The node's part in the cluster. Raises `CommandError` if it has no way to others."""
     if context.cluster is None:
         said = f"{context.node.name} is a node on its own: no listener.vmq or listener.vmqs is configured,"
@@ -53,7 +53,7 @@ async def _show(context: Context, call: Call) -> list[Part]:
     return [_nodes(office_of(context), members(context))]
 
 
-def _nodes(office: ClusterOffice, running: dict[str, bool]) -> Table:
+def _nodes(office: OperatorPort, running: dict[str, bool]) -> Table:
     def cells(row: NodeRow) -> tuple[Cell, ...]:
         more = [getattr(row, field) for field in _COLUMNS.values()]
         return (row.node, running[row.node], *(None if value == "" else value for value in more))

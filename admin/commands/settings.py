@@ -5,7 +5,7 @@ A change is for one node, this one unless another is named, or for all nodes, al
 
 from __future__ import annotations
 
-from ...broker.clustering.office import ClusterError
+from ...broker.clustering.operator_port import ClusterError
 from ...broker.runtime_settings import EVERYWHERE, SetError
 from ...configs import Key as ConfigKey
 from ...configs import schema

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...cluster.membership.admission import CallAnswer, MalformedCall, decode_answer
 from ...cluster.transport.wire import CallFailed, Transport
-from .office import ClusterError
+from .operator_port import ClusterError
 
 CALL_S = 12.0
 """How long one call to another node may take: the log waits for the last lease of whom it takes out."""

@@ -10,7 +10,7 @@ import msgspec
 from ...cluster.node import ClusterNode
 from ...cluster.transport.wire import CallFailed, Transport
 from ..runtime_settings import SetError
-from .office import ClusterError
+from .operator_port import ClusterError
 
 VALUES = "settings"
 """The call that asks a node which values are in force there: a list of keys, answered by the list of their values."""

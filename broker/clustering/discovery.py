@@ -19,8 +19,8 @@ from ...cluster.membership.discovery import (
     plan,
 )
 from ...cluster.transport.wire import CallFailed, Transport, Unproven
-from .names import Names, NoAnswerError
-from .office import ClusterError
+from .dns import NoAnswerError, Resolver
+from .operator_port import ClusterError
 
 LOOK_S = 0.25
 """How often a node that is alone looks."""
@@ -68,7 +68,7 @@ class Discovery:
         self.waits_for = "the node looks for its cluster"
         self.sees: tuple[str, ...] = ()
         self._said: set[str] = set()
-        self._names = Names()
+        self._names = Resolver()
         self._unsure = False
         self._settled = asyncio.Event()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...cluster.node import ClusterNode
-from .office import NodeRow, Sees, StatusRow
+from .operator_port import NodeRow, Sees, StatusRow
 
 RUNS_MS = 1000
 """A node that was heard within this time runs."""

@@ -27,8 +27,8 @@ from ...storage.engine import Durability, Engine, StorageError
 from ...storage.leveldb import LevelDBEngine, LevelDBOptions
 from ...storage.memory import VolatileMemoryEngine
 from ...storage.store import Store
+from ..clustering.runtime import OF_THE_MACHINE, Clocks, ClusterRuntime
 from ..clustering.settings import cluster_links
-from ..clustering.shell import OF_THE_MACHINE, Clocks, ClusterShell
 from ..listeners.limiter import door_options
 from ..listeners.listeners import Listeners
 from ..listeners.tls import TlsError, check_files
@@ -84,7 +84,7 @@ class Server:
         self.store: Store
         self.runtime: RuntimeSettings
         self.systree: Systree
-        self.cluster: ClusterShell | None = None
+        self.cluster: ClusterRuntime | None = None
         self._transport = transport
         self._tune = tune
         self._sinks = tuple(sinks)
@@ -189,7 +189,7 @@ class Server:
         engine = self._make_engine(directory.meta, "sync")
         self._meta = Store(engine, self._loop.call_soon, self._loop.call_later)
         self._watch(engine, self._meta)
-        self.cluster = ClusterShell(
+        self.cluster = ClusterRuntime(
             self.node,
             directory,
             self._meta,
@@ -206,7 +206,7 @@ class Server:
         )
         self.cluster.when_renumbered = lambda: self.when_renumbered()
 
-    def _share_settings(self, cluster: ClusterShell) -> None:
+    def _share_settings(self, cluster: ClusterRuntime) -> None:
         self.runtime.share(cluster.config)
         for problem in self.runtime.problems:
             self.log("warning", problem)

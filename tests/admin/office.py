@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from strogoff.broker.clustering.office import ClusterError, NodeRow, StatusRow
+from strogoff.broker.clustering.operator_port import ClusterError, NodeRow, StatusRow
 from strogoff.broker.shared_config import SharedConfig
 
 HERE = "VerneMQ@127.0.0.1"
@@ -94,7 +94,7 @@ class Paper:
 
 
 class Office:
-    """Implements `ClusterOffice`: tells what it was told to, and writes down what it is asked."""
+    """Implements `OperatorPort`: tells what it was told to, and writes down what it is asked."""
 
     def __init__(self) -> None:
         self.name = HERE

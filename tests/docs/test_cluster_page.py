@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from strogoff.broker.clustering.resident import CLUSTER_SPACES
+from strogoff.broker.clustering.adapter import CLUSTER_SPACES
 from strogoff.cluster.links.ports import Lane
 from strogoff.cluster.ports import Datagram
 

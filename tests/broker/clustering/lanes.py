@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from strogoff.broker.clustering.forwarded import Forwarded, OpenMids, decode_forward, decode_open_mids, is_open_mids
-from strogoff.broker.clustering.forwarding import Forwarding
+from strogoff.broker.clustering.forward_codec import (
+    ForwardedMessage,
+    OpenMids,
+    decode_forward,
+    decode_open_mids,
+    is_open_mids,
+)
+from strogoff.broker.clustering.forward_sender import ForwardSender
 from strogoff.broker.routing.remote import RemoteMembers, RemoteTarget
 from strogoff.broker.routing.remote_table import NOWHERE, RemoteMatch
 from tests.broker.stage import Stage
@@ -16,7 +22,7 @@ class Lanes:
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
-        self.sent: dict[str, list[tuple[int, int, Forwarded]]] = {}
+        self.sent: dict[str, list[tuple[int, int, ForwardedMessage]]] = {}
         self.told_open: dict[str, list[OpenMids]] = {}
         self.voided: dict[str, list[int]] = {}
         self.slow: list[str] = []
@@ -72,7 +78,7 @@ class Post(Stage):
     def wire(self) -> None:
         """Join the node, which was started just now, to lanes of its own."""
         self.lanes = Lanes(self)
-        self.forwarding = Forwarding(self.node, self.lanes)
+        self.forwarding = ForwardSender(self.node, self.lanes)
         self.forwarding.since = 7
         node = self.node
         node.router.elsewhere = lambda mountpoint, topic: self.matches.get(topic, NOWHERE)

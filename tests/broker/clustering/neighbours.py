@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from strogoff.broker.clustering.announcer import Announcer
+from strogoff.broker.clustering.route_advertiser import RouteAdvertiser
 from strogoff.broker.clustering.routes import Routes
 from strogoff.broker.routing.plans import Plan, PlanCache
 from strogoff.broker.routing.subscriptions import Subscription, SubscriptionTable
@@ -68,7 +68,7 @@ class Neighbour:
         self.caches: dict[str, PlanCache] = {}
         self.routes = Routes(name, self.later.append)
         self.routes.changed.append(lambda mountpoint, text: self.cache(mountpoint).invalidate(text))
-        self.announcer = Announcer(name, self.table, self.clients.values, self.map, self.later.append)
+        self.announcer = RouteAdvertiser(name, self.table, self.clients.values, self.map, self.later.append)
         self.announced: list[int | None] = []
 
     def table(self, mountpoint: str) -> SubscriptionTable:

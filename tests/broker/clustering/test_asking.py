@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from strogoff.broker.clustering.asking import ask_leader
-from strogoff.broker.clustering.office import ClusterError
+from strogoff.broker.clustering.operator_port import ClusterError
 from strogoff.cluster.membership.admission import CallAnswer, encode_call
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
 from strogoff.cluster.transport.wire import Accepted, Refused, Wire

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from strogoff.broker.clustering.config_calls import VALUES, answer_values, ask_values, spread
-from strogoff.broker.clustering.office import ClusterError
+from strogoff.broker.clustering.operator_port import ClusterError
 from strogoff.broker.runtime_settings import RuntimeSettings
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
 from strogoff.cluster.transport.wire import CallFailed, Refused

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from strogoff.broker.clustering import discovery as cluster_discovery
-from strogoff.broker.clustering import names
+from strogoff.broker.clustering import dns
 from strogoff.broker.clustering.discovery import Discovery
-from strogoff.broker.clustering.office import ClusterError
+from strogoff.broker.clustering.operator_port import ClusterError
 from strogoff.cluster.membership.discovery import WHO, WhoAnswer, encode_who
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
 from strogoff.cluster.transport.wire import Accepted, CallFailed, Refused, Wire
@@ -179,7 +179,7 @@ def test_what_can_be_no_name_is_said_and_the_others_are_asked() -> None:
 
 def test_a_name_that_hangs_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """DNS servers that are gone: half a minute, in which this node took clients, and could join nobody any more."""
-    monkeypatch.setattr(names, "ANSWER_S", 0.02)
+    monkeypatch.setattr(dns, "ANSWER_S", 0.02)
     over, asked = threading.Event(), []
     _names(monkeypatch, slow=lambda: [asked.append(1), over.wait(10), []][-1])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.broker.clustering.resident import SETTLE_MS
+from strogoff.broker.clustering.adapter import SETTLE_MS
 from strogoff.cluster.links.ports import Lane
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from strogoff.broker.clustering.announcer import CROWD
+from strogoff.broker.clustering.route_advertiser import CROWD
 from strogoff.broker.clustering.routes import LASTING
 from strogoff.broker.queues.message import Message, Origin
 from strogoff.broker.routing.remote import RemoteMembers, RemoteTarget

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from strogoff.broker.clustering.config_calls import VALUES
-from strogoff.broker.clustering.shell import DEPART
+from strogoff.broker.clustering.runtime import DEPART
 from strogoff.broker.process.server import Server
 from strogoff.cluster.links.hello import PeerInfo, encode_hello
 from strogoff.cluster.membership.admission import JOIN, LEAVE, JoinRequest, LeaveRequest, encode_call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.broker.clustering import forwarding as module
+from strogoff.broker.clustering import forward_sender as module
 from strogoff.broker.clustering.waiting_room import SAY_AGAIN_MS
 from strogoff.broker.routing.remote import RemoteMembers
 from strogoff.mqtt import packets

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.steady import SteadyClient
-from strogoff.broker.clustering.shell import ClusterShell
+from strogoff.broker.clustering.runtime import ClusterRuntime
 from strogoff.broker.process.server import Server
 from strogoff.cluster.ports import Settings as ClusterSettings
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
@@ -31,7 +31,7 @@ class Trio:
         self.servers: dict[str, Server] = {}
         self.log: dict[str, list[str]] = {}
 
-    async def start(self, name: str, **settings: str) -> ClusterShell:
+    async def start(self, name: str, **settings: str) -> ClusterRuntime:
         lines = self.log.setdefault(name, [])
         wanted = {
             "nodename": f"{name}@127.0.0.1",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.broker.clustering.resident import Clustering
+from strogoff.broker.clustering.adapter import ClusterAdapter
 from strogoff.cluster.node import ClusterNode
 from strogoff.sim.fleet.changing import with_changing_routes
 from strogoff.sim.fleet.fleet import Fleet
@@ -33,13 +33,13 @@ def test_whoever_gets_a_suback_is_owed_what_is_published_at_that_moment() -> Non
 
 def test_plans_that_learn_of_a_route_too_late_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A route that reaches the plans of another node 20 ms after it was acknowledged: the next publish finds nobody."""
-    bind = Clustering.bind
+    bind = ClusterAdapter.bind
 
-    def late(self: Clustering, member: ClusterNode) -> None:
+    def late(self: ClusterAdapter, member: ClusterNode) -> None:
         bind(self, member)
         changed = self.routes.changed.pop()
         self.routes.changed.append(lambda *what: member.ports.later(0.02, lambda: changed(*what)) and None)
 
-    monkeypatch.setattr(Clustering, "bind", late)
+    monkeypatch.setattr(ClusterAdapter, "bind", late)
     outcomes = (run_seed(seed, Order(nodes=3, cast="routes")) for seed in range(5))
     assert any(text.startswith("lost: ") for each in outcomes for text in each.violations)

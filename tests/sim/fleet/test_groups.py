@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.broker.clustering.forwarding import Forwarding
+from strogoff.broker.clustering.forward_sender import ForwardSender
 from strogoff.sim.fleet.fleet import Fleet
 from strogoff.sim.fleet.groups import GROUPS, with_groups
 from strogoff.sim.fleet.plan import plan
@@ -42,6 +42,6 @@ def test_members_come_and_go() -> None:
 def test_a_message_that_is_given_to_no_other_member_when_one_is_gone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was shared goes on to somebody else when its node leaves the view (P1). The clients that seeds draw do not
     find it in 20: seed 3 does."""
-    monkeypatch.setattr(Forwarding, "_give_to_another", lambda *arguments: None)
+    monkeypatch.setattr(ForwardSender, "_give_to_another", lambda *arguments: None)
     outcomes = (run_seed(seed, Order(nodes=3, cast="groups")) for seed in range(20))
     assert any(text.startswith("lost: no member") for each in outcomes for text in each.violations)

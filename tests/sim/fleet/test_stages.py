@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.broker.clustering.forwarding import Copy, Forwarding
+from strogoff.broker.clustering.forward_sender import ForwardSender, OutstandingForward
 from strogoff.sim.fleet.fleet import Fleet
 from strogoff.sim.fleet.plants import FLEET_PLANTS
 from strogoff.sim.fleet.stages import STAGES, at_suback
@@ -26,15 +26,15 @@ def test_a_plant_has_a_stage_without_its_bug() -> None:
 
 
 def test_a_copy_that_is_dropped_while_its_node_is_away_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    away = Forwarding.away
+    away = ForwardSender.away
 
-    def forgetful(self: Forwarding, name: str) -> bool:
+    def forgetful(self: ForwardSender, name: str) -> bool:
         for copy in self._under_way.get(name, ()):
-            assert isinstance(copy, Copy)
+            assert isinstance(copy, OutstandingForward)
             copy.durable = False
         return away(self, name)
 
-    monkeypatch.setattr(Forwarding, "away", forgetful)
+    monkeypatch.setattr(ForwardSender, "away", forgetful)
     assert any(text.startswith("lost: ") for text in run_seed(0, Order(nodes=3, stage="away")).violations)
 
 

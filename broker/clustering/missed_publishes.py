@@ -23,7 +23,7 @@ PUBLISHED = b"p"
 MISSED = "the node was cut off from its cluster: messages were missed"
 
 
-class Missed:
+class MissedPublishes:
     """For one member: `publishing` and `published` before it is out, `informed` before it serves again."""
 
     def __init__(self, node: Node, member: ClusterNode) -> None:

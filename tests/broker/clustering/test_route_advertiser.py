@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from strogoff.broker.clustering.announcer import CROWD, ENDED_STEP, STEP
+from strogoff.broker.clustering.route_advertiser import CROWD, ENDED_STEP, STEP
 from strogoff.broker.clustering.routes import parse_route_key
 
 from .neighbours import Neighbour

@@ -28,7 +28,7 @@ class MalformedForward(Unreadable, ValueError):
     """A message from another node cannot be read: says what is wrong with which field."""
 
 
-class Forwarded(msgspec.Struct):
+class ForwardedMessage(msgspec.Struct):
     """A message that another node accepted.
 
     `plain`: it is for the ordinary subscriptions here. `groups`: for one member here of each of these `$share` filters.
@@ -85,7 +85,7 @@ OPEN_PER_ITEM = 4096
 def encode_forward(
     message: Message, plain: bool, groups: tuple[str, ...], qos2_stable: tuple[int, int], hlc: int = 0
 ) -> bytes:
-    """The message for all nodes on which it is for the same subscriptions; see `Forwarded`."""
+    """The message for all nodes on which it is for the same subscriptions; see `ForwardedMessage`."""
     origin = message.origin
     return _encode(
         (  # the fields of `_Record`: a tuple is made in half the time
@@ -108,7 +108,7 @@ def encode_forward(
     )
 
 
-def decode_forward(data: bytes, origins: Origins) -> Forwarded:
+def decode_forward(data: bytes, origins: Origins) -> ForwardedMessage:
     """What another node sent. Raises `MalformedForward`."""
     try:
         record = _decoder.decode(data)
@@ -132,7 +132,7 @@ def decode_forward(data: bytes, origins: Origins) -> Forwarded:
         origins.get(record.node, record.boot),
         record.counter,
     )
-    return Forwarded(message, record.plain, record.groups, record.qos2_stable, record.hlc)
+    return ForwardedMessage(message, record.plain, record.groups, record.qos2_stable, record.hlc)
 
 
 def encode_open_mids(end: tuple[int, int], mids: list[tuple[int, int]]) -> list[bytes]:

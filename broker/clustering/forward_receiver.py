@@ -19,7 +19,7 @@ from ...storage import keys
 from ..routing.pending_acks import PendingAcks
 from ..routing.plans import PlanCache
 from ..routing.router import WAIT
-from .forwarded import Forwarded, OpenMids, decode_forward, decode_open_mids, is_open_mids
+from .forward_codec import ForwardedMessage, OpenMids, decode_forward, decode_open_mids, is_open_mids
 
 if TYPE_CHECKING:
     from ..node import Node
@@ -66,7 +66,7 @@ class _Lane(msgspec.Struct):
     armed: bool = False
 
 
-class _Seen(msgspec.Struct):
+class DedupEntry(msgspec.Struct):
     """A QoS 2 message that may come again: which parts of it were taken, and whether the disk says so; which of them
     were relayed, and what is owed to the nodes that they were relayed to."""
 
@@ -76,11 +76,11 @@ class _Seen(msgspec.Struct):
     owed: PendingAcks | None = None
 
 
-class Receiving:
+class ForwardReceiver:
     """All that other nodes send here as origins."""
 
     def __init__(
-        self, node: Node, acknowledge: Acknowledge, serving: Callable[[], bool], direct: Receiving | None = None
+        self, node: Node, acknowledge: Acknowledge, serving: Callable[[], bool], direct: ForwardReceiver | None = None
     ) -> None:
         """`serving`: this node knows what the others know. With `direct`, the side that takes what origins send
         themselves, this one takes what they relay.
@@ -95,7 +95,7 @@ class Receiving:
         self._serving = serving
         self._relays = direct is not None
         self._lanes: dict[str, _Lane] = {}
-        self._seen: dict[str, dict[tuple[int, int], _Seen]] = {} if direct is None else direct._seen
+        self._seen: dict[str, dict[tuple[int, int], DedupEntry]] = {} if direct is None else direct._seen
 
     def load(self) -> None:
         """Bring back watermarks and open QoS 2 mids from the store."""
@@ -111,7 +111,7 @@ class Receiving:
                 lane.taken = int.from_bytes(value, "big")
         for key, value in store.scan(b"x", b"y"):
             name, boot, counter = keys.parse_seen_key(key)
-            self._seen.setdefault(name, {})[boot, counter] = _Seen(value.decode().split("\0"), True)
+            self._seen.setdefault(name, {})[boot, counter] = DedupEntry(value.decode().split("\0"), True)
 
     def watermark(self, origin: str, boot: int) -> int:
         """How far the lane of this boot of the origin was taken, durably where it matters; 0 for a new boot."""
@@ -193,11 +193,11 @@ class Receiving:
         seen = self._known(message)
         return seen is not None and part in seen.parts and part not in seen.relayed
 
-    def _known(self, message: Message) -> _Seen | None:
+    def _known(self, message: Message) -> DedupEntry | None:
         return self._seen.get(message.origin.node, {}).get((message.origin.boot, message.counter))
 
     def _deliver_once(
-        self, sender: str, origin: str, mid: tuple[int, int], forwarded: Forwarded, plans: PlanCache
+        self, sender: str, origin: str, mid: tuple[int, int], forwarded: ForwardedMessage, plans: PlanCache
     ) -> bool:
         """Give each part of a QoS 2 message to its sessions once. True if the disk has to have it first.
 
@@ -206,7 +206,7 @@ class Receiving:
         """
         node = self._node
         seen = self._seen.setdefault(origin, {})
-        known = seen.get(mid) or _Seen([], False)
+        known = seen.get(mid) or DedupEntry([], False)
         plain = forwarded.plain and PLAIN not in known.parts
         groups = tuple([text for text in forwarded.groups if text not in known.parts])
         if known.owed is not None and known.owed.open:
@@ -222,7 +222,7 @@ class Receiving:
         relayed = [each for each in missing if each not in passed]
         relayed += [each for each in known.relayed if each not in groups]
         wait = node.router.deliver(message, plans, plain, groups) == WAIT or known.stored
-        seen[mid] = _Seen([*known.parts, *([PLAIN] if plain else ()), *groups], wait, relayed, node.owed)
+        seen[mid] = DedupEntry([*known.parts, *([PLAIN] if plain else ()), *groups], wait, relayed, node.owed)
         if wait:
             self._note(origin, mid, seen[mid])
         return wait
@@ -231,7 +231,7 @@ class Receiving:
         """A session here got this part of a QoS 2 message after all, the node that had been chosen being gone; with
         `wait` the open batch has it."""
         origin, mid = message.origin.node, (message.origin.boot, message.counter)
-        known = self._seen.setdefault(origin, {}).setdefault(mid, _Seen([], False))
+        known = self._seen.setdefault(origin, {}).setdefault(mid, DedupEntry([], False))
         known.parts = [*[each for each in known.parts if each != part], part]
         known.relayed = [each for each in known.relayed if each != part]
         known.stored = known.stored or wait
@@ -246,7 +246,7 @@ class Receiving:
             known.stored = True
             self._note(message.origin.node, (message.origin.boot, message.counter), known)
 
-    def _note(self, origin: str, mid: tuple[int, int], seen: _Seen) -> None:
+    def _note(self, origin: str, mid: tuple[int, int], seen: DedupEntry) -> None:
         # what was relayed a restart forgets, and the group's message comes again
         parts = [each for each in seen.parts if each not in seen.relayed]
         self._node.store.put(keys.seen_key(origin, *mid), "\0".join(parts).encode())

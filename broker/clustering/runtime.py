@@ -1,6 +1,6 @@
 """The shell of a node's part in the cluster: its address, its transport, Raft's disk, discovery, and operators' wishes.
 
-It is the `ClusterOffice` that the operators' commands speak to.
+It is the `OperatorPort` that the operators' commands speak to.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from ...cluster.transport.wire import Accepted, CallFailed, Refused, Transport, 
 from ...netsplit.policy import ViewState
 from ...storage.store import Store
 from ..shared_config import SharedConfig
+from .adapter import CLUSTER_SPACES, ClusterAdapter, operations_on
 from .asking import CALL_S, ask_leader
 from .config_calls import VALUES, answer_values, ask_values, spread
 from .discovery import Discovery
 from .listening import listen
-from .office import ClusterError, NodeRow, StatusRow
-from .resident import CLUSTER_SPACES, Clustering, operations_on
+from .operator_port import ClusterError, NodeRow, StatusRow
 from .routes import LASTING
 from .rows import node_rows, status_row
 
@@ -63,7 +63,7 @@ DEPART = "depart"
 """The call that asks a node to take itself out: two bytes, whether to close sessions, whether to accept their loss."""
 
 
-class ClusterShell:
+class ClusterRuntime:
     """One node's member, on asyncio. Made before the node opens, started after; `stop` comes before its store closes.
 
     `host` is where other nodes reach this one, `listen` the address to listen on, `discover` the configured addresses
@@ -113,7 +113,7 @@ class ClusterShell:
         self._looking: asyncio.Task[None] | None = None
         self._joining = asyncio.Lock()
         self.member: ClusterNode | None = None
-        self.clustering = Clustering(node)
+        self.clustering = ClusterAdapter(node)
         self.when_left: Callable[[], None] = lambda: None
         self.in_force: Callable[[str], str | None] = lambda key: None
         self.operate: Callable[[bytes], Awaitable[bytes]] | None = None

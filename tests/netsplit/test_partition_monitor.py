@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from strogoff.netsplit.evidence import HEARTBEAT_MS, Evidence
 from strogoff.netsplit.incidents import Ledger
-from strogoff.netsplit.lookout import SAMPLES, Lookout
+from strogoff.netsplit.partition_monitor import SAMPLES, PartitionMonitor
+from strogoff.netsplit.suspicion import HEARTBEAT_MS, SuspicionTracker
 
 ACCEPTED, REFUSED = ("publish", "accepted"), ("publish", "refused")
 
@@ -20,9 +20,9 @@ class Post:
         self.totals = {ACCEPTED: 0, REFUSED: 0}
         self.refusing = False
         self.ledger = Ledger("a", lambda type_, fields: self.events.append((type_, fields)), self.now)
-        evidence = Evidence()
+        evidence = SuspicionTracker()
         evidence.watch(("b", "c"), self.now)
-        self.lookout = Lookout(evidence, self.ledger, lambda: self.totals)
+        self.lookout = PartitionMonitor(evidence, self.ledger, lambda: self.totals)
         self.lookout.view((), 1, True, self.now)
 
     def pass_ms(self, duration: int, *heard: str) -> None:

@@ -16,7 +16,7 @@ class NoAnswerError(OSError):
     """DNS does not answer now: nobody knows whether there is such a name."""
 
 
-class Names:
+class Resolver:
     """What names stand for. Each is asked for once at a time, in a thread for which the process does not wait at its
     end: nothing else ends a question before it is answered."""
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from strogoff.broker.clustering import names
-from strogoff.broker.clustering.names import Names, NoAnswerError
+from strogoff.broker.clustering import dns
+from strogoff.broker.clustering.dns import NoAnswerError, Resolver
 
 
 def test_addresses_of_a_name_and_of_an_address() -> None:
     async def main() -> None:
-        asked = Names()
+        asked = Resolver()
         found = await asyncio.gather(*[asked.addresses(host, 7) for host in ("127.0.0.1", "::1", "127.0.0.1")])
         assert found == [["127.0.0.1:7"], ["[::1]:7"], ["127.0.0.1:7"]]
         assert "127.0.0.1:7" in await asked.addresses("localhost", 7)
@@ -32,15 +32,15 @@ def test_who_asks_again_gets_what_came_of_the_first_question(monkeypatch: pytest
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.1", port))]
 
     async def main() -> None:
-        asked = Names()
+        asked = Resolver()
         for _ in range(2):
             with pytest.raises(NoAnswerError, match="not answered within"):
                 await asked.addresses("slow", 7)
         over.set()
-        monkeypatch.setattr(names, "ANSWER_S", 10)
+        monkeypatch.setattr(dns, "ANSWER_S", 10)
         assert await asked.addresses("slow", 7) == ["10.0.0.1:7"]
 
-    monkeypatch.setattr(names, "ANSWER_S", 0.01)
+    monkeypatch.setattr(dns, "ANSWER_S", 0.01)
     monkeypatch.setattr(socket, "getaddrinfo", slow)
     asyncio.run(main())
     assert questions == ["slow"]
@@ -61,5 +61,5 @@ def test_failures(monkeypatch: pytest.MonkeyPatch, error: Exception, kind: type[
 
     monkeypatch.setattr(socket, "getaddrinfo", fails)
     with pytest.raises(OSError) as told:
-        asyncio.run(Names().addresses("name", 7))
+        asyncio.run(Resolver().addresses("name", 7))
     assert type(told.value) is kind

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from .evidence import Evidence
 from .incidents import Ledger
+from .suspicion import SuspicionTracker
 
 Totals = Mapping[tuple[str, str], int]
 """(operation, outcome) of `incidents` -> how many since the start of the node. Those that are missing are counted by
@@ -21,10 +21,10 @@ SAMPLES = 40
 """Totals that are kept: ten seconds of heartbeats, and the last ones before a pause of our own."""
 
 
-class Lookout:
+class PartitionMonitor:
     """The node calls `tick` in each heartbeat, `view` and `healed` when they happen. `now` is in cluster ms."""
 
-    def __init__(self, evidence: Evidence, ledger: Ledger, totals: Callable[[], Totals]) -> None:
+    def __init__(self, evidence: SuspicionTracker, ledger: Ledger, totals: Callable[[], Totals]) -> None:
         self.evidence = evidence
         self.ledger = ledger
         self._totals = totals

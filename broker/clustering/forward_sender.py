@@ -29,12 +29,12 @@ from ..queues.message import Message
 from ..routing.pending_acks import PendingAcks, discharge_all
 from ..routing.remote import RemoteMembers, RemoteTarget
 from ..routing.router import WAIT
-from .forwarded import OpenMids, encode_forward, encode_open_mids
+from .forward_codec import OpenMids, encode_forward, encode_open_mids
 from .waiting_room import WaitingRoom
 
 if TYPE_CHECKING:
     from ..node import Node, Pausable
-    from .receiving import Receiving
+    from .forward_receiver import ForwardReceiver
 
 
 TELL_OPEN_EVERY = 256
@@ -49,7 +49,7 @@ class PublishLanes(Protocol):
     slow_map: Collection[str]
     """The nodes for which more of the replicated map waits than should."""
     full: Collection[str]
-    """The nodes whose lane is to get nothing before `Forwarding.room` is called."""
+    """The nodes whose lane is to get nothing before `ForwardSender.room` is called."""
     window_bytes: int
     """How much is on its way to a node at most, unacknowledged."""
     ahead_bytes: int
@@ -73,7 +73,7 @@ COPY_BYTES = 64
 """What a copy counts besides its payload."""
 
 
-class Copy(msgspec.Struct, eq=False):
+class OutstandingForward(msgspec.Struct, eq=False):
     """One copy under way. `groups` are the shared subscriptions that chose the node. `kept` says that it has to arrive
     whatever happens: its publisher was answered without a lease, or nobody waits for it (a will, what a member of a
     shared subscription left behind), or it is another origin's, who has a lease of its own."""
@@ -86,31 +86,32 @@ class Copy(msgspec.Struct, eq=False):
     groups: Sequence[RemoteMembers]
     kept: bool = False
     disk_bytes: int = 0
-    """What it counts in `Forwarding.disk_bytes`."""
+    """What it counts in `ForwardSender.disk_bytes`."""
 
 
 def stamp(since: int, payload: bytes) -> bytes:
-    """The payload with the view in which its sender entered in front; 0 for what is never void (`Copy.kept`)."""
+    """The payload with the view in which its sender entered in front; 0 for what is never void
+    (`OutstandingForward.kept`)."""
     return since.to_bytes(4, "big") + payload
 
 
-class Forwarding:
+class ForwardSender:
     """All copies that this node has sent to others as their origin."""
 
     def __init__(
         self,
         node: Node,
         lanes: PublishLanes,
-        direct: Forwarding | None = None,
-        receiving: Receiving | None = None,
+        direct: ForwardSender | None = None,
+        receiving: ForwardReceiver | None = None,
     ) -> None:
         """With `direct`, the side for messages of this node, this one is for those that it relays, on lanes of their
-        own; see `Receiving`, which remembers what a session here has got."""
+        own; see `ForwardReceiver`, which remembers what a session here has got."""
         self._node = node
         self._lanes = lanes
-        self._receiving: Receiving | None = receiving if direct is None else direct._receiving
-        self._under_way: dict[str, deque[Copy]] = {}
-        self._waiting: WaitingRoom[Copy] = WaitingRoom(node, lanes)
+        self._receiving: ForwardReceiver | None = receiving if direct is None else direct._receiving
+        self._under_way: dict[str, deque[OutstandingForward]] = {}
+        self._waiting: WaitingRoom[OutstandingForward] = WaitingRoom(node, lanes)
         self._open_mids: dict[tuple[int, int], int] = {} if direct is None else direct._open_mids
         self._mids: list[tuple[int, int]] = [] if direct is None else direct._mids
         self._is_origin = direct is None
@@ -166,13 +167,13 @@ class Forwarding:
                 payload = plain_payload
             else:
                 payload = plain_payload = stamp(since, encode_forward(message, True, (), stable, hlc))
-            copy = Copy(0, message, owed, target.live, target.durable, groups, kept)
+            copy = OutstandingForward(0, message, owed, target.live, target.durable, groups, kept)
             self._send(name, payload, copy)
             if target.durable or groups:
                 self._for_disk(name, copy, target.absent)
         for name, groups in chosen.items():
             payload = stamp(since, encode_forward(message, False, tuple([each.text for each in groups]), stable, hlc))
-            copy = Copy(0, message, owed, False, False, groups, kept)
+            copy = OutstandingForward(0, message, owed, False, False, groups, kept)
             self._send(name, payload, copy)
             self._for_disk(name, copy, False)
         node.counters.router_matches_remote += len(targets) + len(chosen)
@@ -183,9 +184,9 @@ class Forwarding:
         node = self._node
         owed = node.owed = node.owed or PendingAcks()
         payload = stamp(0, encode_forward(message, False, (text,), self._stable(), node.events.hlc))
-        self._send(message.origin.node, payload, Copy(0, message, owed, False, False, (), True))
+        self._send(message.origin.node, payload, OutstandingForward(0, message, owed, False, False, (), True))
 
-    def _send(self, name: str, payload: bytes, copy: Copy) -> None:
+    def _send(self, name: str, payload: bytes, copy: OutstandingForward) -> None:
         if copy.owed is not None:
             copy.owed.open += 1
         if name in self._lanes.full and (name in self._waiting.queues or self._node.present(name)):
@@ -220,17 +221,17 @@ class Forwarding:
                     self._waits_no_more(copy)
         self._waiting.relieve(name)
 
-    def _enter(self, name: str, payload: bytes, copy: Copy) -> None:
+    def _enter(self, name: str, payload: bytes, copy: OutstandingForward) -> None:
         """It is this copy's turn."""
         copy.seq = self._lanes.send(name, payload)
         self._under_way.setdefault(name, deque()).append(copy)
         self._waits_no_more(copy)
 
-    def _waits_no_more(self, copy: Copy) -> None:
+    def _waits_no_more(self, copy: OutstandingForward) -> None:
         if copy.message.qos == 2:
             self.closed(copy.message.origin.boot, copy.message.counter)
 
-    def _for_disk(self, name: str, copy: Copy, absent: bool) -> None:
+    def _for_disk(self, name: str, copy: OutstandingForward, absent: bool) -> None:
         """A copy waits for the node's disk. From half a window on its publisher is not read: a disk that takes nothing
         must not fill the lane, for what needs no disk goes the same way. What waits for a node that is away has a bound
         of its own (`PublishLanes.slow`)."""
@@ -323,7 +324,7 @@ class Forwarding:
         early = set(seqs)
         done = []
         size = 0
-        left: deque[Copy] = deque()
+        left: deque[OutstandingForward] = deque()
         for copy in self._under_way.get(name, ()):
             if copy.seq not in early:
                 left.append(copy)
@@ -354,8 +355,8 @@ class Forwarding:
         Whether they miss something by it, whenever that is acknowledged.
         """
         copies = self._under_way.get(name, deque())
-        kept: deque[Copy] = deque()
-        ended: list[Copy] = []
+        kept: deque[OutstandingForward] = deque()
+        ended: list[OutstandingForward] = []
         for copy in copies:
             (kept if copy.durable or self._may_be_given(copy) else ended).append(copy)
         self._under_way[name] = kept
@@ -380,12 +381,12 @@ class Forwarding:
         """Some of what was under way is not any more."""
         self.disk_bytes[name] = sum([copy.disk_bytes for copy in self._copies_for(name)])
 
-    def _copies_for(self, name: str) -> Iterator[Copy]:
+    def _copies_for(self, name: str) -> Iterator[OutstandingForward]:
         """What is under way to a node, then what waits for it."""
         yield from self._under_way.get(name, ())
         yield from self._waiting.copies(name)
 
-    def _may_be_given(self, copy: Copy) -> bool:
+    def _may_be_given(self, copy: OutstandingForward) -> bool:
         """A member whose session lasts may have the QoS 2 message: then it is for nobody else [MQTT5-4.8.2-5]. Also if
         it has unsubscribed since: the node says so if it has not."""
         router = self._node.router
@@ -393,7 +394,7 @@ class Forwarding:
             member.lasting or router.lasts(copy.message, member) for member in copy.groups
         )
 
-    def _choose_again(self, copy: Copy) -> None:
+    def _choose_again(self, copy: OutstandingForward) -> None:
         """Another member of the shared subscription gets the message, under the same mid."""
         for member in copy.groups:
             if copy.message.qos == 2 and self._node.came_back(copy.message, member.text):
@@ -535,10 +536,10 @@ class Forwarding:
         if self._receiving is not None:
             self._receiving.settle_open(self._node.name, OpenMids((0, 0), end, list(self._open_mids)))
 
-    def _may_be_chosen_again(self, copy: Copy) -> bool:
+    def _may_be_chosen_again(self, copy: OutstandingForward) -> bool:
         return bool(copy.groups) and copy.message.qos == 2 and not self._relayed(copy.message)
 
-    def _over(self, copy: Copy) -> None:
+    def _over(self, copy: OutstandingForward) -> None:
         """No copy takes the place of this one any more."""
         if self._may_be_chosen_again(copy):
             self.closed(copy.message.origin.boot, copy.message.counter)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from strogoff.broker.clustering.forwarded import MalformedForward, encode_forward, encode_open_mids
-from strogoff.broker.clustering.receiving import Receiving
+from strogoff.broker.clustering.forward_codec import MalformedForward, encode_forward, encode_open_mids
+from strogoff.broker.clustering.forward_receiver import ForwardReceiver
 from strogoff.broker.queues.message import Message
 from strogoff.broker.routing.pending_acks import PendingAcks
 from strogoff.broker.routing.remote import RemoteMembers
@@ -27,7 +27,7 @@ class Target(Post):
     def begin(self) -> None:
         self.told: list[tuple[str, int, int]] = []
         self.serving = True
-        self.receiving = Receiving(
+        self.receiving = ForwardReceiver(
             self.node, lambda origin, seq, boot: self.told.append((origin, seq, boot)), lambda: self.serving
         )
         self.receiving.load()

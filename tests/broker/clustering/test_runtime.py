@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bench.steady import SteadyClient
-from strogoff.broker.clustering.office import ClusterError
-from strogoff.broker.clustering.shell import DEPART, ClusterShell
+from strogoff.broker.clustering.operator_port import ClusterError
+from strogoff.broker.clustering.runtime import DEPART, ClusterRuntime
 from strogoff.cli import main
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport
 from strogoff.cluster.transport.wire import CallFailed
@@ -21,7 +21,7 @@ from tests.broker.clustering.trio import Trio, run, until
 PLACES = "127.0.0.1:44001 127.0.0.1:44002 127.0.0.1:44003"
 
 
-async def said(shell: ClusterShell, node: str, kill: bool = True, accept_loss: bool = False) -> list[str]:
+async def said(shell: ClusterRuntime, node: str, kill: bool = True, accept_loss: bool = False) -> list[str]:
     return [line async for line in shell.leave(node, kill, 1.0, 10.0, accept_loss)]
 
 
@@ -311,7 +311,7 @@ def test_the_others_do_not_wait_for_a_node_that_is_stopped(tmp_path: Path) -> No
     run(tmp_path, scenario)
 
 
-def _voters(shell: ClusterShell) -> list[str]:
+def _voters(shell: ClusterRuntime) -> list[str]:
     return [row.node for row in shell.rows() if row.voter]
 
 

@@ -56,7 +56,7 @@ class Subscriber(Protocol):
     subscriptions: dict[str, Subscription]
 
 
-class Announcer:
+class RouteAdvertiser:
     """The routes of this node, for as long as it is in a view with others.
 
     `table` gives the subscriptions of a mountpoint, `sessions` all sessions of this node, `soon` runs a function in
@@ -83,7 +83,7 @@ class Announcer:
         self._counter: int | None = None
         self._prefixes: dict[str, tuple[bytes, bytes]] = {}
         self._values = b"", b""
-        self._crowds: dict[tuple[str, str], _Crowd] = {}
+        self._crowds: dict[tuple[str, str], _SubscriberCounts] = {}
         self._owed: dict[tuple[str, str, str | None], None] = {}
         self._settling = False
 
@@ -227,7 +227,7 @@ class Announcer:
         crowd = self._crowds.get((mountpoint, text))
         if crowd is None:
             held = self._table(mountpoint).holders(text)
-            crowd = _Crowd(held)
+            crowd = _SubscriberCounts(held)
             if len(held) > CROWD:
                 self._crowds[mountpoint, text] = crowd
         live: bytes | None = None
@@ -263,7 +263,7 @@ class Announcer:
         return prefixes[0] + raw, prefixes[1] + raw
 
 
-class _Crowd:
+class _SubscriberCounts:
     """The subscribers of one filter, counted."""
 
     __slots__ = ("_groups", "durable", "live", "size")

@@ -1,6 +1,6 @@
 """The broker as the resident of its cluster member: what the other nodes' news mean for sessions and publishers.
 
-views        who is away: routes and copies under way (`Forwarding.away`), retained messages stay
+views        who is away: routes and copies under way (`ForwardSender.away`), retained messages stay
 leases       what may be promised: `Node.view_state`, and the guard in front of every promise (H-04)
 entrances    what a node that was cut off gives up before it serves again (H-14, H-18)
 metadata     routes of the others, retained messages, what operators set
@@ -25,14 +25,14 @@ from ..routing.pending_acks import PendingAcks
 from ..routing.remote import RemoteMembers, RemoteTarget
 from ..routing.subscriptions import Subscription
 from ..shared_config import CONFIG, SharedConfig
-from .announcer import Announcer
-from .forwarding import Forwarding
-from .missed import PUBLISHED, Missed
-from .receiving import Receiving
+from .forward_receiver import ForwardReceiver
+from .forward_sender import ForwardSender
+from .incident_monitor import IncidentMonitor
+from .missed_publishes import PUBLISHED, MissedPublishes
 from .retained import RETAINED, SharedRetained
+from .route_advertiser import RouteAdvertiser
 from .routes import LASTING, MalformedRoute, Routes
 from .routes import NAMESPACES as ROUTES
-from .watch import ClusterWatch
 
 if TYPE_CHECKING:
     from ..connection.output_buffer import OutputBuffer
@@ -54,20 +54,20 @@ NO_LEASE = "the node has lost its lease: send again"
 BARRED = "the cluster does not take this node"
 
 
-class Clustering:
+class ClusterAdapter:
     """`bind` the member first."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self.routes = Routes(node.name, node.after_turn)
         self._member: ClusterNode
-        self.forwarding: Forwarding
-        self.receiving: Receiving
-        self.relaying: Forwarding
-        self.relayed: Receiving
-        self.announcer: Announcer
-        self.missed: Missed
-        self.watch: ClusterWatch
+        self.forwarding: ForwardSender
+        self.receiving: ForwardReceiver
+        self.relaying: ForwardSender
+        self.relayed: ForwardReceiver
+        self.announcer: RouteAdvertiser
+        self.missed: MissedPublishes
+        self.watch: IncidentMonitor
         self.config: SharedConfig
         self.retained: SharedRetained
         self._entered_since = 0
@@ -83,24 +83,24 @@ class Clustering:
         node = self._node
         self._member = member
         ack, serving = member.links.ack, self._serving
-        self.receiving = Receiving(node, lambda origin, seq, boot: ack(origin, Lane.PUBLISH, seq, boot), serving)
+        self.receiving = ForwardReceiver(node, lambda origin, seq, boot: ack(origin, Lane.PUBLISH, seq, boot), serving)
         early = member.links.ack_early
         self.receiving.ack_early = lambda origin, seqs, boot: early(origin, Lane.PUBLISH, seqs, boot)
-        self.forwarding = Forwarding(node, _Lanes(member, Lane.PUBLISH), receiving=self.receiving)
+        self.forwarding = ForwardSender(node, _Lanes(member, Lane.PUBLISH), receiving=self.receiving)
         node.came_back, node.handed_over = self.receiving.took, self.receiving.handed_over
-        self.relaying = Forwarding(node, _Lanes(member, Lane.APPEND), self.forwarding)
-        self.relayed = Receiving(
+        self.relaying = ForwardSender(node, _Lanes(member, Lane.APPEND), self.forwarding)
+        self.relayed = ForwardReceiver(
             node, lambda origin, seq, boot: ack(origin, Lane.APPEND, seq, boot), serving, self.receiving
         )
         self.receiving.pass_on = self.relayed.pass_on = self._pass_on
-        self.announcer = Announcer(
+        self.announcer = RouteAdvertiser(
             node.name, lambda mountpoint: node.router.table(mountpoint), lambda: node.slots, member.metadata,
             node.after_turn,
         )  # fmt: skip
-        self.watch = ClusterWatch(node, member)
+        self.watch = IncidentMonitor(node, member)
         self.config = SharedConfig(member.metadata)
         self.retained = SharedRetained(node, member.metadata, self._wait_for)
-        self.missed = Missed(node, member)
+        self.missed = MissedPublishes(node, member)
         self.receiving.load()
         node.router.elsewhere = self.routes.match
         self.routes.changed.append(lambda mountpoint, text: node.router.plans(mountpoint).invalidate(text))

@@ -7,9 +7,9 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from ...cluster.node import ClusterNode
-from ...netsplit.evidence import Evidence
 from ...netsplit.incidents import Ledger
-from ...netsplit.lookout import Lookout
+from ...netsplit.partition_monitor import PartitionMonitor
+from ...netsplit.suspicion import SuspicionTracker
 
 if TYPE_CHECKING:
     from ..node import Node
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 HEARTBEAT_MS = 250
 
 
-class ClusterWatch:
+class IncidentMonitor:
     """The lookout of a node in a cluster. `changed` whenever view or lease are; the first time it `begin`s."""
 
     def __init__(self, node: Node, member: ClusterNode) -> None:
@@ -25,7 +25,7 @@ class ClusterWatch:
         self._member = member
         now = node.clock.now_ms()
         self.ledger = Ledger(node.name, lambda kind, fields: node.event(kind, **fields), now)
-        self.lookout = Lookout(Evidence(), self.ledger, self._totals)
+        self.lookout = PartitionMonitor(SuspicionTracker(), self.ledger, self._totals)
         self._running = False
         self._looked_ms = -inf
         member.on_tick = self._tick

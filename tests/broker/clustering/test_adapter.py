@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.analytics.schema import MESSAGE, validate
-from strogoff.broker.clustering.resident import NEVER_VOID
+from strogoff.broker.clustering.adapter import NEVER_VOID
 from strogoff.broker.clustering.routes import LASTING, encode_value, route_prefix
 from strogoff.broker.connection.subscribe import FILTERS_PER_TURN
 from strogoff.cluster.links.ports import Lane, Refuse

@@ -49,7 +49,7 @@ class _Peer:
         self.suspected_since = -1
 
 
-class Evidence:
+class SuspicionTracker:
     """The evidence about all peers. The limit is `heartbeat_ms * misses`."""
 
     def __init__(self, heartbeat_ms: int = HEARTBEAT_MS, misses: int = MISSES) -> None:

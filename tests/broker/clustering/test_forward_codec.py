@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strogoff.broker.clustering.forwarded import (
+from strogoff.broker.clustering.forward_codec import (
     OPEN_PER_ITEM,
-    Forwarded,
+    ForwardedMessage,
     MalformedForward,
     OpenMids,
     decode_forward,
@@ -73,7 +73,7 @@ def test_what_arrives_is_what_was_sent(
 ) -> None:
     groups = tuple([f"$share/g/{text}" for text in filters])
     data = encode_forward(message, plain or not groups, groups, stable, hlc)
-    assert decode_forward(data, Origins()) == Forwarded(message, plain or not groups, groups, stable, hlc)
+    assert decode_forward(data, Origins()) == ForwardedMessage(message, plain or not groups, groups, stable, hlc)
 
 
 def test_the_encoding_that_a_message_carries_for_its_subscribers_stays_at_home() -> None:

@@ -69,7 +69,7 @@ class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
     no_lease: str = ""
 
 
-class ClusterOffice(Protocol):
+class OperatorPort(Protocol):
     """A node's part in the cluster, as operators deal with it. It belongs to the node's event loop.
 
     `name` is this node. `rows` and `status` are cheap, for they are asked for every metric page. `config` is what
@@ -146,16 +146,16 @@ GAUGES = tuple(name for name, (kind, _) in METRICS.items() if kind == "gauge")
 """Figures of incidents."""
 
 
-def counters(office: ClusterOffice | None) -> dict[str, int]:
+def counters(office: OperatorPort | None) -> dict[str, int]:
     """All of `COUNTERS`; 0 for those that the office does not count."""
     return _of(office, COUNTERS)
 
 
-def gauges(office: ClusterOffice | None) -> dict[str, int]:
+def gauges(office: OperatorPort | None) -> dict[str, int]:
     """All of `GAUGES`; 0 for those that the office does not have."""
     return _of(office, GAUGES)
 
 
-def _of(office: ClusterOffice | None, names: tuple[str, ...]) -> dict[str, int]:
+def _of(office: OperatorPort | None, names: tuple[str, ...]) -> dict[str, int]:
     figures: Mapping[str, int] = getattr(office, "counters", None) or {}
     return {name: figures.get(name, 0) for name in names}

@@ -5,16 +5,16 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strogoff.netsplit.evidence import SILENT, Evidence, Return, Suspicion
+from strogoff.netsplit.suspicion import SILENT, Return, Suspicion, SuspicionTracker
 
 
-def watching(*peers: str, now: int = 0) -> Evidence:
-    evidence = Evidence()
+def watching(*peers: str, now: int = 0) -> SuspicionTracker:
+    evidence = SuspicionTracker()
     evidence.watch(peers, now)
     return evidence
 
 
-def ask_until(evidence: Evidence, now: int, step: int = 250) -> tuple[Suspicion, ...]:
+def ask_until(evidence: SuspicionTracker, now: int, step: int = 250) -> tuple[Suspicion, ...]:
     """Ask at every heartbeat up to `now`, as a node does."""
     found: tuple[Suspicion, ...] = ()
     for each in range(0, now + 1, step):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from strogoff.broker.clustering.office import COUNTERS, GAUGES, counters, gauges
+from strogoff.broker.clustering.operator_port import COUNTERS, GAUGES, counters, gauges
 from strogoff.netsplit.incidents import METRICS
 
 

@@ -7,7 +7,7 @@ from weakref import ref
 
 import pytest
 
-from strogoff.broker.clustering.forwarding import TELL_OPEN_EVERY
+from strogoff.broker.clustering.forward_sender import TELL_OPEN_EVERY
 from strogoff.broker.queues.message import Message
 from strogoff.broker.routing.remote import RemoteMembers
 from strogoff.broker.routing.shared import SharedGroup
