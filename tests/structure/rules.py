@@ -1,0 +1,153 @@
+"""What the structure tests look for, as functions on source text: each finds a planted offence (test_rules.py)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+BROAD = ("Exception", "BaseException")
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import: `target` is an absolute module, for our own ones without the names that are taken from it."""
+
+    target: str
+    line: int
+    type_only: bool
+
+
+def imports(source: str, package: str, modules: frozenset[str] = frozenset()) -> list[Import]:
+    """All imports of a module in `package`, also those in functions. `modules` are ours: a name that is taken from a
+    package counts as the module that it is."""
+    found: list[Import] = []
+    for node, type_only in _with_type_checking(ast.parse(source), False):
+        if isinstance(node, ast.Import):
+            found += [Import(alias.name, node.lineno, type_only) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(node, package)
+            targets = {f"{base}.{alias.name}" for alias in node.names if f"{base}.{alias.name}" in modules}
+            if len(targets) < len(node.names):
+                targets.add(base)
+            found += [Import(target, node.lineno, type_only) for target in sorted(targets)]
+    return found
+
+
+def _absolute(node: ast.ImportFrom, package: str) -> str:
+    if not node.level:
+        return node.module or ""
+    parts = package.split(".")
+    return ".".join([*parts[: len(parts) - node.level + 1], *((node.module or "").split(".") if node.module else [])])
+
+
+def _with_type_checking(node: ast.AST, type_only: bool) -> Iterator[tuple[ast.AST, bool]]:
+    yield node, type_only
+    for child in ast.iter_child_nodes(node):
+        guarded = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test) and child in node.body
+        yield from _with_type_checking(child, type_only or guarded)
+
+
+def circles(graph: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
+    """Modules that reach each other by imports, one tuple for each group, by name (Tarjan's algorithm)."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[tuple[str, ...]] = []
+
+    def visit(name: str) -> None:
+        order[name] = low[name] = len(order)
+        stack.append(name)
+        for target in graph.get(name, ()):
+            if target not in graph:
+                continue
+            if target not in order:
+                visit(target)
+                low[name] = min(low[name], low[target])
+            elif target in stack:
+                low[name] = min(low[name], order[target])
+        if low[name] == order[name]:
+            group = stack[stack.index(name) :]
+            del stack[stack.index(name) :]
+            if len(group) > 1 or name in graph[name]:
+                found.append(tuple(sorted(group)))
+
+    for name in graph:
+        if name not in order:
+            visit(name)
+    return sorted(found)
+
+
+def sleeps(source: str) -> list[int]:
+    """Lines that wait for time to pass. `sleep(0)` gives others a turn and is none."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call):
+            continue
+        given = [*node.args, *[each.value for each in node.keywords]]
+        if _called(node) == "sleep":
+            if not (len(given) == 1 and isinstance(given[0], ast.Constant) and given[0].value == 0):
+                found.append(node.lineno)
+        elif _called(node) == "wait" and given and _is_nameless_event(node.func):
+            found.append(node.lineno)
+    return found
+
+
+def _is_nameless_event(function: ast.expr) -> bool:
+    """Nobody else can set an event that has no name."""
+    made = function.value if isinstance(function, ast.Attribute) else None
+    return isinstance(made, ast.Call) and _called(made) == "Event"
+
+
+def _called(node: ast.Call) -> str:
+    function = node.func
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def swallowed(source: str) -> list[int]:
+    """Lines that catch every error and do nothing with it."""
+    return [node.lineno for node in ast.walk(ast.parse(source)) if _swallows(node)]
+
+
+def _swallows(node: ast.AST) -> bool:
+    if isinstance(node, ast.ExceptHandler):
+        return _is_broad(node.type) and all(map(_does_nothing, node.body))
+    return isinstance(node, ast.Call) and _called(node) == "suppress" and any(map(_is_broad, node.args))
+
+
+def _is_broad(caught: ast.expr | None) -> bool:
+    if caught is None:
+        return True
+    names = caught.elts if isinstance(caught, ast.Tuple) else [caught]
+    return any(ast.unparse(name).rpartition(".")[2] in BROAD for name in names)
+
+
+def _does_nothing(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Pass | ast.Continue | ast.Break):
+        return True
+    if isinstance(statement, ast.Return):
+        return statement.value is None or isinstance(statement.value, ast.Constant)
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def attributes(source: str) -> dict[str, int]:
+    """Class -> how many attributes its objects have: those that methods assign, and those of its slots."""
+    found = {}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ClassDef):
+            stored = [each for each in ast.walk(node) if isinstance(each, ast.Attribute)]
+            names = {each.attr for each in stored if isinstance(each.ctx, ast.Store) and _is_self(each.value)}
+            found[node.name] = len(names | set(_slots(node)))
+    return found
+
+
+def _is_self(value: ast.expr) -> bool:
+    return isinstance(value, ast.Name) and value.id == "self"
+
+
+def _slots(node: ast.ClassDef) -> Iterator[str]:
+    for statement in node.body:
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__slots__":
+            yield from (each.value for each in ast.walk(statement.value) if isinstance(each, ast.Constant))
