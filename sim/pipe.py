@@ -139,7 +139,7 @@ class Stream:
 
 
 class Pipe:
-    """Both directions, and the node's end as a `broker.link.Link`.
+    """Both directions, and the node's end as a `broker.connection.transport.ClientTransport`.
 
     `gone` is called once when the node's end is over, which was at `over_at`, None while it is not or if it was killed.
     """

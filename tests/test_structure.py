@@ -12,7 +12,7 @@ from tests.structure import rules
 
 ROOT = Path(__file__).resolve().parent.parent
 
-ROOMS = ("mqtt", "storage", "cluster", "netsplit", "broker", "admin", "testing", "sim", "analytics", "configs")
+PACKAGES = ("mqtt", "storage", "cluster", "netsplit", "broker", "admin", "testing", "sim", "analytics", "configs")
 
 MAY_IMPORT: dict[str, set[str]] = {
     "mqtt": set(),
@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sim": {"broker", "netsplit", "cluster", "storage", "mqtt", "configs", "analytics"},
     "analytics": set(),
 }
-"""Room -> rooms below it (docs/architecture.md). Of analytics, others may import `schema` alone."""
+"""Package -> packages below it (docs/architecture.md). Of analytics, others may import `schema` alone."""
 
 IN_BROKER: dict[str, set[str]] = {
     "reporting": set(),
@@ -43,8 +43,8 @@ IN_BROKER: dict[str, set[str]] = {
 """The same within the broker; "" is what is in no package of its own: the node and its settings."""
 
 SHELLS = {
-    room: set(names.split())
-    for room, names in {
+    package: set(names.split())
+    for package, names in {
         "mqtt": "",
         "storage": "files leveldb leveldb_damage reset_cli",
         "cluster": """
@@ -69,7 +69,7 @@ SHELLS = {
         "configs": "checks",
     }.items()
 }
-"""Modules that act, by their path in the room. Everything else is a core: it decides, and is handed what it needs."""
+"""Modules that act, by their path in the package. All others are cores: they decide, and are handed what they need."""
 
 IO_MODULES = {"asyncio", "socket", "ssl", "os", "time", "random", "uuid", "logging", "threading", "subprocess"}
 
@@ -148,16 +148,16 @@ KNOWN_CIRCLES = {
 """Modules that know each other's types in a circle."""
 
 
-def modules(room: str) -> list[Path]:
-    return sorted(path for path in (ROOT / room).rglob("*.py") if path.name != "__init__.py")
+def modules(package: str) -> list[Path]:
+    return sorted(path for path in (ROOT / package).rglob("*.py") if path.name != "__init__.py")
 
 
 def all_modules() -> list[Path]:
-    return [path for room in ROOMS for path in modules(room)] + [ROOT / "cli.py", ROOT / "__main__.py"]
+    return [path for package in PACKAGES for path in modules(package)] + [ROOT / "cli.py", ROOT / "__main__.py"]
 
 
 def python_files() -> list[Path]:
-    places = [ROOT / room for room in (*ROOMS, "tests", "bench", "docs")]
+    places = [ROOT / package for package in (*PACKAGES, "tests", "bench", "docs")]
     return [path for place in places for path in sorted(place.rglob("*.py"))] + [ROOT / "cli.py"]
 
 
@@ -170,7 +170,7 @@ def module_of(path: Path) -> str:
     return ".".join(["strogoff", *(parts[:-1] if parts[-1] == "__init__" else parts)])
 
 
-MODULES = frozenset(module_of(path) for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+MODULES = frozenset(module_of(path) for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 
 def imports(path: Path) -> list[rules.Import]:
@@ -178,15 +178,15 @@ def imports(path: Path) -> list[rules.Import]:
     return rules.imports(path.read_text(), package, MODULES)
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_imports_point_down(room: str) -> None:
+@pytest.mark.parametrize("package", PACKAGES)
+def test_imports_point_down(package: str) -> None:
     wrong = []
-    for path in modules(room):
+    for path in modules(package):
         for each in imports(path):
             parts = each.target.split(".")
-            if parts[0] != "strogoff" or len(parts) < 2 or parts[1] == room or parts[1] not in ROOMS:
+            if parts[0] != "strogoff" or len(parts) < 2 or parts[1] == package or parts[1] not in PACKAGES:
                 continue
-            if parts[1] not in MAY_IMPORT[room]:
+            if parts[1] not in MAY_IMPORT[package]:
                 wrong.append(f"{name_of(path)}:{each.line} imports {each.target}")
             if parts[1] == "analytics" and parts[2:3] != ["schema"]:
                 wrong.append(
@@ -195,16 +195,16 @@ def test_imports_point_down(room: str) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("room", sorted(IN_BROKER))
-def test_imports_point_down_within_the_broker(room: str) -> None:
+@pytest.mark.parametrize("package", sorted(IN_BROKER))
+def test_imports_point_down_within_the_broker(package: str) -> None:
     wrong = []
-    for path in (ROOT / "broker" / room).glob("*.py"):
+    for path in (ROOT / "broker" / package).glob("*.py"):
         for each in imports(path):
             parts = each.target.split(".")
             if parts[:2] != ["strogoff", "broker"] or each.type_only:
                 continue
             other = parts[2] if len(parts) > 2 and parts[2] in IN_BROKER else ""
-            if other != room and other not in IN_BROKER[room]:
+            if other != package and other not in IN_BROKER[package]:
                 wrong.append(f"{name_of(path)}:{each.line} imports {each.target}")
     assert wrong == []
 
@@ -233,11 +233,11 @@ def io_of(path: Path) -> list[tuple[str, int]]:
     return [(each.target, each.line) for each in imports(path) if each.target.split(".")[0] in IO_MODULES - own]
 
 
-@pytest.mark.parametrize("room", sorted(SHELLS))
-def test_io_only_in_shells(room: str) -> None:
+@pytest.mark.parametrize("package", sorted(SHELLS))
+def test_io_only_in_shells(package: str) -> None:
     wrong = []
-    for path in modules(room):
-        if str(path.relative_to(ROOT / room).with_suffix("")) in SHELLS[room]:
+    for path in modules(package):
+        if str(path.relative_to(ROOT / package).with_suffix("")) in SHELLS[package]:
             continue
         wrong += [f"{name_of(path)}:{line} imports {target}: not in a core" for target, line in io_of(path)]
     assert wrong == []
@@ -245,11 +245,11 @@ def test_io_only_in_shells(room: str) -> None:
 
 def test_shells_are_there_and_act() -> None:
     idle = []
-    for room, shells in SHELLS.items():
+    for package, shells in SHELLS.items():
         for shell in sorted(shells):
-            path = ROOT / room / f"{shell}.py"
+            path = ROOT / package / f"{shell}.py"
             if not path.exists() or not io_of(path):
-                idle.append(f"{room}/{shell}")
+                idle.append(f"{package}/{shell}")
     assert idle == []
 
 

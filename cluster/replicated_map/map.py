@@ -395,7 +395,7 @@ class ReplicatedMap:
                     if value is not None:
                         self._hlc.observe(int.from_bytes(value[:STAMP], "big"))
 
-    # Upkeep
+    # Compaction
 
     def tick(self, now_ms: float) -> None:
         """Time has passed: reports, the exchange with a random peer, retries, tombstones. `now_ms` is monotonic."""

@@ -57,4 +57,4 @@ def test_the_rows_about_the_broker_name_modules_that_there_are() -> None:
     names = [name.rstrip("/") for cell in cells for name in re.findall(r"`([\w/]+)`", cell)]
     missing = [name for name in names if not any((ROOT / "broker").glob(f"{name}*"))]
     assert missing == []
-    assert {room for room in IN_BROKER if room} <= set(names)
+    assert {package for package in IN_BROKER if package} <= set(names)
