@@ -7,7 +7,6 @@ an old copy, however often it was started since: it has forgotten entries, and v
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,10 +14,8 @@ from ..links.refusal import RefusalReason, why
 from ..ports import Datagram
 from .commands import Boot, MalformedCommand, encode_command
 from .events import Refused
+from .host import Host
 from .state_machine import UNLOGGED_MAX, MemberRow
-
-if TYPE_CHECKING:
-    from ..node import ClusterNode
 
 AGAIN_MS = 300.0
 """How often the leader is told."""
@@ -45,7 +42,7 @@ class BootRegistrar:
     """This process of a node that is a member. `problem` says why the others do not take it; then it never serves, and
     `on_broken()` is called."""
 
-    def __init__(self, member: ClusterNode) -> None:
+    def __init__(self, member: Host) -> None:
         self._member = member
         self._next_ms = 0.0
         self.problem = ""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from msgspec import Struct
 
 from ..links.hello import NEWEST, OLDEST
 from .admission import PATIENCE_S, CallAnswer, JoinRequest, LeaveRequest, decode_join, decode_leave, encode_call
+from .boot import BootRegistrar
 from .commands import Join, Leave, Settle
 from .events import Joined, Left, MembershipEvent, Refused
+from .host import Host
 from .state_machine import peer_of
-
-if TYPE_CHECKING:
-    from ..node import ClusterNode
 
 VERSIONS = (OLDEST, NEWEST)
 """The protocol between nodes: lowest and highest version spoken here."""
@@ -33,10 +32,28 @@ class _Waiting(Struct):
     unknown: bool = False
 
 
+class Founder(Host, Protocol):
+    """A node that may found a cluster when somebody asks to join it."""
+
+    @property
+    def registrar(self) -> BootRegistrar:
+        """Whether the others take this start."""
+        ...
+
+    @property
+    def clustered(self) -> bool:
+        """This node is, or was, a member of a cluster."""
+        ...
+
+    def found(self) -> None:
+        """Found a cluster of this node alone."""
+        ...
+
+
 class JoinLeaveService:
     """Requests of other nodes to one member."""
 
-    def __init__(self, member: ClusterNode) -> None:
+    def __init__(self, member: Founder) -> None:
         self._member = member
         self._waiting: list[_Waiting] = []
         self.joining = False

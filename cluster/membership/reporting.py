@@ -6,16 +6,13 @@ disk, the applied view, and which peers it hears.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ..node import ClusterNode
+from .host import Host
 
 
 class Reporting:
     """Call `look` whenever the lease may have changed, and `tick` at the end of each tick of the member."""
 
-    def __init__(self, member: ClusterNode) -> None:
+    def __init__(self, member: Host) -> None:
         self._member = member
         self._leased = False
         self._view = 0

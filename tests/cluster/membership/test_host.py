@@ -1,0 +1,13 @@
+"""A node is the host that its parts ask for."""
+
+from __future__ import annotations
+
+from strogoff.cluster.membership.host import Host
+from tests.cluster.company import Company
+
+
+def test_a_node_has_all_that_its_parts_use() -> None:
+    company = Company(2)
+    wanted = [name for name in vars(Host) if not name.startswith("_")]
+    assert len(wanted) == 9
+    assert [name for name in wanted if not hasattr(company[1].member, name)] == []
