@@ -136,7 +136,9 @@ def test_loops_one_after_the_other() -> None:
             mine = Recorder()
             here.dial(await place.open("127.0.0.1:0"), b"me", mine)
             await mine.until("opened")
-        assert asyncio.all_tasks() == {asyncio.current_task()}
+        # gRPC ends its own tasks in the turns that follow.
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        assert not left or not (await asyncio.wait(left, timeout=5))[1]
 
     for _ in range(5):
         asyncio.run(main(), debug=True)
