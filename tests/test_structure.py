@@ -14,6 +14,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 PACKAGES = ("mqtt", "storage", "cluster", "netsplit", "broker", "admin", "testing", "sim", "analytics", "configs")
 
+TOOLS = ("mutants",)
+"""Packages that are not installed with the product, and import nothing of it."""
+
 MAY_IMPORT: dict[str, set[str]] = {
     "mqtt": set(),
     "configs": set(),
@@ -145,33 +148,37 @@ KNOWN_CIRCLES = {
 
 
 def modules(package: str) -> list[Path]:
-    return sorted(path for path in (ROOT / package).rglob("*.py") if path.name != "__init__.py")
+    return sorted((ROOT / package).rglob("*.py"))
 
 
 def all_modules() -> list[Path]:
-    return [path for package in PACKAGES for path in modules(package)] + [ROOT / "cli.py", ROOT / "__main__.py"]
+    return sorted(ROOT.glob("*.py")) + [
+        path for found in sorted(ROOT.glob("*/__init__.py")) for path in modules(found.parent.name)
+    ]
 
 
 def python_files() -> list[Path]:
-    places = [ROOT / package for package in (*PACKAGES, "tests", "bench", "docs")]
-    return [path for place in places for path in sorted(place.rglob("*.py"))] + [ROOT / "cli.py"]
+    beside = [path for place in ("tests", "bench", "docs") for path in sorted((ROOT / place).rglob("*.py"))]
+    return [*all_modules(), *beside, *sorted((ROOT / "dev").glob("*.py"))]
 
 
 def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def module_of(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(["strogoff", *(parts[:-1] if parts[-1] == "__init__" else parts)])
+SOURCES = {name_of(path): path.read_text() for path in all_modules()}
 
-
-MODULES = frozenset(module_of(path) for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+MODULES = frozenset(map(rules.module_of, SOURCES))
 
 
 def imports(path: Path) -> list[rules.Import]:
-    package = ".".join(["strogoff", *path.relative_to(ROOT).parent.parts])
-    return rules.imports(path.read_text(), package, MODULES)
+    return rules.imports(path.read_text(), rules.package_of(name_of(path)), MODULES)
+
+
+def test_every_package_is_in_the_tables() -> None:
+    assert {path.parent.name for path in ROOT.glob("*/__init__.py")} == {*PACKAGES, *TOOLS}
+    assert set(MAY_IMPORT) == set(SHELLS) == set(PACKAGES)
+    assert {path.parent.name for path in (ROOT / "broker").glob("*/__init__.py")} == set(IN_BROKER) - {""}
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -205,21 +212,33 @@ def test_imports_point_down_within_the_broker(package: str) -> None:
     assert wrong == []
 
 
-def graph(type_only: bool) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for path in all_modules():
-        wanted = [each.target for each in imports(path) if type_only or not each.type_only]
-        found[module_of(path)] = {target for target in wanted if target in MODULES}
-    return found
-
-
 def test_no_circular_imports() -> None:
-    assert rules.circles(graph(type_only=False)) == []
+    assert rules.circles(rules.graph(SOURCES, type_only=False)) == []
+
+
+@pytest.mark.parametrize(
+    ("low", "top"),
+    [
+        ("sim/commands.py", "cli.py"),
+        ("cli.py", "__main__.py"),
+        ("configs/checks.py", "configs/__init__.py"),
+        ("mutants/catalogue.py", "mutants/page.py"),
+    ],
+)
+def test_a_planted_circle_is_found(low: str, top: str) -> None:
+    """Every kind of module is looked at: the command line, the entry of a program, a package, a tool."""
+    planted = {**SOURCES, low: f"{SOURCES[low]}\nimport {rules.module_of(top)}\n"}
+    (circle,) = rules.circles(rules.graph(planted, type_only=False))
+    assert {rules.module_of(low), rules.module_of(top)} <= set(circle)
 
 
 def test_no_new_circles_of_types() -> None:
     """A circle of imports for types is a circle of knowledge. The list may only get shorter."""
-    found = {name.removeprefix("strogoff.") for circle in rules.circles(graph(type_only=True)) for name in circle}
+    found = {
+        name.removeprefix("strogoff.")
+        for circle in rules.circles(rules.graph(SOURCES, type_only=True))
+        for name in circle
+    }
     assert found == KNOWN_CIRCLES, (found - KNOWN_CIRCLES, KNOWN_CIRCLES - found)
 
 
@@ -229,29 +248,22 @@ def io_of(path: Path) -> list[tuple[str, int]]:
     return [(each.target, each.line) for each in imports(path) if each.target.split(".")[0] in IO_MODULES - own]
 
 
-@pytest.mark.parametrize("package", sorted(SHELLS))
+@pytest.mark.parametrize("package", PACKAGES)
 def test_io_only_in_shells(package: str) -> None:
-    wrong = []
-    for path in modules(package):
-        if str(path.relative_to(ROOT / package).with_suffix("")) in SHELLS[package]:
-            continue
-        wrong += [f"{name_of(path)}:{line} imports {target}: not in a core" for target, line in io_of(path)]
-    assert wrong == []
-
-
-def test_shells_are_there_and_act() -> None:
-    idle = []
-    for package, shells in SHELLS.items():
-        for shell in sorted(shells):
-            path = ROOT / package / f"{shell}.py"
-            if not path.exists() or not io_of(path):
-                idle.append(f"{package}/{shell}")
-    assert idle == []
+    """A shell that is gone, or that imports no I/O any more, leaves the list."""
+    found = {str(path.relative_to(ROOT / package).with_suffix("")): io_of(path) for path in modules(package)}
+    acting = {module: io for module, io in found.items() if io}
+    assert set(acting) == SHELLS[package], {
+        "not in a core": {module: io for module, io in acting.items() if module not in SHELLS[package]},
+        "no shell any more": SHELLS[package] - set(acting),
+    }
 
 
 def test_every_module_has_a_test_module() -> None:
     missing = []
     for path in all_modules():
+        if path.name == "__init__.py":
+            continue
         relative = path.relative_to(ROOT)
         expected = ROOT / "tests" / relative.parent / f"test_{relative.stem.strip('_')}.py"
         if not expected.exists():

@@ -1,12 +1,25 @@
-"""What the structure tests look for, as functions on source text: each finds a planted offence (test_rules.py)."""
+"""The rules of the structure tests, as functions on source text. `test_rules.py` tests each with planted offences."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 
+PRODUCT = "strogoff"
 BROAD = ("Exception", "BaseException")
+
+
+def module_of(file: str) -> str:
+    """The module of a file; `file` is its path in the checkout."""
+    parts = PurePath(file).with_suffix("").parts
+    return ".".join([PRODUCT, *(parts[:-1] if parts[-1] == "__init__" else parts)])
+
+
+def package_of(file: str) -> str:
+    """The package that the relative imports of a file begin from."""
+    return ".".join([PRODUCT, *PurePath(file).parent.parts])
 
 
 @dataclass(frozen=True)
@@ -46,6 +59,17 @@ def _with_type_checking(node: ast.AST, type_only: bool) -> Iterator[tuple[ast.AS
     for child in ast.iter_child_nodes(node):
         guarded = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test) and child in node.body
         yield from _with_type_checking(child, type_only or guarded)
+
+
+def graph(sources: Mapping[str, str], type_only: bool) -> dict[str, frozenset[str]]:
+    """Module -> those modules of `sources` (path in the checkout -> text) that it imports. With `type_only` also the
+    imports for types."""
+    modules = frozenset(map(module_of, sources))
+    found = {}
+    for file, source in sources.items():
+        wanted = [each.target for each in imports(source, package_of(file), modules) if type_only or not each.type_only]
+        found[module_of(file)] = modules & set(wanted)
+    return found
 
 
 def circles(graph: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
@@ -108,13 +132,14 @@ def _called(node: ast.Call) -> str:
 
 def swallowed(source: str) -> list[int]:
     """Lines that catch every error and do nothing with it."""
-    return [node.lineno for node in ast.walk(ast.parse(source)) if _swallows(node)]
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ExceptHandler | ast.Call)]
+    return [node.lineno for node in nodes if _swallows(node)]
 
 
-def _swallows(node: ast.AST) -> bool:
+def _swallows(node: ast.ExceptHandler | ast.Call) -> bool:
     if isinstance(node, ast.ExceptHandler):
         return _is_broad(node.type) and all(map(_does_nothing, node.body))
-    return isinstance(node, ast.Call) and _called(node) == "suppress" and any(map(_is_broad, node.args))
+    return _called(node) == "suppress" and any(map(_is_broad, node.args))
 
 
 def _is_broad(caught: ast.expr | None) -> bool:
@@ -133,7 +158,10 @@ def _does_nothing(statement: ast.stmt) -> bool:
 
 
 def attributes(source: str) -> dict[str, int]:
-    """Class -> how many attributes its objects have: those that methods assign, and those of its slots."""
+    """Return the number of attributes of each class, by class name.
+
+    Attributes are the names that methods assign to `self`, and the names in `__slots__`.
+    """
     found = {}
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ClassDef):
@@ -150,4 +178,4 @@ def _is_self(value: ast.expr) -> bool:
 def _slots(node: ast.ClassDef) -> Iterator[str]:
     for statement in node.body:
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__slots__":
-            yield from (each.value for each in ast.walk(statement.value) if isinstance(each, ast.Constant))
+            yield from (str(each.value) for each in ast.walk(statement.value) if isinstance(each, ast.Constant))

@@ -1,4 +1,4 @@
-"""Each rule of the structure tests finds what is planted for it, and nothing in what is right."""
+"""Tests of the structure rules: each rule reports a planted offence, and reports nothing in correct source text."""
 
 from __future__ import annotations
 
