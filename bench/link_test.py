@@ -203,7 +203,7 @@ def twice(nodes: list[Node]) -> list[str]:
     return again[:20] if taken else ["there is no q.enq in the event logs"]
 
 
-def events(nodes: list[Node], kind: str) -> Iterator[dict[str, object]]:
+def events(nodes: list[Node], kind: str) -> Iterator[dict[str, Any]]:
     """All rows of one kind in the nodes' event logs. The last line of a process that was killed may be torn."""
     for node in nodes:
         for file in sorted((node.data / "eventlog").rglob("*.jsonl")):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ class ClusterNode(BrokerProcess):
         self.address = f"127.0.0.1:{free_port()}"
         self.settings = {"nodename": self.name, "listener.vmq.c": self.address, **self.settings}
 
-    def meet(self, nodes: list[ClusterNode]) -> None:
+    def meet(self, nodes: Sequence[ClusterNode]) -> None:
         """Look for these at the next start."""
         self.settings["discovery.nodes"] = ",".join(node.address for node in nodes)
 
@@ -66,7 +66,7 @@ async def until(what: str, true: Callable[[], Awaitable[bool]], within_s: float)
     return time.monotonic() - began
 
 
-async def start_cluster(nodes: list[ClusterNode]) -> None:
+async def start_cluster(nodes: Sequence[ClusterNode]) -> None:
     """Start them, and wait until each sees all others serve."""
     for node in nodes:
         node.meet(nodes)

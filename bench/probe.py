@@ -87,7 +87,12 @@ def main() -> int:
     topic = f"probe/{sys.argv[1]}"
     client.subscribe([topic])
     over = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
+
+    def wait_for_end() -> None:
+        sys.stdin.read()
+        over.set()
+
+    threading.Thread(target=wait_for_end, daemon=True).start()
     took_ms: list[float] = []
     while not over.wait(EVERY_S):
         began = time.monotonic()

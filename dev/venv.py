@@ -14,6 +14,13 @@ import shutil
 import subprocess
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Version = tuple[int, int]
+    Run = Callable[[list[str]], object]
+
 OLDEST = (3, 11)
 """The oldest Python that pyproject.toml allows."""
 
@@ -26,7 +33,7 @@ EXTRAS = {"run": ".", "test": ".[test,analytics,dev]"}
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-def unfit_python(version, has_ensurepip):
+def unfit_python(version: "Version", has_ensurepip: bool) -> str:
     """Why this Python cannot run Strogoff, as one sentence with what to do, or "" if it can."""
     name = "Python {}.{}".format(*version[:2])
     allowed = "Python {}.{} to {}.{}".format(*(OLDEST + NEWEST))
@@ -41,7 +48,7 @@ def unfit_python(version, has_ensurepip):
     return ""
 
 
-def unfit_venv(folder, version):
+def unfit_venv(folder: str, version: "Version") -> str:
     """Why the virtual environment at `folder` has to be made anew, or "" if it can be used."""
     python = os.path.join(folder, "bin", "python")
     if not os.path.exists(python):
@@ -63,7 +70,7 @@ def unfit_venv(folder, version):
     return ""
 
 
-def _scripts_point_into(folder):
+def _scripts_point_into(folder: str) -> bool:
     """Whether pip, whose first line names its interpreter, names the one of `folder`."""
     try:
         with open(os.path.join(folder, "bin", "pip")) as script:
@@ -73,14 +80,14 @@ def _scripts_point_into(folder):
     return os.path.abspath(folder) in first or "/bin/sh" in first
 
 
-def fingerprint(what, version):
+def fingerprint(what: str, version: "Version") -> str:
     """What an installation depends on: the Python, what is installed, and pyproject.toml."""
     with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
         digest = hashlib.sha256(file.read()).hexdigest()
     return "{}.{} {} {}\n".format(version[0], version[1], what, digest)
 
 
-def is_installed(folder, what, version):
+def is_installed(folder: str, what: str, version: "Version") -> bool:
     """Whether a former run of this script has finished installing `what`, or more, from this pyproject.toml."""
     words = ("run", "test") if what == "run" else ("test",)
     try:
@@ -91,7 +98,7 @@ def is_installed(folder, what, version):
     return found in [fingerprint(word, version) for word in words]
 
 
-def make_ready(folder, what, version, run):
+def make_ready(folder: str, what: str, version: "Version", run: "Run") -> None:
     """Make the environment if there is no usable one, and install into it. `run` executes a command or raises."""
     if os.path.lexists(folder):
         reason = unfit_venv(folder, version)
@@ -108,19 +115,20 @@ def make_ready(folder, what, version, run):
         file.write(fingerprint(what, version))
 
 
-def main(arguments):
+def main(arguments: "list[str]") -> int:
     """The command line; the exit status."""
     if len(arguments) != 2 or arguments[1] not in EXTRAS:
         print(__doc__)
         return 2
     folder, what = arguments
+    version = (sys.version_info[0], sys.version_info[1])
     has_ensurepip = importlib.util.find_spec("ensurepip") is not None
-    reason = unfit_python(sys.version_info, has_ensurepip)
+    reason = unfit_python(version, has_ensurepip)
     if reason:
         print(reason)
         return 1
     try:
-        make_ready(folder, what, sys.version_info, lambda command: subprocess.run(command, check=True, cwd=ROOT))
+        make_ready(folder, what, version, lambda command: subprocess.run(command, check=True, cwd=ROOT))
     except subprocess.CalledProcessError as error:
         command = " ".join(error.cmd[:4])
         print("{} ended with status {}. Mend what it says above and run make again.".format(command, error.returncode))

@@ -77,7 +77,11 @@ def datagrams() -> str:
 def lanes() -> str:
     """The lanes, highest rank first."""
     window = ports.Settings().links
-    sizes = {Lane.METADATA: "none", Lane.APPEND: window.append_window_bytes, Lane.PUBLISH: window.publish_window_bytes}
+    sizes: dict[Lane, int | str] = {
+        Lane.METADATA: "none",
+        Lane.APPEND: window.append_window_bytes,
+        Lane.PUBLISH: window.publish_window_bytes,
+    }
     rows = [[str(lane.value), f"`{lane.name}`", *LANES[lane], _size(sizes[lane])] for lane in Lane]
     return _table(["lane", "name", "carries", "waits for", "window"], rows)
 

@@ -29,13 +29,13 @@ def test_the_container_has_what_the_package_needs(machine: str) -> None:
         wanted = Requirement(text)
         environment = {**PYTHON, "sys_platform": "linux", "platform_machine": machine}
         if wanted.marker is None or wanted.marker.evaluate(environment):
-            assert versions.get(canonicalize_name(wanted.name)) in wanted.specifier, text
+            assert versions[canonicalize_name(wanted.name)] in wanted.specifier, text
 
 
 def test_the_container_has_what_builds_the_package() -> None:
     for text in PROJECT["build-system"]["requires"]:
         wanted = Requirement(text)
-        assert locked("build.txt").get(canonicalize_name(wanted.name)) in wanted.specifier, text
+        assert locked("build.txt")[canonicalize_name(wanted.name)] in wanted.specifier, text
 
 
 @pytest.mark.parametrize("name", ["container.txt", "build.txt"])

@@ -73,7 +73,7 @@ class Agency:
 
 
 @asynccontextmanager
-async def agency(nodes: int = 3, pace: float = 4, **conf: str) -> AsyncIterator[Agency]:
+async def agency(nodes: int = 3, pace: float = 4, **conf: Any) -> AsyncIterator[Agency]:
     """Operators of a cluster whose times are that much shorter; `__` in a name stands for a dot."""
     async with Cluster(nodes, {name.replace("__", "."): value for name, value in conf.items()}, pace=pace) as cluster:
         yield Agency(cluster)

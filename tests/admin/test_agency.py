@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from strogoff.admin.commands.cluster import TIMEOUT_S
 from tests.admin.agency import Agency, agency
@@ -10,7 +11,7 @@ from tests.admin.agency import Agency, agency
 LIMIT = "max_inflight_messages"
 
 
-def run(test: object, **conf: str) -> None:
+def run(test: object, **conf: Any) -> None:
     async def bounded() -> None:
         async with asyncio.timeout(TIMEOUT_S), agency(**conf) as office:
             await test(office)  # type: ignore[operator]

@@ -17,7 +17,7 @@ from tests.admin.house import House, in_house
 from tests.admin.office import Office
 
 
-def run(test: Any, **conf: str) -> None:
+def run(test: Any, **conf: Any) -> None:
     async def bounded() -> None:
         async with asyncio.timeout(TIMEOUT_S), agency(**conf) as office:
             await test(office)

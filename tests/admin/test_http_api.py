@@ -59,7 +59,7 @@ def test_answers(tmp_path: Path) -> None:
         assert (await get("session/disconnect?client-id=x"))[0] == 400
         assert (await get(""))[0] == 400
         assert "info vmq-admin session show --client_id, from 127.0.0.1" in house.lines
-        house.server.cluster = Office()  # type: ignore[attr-defined, unused-ignore]
+        house.server.cluster = Office()  # type: ignore[assignment]
         status, said = await get("cluster/leave?node=b@127.0.0.1&-k")
         assert (status, said) == (200, [{"type": "text", "text": text} for text in ("10 sessions to go", "Done")])
 

@@ -164,7 +164,7 @@ def test_pages_in_a_cluster(tmp_path: Path) -> None:
             status, text = await house.get(path)
             return status, json.loads(text)
 
-        office = house.server.cluster = Office()  # type: ignore[attr-defined, unused-ignore]
+        office = house.server.cluster = Office()  # type: ignore[assignment]
         facts = {"sees": "majority", "members": 3, "serving": 2}
         assert await get("/health") == (200, {"status": "OK", "cluster": facts})
         assert await get("/health/ping") == await get("/health/listeners") == (200, {"status": "OK"})

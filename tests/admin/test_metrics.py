@@ -112,7 +112,7 @@ def test_the_cluster(tmp_path: Path) -> None:
             return [values(house)[f"cluster_{name}",] for name in names]
 
         assert gauges() == [1, 1, 0, 1, 1]
-        office = house.server.cluster = Office()  # type: ignore[attr-defined, unused-ignore]
+        office = house.server.cluster = Office()  # type: ignore[assignment]
         assert gauges() == [3, 2, 7, 1, 0]
         office.sees(sees="minority", view_id=8)
         assert gauges() == [3, 2, 8, 0, 0]

@@ -80,7 +80,7 @@ def test_a_change_that_does_not_reach_the_disk_in_time_is_said(tmp_path: Path) -
 
 def test_progress_is_the_beginning_of_an_answer_or_goes_its_own_way(tmp_path: Path) -> None:
     async def test(house: House) -> None:
-        office = house.server.cluster = Office()  # type: ignore[attr-defined, unused-ignore]
+        office = house.server.cluster = Office()  # type: ignore[assignment]
         words = ["cluster", "leave", "node=b@127.0.0.1"]
         assert await perform(house.context, words) == ([Text("10 sessions to go"), Text("Done")], 0)
         heard: list[str] = []

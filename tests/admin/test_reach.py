@@ -32,7 +32,7 @@ def test_any_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert answer.err.startswith("Unknown command: sesion show. Did you mean session show?")
         answer = await house.remote("config", "show", f"--key={'x' * 20000}", key="k")
         assert answer.status == 1 and "unknown key" in answer.err
-        house.server.cluster = Office()  # type: ignore[attr-defined, unused-ignore]
+        house.server.cluster = Office()  # type: ignore[assignment]
         answer = await house.remote("cluster", "leave", "node=b@127.0.0.1", key="k")
         assert (answer.status, answer.out) == (0, "10 sessions to go\nDone\n")
         monkeypatch.setenv("STROGOFF_API_KEY", "k")

@@ -60,7 +60,7 @@ def test_a_node_alone(tmp_path: Path) -> None:
 
 def test_disks_that_cannot_be_written(tmp_path: Path) -> None:
     async def test(house: House) -> None:
-        office = house.server.cluster = Office()  # type: ignore[attr-defined, unused-ignore]
+        office = house.server.cluster = Office()  # type: ignore[assignment]
         office.sees(log_disk="full")
         assert not_serving(house.context) == ["the disk of the cluster's log is full"]
         office.sees(log_disk="failed")
@@ -89,7 +89,7 @@ def test_disks_that_cannot_be_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("policy", ["off", "majority", "on"])
 def test_a_node_that_is_cut_off_gets_no_clients_unless_it_takes_them(tmp_path: Path, policy: str) -> None:
     async def test(house: House) -> None:
-        office = house.server.cluster = Office()  # type: ignore[attr-defined, unused-ignore]
+        office = house.server.cluster = Office()  # type: ignore[assignment]
         office.sees(sees="minority")
         said = "the node has no lease: no majority of its cluster has renewed it"
         assert not_serving(house.context) == ([] if policy == "on" else [said])
@@ -101,7 +101,7 @@ def test_a_node_that_is_cut_off_gets_no_clients_unless_it_takes_them(tmp_path: P
 
 def test_who_runs_in_a_cluster(tmp_path: Path) -> None:
     async def test(house: House) -> None:
-        office = house.server.cluster = Office()  # type: ignore[attr-defined, unused-ignore]
+        office = house.server.cluster = Office()  # type: ignore[assignment]
         assert members(house.context) == {HERE: True, "b@127.0.0.1": True, "c@127.0.0.1": False}
         facts = cluster_facts(house.context)
         assert facts is not None and (facts["view_id"], facts["sees"], facts["leader"]) == (
@@ -127,7 +127,7 @@ def test_who_runs_in_a_cluster(tmp_path: Path) -> None:
 )
 def test_a_node_that_does_not_serve(tmp_path: Path, state: str | None, reason: str) -> None:
     async def test(house: House) -> None:
-        office = house.server.cluster = Office()  # type: ignore[attr-defined, unused-ignore]
+        office = house.server.cluster = Office()  # type: ignore[assignment]
         me = office.nodes.pop(0)
         if state is not None:
             office.nodes.append(msgspec.structs.replace(me, state=state))

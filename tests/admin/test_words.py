@@ -148,6 +148,9 @@ def test_what_a_command_says_is_heard_or_not() -> None:
     async def say(line: str) -> None:
         heard.append(line)
 
-    asyncio.run(parse(KICK, GOOD, say).say("half"))
-    asyncio.run(parse(KICK, GOOD).say("unheard"))
+    async def both() -> None:
+        await parse(KICK, GOOD, say).say("half")
+        await parse(KICK, GOOD).say("unheard")
+
+    asyncio.run(both())
     assert heard == ["half"]

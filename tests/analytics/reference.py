@@ -57,7 +57,7 @@ class Reference:
         return "" if row["type"] in schema.TYPES else "unknown_type"
 
     def _boot(self, key: tuple[str, str, int], rows: list[Row]) -> dict[str, Any]:
-        first = min(row.get("first", row["seq"]) for row in rows)
+        first: int = min(row["first"] if "first" in row else row["seq"] for row in rows)
         self._hours(key, rows, first)
         numbers: set[int] = set()
         given_up: set[int] = set()

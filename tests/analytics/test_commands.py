@@ -8,8 +8,9 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
@@ -21,10 +22,12 @@ from .logs import LoggedNode
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Test = TypeVar("Test", bound=Callable[..., None])
+
 spark_test = [pytest.mark.slow, pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
 
 
-def spark_tests(test):  # type: ignore[no-untyped-def]
+def spark_tests(test: Test) -> Test:
     """All marks of a test that starts Spark."""
     for mark in spark_test:
         test = mark(test)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from strogoff.analytics.schema import MESSAGE, SESSION
+from strogoff.broker.process.eventlog_files import HOUR_MS
 
-from .logs import HOUR_MS, LoggedNode, cluster
+from .logs import LoggedNode, cluster
 from .reference import Reference
 
 if TYPE_CHECKING:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,7 +80,7 @@ def test_against_a_sorted_list(plan: list[tuple[int, bool]]) -> None:
     driven = Driven()
     expected = []
     for number, (when, cancelled) in enumerate(plan):
-        timer = driven.timers.at(when, lambda number=number: driven.ran.append(str(number)))
+        timer = driven.timers.at(when, partial(driven.ran.append, str(number)))
         if cancelled:
             driven.timers.cancel(timer)
         elif when <= 25:

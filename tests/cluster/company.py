@@ -8,9 +8,8 @@ from typing import Any
 
 from strogoff.cluster.membership.admission import CallAnswer, JoinRequest, LeaveRequest, decode_answer, encode_call
 from strogoff.cluster.membership.join_leave import VERSIONS
-from strogoff.cluster.membership.state_machine import UNLOGGED_MAX
+from strogoff.cluster.membership.state_machine import UNLOGGED_MAX, wanted_voters
 from strogoff.cluster.membership.view import View
-from strogoff.cluster.membership.voters import wanted_voters
 from strogoff.cluster.node import ClusterNode
 from strogoff.cluster.ports import Identity, Ports, Settings
 from strogoff.cluster.replicated_map.namespaces import NAMESPACES

@@ -14,7 +14,8 @@ from tests.cluster.company import Company, Seat
 
 def told(seat: Seat) -> tuple[str, bool, bool]:
     """What the resident was told last of lease and wholeness."""
-    return next(each for each in reversed(seat.guest.said) if each[0] == "standing")
+    _, leased, whole = next(each for each in reversed(seat.guest.said) if each[0] == "standing")
+    return ("standing", leased, whole)
 
 
 def test_a_node_without_a_cluster_is_alone_and_may_promise_everything() -> None:

@@ -63,7 +63,9 @@ def served(version: int, refusal: Refusal) -> list[int]:
 def test_what_a_client_sees(flag: str, state: ViewState, refusal: Refusal, version: int) -> None:
     """The other three flags say the opposite, so that no operation answers to another's flag."""
     other = "on" if decide(flag, state) is Decision.REFUSE else "off"
-    flags = {f"allow_{each}_during_netsplit": flag if each == refusal.operation else other for each in OPERATIONS}
+    flags: dict[str, Any] = {
+        f"allow_{each}_during_netsplit": flag if each == refusal.operation else other for each in OPERATIONS
+    }
     stage = Stage(**flags)
     watcher = stage.client("watcher")
     watcher.subscribe(("t", 2))
@@ -110,7 +112,7 @@ def test_a_plugin_sets_the_flags_of_a_client(state: ViewState, own: bool | str, 
     refused = decide(flag, state) is Decision.REFUSE
     node_flag = "on" if refused else "off"
     refusal = next(each for each in REFUSALS if each.operation == operation and each.answer)
-    flags = {f"allow_{each}_during_netsplit": node_flag for each in OPERATIONS}
+    flags: dict[str, Any] = {f"allow_{each}_during_netsplit": node_flag for each in OPERATIONS}
     stage = Stage(Doorman(f"allow_{operation}", own), allow_anonymous=False, **flags)
     watcher = stage.client("watcher")
     watcher.subscribe(("t", 2))

@@ -5,6 +5,8 @@ A policy gates first acceptance only (H-13).
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from strogoff.broker.process.systree import Systree
@@ -21,7 +23,7 @@ RESENT = [(ViewState.MAJORITY, "off"), (ViewState.MAJORITY, "majority"), (ViewSt
 WAITS = [(ViewState.MINORITY, "off"), (ViewState.MINORITY, "majority")]
 
 
-def with_watcher(version: int = 4, topic: str = "t", **options: object) -> tuple[Stage, Client, Client]:
+def with_watcher(version: int = 4, topic: str = "t", **options: Any) -> tuple[Stage, Client, Client]:
     """A stage, a client that sees every message of the topic, and one that publishes."""
     stage = Stage(**options)
     watcher = stage.client("watcher", 5)

@@ -62,7 +62,7 @@ def test_an_exception_in_the_node_is_a_violation(monkeypatch: pytest.MonkeyPatch
 
 def test_plants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--plants"]) == 0
-    assert "ack-before-commit" in capsys.readouterr().out and commands.SECONDS > 0
+    assert "ack-before-commit" in capsys.readouterr().out
 
 
 def test_a_cast_is_named_in_the_command_that_does_it_again(

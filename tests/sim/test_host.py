@@ -104,7 +104,7 @@ def test_watchers_are_told() -> None:
     host.event_level = 1
     made: list[str] = []
     host.on_node = lambda node: made.append(node.name)
-    host.mark = lambda: (42, loop.now_s)
+    host.mark = lambda: (42, loop.now_s, False)
     host.start()
     assert made == ["n1"] and [row["type"] for row in host.events] == ["node.start"]
     peer = Peer(host)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +14,12 @@ from strogoff.sim.loop import VirtualLoop
 def test_soon_runs_at_the_end_of_the_turn() -> None:
     """In order; what it asks for runs in the next turn; time stands still."""
     loop, seen = VirtualLoop(), []
-    loop.call_soon(lambda: (seen.append("a"), loop.call_soon(lambda: seen.append("c"))))
+
+    def first() -> None:
+        seen.append("a")
+        loop.call_soon(lambda: seen.append("c"))
+
+    loop.call_soon(first)
     loop.call_soon(lambda: seen.append("b"))
     assert loop.turn() and seen == ["a", "b"]
     assert loop.turn() and seen == ["a", "b", "c"]
@@ -24,8 +31,12 @@ def test_later_runs_in_the_order_of_time(delays: list[float]) -> None:
     """Those of the same time in the order in which they were asked for."""
     loop = VirtualLoop()
     seen: list[tuple[float, int]] = []
+
+    def note(number: int) -> None:
+        seen.append((loop.now_s, number))
+
     for number, delay in enumerate(delays):
-        loop.call_later(delay, lambda number=number: seen.append((loop.now_s, number)))
+        loop.call_later(delay, partial(note, number))
     while loop.turn():
         pass
     assert seen == sorted((delay, number) for number, delay in enumerate(delays))
@@ -55,9 +66,10 @@ def test_what_was_cancelled_moves_no_time() -> None:
 
 def test_run_until_leaves_what_is_later() -> None:
     """What is due exactly then is done."""
-    loop, seen = VirtualLoop(), []
+    loop = VirtualLoop()
+    seen: list[float] = []
     for when in (1.0, 2.0, 3.0):
-        loop.call_later(when, lambda when=when: seen.append(when))
+        loop.call_later(when, partial(seen.append, when))
     loop.run_until(2.0)
     assert seen == [1.0, 2.0] and loop.now_s == 2.0
     loop.run_until(1.0)
@@ -67,7 +79,11 @@ def test_run_until_leaves_what_is_later() -> None:
 def test_settle_lets_no_time_pass() -> None:
     """All that is due now, and what comes of it."""
     loop, seen = VirtualLoop(), []
-    loop.call_later(0, lambda: loop.call_soon(lambda: loop.call_later(0, lambda: seen.append("now"))))
+
+    def at_once() -> None:
+        loop.call_later(0, lambda: seen.append("now"))
+
+    loop.call_later(0, lambda: loop.call_soon(at_once))
     loop.call_later(0.001, lambda: seen.append("later"))
     loop.settle()
     assert seen == ["now"] and loop.now_s == 0.0
@@ -86,8 +102,12 @@ def test_call_at_is_exact() -> None:
     """The same time asked for at different times is the same; a time that is past is now."""
     loop, seen = VirtualLoop(), []
     when = 0.1 + 0.7
+
+    def note(number: int) -> None:
+        seen.append((loop.now_s, number))
+
     for number in range(20):
-        loop.call_at(when, lambda number=number: seen.append((loop.now_s, number)))
+        loop.call_at(when, partial(note, number))
         loop.run_for(0.01 + number / 1000)
     loop.run_for(1)
     assert seen == [(when, number) for number in range(20)]

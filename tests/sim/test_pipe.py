@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strogoff.sim.loop import VirtualLoop
-from strogoff.sim.pipe import HIGH_MARK, Pipe, Stream
+from strogoff.sim.pipe import HIGH_MARK, Mark, Pipe, Stream
 
 
-def stream_with(loop: VirtualLoop, delay_s: tuple[float, float] = (0.0, 0.0), seed: int = 0) -> tuple[Stream, list]:
+def stream_with(
+    loop: VirtualLoop, delay_s: tuple[float, float] = (0.0, 0.0), seed: int = 0
+) -> tuple[Stream, list[Any]]:
     """A stream and what arrived of it; the end arrives as None."""
     stream = Stream(loop, Random(seed), delay_s)
-    arrived: list[bytes | None] = []
+    arrived: list[Any] = []
     stream.deliver = arrived.append
     stream.ended = lambda: arrived.append(None)
     return stream, arrived
@@ -115,15 +118,15 @@ def test_marks_travel_with_their_bytes() -> None:
     loop = VirtualLoop()
     stream, _ = stream_with(loop, (1.0, 1.0))
     count = [0]
-    seen: list[tuple[bytes, tuple[int, float]]] = []
-    stream.mark = lambda: (count[0], loop.now_s)
+    seen: list[tuple[bytes, Mark]] = []
+    stream.mark = lambda: (count[0], loop.now_s, False)
     stream.deliver = lambda data: seen.append((data, stream.arrived))
     for number in range(3):
         count[0] = number
         stream.send(b"%d" % number)
         loop.run_for(0.25)
     loop.run_for(5)
-    assert seen == [(b"0", (0, 0.0)), (b"1", (1, 0.25)), (b"2", (2, 0.5))]
+    assert seen == [(b"0", (0, 0.0, False)), (b"1", (1, 0.25, False)), (b"2", (2, 0.5, False))]
 
 
 def pipe_with(loop: VirtualLoop, delay_s: float = 1.0) -> tuple[Pipe, list[str]]:

@@ -339,7 +339,7 @@ def test_a_full_disk_is_survived(small_disk: Path, durability: Durability) -> No
         done += 1
     assert isinstance(error, DiskFull)
     assert done > 100
-    failed = {b"%06d.%d" % (done, n): Random(done).randbytes(1000) for n in range(20)}
+    failed: dict[bytes, bytes | None] = {b"%06d.%d" % (done, n): Random(done).randbytes(1000) for n in range(20)}
     again = harness.write(failed)
     assert isinstance(again, DiskFull)
     assert "3 MiB are free" in str(again)

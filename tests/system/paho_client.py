@@ -5,10 +5,10 @@ from __future__ import annotations
 import queue
 import socket
 import threading
-from typing import Any
+from typing import Any, Literal
 
 from paho.mqtt import client as paho
-from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
@@ -16,14 +16,28 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 from .brokers import WITHIN_S, House
 
 MQTT_5 = 5
+TRANSPORTS: dict[str, Literal["tcp", "websockets", "unix"]] = {
+    "tcp": "tcp",
+    "proxied": "tcp",
+    "ssl": "tcp",
+    "ws": "websockets",
+    "wss": "websockets",
+    "unix": "unix",
+}
 
 
 def properties(kind: str, **values: Any) -> Properties:
     """Properties of a packet (CONNECT, PUBLISH, ...), by paho's names."""
-    made = Properties(getattr(PacketTypes, kind))
+    made = Properties(getattr(PacketTypes, kind))  # type: ignore[no-untyped-call]
     for key, value in values.items():
         setattr(made, key, value)
     return made
+
+
+def properties_of(message: paho.MQTTMessage) -> Any:
+    """The properties that a message came with, by paho's names."""
+    assert message.properties is not None
+    return message.properties
 
 
 class Paho:
@@ -32,15 +46,12 @@ class Paho:
     def __init__(
         self, house: House | None, client_id: str, version: int, transport: str = "tcp", **options: Any
     ) -> None:
-        kind = {"tcp": "tcp", "proxied": "tcp", "ssl": "tcp", "ws": "websockets", "wss": "websockets", "unix": "unix"}[
-            transport
-        ]
         clean = {} if version == MQTT_5 else {"clean_session": options.pop("clean", True)}
         self.client = paho.Client(
             CallbackAPIVersion.VERSION2,
             client_id,
-            protocol=version,
-            transport=kind,
+            protocol=MQTTProtocolVersion(version),
+            transport=TRANSPORTS[transport],
             reconnect_on_failure=False,
             **clean,
         )
@@ -137,11 +148,26 @@ class Paho:
 
     def payloads(self, count: int) -> list[bytes]:
         """The payloads of the next `count` messages."""
-        return [self.next().payload for _ in range(count)]
+        return [bytes(self.next().payload) for _ in range(count)]
+
+    def payloads_until(self, last: bytes) -> list[bytes]:
+        """The payloads of the next messages, up to one with the payload `last`, which is left out."""
+        found = []
+        while (payload := bytes(self.next().payload)) != last:
+            found.append(payload)
+        return found
 
     def vanish(self) -> None:
         """Cut the connection without a DISCONNECT."""
-        peer = self.client.socket()
-        assert peer is not None
-        peer.shutdown(socket.SHUT_RDWR)
+        self._socket().shutdown(socket.SHUT_RDWR)
         self.client.loop_stop()
+
+    def local_address(self) -> tuple[str, int]:
+        """Host and port of this side of the connection."""
+        host, port = self._socket().getsockname()
+        return host, port
+
+    def _socket(self) -> socket.socket:
+        peer = self.client.socket()
+        assert isinstance(peer, socket.socket)
+        return peer

@@ -93,7 +93,7 @@ def test_a_persistent_session(house: House, name: str, version: int) -> None:
         from paho.mqtt.packettypes import PacketTypes
         from paho.mqtt.properties import Properties
 
-        wanted = Properties(PacketTypes.CONNECT)
+        wanted = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
         wanted.SessionExpiryInterval = 600
         stays = {"clean_start": False, "properties": wanted}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -87,7 +88,7 @@ def test_a_known_user_is_let_in_and_others_are_not(guarded: ConfBroker, house: H
     for user, password in (("alice", "wrong"), ("bob", "wonder"), ("mallory", "wonder")):
         with knocker(guarded, house, name, version, user, password, expect=0x86) as stranger:
             assert stranger.gone.wait(WITHIN_S)
-    log = guarded.folder / "log" / "console.log"
+    log = guarded.conf.parent / "log" / "console.log"
 
     def refused(user: str, reason: str) -> bool:
         return any(
@@ -133,7 +134,7 @@ def test_the_acl_file_decides(guarded: ConfBroker, house: House, name: str, vers
 def test_a_new_password_counts_without_a_restart(guarded: ConfBroker, house: House, name: str) -> None:
     """The file is looked at every second; who is connected stays connected."""
     with knocker(guarded, house, f"{name}-old", MQTT_5, "carol", "first") as connected:
-        set_password(guarded.folder / "vmq.passwd", "carol", "second")
+        set_password(guarded.conf.parent / "vmq.passwd", "carol", "second")
         for attempt in range(200):
             try:
                 with knocker(guarded, house, f"{name}-{attempt}", MQTT_5, "carol", "second"):
@@ -151,7 +152,7 @@ def test_the_other_clients_can_log_in_too(guarded: ConfBroker, name: str) -> Non
     """aiomqtt, gmqtt, amqtt and mosquitto: accepted with the right password, refused with a wrong one."""
 
     async def run() -> None:
-        place = {"hostname": "127.0.0.1", "port": guarded.port, "identifier": name}
+        place: dict[str, Any] = {"hostname": "127.0.0.1", "port": guarded.port, "identifier": name}
         async with aiomqtt.Client(**place, username="alice", password="wonder"):
             pass
         with pytest.raises(aiomqtt.MqttError):
@@ -192,6 +193,7 @@ def test_a_client_behind_a_proxy(house: House, name: str, version: int, header: 
     class Proxied(paho.mqtt.client.Client):
         def _create_socket(self) -> Any:
             made = super()._create_socket()
+            assert isinstance(made, socket.socket)
             made.sendall(header.encode())
             return made
 

@@ -149,8 +149,13 @@ def test_a_shared_subscription(house: House, name: str) -> None:
             Client(house, f"{name}-w", MQTTv50) as writer,
         ):
             shared: asyncio.Queue[int] = asyncio.Queue()
+
+            def note(_client: object, _topic: str, payload: bytes, _qos: int, _properties: object) -> int:
+                shared.put_nowait(int(payload))
+                return 0
+
             for member in (one, two):
-                member.client.on_message = lambda _c, _t, payload, _q, _p: shared.put_nowait(int(payload)) or 0
+                member.client.on_message = note
                 await member.subscribe(f"$share/g/{name}", 1)
             await writer.subscribe(f"{name}-end", 1)
             for number in range(40):

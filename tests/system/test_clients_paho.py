@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from .brokers import WITHIN_S, House
@@ -15,7 +17,7 @@ transports = pytest.mark.parametrize("transport", ["tcp", "ws", "ssl", "wss", "u
 FOREVER = {"SessionExpiryInterval": 0xFFFFFFFF}
 
 
-def stays(version: int) -> dict[str, object]:
+def stays(version: int) -> dict[str, Any]:
     """Options of a client whose session outlives its connection."""
     return {"clean": False, "connect": FOREVER} if version == MQTT_5 else {"clean": False}
 
@@ -152,7 +154,7 @@ def test_a_shared_subscription_gives_each_message_to_one_member(house: House, na
         for index, member in enumerate((one, two)):
             member.subscribe(f"{name}-end-{index}", 1)
             writer.publish(f"{name}-end-{index}", b"end", 1)
-        parts = [list(iter(lambda member=member: member.next().payload, b"end")) for member in (one, two)]
+        parts = [member.payloads_until(b"end") for member in (one, two)]
         assert sorted(parts[0] + parts[1], key=int) == sent
         assert parts[0] and parts[1]
         assert all(part == sorted(part, key=int) for part in parts)

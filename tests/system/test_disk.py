@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from .paho_client import MQTT_5, Paho, properties
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(90)]
 
-STAYS = {"clean": False, "connect": {"SessionExpiryInterval": 100_000}}
+STAYS: dict[str, Any] = {"clean": False, "connect": {"SessionExpiryInterval": 100_000}}
 KEPT = 300
 
 

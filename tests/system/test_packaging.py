@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import venv
 import zipfile
 from pathlib import Path
 
@@ -57,7 +56,7 @@ def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fresh environment with the wheel and what it needs; the folder of its commands."""
     folder = tmp_path_factory.mktemp("environment")
-    venv.create(folder, with_pip=True)
+    run(sys.executable, "-m", "venv", folder)
     run(folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel)
     return folder / "bin"
 
@@ -133,10 +132,10 @@ def test_the_commands_run_where_they_are_installed(
 
 def dockerfile_python() -> str | None:
     """The Python of the Dockerfile, if this machine has it: on the path, or where pyenv keeps it."""
-    found = [shutil.which("python3.13"), *Path.home().glob(".pyenv/versions/3.13*/bin/python3")]
-    for python in filter(None, found):
+    pyenv = map(str, Path.home().glob(".pyenv/versions/3.13*/bin/python3"))
+    for python in filter(None, [shutil.which("python3.13"), *pyenv]):
         if subprocess.run([python, "-c", "import ensurepip"], capture_output=True, timeout=60).returncode == 0:
-            return str(python)
+            return python
     return None
 
 
@@ -176,7 +175,7 @@ def test_the_source_distribution_builds_the_same(source: Path, wheel: Path, tmp_
         "from hatchling.build import build_sdist; import os; print(build_sdist(sys.argv[2]))"
     )
     builder = tmp_path / "builder"
-    venv.create(builder, with_pip=True)
+    run(sys.executable, "-m", "venv", builder)
     run(builder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "hatchling>=1.27")
     name = run(builder / "bin" / "python", "-c", code, source, tmp_path, cwd=source).strip()
     run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, tmp_path / name)

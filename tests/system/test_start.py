@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -193,7 +194,7 @@ def test_a_signal_stops_it_and_clients_are_told(background: Background, broker: 
 
 def test_a_restart_remembers(background: Background, broker: BrokerProcess) -> None:
     """Sessions, subscriptions, queued and retained messages. [MQTT-4.1.0-2] [MQTT5-4.1.0-1]"""
-    stays = {"clean": False, "connect": {"SessionExpiryInterval": 1000}}
+    stays: dict[str, Any] = {"clean": False, "connect": {"SessionExpiryInterval": 1000}}
     with Paho(None, "reader", MQTT_5, port=broker.port, **stays) as reader:
         reader.subscribe("news/#", 2)
     with Paho(None, "writer", MQTT_5, port=broker.port) as writer:

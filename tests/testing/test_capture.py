@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import paho.mqtt.client as paho
 import pytest
+from paho.mqtt.enums import CallbackAPIVersion
 
 from strogoff.testing.capture import Capture
 from strogoff.testing.sync import SyncCluster
@@ -30,7 +31,7 @@ def test_it_hears_paho() -> None:
     """A client in a thread of its own, of which nothing is known: `wait` waits for it."""
     with SyncCluster() as c:
         capture = Capture(c)
-        client = paho.Client(paho.CallbackAPIVersion.VERSION2, "paho")
+        client = paho.Client(CallbackAPIVersion.VERSION2, "paho")
         client.connect(c.host, c.port)
         client.loop_start()
         client.publish("p", b"x", qos=0)

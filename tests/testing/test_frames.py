@@ -11,7 +11,7 @@ from strogoff.mqtt import packets
 from strogoff.mqtt.encoder import encode
 from strogoff.testing.frames import PACKETS, FrameFilter
 
-STREAM = [
+STREAM: list[packets.Packet] = [
     packets.Connect("c", 5),
     packets.Publish("t", b"x" * 300, 1, packet_id=1),
     packets.Pingreq(),
@@ -49,12 +49,12 @@ def test_it_ends_at_a_packet(cuts: list[int]) -> None:
 
     def keep(packet: str) -> bool:
         if packet == "PINGREQ":
-            filter.end()
+            passed.end()
         return packet != "PINGREQ"
 
-    filter = FrameFilter(keep)
+    passed = FrameFilter(keep)
     before = b"".join(encode(packet, 5) for packet in STREAM[:2])
-    assert b"".join(filter.feed(piece) for piece in pieces(BYTES, cuts)) == before
+    assert b"".join(passed.feed(piece) for piece in pieces(BYTES, cuts)) == before
 
 
 @given(st.binary(max_size=60))

@@ -55,7 +55,8 @@ def test_a_kill_loses_what_was_not_committed(tmp_path: Path) -> None:
     """And nothing else, with both engines; nothing is left, and the directory is free."""
 
     async def test() -> None:
-        for disks in ({}, None):
+        choices: tuple[Disks | None, ...] = ({}, None)
+        for disks in choices:
             folder = tmp_path / ("leveldb" if disks is None else "memory")
             server = make(folder, [], disks)
             await server.start()

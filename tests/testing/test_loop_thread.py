@@ -40,7 +40,7 @@ def test_a_task_that_is_left_is_told() -> None:
     with pytest.raises(LeakError, match="tasks are left"):
         thread.stop()
     assert not task.done() and "leaky" not in {each.name for each in threading.enumerate()}
-    task.get_coro().close()  # type: ignore[union-attr]
+    task.get_coro().close()
 
 
 def test_an_interrupted_call_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,8 @@ from strogoff.configs import ConfigError
 from strogoff.testing.cluster import Cluster
 from strogoff.testing.faults import FaultError
 from strogoff.testing.hosting import HostedServer
-from strogoff.testing.running import Engine, NotSettled
+from strogoff.testing.places import Engine
+from strogoff.testing.running import NotSettled
 from strogoff.testing.trace import write_log
 
 from .runner import run
@@ -280,7 +281,7 @@ def test_what_cannot_be_asked_for() -> None:
             ({"pace": 50}, "between 0.1 and 20"),
         ):
             with pytest.raises(ValueError, match=text):
-                Cluster(**arguments)  # type: ignore[arg-type]
+                Cluster(**arguments)
         with pytest.raises(ConfigError, match="max_inflight_messages"):
             async with Cluster(conf={"max_inflight_mesages": 3}):
                 pass

@@ -19,7 +19,7 @@ ALONE = f"{HERE} is a node on its own: no listener.vmq or listener.vmqs is confi
 def give(house: House) -> Office:
     """The office to a node of the test."""
     office = Office()
-    house.server.cluster = office  # type: ignore[attr-defined, unused-ignore]
+    house.server.cluster = office  # type: ignore[assignment]
     return office
 
 

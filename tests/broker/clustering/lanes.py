@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from strogoff.broker.clustering.forward_codec import (
@@ -12,6 +13,7 @@ from strogoff.broker.clustering.forward_codec import (
     is_open_mids,
 )
 from strogoff.broker.clustering.forward_sender import ForwardSender
+from strogoff.broker.queues.records import InboundRecord
 from strogoff.broker.routing.remote import RemoteMembers, RemoteTarget
 from strogoff.broker.routing.remote_table import NOWHERE, RemoteMatch
 from tests.broker.stage import Stage
@@ -25,9 +27,9 @@ class Lanes:
         self.sent: dict[str, list[tuple[int, int, ForwardedMessage]]] = {}
         self.told_open: dict[str, list[OpenMids]] = {}
         self.voided: dict[str, list[int]] = {}
-        self.slow: list[str] = []
-        self.slow_map: list[str] = []
-        self.full: list[str] = []
+        self.slow: Collection[str] = []
+        self.slow_map: Collection[str] = []
+        self.full: Collection[str] = ()
         self.takes: int | None = None
         """So many messages from now on and a lane is full; None: it never is."""
         self.window_bytes = 8 << 20
@@ -42,7 +44,7 @@ class Lanes:
         if self.takes is not None:
             self.takes -= 1
             if not self.takes:
-                self.full.append(node)
+                self.full = {*self.full, node}
         lane = self.sent.setdefault(node, [])
         forwarded = decode_forward(payload[4:], self.stage.node.origins)
         lane.append((len(lane) + 1, int.from_bytes(payload[:4], "big"), forwarded))
@@ -93,11 +95,16 @@ class Post(Stage):
         self.matches[topic] = RemoteMatch(targets, groups)
         self.node.router.plans("").invalidate(topic)
 
+    def handshakes(self, client_id: str) -> list[InboundRecord]:
+        """The QoS 2 messages of a publisher that wait for PUBREL."""
+        session = self.node.slots.get("", client_id)
+        assert session is not None
+        return list(session.inbound.values())
+
     def room(self, node: str, takes: int | None = None) -> None:
         """The lane to a node takes so many messages; None: all that there are."""
         self.lanes.takes = takes
-        if node in self.lanes.full:
-            self.lanes.full.remove(node)
+        self.lanes.full = set(self.lanes.full) - {node}
         self.forwarding.room(node)
         self.settle()
 

@@ -40,7 +40,7 @@ def ask(answers: dict[str, CallAnswer | bytes], first: str) -> CallAnswer:
 
 
 def test_the_leader_is_found() -> None:
-    answers = {"h:1": CallAnswer(ask="h:2"), "h:2": CallAnswer(ask="h:3"), "h:3": LEADS}
+    answers: dict[str, CallAnswer | bytes] = {"h:1": CallAnswer(ask="h:2"), "h:2": CallAnswer(ask="h:3"), "h:3": LEADS}
     assert ask(answers, "h:1") == LEADS
     assert ask(answers, "h:3") == LEADS
 
@@ -58,6 +58,6 @@ def test_who_cannot_be_asked_is_named() -> None:
 
 
 def test_nobody_is_followed_for_ever() -> None:
-    circle = {"h:1": CallAnswer(ask="h:2"), "h:2": CallAnswer(ask="h:1")}
+    circle: dict[str, CallAnswer | bytes] = {"h:1": CallAnswer(ask="h:2"), "h:2": CallAnswer(ask="h:1")}
     with pytest.raises(ClusterError, match="the leader changes too often to be asked, last at h:2"):
         ask(circle, "h:1")

@@ -7,11 +7,10 @@ import pytest
 from strogoff.broker.clustering.routes import LASTING, LIVE, parse_route_key
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.broker.clustering.theatre import Theatre, snapshots_only
+from tests.broker.clustering.theatre import MAJORITY, Theatre, snapshots_only
 from tests.broker.stage import Client
 
 LASTS = {"clean": False, "expiry_s": 10_000}
-MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")}
 
 
 @pytest.fixture

@@ -181,7 +181,13 @@ def test_a_name_that_hangs_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) ->
     """DNS servers that are gone: half a minute, in which this node took clients, and could join nobody any more."""
     monkeypatch.setattr(dns, "ANSWER_S", 0.02)
     over, asked = threading.Event(), []
-    _names(monkeypatch, slow=lambda: [asked.append(1), over.wait(10), []][-1])
+
+    def hang() -> list[object]:
+        asked.append(1)
+        over.wait(10)
+        return []
+
+    _names(monkeypatch, slow=hang)
 
     async def scenario(search: Search) -> None:
         place = await search.place(1, seeks("c"))

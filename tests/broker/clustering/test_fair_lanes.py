@@ -121,7 +121,12 @@ def test_many_who_publish_little_each_are_held_back_by_the_memory_that_they_take
     assert links.slow[Lane.PUBLISH] == {"n3": None} and 300_000 < links.memory_bytes("n3") < 380_000
     assert len(held(theatre[1])) == 60
     came: list[packets.Publish] = []
-    theatre.until(lambda: came.extend(reader.drain()) or len(came) == 600, 60.0)
+
+    def all_came() -> bool:
+        came.extend(reader.drain())
+        return len(came) == 600
+
+    theatre.until(all_came, 60.0)
     theatre.pass_s(1.0)
     assert held(theatre[1]) == [] and links.slow[Lane.PUBLISH] == {}
     for number, client in enumerate(clients):

@@ -26,7 +26,7 @@ from strogoff.broker.queues.records import Origins
 
 ORIGIN = Origin("n1", 3)
 COUNTS = st.integers(0, 2**62)
-TEXTS = st.text(st.characters(exclude_characters="+#\0", exclude_categories=("Cs",)), min_size=1, max_size=20)
+TEXTS = st.text(st.characters(exclude_characters="+#\0", exclude_categories=["Cs"]), min_size=1, max_size=20)
 PROPERTIES = st.none() | st.fixed_dictionaries(
     {},
     optional={

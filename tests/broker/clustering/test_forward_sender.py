@@ -154,7 +154,7 @@ def test_who_is_chosen_again_for_a_handshake_is_on_the_disk_before_the_copy_leav
     assert post.lanes.payloads("n3") == []
     post.free_disk()
     assert post.lanes.payloads("n3") == [b"1"]
-    [record] = post.node.slots.get("", "writer").inbound.values()
+    [record] = post.handshakes("writer")
     assert record.elsewhere == [("g", "t", "n3")]
     assert writer.take() == []
     post.acked("n3", 1)
@@ -176,7 +176,7 @@ def test_who_is_chosen_again_and_goes_before_that_is_on_the_disk_gets_nothing(po
     assert post.lanes.payloads("n3") == []
     assert mine.payloads() == [b"1"]
     assert kinds(writer.take()) == ["Pubrec"]
-    [record] = post.node.slots.get("", "writer").inbound.values()
+    [record] = post.handshakes("writer")
     assert record.elsewhere == []
 
 

@@ -8,9 +8,7 @@ from strogoff.broker.clustering.adapter import SETTLE_MS
 from strogoff.cluster.links.ports import Lane
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.broker.clustering.theatre import Theatre, snapshots_only
-
-MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")}
+from tests.broker.clustering.theatre import MAJORITY, Theatre, snapshots_only
 
 
 def test_a_founder_that_restarts_without_the_others_is_not_alone() -> None:
@@ -130,7 +128,7 @@ def test_a_suback_that_cannot_be_everywhere_in_time_says_so() -> None:
 
 def test_the_leader_leaves() -> None:
     theatre = Theatre(3)
-    leader = next(n for n in (1, 2, 3) if theatre[n].host.member.consensus.leads)
+    leader = next(n for n in (1, 2, 3) if theatre[n].leads)
     other = leader % 3 + 1
     problems: list[str] = []
     theatre[other].host.leave(f"n{leader}", problems.append)

@@ -8,9 +8,7 @@ import pytest
 
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.broker.clustering.theatre import Theatre, snapshots_only
-
-MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")}
+from tests.broker.clustering.theatre import MAJORITY, Theatre, snapshots_only
 
 
 class Absence:

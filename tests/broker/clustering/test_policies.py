@@ -7,10 +7,8 @@ import pytest
 from strogoff.broker.connection.connection import ClientConnection
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.broker.clustering.theatre import Theatre
+from tests.broker.clustering.theatre import MAJORITY, ON, Theatre
 from tests.broker.stage import option, publish
-
-MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")}
 
 
 def test_parked_publishes_go_before_newer_ones_when_the_cluster_is_whole_again() -> None:
@@ -225,7 +223,7 @@ def test_retained_writes_on_two_nodes_at_once_end_the_same_everywhere(order: tup
 
 def test_on_accepts_nothing_after_a_restart_before_the_node_knows_the_others_subscribers() -> None:
     """It acknowledged what it gave to nobody: 147 messages of 812, at a plain restart."""
-    theatre = Theatre(3, **dict.fromkeys(MAJORITY, "on"))
+    theatre = Theatre(3, **ON)
     reader = theatre[2].client("reader")
     reader.subscribe(("t", 1))
     theatre[1].kill()
@@ -245,7 +243,7 @@ def test_on_accepts_nothing_after_a_restart_before_the_node_knows_the_others_sub
 
 
 def test_on_accepts_without_a_lease_when_none_came_within_the_bound_and_says_so() -> None:
-    theatre = Theatre(3, **dict.fromkeys(MAJORITY, "on"))
+    theatre = Theatre(3, **ON)
     for number in (1, 2, 3):
         theatre[number].kill()
     theatre[1].start()

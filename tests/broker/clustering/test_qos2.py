@@ -9,10 +9,8 @@ import pytest
 from strogoff.cluster.links.ports import Lane
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.broker.clustering.theatre import Spot, Theatre
+from tests.broker.clustering.theatre import MAJORITY, Spot, Theatre
 from tests.broker.stage import Client, publish
-
-MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")}
 
 
 def _durable(spot: Spot, name: str) -> Client:
@@ -183,12 +181,12 @@ def test_whom_of_a_group_a_message_is_for_is_safe_before_it_leaves() -> None:
         reader.subscribe(("$share/g/t", 2))
     for _ in range(6):
         writer = _durable(theatre[1], "writer")
-        theatre[1].disks[0]._latency_s = (0.1, 0.1)
+        theatre[1].disks[0].latency_s = (0.1, 0.1)
         writer.send(publish("t", b"m", 2, 7))
         theatre.until(lambda: any(reader.received for reader in readers))
         theatre[1].kill()
         theatre[1].start()
-        theatre[1].disks[0]._latency_s = (0.0, 0.0)
+        theatre[1].disks[0].latency_s = (0.0, 0.0)
         theatre.pass_s(1.0)
         theatre.whole()
         writer = _durable(theatre[1], "writer")

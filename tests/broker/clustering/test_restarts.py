@@ -15,10 +15,8 @@ from strogoff.mqtt.reasons import ReasonCode
 from strogoff.netsplit.policy import ViewState
 from strogoff.sim import cluster_host
 from strogoff.sim.host import EPOCH_MS
-from tests.broker.clustering.theatre import Theatre
+from tests.broker.clustering.theatre import MAJORITY, ON, Theatre
 from tests.broker.stage import option, publish
-
-MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")}
 
 
 @pytest.mark.parametrize("last", (1, 2, 3))
@@ -280,8 +278,7 @@ def test_a_newcomer_takes_the_time_of_the_cluster(wrong_ms: float) -> None:
 
 def test_who_serves_without_a_lease_after_a_boot_of_its_machine_has_its_wall_clock() -> None:
     """With `on`: the expiry of what it accepts, and of what it has, would wait for a leader who may not come."""
-    on = {f"allow_{each}_during_netsplit": "on" for each in ("register", "publish", "subscribe", "unsubscribe")}
-    theatre = Theatre(2, **on)
+    theatre = Theatre(2, **ON)
     theatre.pass_s(30)
     for spot in theatre.spots:
         spot.kill()

@@ -6,11 +6,10 @@ import pytest
 
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.broker.clustering.theatre import Spot, Theatre, snapshots_only
+from tests.broker.clustering.theatre import MAJORITY, ON, Spot, Theatre, snapshots_only
 from tests.broker.stage import Client
 
 LASTING = {"clean": False, "expiry_s": 10_000}
-MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")}
 
 
 @pytest.fixture
@@ -137,7 +136,7 @@ def replace(theatre: Theatre, number: int) -> None:
 
 def test_a_number_of_a_start_that_the_log_never_had_is_not_used_again() -> None:
     """H-01: what that start wrote into the map others would take for what the new disk writes."""
-    theatre = Theatre(5, **dict.fromkeys(MAJORITY, "on"))
+    theatre = Theatre(5, **ON)
     for number in (1, 2, 3, 5):
         theatre[number].kill()
     theatre[5].start()  # nobody can log it

@@ -22,7 +22,7 @@ from strogoff.broker.clustering.routes import (
 from strogoff.broker.routing.remote import RemoteMembers, RemoteTarget
 from strogoff.broker.routing.remote_table import NOWHERE, RemoteMatch
 
-TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
 class Stand:

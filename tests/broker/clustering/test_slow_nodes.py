@@ -10,10 +10,9 @@ from strogoff.cluster.ports import Settings
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from strogoff.sim import cluster_host
-from tests.broker.clustering.theatre import Spot, Theatre
+from tests.broker.clustering.theatre import MAJORITY, Spot, Theatre
 from tests.broker.stage import Client, publish
 
-MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")}
 LASTS = {"clean": False, "expiry_s": 10_000}
 BUFFER = 300_000
 

@@ -8,10 +8,8 @@ import pytest
 
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.broker.clustering.theatre import Theatre
+from tests.broker.clustering.theatre import MAJORITY, Theatre
 from tests.broker.stage import publish
-
-MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")}
 
 
 @pytest.mark.parametrize("victim", (1, 2, 3))

@@ -6,6 +6,7 @@ import pytest
 
 from strogoff.broker.clustering import forward_sender as module
 from strogoff.broker.clustering.waiting_room import SAY_AGAIN_MS
+from strogoff.broker.queues.message import Message
 from strogoff.broker.routing.remote import RemoteMembers
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
@@ -76,7 +77,7 @@ def test_what_no_client_has_published_shares_a_turn(post: Post) -> None:
     origin, counter = post.node.origin, post.node.numbers
     for number in range(10):
         text = b"plugin %d" % number
-        message = module.Message("", "t", text, 0, False, None, 0, "", origin, counter.next())
+        message = Message("", "t", text, 0, False, None, 0, "", origin, counter.next())
         post.node.router.route(message, post.node.router.plans(""))
     post.client("other", 5).publish("t", b"other")
     post.room("n2", 2)

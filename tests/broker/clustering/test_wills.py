@@ -6,10 +6,8 @@ import pytest
 
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.broker.clustering.theatre import Spot, Theatre
+from tests.broker.clustering.theatre import MAJORITY, Spot, Theatre
 from tests.broker.stage import Client
-
-MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")}
 
 
 def _mortal(spot: Spot, qos: int = 1) -> Client:

@@ -12,8 +12,7 @@ import pytest
 from strogoff.broker.connection.connection import ClientConnection
 from strogoff.broker.node import Node
 from strogoff.broker.options import Options
-from strogoff.cluster.membership.state_machine import UNLOGGED_MAX
-from strogoff.cluster.membership.voters import wanted_voters
+from strogoff.cluster.membership.state_machine import UNLOGGED_MAX, wanted_voters
 from strogoff.cluster.ports import Settings
 from strogoff.cluster.raft.interface import Settings as RaftSettings
 from strogoff.cluster.transport.memory_wire import MemoryTransport
@@ -29,6 +28,13 @@ from strogoff.sim.pipe import Pipe
 from tests.broker.stage import Client, connect
 
 PATIENCE_S = 20.0
+
+MAJORITY: dict[str, Any] = {
+    f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")
+}
+"""Options: each policy serves the majority of a split cluster."""
+
+ON: dict[str, Any] = dict.fromkeys(MAJORITY, "on")
 
 
 def snapshots_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,6 +93,12 @@ class Spot:
     def node(self) -> Node:
         assert self.host.node is not None
         return self.host.node
+
+    @property
+    def leads(self) -> bool:
+        """Whether this node leads the cluster."""
+        member = self.host.member
+        return member is not None and member.consensus is not None and member.consensus.leads
 
     def settle(self) -> None:
         self.theatre.settle()

@@ -234,7 +234,8 @@ def test_the_aliases_of_a_plugin() -> None:
 def test_the_packet_size_of_a_plugin(client: int, plugin: int, most: int) -> None:
     """Nothing larger goes to the client [MQTT5-3.1.2-24]"""
     stage = guarded({"max_packet_size": plugin})
-    subscriber = stage.client("s", 5, **({"maximum_packet_size": client} if client else {}))
+    limits: dict[str, Any] = {"maximum_packet_size": client} if client else {}
+    subscriber = stage.client("s", 5, **limits)
     subscriber.subscribe(("t", 0))
     overhead = 6
     for size in (most - overhead, most - overhead + 1):
@@ -270,7 +271,11 @@ def test_a_split_with_flags_of_a_plugin(own: Any, serves: bool) -> None:
 
 def test_properties_of_a_plugin() -> None:
     """They go into CONNACK; response information only to who asked for it [MQTT5-3.1.2-28]"""
-    given = {"response_information": "answers/", "maximum_qos": 1, "user_property": [("a", "b"), ("a", "c")]}
+    given: dict[str, Any] = {
+        "response_information": "answers/",
+        "maximum_qos": 1,
+        "user_property": [("a", "b"), ("a", "c")],
+    }
     stage = guarded({"properties": given})
     assert Caller(stage, 5).says(connect("c", 5, request_response_information=1)) == [accepted(**given)]
     given = {name: value for name, value in given.items() if name != "response_information"}
@@ -312,7 +317,7 @@ def test_connack_in_a_small_packet() -> None:
 def test_a_plugin_whose_properties_make_no_sense() -> None:
     """It is the plugin that failed: CONNECT is refused, and the connection does not hang (P9)."""
     errors: list[str] = []
-    sense = {"properties": {"user_property": [("a", "b")]}}
+    sense: dict[str, Any] = {"properties": {"user_property": [("a", "b")]}}
     plugin = Guard5(sense)
     stage = Stage(plugin, allow_anonymous=False)
     stage.node.hooks._on_error = lambda plugin, hook, error: errors.append(hook)

@@ -29,7 +29,7 @@ def expiry(version: int) -> int | None:
 def test_packets_come_in_pieces_of_any_size(version: int, size: int) -> None:
     """TCP is a stream: where its pieces end means nothing [MQTT-7.1.1-1] [MQTT5-4.2.0-1]."""
     stage = Stage()
-    sent = [
+    sent: list[packets.Packet] = [
         connect("c", version, will=will(), username="u"),
         packets.Subscribe(1, [option("a/+", 2), option("b", 1)]),
         publish("a/b", b"x" * 200, 0),

@@ -14,7 +14,12 @@ def writes_of(client: Client) -> list[bytes]:
     """A list that gathers what the node writes to this client from now on."""
     found: list[bytes] = []
     stream = client.pipe.to_client
-    client.pipe.write = lambda data: (found.append(data), stream.send(data))[1]
+
+    def write(data: bytes) -> None:
+        found.append(data)
+        stream.send(data)
+
+    client.pipe.write = write
     return found
 
 

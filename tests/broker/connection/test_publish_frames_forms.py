@@ -92,7 +92,8 @@ def test_aliases_end_with_their_connection() -> None:
 def test_no_aliases_where_one_side_wants_none(client: int, broker: int) -> None:
     """[MQTT5-3.1.2-27]"""
     stage = Stage(topic_alias_max_broker=broker)
-    subscriber = stage.client("s", 5, **({"topic_alias_maximum": client} if client else {}))
+    limits: dict[str, Any] = {"topic_alias_maximum": client} if client else {}
+    subscriber = stage.client("s", 5, **limits)
     subscriber.subscribe(("#", 0))
     publisher = stage.client("p")
     publisher.publish("a")

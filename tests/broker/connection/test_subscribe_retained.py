@@ -182,7 +182,7 @@ def test_a_full_disk_keeps_no_retained_qos_0() -> None:
 def test_properties_and_expiry_of_retained_messages_survive() -> None:
     """Over a restart, with the rest of the interval (P7) [MQTT5-3.3.2-6]."""
     stage = Stage()
-    own = {"content_type": "x", "user_property": [("a", "1"), ("a", "2")]}
+    own: dict[str, Any] = {"content_type": "x", "user_property": [("a", "1"), ("a", "2")]}
     stage.client("p", 5).publish("t", b"x", 1, 1, True, message_expiry_interval=100, **own)
     stage.pass_s(40)
     stage.restart()

@@ -94,7 +94,7 @@ def test_the_client_is_the_last_that_is_not_a_trusted_proxy(
 
 
 def test_nothing_counts_unless_it_is_wanted_and_the_peer_is_trusted() -> None:
-    named = {"proxy_xff_use_cn_as_username": True, "proxy_xff_cn_header": "X-CN"}
+    named: dict[str, Any] = {"proxy_xff_use_cn_as_username": True, "proxy_xff_cn_header": "X-CN"}
     assert seen("1.2.3.4", **named) == Forwarded("1.2.3.4", 0, "client-7")
     assert seen("1.2.3.4").common_name is None
     assert seen("1.2.3.4", peer="10.0.0.3", **named) == Forwarded()

@@ -246,11 +246,11 @@ def test_a_start_with_a_local_file(home: Path) -> None:
 
 def test_a_pod_of_a_stateful_set_looks_at_its_headless_service(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the full name of the host, or by the namespace of the service account and the service that is named."""
-    monkeypatch.setattr(container.socket, "getfqdn", lambda: "vmq-0.vmq-headless.prod.svc.cluster.local")
+    monkeypatch.setattr(socket, "getfqdn", lambda: "vmq-0.vmq-headless.prod.svc.cluster.local")
     more = {"DOCKER_VERNEMQ_DISTRIBUTED_COOKIE": "5f0c", "DOCKER_VERNEMQ_DISCOVERY__EXPECTED_NODES": "3"}
     loaded = settings(home, DOCKER_VERNEMQ_DISCOVERY_KUBERNETES="1", **more)
     assert loaded["discovery.nodes"] == "vmq-headless.prod.svc.cluster.local"
-    monkeypatch.setattr(container.socket, "getfqdn", lambda: "vmq-0")
+    monkeypatch.setattr(socket, "getfqdn", lambda: "vmq-0")
     monkeypatch.setattr(container, "NAMESPACE_FILE", home / "namespace")
     (home / "namespace").write_text("prod\n")
     service = {"DOCKER_VERNEMQ_KUBERNETES_SUBDOMAIN": "mine"}

@@ -40,9 +40,10 @@ class TableMachine(RuleBasedStateMachine):
 
     @rule(node=st.sampled_from(NODES), text=FILTERS, group=st.none() | GROUPS, durable=st.booleans(), data=st.data())
     def discard(self, node: str, text: str, group: str | None, durable: bool, data: st.DataObject) -> None:
-        known = sorted([(text, node, None, durable) for text, node, durable in self.plain], key=str)
+        plain: list[tuple[str, str, str | None, bool]] = [(*each[:2], None, each[2]) for each in self.plain]
+        known = sorted(plain, key=str)
         known += sorted([(text, node, group, durable) for text, group, node, durable in self.shared], key=str)
-        if known and data.draw(st.booleans()):
+        if data.draw(st.booleans()) and known:
             text, node, group, durable = data.draw(st.sampled_from(known))
         if group is None:
             removed: object = self.plain.pop((text, node, durable), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from strogoff.cluster.links.hello import NEWEST, OLDEST
 from strogoff.cluster.links.links import Lane, LinkPorts, Links, LinkSettings, PeerInfo, SetAside
 from strogoff.cluster.transport.memory_network import MemoryNetwork
 from strogoff.cluster.transport.memory_wire import MemoryTransport
@@ -48,9 +49,9 @@ class Node:
             lambda level, text: self.logs.append(text),
             set_aside=self.aside.append,
         )
-        me = PeerInfo(
-            name, boot, disk.name, f"process {world.count()}", "cluster", f"{name}:1883", *world.versions(name)
-        )
+        newest, oldest = world.versions(name)
+        process = f"process {world.count()}"
+        me = PeerInfo(name, boot, disk.name, process, "cluster", f"{name}:1883", newest, oldest)
         self.links = Links(me, ports, self, world.settings)
         self.transport.listen(f"{name}:1883", self.links.accept)
 
@@ -143,8 +144,9 @@ class World:
         self._made += 1
         return self._made
 
-    def versions(self, name: str) -> tuple[int, ...]:
-        return self.spoken.get(name, ())
+    def versions(self, name: str) -> tuple[int, int]:
+        """The newest and the oldest version of the protocol that this node speaks."""
+        return self.spoken.get(name, (NEWEST, OLDEST))
 
     def node(self, name: str, boot: int = 1, disk: Disk | None = None, commit_s: float | None = None) -> Node:
         """A process that serves; it dials nobody yet."""

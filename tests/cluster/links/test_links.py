@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import pytest
 
@@ -423,12 +424,12 @@ def test_tiny_windows_all_to_all_do_not_deadlock() -> None:
             links.ack(sender, Lane.APPEND, seq)
             links.datagram(sender, 1, payload.rpartition(b" of ")[0])
 
-    def stored(me: str, payload: bytes) -> None:
+    def stored(me: str, _node: str, _kind: int, payload: bytes) -> None:
         nodes[me].links.ack(waiting[me, payload][0], Lane.PUBLISH, waiting[me, payload][1])
 
     for name, node in nodes.items():
-        node.deliver = lambda *item, me=name: take(me, *item)  # type: ignore[method-assign,misc]
-        node.datagram = lambda _node, _kind, data, me=name: stored(me, data)  # type: ignore[method-assign,misc]
+        node.deliver = partial(take, name)  # type: ignore[method-assign]
+        node.datagram = partial(stored, name)  # type: ignore[method-assign]
     join(*nodes.values())
     for name, node in nodes.items():
         for other in nodes:

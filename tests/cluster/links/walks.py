@@ -35,7 +35,7 @@ class Walk:
         self.nodes = {name: self._start(name, 1, Disk(f"disk of {name}")) for name in "ab"}
         self.disks: list[tuple[str, Disk]] = [(name, node.disk) for name, node in self.nodes.items()]
         self.voided: set[bytes] = set()
-        self.sent: dict[tuple[str, int, int], list[bytes]] = {}
+        self.sent: dict[tuple[str, int, Lane], list[bytes]] = {}
         """Sender, its boot, lane: what was sent, in order."""
         self._number = 0
         join(*self.nodes.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from random import Random
 
 import pytest
@@ -93,8 +94,11 @@ class World:
             self.propose(Join(name, f"{name}-disk", 1, "p", f"{name}:1"))
             leader = self.leader().consensus
             leader.change(Change("learner", f"{name}/{name}-disk"))
-            self.until(lambda name=name: self.peers[name].members == self.peers["n1"].members)
-            self.until(lambda name=name: self._promote(f"{name}/{name}-disk"))
+            self.until(partial(self._is_up_to_date, name))
+            self.until(partial(self._promote, f"{name}/{name}-disk"))
+
+    def _is_up_to_date(self, name: str) -> bool:
+        return self.peers[name].members == self.peers["n1"].members
 
     def _promote(self, peer: str) -> bool:
         leader = self.leader().consensus

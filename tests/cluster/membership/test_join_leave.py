@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from strogoff.cluster.membership.admission import (
@@ -353,7 +355,7 @@ def test_a_voter_cannot_leave_while_another_one_is_away() -> None:
     company.until(lambda: leader.member.view.row(gone.name) is None)
     for name in (leader.name, other.name):
         answers = leave(leader, name)
-        company.until(lambda answers=answers: bool(answers))
+        company.until(partial(bool, answers))
         assert answers[0].problem == (
             f"{name} is needed for a majority of the members that vote while {gone.name} is away: start it again or "
             "take it out first"

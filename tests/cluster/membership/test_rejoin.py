@@ -23,7 +23,7 @@ class Desk:
         self.asked: list[tuple[str, int, Callable[[bool], None]]] = []
         self.announcements: list[tuple[int, Callable[[int], None]]] = []
         self.barriers: list[tuple[int, Callable[[bool], None]]] = []
-        self.rejoin = Rejoin(self, self._exchange, self._barrier, self._complete)
+        self.rejoin = Rejoin(_Newcomer(self), self._exchange, self._barrier, self._complete)
 
     def _exchange(self, node: str, view: int, then: Callable[[bool], None]) -> None:
         self.said.append(("exchange", node, view))
@@ -65,18 +65,12 @@ class _Newcomer:
         self.informed = desk.informed
 
 
-def desk() -> Desk:
-    made = Desk()
-    made.rejoin = Rejoin(_Newcomer(made), made._exchange, made._barrier, made._complete)
-    return made
-
-
 def me(since: int) -> Incarnation:
     return Incarnation("me", 1, since)
 
 
 def test_the_steps() -> None:
-    it = desk()
+    it = Desk()
     it.rejoin.view(me(7), False, (A1, B1), 7)
     assert it.take() == [("entering", 7), ("exchange", "a", 7), ("exchange", "b", 7)]
     it.answer()
@@ -98,7 +92,7 @@ def test_the_steps() -> None:
 
 
 def test_a_failed_exchange_is_asked_for_again_by_the_next_tick() -> None:
-    it = desk()
+    it = Desk()
     it.rejoin.view(me(7), False, (A1,), 7)
     it.take()
     it.answer(complete=False)
@@ -109,7 +103,7 @@ def test_a_failed_exchange_is_asked_for_again_by_the_next_tick() -> None:
 
 
 def test_another_incarnation_of_a_required_node_is_asked_anew_even_between_the_exchanges() -> None:
-    it = desk()
+    it = Desk()
     it.rejoin.view(me(4), False, (A1,), 4)
     it.answer()
     it.announcements.pop()[1](1)
@@ -126,7 +120,7 @@ def test_another_incarnation_of_a_required_node_is_asked_anew_even_between_the_e
 
 
 def test_all_is_done_though_those_are_gone_that_had_to_be_asked() -> None:
-    it = desk()
+    it = Desk()
     it.rejoin.view(me(4), False, (A1,), 4)
     it.rejoin.view(me(4), False, (), 5)
     it.announcements.pop()[1](3)
@@ -137,7 +131,7 @@ def test_all_is_done_though_those_are_gone_that_had_to_be_asked() -> None:
 
 def test_who_serves_first_after_a_restart_of_all_is_asked_again() -> None:
     """It has asked everybody: whom it asked last may know what it did not know before."""
-    it = desk()
+    it = Desk()
     it.rejoin.view(me(7), False, (A1,), 7, anybody=False)
     it.answer()
     it.rejoin.view(me(7), False, (A1, B1), 8, anybody=False)
@@ -156,7 +150,7 @@ def test_who_serves_first_after_a_restart_of_all_is_asked_again() -> None:
 
 
 def test_a_new_entrance_starts_all_and_what_belongs_to_the_former_is_ignored() -> None:
-    it = desk()
+    it = Desk()
     it.rejoin.view(me(4), False, (A1,), 4)
     late = it.asked.pop()[2]
     it.rejoin.view(None, False, (A1,), 5)
@@ -171,7 +165,7 @@ def test_a_new_entrance_starts_all_and_what_belongs_to_the_former_is_ignored() -
 
 
 def test_a_barrier_of_the_former_entrance_does_not_count() -> None:
-    it = desk()
+    it = Desk()
     it.rejoin.view(me(4), False, (), 4)
     it.announcements.pop()[1](1)
     late = it.barriers.pop()[1]
@@ -183,7 +177,7 @@ def test_a_barrier_of_the_former_entrance_does_not_count() -> None:
 
 
 def test_the_first_of_a_cluster_announces_and_asks_nobody() -> None:
-    it = desk()
+    it = Desk()
     it.rejoin.view(me(1), True, (), 1)
     assert it.take() == [("entering", 1), ("announce", 1)]
     it.announcements.pop()[1](3)
@@ -196,7 +190,7 @@ class Walk(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.it = desk()
+        self.it = Desk()
         self.view = 1
         self.peers = {"a": Incarnation("a", 1, 1), "b": Incarnation("b", 1, 1)}
         self.mine: Incarnation | None = None

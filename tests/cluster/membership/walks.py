@@ -15,8 +15,9 @@ KINDS = (
     "one way out",
     "pair cut",
     "half cut",
+    "wall clock",
+    "transfer",
 )
-KINDS += ("wall clock", "transfer")
 
 
 def walk(seed: int, parts: type[Parts] = Parts, ms: float = 25_000) -> World:

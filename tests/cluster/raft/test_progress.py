@@ -79,6 +79,6 @@ def test_a_snapshot_is_sent_again_when_nobody_acknowledged_it() -> None:
     assert progress.paused and progress.pace is Pace.SNAPSHOT
     assert progress.acknowledged(3) and progress.pace is Pace.SNAPSHOT
     progress.answered_heartbeat(12, 100, 100)
-    assert progress.pace is Pace.PROBE and progress.next == 4
+    assert (progress.pace, progress.next) == (Pace.PROBE, 4)
     progress.sent_snapshot(9, 100)
     assert progress.acknowledged(9) and (progress.pace, progress.next) == (Pace.REPLICATE, 10)

@@ -6,7 +6,8 @@ from strogoff.cluster.replicated_map.barrier import Barriers
 
 
 def test_passed_when_the_last_peer_has_it() -> None:
-    barriers, passed = Barriers(), []
+    barriers = Barriers()
+    passed: list[bool] = []
     barriers.set_peers([("b", 1), ("c", 1)])
     barriers.wait(5, passed.append)
     barriers.acked("b", 1, 7)
@@ -25,7 +26,8 @@ def test_without_peers_at_once() -> None:
 
 
 def test_a_view_without_the_peer_releases() -> None:
-    barriers, passed = Barriers(), []
+    barriers = Barriers()
+    passed: list[bool] = []
     barriers.set_peers([("b", 1), ("c", 1)])
     barriers.wait(1, passed.append)
     barriers.acked("b", 1, 1)
@@ -35,7 +37,8 @@ def test_a_view_without_the_peer_releases() -> None:
 
 def test_an_earlier_boot_proves_nothing() -> None:
     """H-01: what the process before the restart had in memory is gone."""
-    barriers, passed = Barriers(), []
+    barriers = Barriers()
+    passed: list[bool] = []
     barriers.set_peers([("b", 1)])
     barriers.acked("b", 1, 9)
     barriers.set_peers([("b", 2)])
@@ -47,7 +50,8 @@ def test_an_earlier_boot_proves_nothing() -> None:
 
 
 def test_a_later_boot_may_acknowledge_before_its_view_is_applied() -> None:
-    barriers, passed = Barriers(), []
+    barriers = Barriers()
+    passed: list[bool] = []
     barriers.set_peers([("b", 1)])
     barriers.wait(3, passed.append)
     barriers.acked("b", 2, 3)
@@ -57,7 +61,8 @@ def test_a_later_boot_may_acknowledge_before_its_view_is_applied() -> None:
 
 
 def test_cancelled() -> None:
-    barriers, passed = Barriers(), []
+    barriers = Barriers()
+    passed: list[bool] = []
     barriers.set_peers([("b", 1)])
     handle = barriers.wait(1, passed.append)
     assert len(barriers) == 1
@@ -68,7 +73,8 @@ def test_cancelled() -> None:
 
 
 def test_who_is_called_may_wait_again() -> None:
-    barriers, passed = Barriers(), []
+    barriers = Barriers()
+    passed: list[int] = []
     barriers.set_peers([("b", 1)])
     barriers.wait(1, lambda well: passed.append(barriers.wait(2, passed.append)))
     barriers.acked("b", 1, 1)
@@ -78,7 +84,8 @@ def test_who_is_called_may_wait_again() -> None:
 
 def test_held_barriers_wait_whatever_is_acknowledged() -> None:
     """Somebody who is away may be taken for one who knows it: nothing counts as known by all."""
-    barriers, passed = Barriers(), []
+    barriers = Barriers()
+    passed: list[bool] = []
     barriers.set_peers([("b", 1)])
     barriers.hold(True)
     barriers.wait(1, passed.append)

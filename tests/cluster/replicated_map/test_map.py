@@ -66,7 +66,12 @@ def test_a_turn_with_many_bytes_is_sent_in_small_messages(world: World) -> None:
     a = world.nodes["A"].map
     sizes: list[int] = []
     send = a._ports.send
-    a._ports.send = lambda peer, data: (sizes.append(len(data)), send(peer, data))
+
+    def noted(peer: str, data: bytes) -> None:
+        sizes.append(len(data))
+        send(peer, data)
+
+    a._ports.send = noted
     for number in range(200):
         a.put(b"t%d" % number, bytes(10_000))
     a.put(b"tlarge", bytes(1_000_000))

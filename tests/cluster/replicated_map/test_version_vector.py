@@ -12,7 +12,8 @@ ADDS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 12), st.integers(0, 
 
 
 def made(actors: Actors, adds: list[tuple[int, int, int]]) -> tuple[VersionVector, set[int]]:
-    clock, model = VersionVector(actors), set()
+    clock = VersionVector(actors)
+    model: set[int] = set()
     for actor, low, size in adds:
         clock.add(actors.number("n", actor + 1), low, low + size)
         model.update(dot_of(actor, counter) for counter in range(low + 1, low + size + 1))

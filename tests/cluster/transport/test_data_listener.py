@@ -73,7 +73,7 @@ def framed(frame: bytes) -> bytes:
 
 
 def run(body: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(body(), 20))  # type: ignore[arg-type]
+    asyncio.run(asyncio.wait_for(body(), 20))
 
 
 def test_who_has_the_ticket_and_the_code_gets_the_connection() -> None:

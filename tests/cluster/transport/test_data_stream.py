@@ -107,7 +107,11 @@ def test_much_data_leaves_turns_to_others(run: Run) -> None:
 
 def test_nothing_comes_while_it_is_held(run: Run) -> None:
     async def body(pair: Pair) -> None:
-        pair.far.received = lambda frame: (pair._received(frame), pair.far.hold())[0]
+        def received(frame: bytes) -> None:
+            pair._received(frame)
+            pair.far.hold()
+
+        pair.far.received = received
         for number in range(3):
             pair.near.send(b"%d" % number)
         for count in (1, 2, 3):
@@ -122,7 +126,12 @@ def test_drained_comes_later_and_only_when_all_is_gone(run: Run) -> None:
     async def body(pair: Pair) -> None:
         drained = asyncio.Event()
         queued: list[int] = []
-        pair.near.drained = lambda: (queued.append(pair.near.queued_bytes), drained.set())[0]
+
+        def note() -> None:
+            queued.append(pair.near.queued_bytes)
+            drained.set()
+
+        pair.near.drained = note
         pair.near.send(bytes(8 << 20))
         assert queued == []
         async with asyncio.timeout(10):

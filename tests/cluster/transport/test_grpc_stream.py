@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-import grpc
+import grpc  # type: ignore[import-untyped]
 import pytest
 
 from strogoff.cluster.transport.grpc_stream import GrpcWire, reason_of

@@ -41,7 +41,7 @@ def test_an_error_of_the_receiver_closes_and_is_raised() -> None:
     def explode(_frame: bytes) -> None:
         raise ZeroDivisionError
 
-    theirs.received = explode  # type: ignore[method-assign]
+    theirs.received = explode  # type: ignore[method-assign, assignment]
     mine.say(b"x")
     with pytest.raises(ZeroDivisionError):
         two.loop.settle()

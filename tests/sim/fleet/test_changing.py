@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from strogoff.broker.clustering.adapter import ClusterAdapter
@@ -38,7 +40,11 @@ def test_plans_that_learn_of_a_route_too_late_are_found(monkeypatch: pytest.Monk
     def late(self: ClusterAdapter, member: ClusterNode) -> None:
         bind(self, member)
         changed = self.routes.changed.pop()
-        self.routes.changed.append(lambda *what: member.ports.later(0.02, lambda: changed(*what)) and None)
+
+        def tell_late(mountpoint: str, text: str) -> None:
+            member.ports.later(0.02, partial(changed, mountpoint, text))
+
+        self.routes.changed.append(tell_late)
 
     monkeypatch.setattr(ClusterAdapter, "bind", late)
     outcomes = (run_seed(seed, Order(nodes=3, cast="routes")) for seed in range(5))

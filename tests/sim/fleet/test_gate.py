@@ -15,7 +15,7 @@ def test_what_comes_meanwhile_comes_afterwards_in_order() -> None:
     gate.enter(lambda: got.append(0))
     gate.stop()
     for number in (1, 2, 3):
-        gate.enter(lambda number=number: got.append(number))  # type: ignore[misc]
+        gate.enter(lambda number=number: got.append(number))
     assert got == [0]
     gate.go_on()
     loop.settle()
@@ -36,7 +36,8 @@ def test_a_process_that_is_gone_gets_nothing_and_the_next_nothing_of_it() -> Non
 
 
 def test_a_disk_goes_on_while_the_process_stands_still() -> None:
-    loop, done = VirtualLoop(), []
+    loop = VirtualLoop()
+    done: list[object] = []
     gate = Gate(loop.call_soon)
     disk = SimDisk(Random(1), loop.call_later, lambda: loop.now_s)
     engine = GatedEngine(disk, gate)
@@ -51,12 +52,13 @@ def test_a_disk_goes_on_while_the_process_stands_still() -> None:
 
 def test_sockets_are_read_before_timers_run_where_that_is_wanted() -> None:
     for first, expected in ((False, [1, 2]), (True, [2, 1])):
-        loop, got = VirtualLoop(), []
+        loop = VirtualLoop()
+        got: list[int] = []
         gate = Gate(loop.call_soon)
         gate.sockets_first = first
         gate.stop()
-        gate.enter_timer(lambda got=got: got.append(1))  # type: ignore[misc]
-        gate.enter(lambda got=got: got.append(2))  # type: ignore[misc]
+        gate.enter_timer(lambda got=got: got.append(1))
+        gate.enter(lambda got=got: got.append(2))
         gate.go_on()
         loop.settle()
         assert got == expected

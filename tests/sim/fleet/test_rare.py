@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 
 import pytest
@@ -39,7 +40,7 @@ def test_who_has_trouble_with_the_log_is_made_to_write_it() -> None:
         assert len(shaken) == len(steps) - len(shaken) > 0
 
 
-WRONG = {
+WRONG: dict[str, Callable[[Machine], bool]] = {
     "raft_full": lambda machine: (machine.meta.full, machine.watch.disk.full) == (True, False),
     "raft_stall": lambda machine: (machine.meta.stall_until, machine.watch.disk.stall_until) == (inf, 0.0),
     "volume_full": lambda machine: machine.meta.full and machine.watch.disk.full,

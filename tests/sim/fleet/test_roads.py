@@ -57,7 +57,7 @@ def test_lost_packets_are_late_and_a_cut_holds_what_is_sent() -> None:
     came: list[int] = []
     network.lose("a", "b", 0.9)
     for number in range(50):
-        network.send(("a", "b"), lambda number=number: came.append(number))  # type: ignore[misc]
+        network.send(("a", "b"), lambda number=number: came.append(number))
     loop.run_for(0.1)
     assert len(came) < 40
     loop.run_for(20)

@@ -217,7 +217,7 @@ async def their_addresses_are_known(nodes: list[Node], clients: list[Paho]) -> N
         shown = (await node.ask("session", "show", "--client_id", "--peer_host", "--peer_port", "--node")).tables[0]
         assert sorted(row["node"] for row in shown) == sorted(each.name for each in nodes)
         seen = sorted((row["client_id"], row["peer_host"], row["peer_port"]) for row in shown)
-        assert seen == [(f"met-{n}", *client.client.socket().getsockname()) for n, client in enumerate(clients)]
+        assert seen == [(f"met-{n}", *client.local_address()) for n, client in enumerate(clients)]
 
 
 def clients_meet(port: int) -> list[Paho]:

@@ -107,7 +107,7 @@ async def publishes(client: Client, qos: int, served: bool, word: str) -> bytes:
     if qos == 0:
         await probe.unanswered()
         return payload
-    kind = packets.Puback if qos == 1 else packets.Pubrec
+    kind: type[packets.Puback | packets.Pubrec] = packets.Puback if qos == 1 else packets.Pubrec
     refused = client.code(f"PUBLISH QoS {qos}")
     if not served and refused is None:
         await probe.unanswered()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -93,13 +93,13 @@ def test_the_whole_cluster_is_restarted(tmp_path: Path) -> None:
     play(scenario())
 
 
-def said(node: Node, text: str) -> partial[object]:
+def said(node: Node, text: str) -> Callable[[], Awaitable[bool]]:
     """Whether its log has this, for `until`."""
 
     async def looked() -> bool:
         return text in node.log.read_text()
 
-    return partial(looked)
+    return looked
 
 
 def test_a_disk_is_lost(tmp_path: Path) -> None:
