@@ -171,8 +171,8 @@ SOURCES = {name_of(path): path.read_text() for path in all_modules()}
 MODULES = frozenset(map(rules.module_of, SOURCES))
 
 
-def imports(path: Path) -> list[rules.Import]:
-    return rules.imports(path.read_text(), rules.package_of(name_of(path)), MODULES)
+def imports(path: Path) -> tuple[rules.Import, ...]:
+    return rules.imports(SOURCES[name_of(path)], rules.package_of(name_of(path)), MODULES)
 
 
 def test_every_package_is_in_the_tables() -> None:

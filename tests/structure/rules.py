@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import PurePath
 
 PRODUCT = "strogoff"
@@ -31,7 +32,8 @@ class Import:
     type_only: bool
 
 
-def imports(source: str, package: str, modules: frozenset[str] = frozenset()) -> list[Import]:
+@cache
+def imports(source: str, package: str, modules: frozenset[str] = frozenset()) -> tuple[Import, ...]:
     """All imports of a module in `package`, also those in functions. `modules` are ours: a name that is taken from a
     package counts as the module that it is."""
     found: list[Import] = []
@@ -44,7 +46,7 @@ def imports(source: str, package: str, modules: frozenset[str] = frozenset()) ->
             if len(targets) < len(node.names):
                 targets.add(base)
             found += [Import(target, node.lineno, type_only) for target in sorted(targets)]
-    return found
+    return tuple(found)
 
 
 def _absolute(node: ast.ImportFrom, package: str) -> str:

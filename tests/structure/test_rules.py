@@ -26,7 +26,7 @@ def later():
 
 def test_all_imports_are_found_by_the_module_that_they_mean() -> None:
     found = imports(SOURCE, "strogoff.broker.connection", MODULES)
-    assert found[2:] == [
+    assert found[2:] == (
         Import("os", 4, False),
         Import("socket", 4, False),
         Import("strogoff.broker.connection.connect", 5, False),
@@ -35,7 +35,7 @@ def test_all_imports_are_found_by_the_module_that_they_mean() -> None:
         Import("strogoff.broker.node", 9, True),
         Import("strogoff.broker.connection.connect", 11, False),
         Import("random", 13, False),
-    ]
+    )
 
 
 def test_circles() -> None:

@@ -142,14 +142,20 @@ def test_a_group_chooses_again_on_this_node_and_the_disk_has_it_before_the_answe
     assert mine.payloads() == [b"1"]
 
 
-def test_who_is_chosen_again_for_a_handshake_is_on_the_disk_before_the_copy_leaves(post: Post) -> None:
-    """H-12: whoever goes on with the handshake after a restart sends it to the same node."""
+def chosen_again(post: Post) -> Client:
+    """The publisher of a QoS 2 message: its target leaves, and the next one is chosen while the disk writes nothing."""
     post.route("t", groups=(member("n2"),))
     writer = post.persistent("writer", 5)
     assert writer.publish("t", b"1", 2) == []
     post.route("t", groups=(member("n3"),))
     post.hold_disk()
     post.forwarding.away("n2")
+    return writer
+
+
+def test_who_is_chosen_again_for_a_handshake_is_on_the_disk_before_the_copy_leaves(post: Post) -> None:
+    """H-12: whoever goes on with the handshake after a restart sends it to the same node."""
+    writer = chosen_again(post)
     post.settle()
     assert post.lanes.payloads("n3") == []
     post.free_disk()
@@ -162,12 +168,7 @@ def test_who_is_chosen_again_for_a_handshake_is_on_the_disk_before_the_copy_leav
 
 
 def test_who_is_chosen_again_and_goes_before_that_is_on_the_disk_gets_nothing(post: Post) -> None:
-    post.route("t", groups=(member("n2"),))
-    writer = post.persistent("writer", 5)
-    assert writer.publish("t", b"1", 2) == []
-    post.route("t", groups=(member("n3"),))
-    post.hold_disk()
-    post.forwarding.away("n2")
+    writer = chosen_again(post)
     mine = post.client("mine", 5)
     mine.send(packets.Subscribe(1, [packets.SubscribeOptions("$share/g/t", 2)], None))
     post.route("t")

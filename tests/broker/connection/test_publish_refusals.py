@@ -12,7 +12,7 @@ from strogoff.mqtt import packets
 from strogoff.mqtt.packets import Puback, Pubcomp, Publish, Pubrec, Pubrel
 from strogoff.netsplit.policy import ViewState
 
-from ..stage import Stage, publish
+from ..stage import Client, Stage, publish
 
 VERSIONS = (3, 4, 5)
 
@@ -235,15 +235,21 @@ def test_parked_publishes_are_bounded() -> None:
     assert [m.payload for m in subscriber.drain()] == [b"", *[b"%d" % number for number in range(1, 11)]]
 
 
-@pytest.mark.parametrize("qos", [1, 2])
-def test_a_parked_publish_that_is_repeated(qos: int) -> None:
-    """The same packet id while it waits: QoS 2 is one message, and DUP is answered as often as it came."""
+def with_full_disk() -> tuple[Stage, Client, Client]:
+    """A node that knows that its disk is full, a client that subscribes to `t`, and one that publishes."""
     stage = Stage()
     subscriber = stage.client("s")
     subscriber.subscribe(("t", 2))
     client = stage.client("p")
     stage.disk.full = True
     stage.client("other").publish("x", b"v", 1, 1, retain=True)
+    return stage, subscriber, client
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_a_parked_publish_that_is_repeated(qos: int) -> None:
+    """The same packet id while it waits: QoS 2 is one message, and DUP is answered as often as it came."""
+    stage, subscriber, client = with_full_disk()
     assert client.publish("t", b"x", qos, 5) == []
     assert client.publish("t", b"x", qos, 5, dup=True) == []
     stage.disk.full = False
@@ -255,12 +261,7 @@ def test_a_parked_publish_that_is_repeated(qos: int) -> None:
 
 def test_a_client_that_leaves_while_its_publishes_are_parked() -> None:
     """What was not acknowledged is not accepted: its writer sends it again, or nobody does."""
-    stage = Stage()
-    subscriber = stage.client("s")
-    subscriber.subscribe(("t", 2))
-    client = stage.client("p")
-    stage.disk.full = True
-    stage.client("other").publish("x", b"v", 1, 1, retain=True)
+    stage, subscriber, client = with_full_disk()
     client.publish("t", b"x", 1, 5)
     client.vanish()
     stage.disk.full = False

@@ -11,6 +11,27 @@ from strogoff.cluster.ports import Datagram
 from tests.cluster.company import Company
 
 
+def restored(company: Company, boot: int) -> None:
+    """Start n3 from a backup that is one start older than its disk, as the start with this number."""
+    backup = company[3].backup()
+    company[3].kill()
+    company[3].start()
+    company.whole()
+    company[3].kill()
+    company[3].restore(backup)
+    company[3].start(boot=boot)
+
+
+def started_alone() -> Company:
+    """A cluster whose n3 was killed, and started again while no other node can reach it."""
+    company = Company(3)
+    company[3].kill()
+    for other in ("n1", "n2"):
+        company.network.cut(other, "n3")
+    company[3].start()
+    return company
+
+
 def test_a_start_is_in_the_log_before_it_serves() -> None:
     company = Company(3)
     company[3].kill()
@@ -49,13 +70,7 @@ def test_a_restored_backup_never_serves_and_says_so() -> None:
 def test_a_restored_backup_that_is_started_once_more_is_still_one() -> None:
     """Its number of starts is above the logged one then (3 nodes, seed 204)."""
     company = Company(3)
-    backup = company[3].backup()
-    company[3].kill()
-    company[3].start()
-    company.whole()
-    company[3].kill()
-    company[3].restore(backup)
-    company[3].start(boot=3)
+    restored(company, boot=3)
     company.pass_s(10.0)
     assert not company[3].serving
     assert company[1].member.membership.members["n3"].boot == 2
@@ -143,13 +158,7 @@ def test_a_restored_backup_of_who_voted_alone_stops_although_its_own_log_has_its
 def test_a_restored_backup_does_not_vote() -> None:
     """Its disk has forgotten a vote: with it, two leaders of one term could be elected."""
     company = Company(3)
-    backup = company[3].backup()
-    company[3].kill()
-    company[3].start()
-    company.whole()
-    company[3].kill()
-    company[3].restore(backup)
-    company[3].start(boot=2)
+    restored(company, boot=2)
     company[2].kill()
     company.pass_s(10.0)
     assert not company[1].serving
@@ -170,11 +179,7 @@ def test_the_same_process_again_is_nothing_new() -> None:
 
 def test_a_refusal_names_the_process_and_another_one_does_not_mind() -> None:
     """The leader's word to a process that is gone can reach the one that was started since."""
-    company = Company(3)
-    company[3].kill()
-    for other in ("n1", "n2"):
-        company.network.cut(other, "n3")
-    company[3].start()
+    company = started_alone()
     member = company[3].member
     late = msgspec.msgpack.encode(BootRefused("n3/1", "boot 1 is not above the logged 1"))
     member.datagram("n1", Datagram.BOOT_REFUSED, late)
@@ -184,11 +189,7 @@ def test_a_refusal_names_the_process_and_another_one_does_not_mind() -> None:
 
 
 def test_a_refused_start_says_it_once_and_asks_no_more() -> None:
-    company = Company(3)
-    company[3].kill()
-    for other in ("n1", "n2"):
-        company.network.cut(other, "n3")
-    company[3].start()
+    company = started_alone()
     member = company[3].member
     refusal = msgspec.msgpack.encode(BootRefused(member.me.process, "boot 2 is not above the logged 7"))
     member.datagram("n1", Datagram.BOOT_REFUSED, refusal)
