@@ -12,10 +12,10 @@ from functools import partial
 from math import inf
 from multiprocessing import get_context
 
-from .fleet.plants import FLEET_PLANTS
-from .fleet.stages import STAGES
-from .plants import PLANTS
-from .running import CASTS, SECONDS, Order, kinds_of, run_seed, worlds_of
+from .planted_bugs.cluster_bugs import CLUSTER_BUGS
+from .planted_bugs.node_bugs import NODE_BUGS
+from .runner import SECONDS, WORKLOADS, RunOptions, kinds_of, run_seed, variants_of
+from .scenarios.catalogue import SCENARIOS
 from .world import Outcome
 
 
@@ -35,26 +35,26 @@ def _parser() -> argparse.ArgumentParser:
         "to be asked for; all,rare: both",
     )  # fmt: skip
     parser.add_argument(
-        "--cast", choices=sorted(CASTS), default="",
+        "--workload", choices=sorted(WORKLOADS), default="",
         help="other clients than those that the seed draws, for several nodes; groups: shared subscriptions whose "
         "members come and go; routes: subscribers of topics in use that come and go on other nodes",
     )  # fmt: skip
     _add_kinds(
-        parser, "--world", worlds_of,
-        "for several nodes: kinds of worlds in every seed, of sparse,small,narrow,leaves,twin,slow-data; "
+        parser, "--variant", variants_of,
+        "for several nodes: variants in every seed, of sparse,small,narrow,leaves,twin,slow-data; "
         "usual: none of them; drawn: the seed decides (default)",
     )  # fmt: skip
     parser.add_argument(
-        "--stage", choices=sorted(STAGES), default="", metavar="NAME",
-        help="a script of faults and clients instead of what the seed draws, for several nodes: that of a plant, "
-        f"without its bug, or one of {', '.join(name for name in STAGES if name not in FLEET_PLANTS)}",
+        "--scenario", choices=sorted(SCENARIOS), default="", metavar="NAME",
+        help="a script of faults and clients instead of what the seed draws, for several nodes: that of a planted bug, "
+        f"without its bug, or one of {', '.join(name for name in SCENARIOS if name not in CLUSTER_BUGS)}",
     )  # fmt: skip
     parser.add_argument("--seconds", type=float, default=SECONDS, metavar="S", help="virtual time under faults")
     parser.add_argument("--durability", choices=("os", "sync"), help="default: the seed decides")
     parser.add_argument(
-        "--plant", choices=sorted({**PLANTS, **FLEET_PLANTS}), metavar="NAME", help="plant a bug; see --plants"
+        "--bug", choices=sorted({**NODE_BUGS, **CLUSTER_BUGS}), metavar="NAME", help="plant a bug; see --bugs"
     )
-    parser.add_argument("--plants", action="store_true", help="list the bugs that can be planted")
+    parser.add_argument("--bugs", action="store_true", help="list the bugs that can be planted")
     parser.add_argument("--trace", action="store_true", help="print all that happens, for one seed")
     parser.add_argument("--jobs", type=int, default=1, metavar="J", help="processes to use (default: 1)")
     parser.add_argument("--stop", action="store_true", help="stop at the first seed that breaks a promise")
@@ -69,9 +69,9 @@ def _add_kinds(parser: argparse.ArgumentParser, name: str, kinds: Callable[[str]
     parser.add_argument(name, type=kinds, default=None, metavar="KINDS", help=text)
 
 
-def run_seeds(seeds: Iterable[int], jobs: int = 1, order: Order | None = None) -> Iterator[Outcome]:
+def run_seeds(seeds: Iterable[int], jobs: int = 1, options: RunOptions | None = None) -> Iterator[Outcome]:
     """Many seeds, in order, on `jobs` processes."""
-    work = partial(run_seed, order=order or Order())
+    work = partial(run_seed, options=options or RunOptions())
     if jobs <= 1:
         yield from map(work, seeds)
         return
@@ -98,23 +98,23 @@ def replay(outcome: Outcome, arguments: argparse.Namespace) -> str:
         words.append(f"--seconds {arguments.seconds:g}")
     if arguments.durability:
         words.append(f"--durability {arguments.durability}")
-    if arguments.plant:
-        words.append(f"--plant {arguments.plant}")
+    if arguments.bug:
+        words.append(f"--bug {arguments.bug}")
     if arguments.nodes > 1:
         words.insert(1, f"--nodes {arguments.nodes}")
     if arguments.faults is not None:
         words.append(f"--faults {','.join(arguments.faults) or 'none'}")
-    if arguments.world is not None:
-        words.append(f"--world {','.join(arguments.world) or 'usual'}")
-    if arguments.stage:
-        words.append(f"--stage {arguments.stage}")
-    if arguments.cast:
-        words.append(f"--cast {arguments.cast}")
+    if arguments.variant is not None:
+        words.append(f"--variant {','.join(arguments.variant) or 'usual'}")
+    if arguments.scenario:
+        words.append(f"--scenario {arguments.scenario}")
+    if arguments.workload:
+        words.append(f"--workload {arguments.workload}")
     return " ".join(words)
 
 
 def _print_trace(arguments: argparse.Namespace) -> int:
-    outcome = run_seed(arguments.first, _order(arguments), trace=True)
+    outcome = run_seed(arguments.first, _options(arguments), trace=True)
     for line in outcome.lines:
         print(line)
     for violation in outcome.violations:
@@ -122,18 +122,18 @@ def _print_trace(arguments: argparse.Namespace) -> int:
     return 1 if outcome.violations else 0
 
 
-def _order(arguments: argparse.Namespace) -> Order:
-    return Order(
-        arguments.seconds, arguments.durability, arguments.plant, arguments.nodes, arguments.faults, arguments.cast,
-        arguments.world, arguments.stage,
+def _options(arguments: argparse.Namespace) -> RunOptions:
+    return RunOptions(
+        arguments.seconds, arguments.durability, arguments.bug, arguments.nodes, arguments.faults, arguments.workload,
+        arguments.variant, arguments.scenario,
     )  # fmt: skip
 
 
-def _print_plants() -> int:
-    for plant in PLANTS.values():
-        print(f"{plant.name:<27} {plant.about} (found within {plant.seeds} seeds)")
-    for bug in FLEET_PLANTS.values():
-        print(f"{bug.name:<27} {bug.about} ({bug.nodes} nodes, found within {bug.seeds} seeds)")
+def _print_bugs() -> int:
+    for bug in NODE_BUGS.values():
+        print(f"{bug.name:<27} {bug.about} (found within {bug.seeds} seeds)")
+    for found in CLUSTER_BUGS.values():
+        print(f"{found.name:<27} {found.about} ({found.nodes} nodes, found within {found.seeds} seeds)")
     return 0
 
 
@@ -141,12 +141,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; 1 if a promise was broken, 2 for a wrong command line, 130 if it was stopped by Ctrl-C."""
     parser = _parser()
     arguments = parser.parse_args(argv)
-    if arguments.cast and (arguments.nodes == 1 or arguments.plant or arguments.stage):
-        parser.error("--cast is for several nodes, and no plant or stage")
-    if arguments.stage and (arguments.nodes == 1 or arguments.plant):
-        parser.error("--stage is for several nodes, and no plant")
-    if arguments.plants:
-        return _print_plants()
+    if arguments.workload and (arguments.nodes == 1 or arguments.bug or arguments.scenario):
+        parser.error("--workload is for several nodes, and neither bug nor scenario")
+    if arguments.scenario and (arguments.nodes == 1 or arguments.bug):
+        parser.error("--scenario is for several nodes, and no bug")
+    if arguments.bugs:
+        return _print_bugs()
     if arguments.trace:
         return _print_trace(arguments)
     _spare_collector()
@@ -160,7 +160,7 @@ def _run(arguments: argparse.Namespace) -> int:
     done = messages = faults = failed = 0
     stopped = False
     try:
-        for outcome in run_seeds(seeds, arguments.jobs, _order(arguments)):
+        for outcome in run_seeds(seeds, arguments.jobs, _options(arguments)):
             done += 1
             messages += outcome.messages
             faults += outcome.faults

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from .pipe import Pipe
+from .engine.pipe import Pipe
 
 NEVER = 1 << 60
 """The number of what did not happen."""
@@ -22,8 +22,9 @@ FIRST = "n1"
 class Attempt:
     """A PUBLISH as its writer knows it. `acked` is the number of PUBACK or PUBREC, `refused` that of one with an error.
 
-    `mark` counts the commits of all disks at the time the node sent that acknowledgement, `ap` says that it did so
-    without a lease. `resent` is how often the PUBLISH was sent again, `stint` how often the writer had changed nodes.
+    `mark` counts the commits of all disks at the time the node sent that acknowledgement, `without_lease` says that it
+    did so without a lease. `resent` is how often the PUBLISH was sent again, `stint` how often the writer had changed
+    nodes.
     """
 
     key: str
@@ -40,7 +41,7 @@ class Attempt:
     refused: int = NEVER
     mark: int = 0
     resent: int = 0
-    ap: bool = False
+    without_lease: bool = False
     node: str = FIRST
     stint: int = 0
 
@@ -66,7 +67,7 @@ class Delivery:
     topic: str
 
 
-class Mixed(NamedTuple):
+class IdReuse(NamedTuple):
     """A packet id that came to this connection with another message while it was in use."""
 
     client: str
@@ -78,7 +79,7 @@ class Mixed(NamedTuple):
 class Subscribed:
     """One filter of one client's session: asked for, granted (NEVER if no SUBACK came), given up, given up for sure.
 
-    `ap` says that it was granted without a lease: other nodes learn of it later.
+    `without_lease` says that it was granted without a lease: other nodes learn of it later.
     """
 
     client: str
@@ -90,7 +91,7 @@ class Subscribed:
     granted_at: float = 0.0
     given_up: int = NEVER
     gone: int = NEVER
-    ap: bool = False
+    without_lease: bool = False
     node: str = FIRST
     asked_at: float = 0.0
 
@@ -111,8 +112,8 @@ class Connection:
 
     `expiry_s` is the session's after this connection (None: never ends). `present` is what CONNACK said, None without
     one or for MQTT 3.1, which does not say. `polite` is True once DISCONNECT was sent, `final_expiry_s` what it asked
-    for. `came_back_at` is when the node came back, if its own end was that of the connection. `ap`: accepted without a
-    lease.
+    for. `came_back_at` is when the node came back, if its own end was that of the connection.
+    `without_lease`: accepted without a lease.
     """
 
     client: str
@@ -134,7 +135,7 @@ class Connection:
     pipe: Pipe | None = None
     came_back_at: float | None = None
     node: str = FIRST
-    ap: bool = False
+    without_lease: bool = False
 
     @property
     def arrived(self) -> bool:
@@ -199,8 +200,8 @@ class Life:
 class History:
     """Everything that happened. `lines` is the readable trace, None while nobody wants one.
 
-    `commits` counts the batches that are done, on all disks. `given` has (`$share` filter, client, key) of each member
-    of a group whose queue a message was put into.
+    `commits` counts the batches that are done, on all disks. `assigned` has (`$share` filter, client, key) of each
+    member of a group whose queue a message was put into.
     """
 
     now: Callable[[], float]
@@ -211,12 +212,12 @@ class History:
     subscriptions: list[Subscribed] = field(default_factory=list)
     connections: dict[str, list[Connection]] = field(default_factory=dict)
     drops: list[Dropped] = field(default_factory=list)
-    given: set[tuple[str, str, str]] = field(default_factory=set)
+    assigned: set[tuple[str, str, str]] = field(default_factory=set)
     faults: list[Fault] = field(default_factory=list)
     lives: dict[str, Life] = field(default_factory=dict)
     events: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
     durable: dict[tuple[str, str], int] = field(default_factory=dict)
-    ids: list[Mixed] = field(default_factory=list)
+    ids: list[IdReuse] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     power_lost: bool = False
     commits: int = 0

@@ -23,9 +23,9 @@ from .checkers import (
     wills,
 )
 from .checkers.case import Case, Checker
-from .client import Client
 from .history import History
-from .swarm import Swarm
+from .workload.client import ModelClient
+from .workload.swarm import Swarm
 
 CHECKERS: tuple[Checker, ...] = (
     complaints.check,
@@ -47,7 +47,7 @@ CHECKERS: tuple[Checker, ...] = (
 
 
 def make_case(
-    history: History, swarm: Swarm, clients: list[Client], node: Node, content: Mapping[bytes, bytes]
+    history: History, swarm: Swarm, clients: list[ModelClient], node: Node, content: Mapping[bytes, bytes]
 ) -> Case:
     """What the checkers need of a world at its end."""
     sessions = {client.name: client.epoch for client in clients if client.connected}

@@ -9,19 +9,19 @@ from random import Random
 from typing import Any
 
 from ..broker.node import Node
-from .behaviour import Behaviour
-from .client import Client
-from .disk import SimDisk
-from .drops import Witness
-from .faults import Faults
-from .gifts import note_gifts
+from .drop_recorder import DropRecorder
+from .engine.disk import SimDisk
+from .engine.host import Host
+from .engine.loop import VirtualLoop
+from .faults.node_injector import NodeFaultInjector
 from .history import History
-from .host import Host
 from .judge import judge, make_case
-from .loop import VirtualLoop
-from .plants import Plant
-from .swarm import Swarm
-from .watch import Watch
+from .planted_bugs.node_bugs import NodeBug
+from .recording_disk import RecordingDisk
+from .shared_assignments import record_assignments
+from .workload.behaviour import Behaviour
+from .workload.client import ModelClient
+from .workload.swarm import Swarm
 
 HEAL_S = 60.0
 """Virtual time within which everything must have come to rest after the healing."""
@@ -43,39 +43,41 @@ class Outcome:
     lines: tuple[str, ...] = ()
 
 
-def _made(history: History, plant: Plant | None, node: Node) -> None:
-    note_gifts(history, node)
-    if plant is not None:
-        plant.apply(node)
+def _made(history: History, bug: NodeBug | None, node: Node) -> None:
+    record_assignments(history, node)
+    if bug is not None:
+        bug.apply(node)
 
 
 class World:
     """All that one seed consists of."""
 
-    def __init__(self, swarm: Swarm, trace: bool = False, plant: Plant | None = None) -> None:
+    def __init__(self, swarm: Swarm, trace: bool = False, bug: NodeBug | None = None) -> None:
         self.swarm = swarm
         self.loop = loop = VirtualLoop()
         self.history = history = History(lambda: loop.now_s, [] if trace else None)
         rng = Random(f"disk/{swarm.seed}")
         durability = swarm.durability
-        if plant is not None and plant.durability is not None:
-            durability = plant.durability
-        self.watch = Watch(history, SimDisk(rng, loop.call_later, lambda: loop.now_s, durability, swarm.latency_s))
-        plugins: dict[str, object] = {"witness": Witness(history)}
-        self.host = Host(loop, lambda host: self.watch, swarm.options, swarm.seed, plugins=plugins)
+        if bug is not None and bug.durability is not None:
+            durability = bug.durability
+        self.recorder = RecordingDisk(
+            history, SimDisk(rng, loop.call_later, lambda: loop.now_s, durability, swarm.latency_s)
+        )
+        plugins: dict[str, object] = {"witness": DropRecorder(history)}
+        self.host = Host(loop, lambda host: self.recorder, swarm.options, swarm.seed, plugins=plugins)
         self.host.event_level = 1
         self.host.on_event = self._event
         self.host.mark = lambda: (history.commits, loop.now_s, False)
-        self.host.on_node = partial(_made, history, plant)
+        self.host.on_node = partial(_made, history, bug)
         kept = swarm.options.persistent_client_expiration_s or None
         self.clients = [
-            Client(spec, self.host, history, Random(f"{swarm.seed}/{spec.name}"), swarm.delay_s, kept)
+            ModelClient(spec, self.host, history, Random(f"{swarm.seed}/{spec.name}"), swarm.delay_s, kept)
             for spec in swarm.clients
         ]
         self.behaviours = [
             Behaviour(client, swarm, Random(f"{swarm.seed}/{client.name}/mood")) for client in self.clients
         ]
-        self.faults = Faults(self, Random(f"faults/{swarm.seed}"))
+        self.faults = NodeFaultInjector(self, Random(f"faults/{swarm.seed}"))
 
     # -- what faults use
 
@@ -103,7 +105,7 @@ class World:
         if power and self.swarm.durability == "os":
             self.history.power_lost = True
         self.history.life().ends.append(self.loop.now_s)
-        self.watch.crash(power)
+        self.recorder.crash(power)
         self.host.kill()
 
     def stopped(self) -> None:
@@ -111,7 +113,7 @@ class World:
         if self.host.unwritten:
             self.history.fault("kill")
         self.history.life().ends.append(self.loop.now_s)
-        self.watch.reopen()
+        self.recorder.reopen()
 
     def set_delay(self, delay_s: tuple[float, float]) -> None:
         """How slow the network is from now on."""
@@ -146,7 +148,7 @@ class World:
         self._rest()
         node = self.host.node
         assert node is not None
-        case = make_case(self.history, self.swarm, self.clients, node, self.watch.disk.content())
+        case = make_case(self.history, self.swarm, self.clients, node, self.recorder.disk.content())
         return self.outcome(tuple(judge(case)))
 
     def outcome(self, violations: tuple[str, ...]) -> Outcome:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ...mqtt.topics import parse_shared
 from ..history import FIRST, NEVER, Attempt, Delivery, History, Subscribed
-from ..swarm import Swarm
+from ..workload.swarm import Swarm
 
 SLEW = 0.006
 """Cluster time runs at most so much faster or slower than true time (`cluster.clock.SLEW`, and a little more)."""
@@ -64,7 +64,7 @@ class Case:
         """Whether the node of this connection had another disk than before, with which it had never entered a view, and
         served without a lease."""
         connection = next((each for each in self.history.connections.get(client, []) if each.number == number), None)
-        if connection is None or not connection.ap:
+        if connection is None or not connection.without_lease:
             return False
         life = self.history.life(connection.node)
         emptied = max([at_s for at_s in life.emptied if at_s < connection.asked_at], default=-1.0)
@@ -98,11 +98,19 @@ class Case:
         A session ends with its node's disk (docs/promises.md). The client need not know: where the CONNACK that said so
         got lost, the next one speaks of the empty session that the unanswered CONNECT has made.
         """
-        attempts = [each for each in self.history.attempts.values() if each.qos and each.acked != NEVER and not each.ap]
+        attempts = [
+            each
+            for each in self.history.attempts.values()
+            if each.qos and each.acked != NEVER and not each.without_lease
+        ]
         for subscription in self.history.subscriptions:
             if subscription.filter.startswith("$share/") is not shared or subscription.granted == NEVER:
                 continue
-            if subscription.ap or not subscription.qos or self.sessions.get(subscription.client) != subscription.epoch:
+            if (
+                subscription.without_lease
+                or not subscription.qos
+                or self.sessions.get(subscription.client) != subscription.epoch
+            ):
                 continue
             if any(at_s > subscription.granted_at for at_s in self.history.life(subscription.node).emptied):
                 continue

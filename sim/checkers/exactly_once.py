@@ -25,7 +25,14 @@ def check(case: Case) -> Iterator[str]:
     attempts = case.history.attempts
     for each in case.history.deliveries:
         attempt = attempts.get(each.key)
-        if attempt is None or attempt.ap or attempt.qos != 2 or each.qos != 2 or not each.first or each.retained:
+        if (
+            attempt is None
+            or attempt.without_lease
+            or attempt.qos != 2
+            or each.qos != 2
+            or not each.first
+            or each.retained
+        ):
             continue
         if case.by_old_copy(each.client, each.connection) or _handshake_lost(case, attempt, each):
             continue

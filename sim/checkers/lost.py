@@ -47,7 +47,7 @@ def _took_it_along(case: Case, member: Subscribed, attempt: Attempt) -> bool:
         return False
     if any(at_s > attempt.sent_at for at_s in case.history.life(member.node).emptied):
         return True
-    if (member.filter, member.client, attempt.key) not in case.history.given:
+    if (member.filter, member.client, attempt.key) not in case.history.assigned:
         return False
     if not member.qos:
         return True

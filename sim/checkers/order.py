@@ -29,7 +29,7 @@ def check(case: Case) -> Iterator[str]:
             if each.qos
             and not case.by_old_copy(each.client, each.connection)
             and each.key in case.history.attempts
-            and not case.history.attempts[each.key].ap
+            and not case.history.attempts[each.key].without_lease
             and each.topic.startswith("t/")
         ]
         pairs = [
@@ -43,7 +43,7 @@ def check(case: Case) -> Iterator[str]:
 
 def _unsure(case: Case, attempt: Attempt) -> bool:
     """Accepted without a lease, or sent again, and the first time the node may have taken nothing from this writer."""
-    return attempt.ap or (
+    return attempt.without_lease or (
         attempt.resent > 0
         and any(
             row["type"] == "policy.deny" and row["client"] == attempt.writer and attempt.sent_at <= at_s
@@ -61,7 +61,7 @@ def _covered(case: Case, delivery: Delivery, attempt: Attempt) -> bool:
     return any(
         each.granted < attempt.sent
         and delivery.number < each.given_up
-        and not (each.ap and attempt.resent)
+        and not (each.without_lease and attempt.resent)
         and case.matches(each.filter, attempt.topic)
         for each in case.history.subscriptions
         if each.client == delivery.client and each.epoch == delivery.epoch

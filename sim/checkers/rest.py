@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from ...broker.node import Node
 from ...broker.queues.records import decode_entry, decode_session
 from ...storage.keys import client_key
-from ..client import Client
+from ..workload.client import ModelClient
 from .case import Case
 
 
@@ -21,7 +21,7 @@ def check(case: Case) -> Iterator[str]:
         yield f"not at rest: {what}"
 
 
-def pending(node: Node, clients: list[Client], kept: bool, alone: bool = True) -> list[str]:
+def pending(node: Node, clients: list[ModelClient], kept: bool, alone: bool = True) -> list[str]:
     """Everything that waits, and must not when the world is at rest; `kept`: the node has forgotten nothing.
 
     A node that is not alone writes for every lease.
@@ -40,7 +40,7 @@ def pending(node: Node, clients: list[Client], kept: bool, alone: bool = True) -
     return found
 
 
-def clients_waiting(clients: list[Client], kept: bool) -> Iterator[str]:
+def clients_waiting(clients: list[ModelClient], kept: bool) -> Iterator[str]:
     """What clients wait for; `kept`: the nodes have forgotten nothing."""
     for client in clients:
         if client.gone:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..history import NEVER, Attempt, Connection, Subscribed
-from ..swarm import RETAINED_TOPICS
+from ..workload.swarm import RETAINED_TOPICS
 from .case import Case
 
 LAST_S = 3.0
@@ -22,7 +22,7 @@ def check(case: Case) -> Iterator[str]:
     dropped = case.dropped()
     for each in case.history.subscriptions:
         connection = _connection(case, each)
-        if connection is None or not each.qos or each.ap or each.filter.startswith("$share/"):
+        if connection is None or not each.qos or each.without_lease or each.filter.startswith("$share/"):
             continue
         for topic in RETAINED_TOPICS:
             if case.matches(each.filter, topic):
@@ -43,7 +43,7 @@ def _judge(
     case: Case, subscription: Subscribed, connection: Connection, topic: str, dropped: set[tuple[str, str]]
 ) -> Iterator[str]:
     writes = [each for each in case.history.attempts.values() if each.retain and each.topic == topic]
-    before = [each for each in writes if each.acked < subscription.asked and not each.ap]
+    before = [each for each in writes if each.acked < subscription.asked and not each.without_lease]
     if not before:
         return
     newest = max(before, key=lambda each: each.acked)

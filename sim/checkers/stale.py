@@ -27,7 +27,7 @@ def check(case: Case, states: States) -> Iterator[str]:
         newest: dict[tuple[str, str], tuple[Attempt, Delivery]] = {}
         for each in deliveries:
             attempt = attempts.get(each.key)
-            if attempt is None or attempt.ap or not each.qos or not each.topic.startswith("t/"):
+            if attempt is None or attempt.without_lease or not each.qos or not each.topic.startswith("t/"):
                 continue
             before = newest.get((attempt.writer, attempt.topic))
             if before is not None and _void(case, states, attempt, each, *before):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from math import inf
 
 from ..history import NEVER, Connection
-from ..swarm import WATCHER, WILL_FILTER
+from ..workload.swarm import WATCHER, WILL_FILTER
 from .case import Case
 from .sessions import detached, heeded
 
@@ -52,7 +52,7 @@ def _watched_since(case: Case) -> int:
             each.granted
             for each in case.history.subscriptions
             if each.filter == WILL_FILTER
-            and not each.ap
+            and not each.without_lease
             and each.epoch == case.sessions[WATCHER]
             and not any(at_s > each.asked_at for at_s in case.history.life(each.node).emptied)
         ),

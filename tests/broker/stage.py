@@ -9,10 +9,10 @@ from typing import Any
 from strogoff.broker.node import Node
 from strogoff.broker.options import Options
 from strogoff.mqtt import packets
-from strogoff.sim.disk import SimDisk
-from strogoff.sim.host import AllowAll, Host
-from strogoff.sim.loop import VirtualLoop
-from strogoff.sim.peer import Peer
+from strogoff.sim.engine.disk import SimDisk
+from strogoff.sim.engine.host import AllowAll, Host
+from strogoff.sim.engine.loop import VirtualLoop
+from strogoff.sim.engine.peer import Peer
 
 Properties = dict[str, Any]
 

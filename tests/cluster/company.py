@@ -16,8 +16,8 @@ from strogoff.cluster.replicated_map.namespaces import NAMESPACES
 from strogoff.cluster.transport.memory_network import MemoryNetwork
 from strogoff.cluster.transport.memory_wire import MemoryTransport
 from strogoff.cluster.transport.wire import CallFailed
-from strogoff.sim.disk import SimDisk
-from strogoff.sim.loop import Scheduled, VirtualLoop
+from strogoff.sim.engine.disk import SimDisk
+from strogoff.sim.engine.loop import Scheduled, VirtualLoop
 from strogoff.storage.store import Store
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from strogoff.sim.fleet.plants import FLEET_PLANTS
-from strogoff.sim.plants import PLANTS
+from strogoff.sim.planted_bugs.cluster_bugs import CLUSTER_BUGS
+from strogoff.sim.planted_bugs.node_bugs import NODE_BUGS
 
 ROOT = Path(__file__).resolve().parents[2]
 HAZARDS = ROOT / "docs" / "hazards.md"
@@ -225,7 +225,7 @@ def unheld(entry: str) -> list[str]:
     mutants = tomllib.loads(page_of(ROOT / "mutants" / "mutants.toml"))["mutant"]
     there = {
         "checkers": {path.stem for path in (ROOT / "sim" / "checkers").glob("*.py")},
-        "plants": {*PLANTS, *FLEET_PLANTS},
+        "plants": {*NODE_BUGS, *CLUSTER_BUGS},
         "mutants": {mutant["name"] for mutant in mutants},
     }
     wrong = [name for kind, names in there.items() for name in names_in(entry, kind) if name not in names]
@@ -252,8 +252,8 @@ def test_each_hazard_that_is_built_has_a_test_and_what_else_finds_it() -> None:
 
 
 def test_each_plant_of_a_cluster_stands_at_its_hazard() -> None:
-    for plant in FLEET_PLANTS.values():
-        assert plant.name in names_in(entries()[f"{plant.hole:02}"], "plants"), plant.name
+    for plant in CLUSTER_BUGS.values():
+        assert plant.name in names_in(entries()[f"{plant.hazard:02}"], "plants"), plant.name
 
 
 def test_a_planted_name_is_found() -> None:

@@ -8,7 +8,7 @@ from strogoff.mutants.catalogue import ListError, Mutant, read
 from strogoff.mutants.page import BEGIN, END, PAGE, names_in, table, with_table
 from strogoff.mutants.trial import NOT_RUN, Verdict
 
-ONE = Mutant("one", "x.py", "a", "b", "It counts.", ("tests/x.py",), "--nodes 3 --cast routes")
+ONE = Mutant("one", "x.py", "a", "b", "It counts.", ("tests/x.py",), "--nodes 3 --workload routes")
 TWO = Mutant("two", "x.py", "a", "b", "It adds.", ("tests/x.py",))
 
 
@@ -23,10 +23,10 @@ def test_the_table_says_what_found_each() -> None:
     ]
     text = table(rows, "At abc")
     assert text.startswith("At abc: 2 mutants, 1 found by unit tests, 1 by the simulator, 0 by neither.\n")
-    assert "| `one` | It counts. | passes | 17 `--cast routes`: lost, 4 s |" in text
+    assert "| `one` | It counts. | passes | 17 `--workload routes`: lost, 4 s |" in text
     assert "| `two` | It adds. | `test_it`, 2 s | - |" in text
     survivor = table([(ONE, Verdict("", "", 3.0), Verdict("", "", 90.0))], "At abc")
-    assert "1 by neither: one." in survivor and "| passes | none `--cast routes` |" in survivor
+    assert "1 by neither: one." in survivor and "| passes | none `--workload routes` |" in survivor
 
 
 def test_the_table_stands_between_its_marks() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from strogoff.sim import commands
 from strogoff.sim.commands import main, run_seeds
-from strogoff.sim.running import Order, run_seed
+from strogoff.sim.runner import RunOptions, run_seed
 from strogoff.sim.world import Outcome, World
 
 
@@ -21,8 +21,8 @@ def test_clean_seeds(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_was_done_before_ctrl_c_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def stopped(seeds: range, jobs: int, order: Order) -> Iterator[Outcome]:
-        yield run_seed(seeds[0], order)
+    def stopped(seeds: range, jobs: int, options: RunOptions) -> Iterator[Outcome]:
+        yield run_seed(seeds[0], options)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(commands, "run_seeds", stopped)
@@ -31,7 +31,7 @@ def test_what_was_done_before_ctrl_c_is_said(
 
 
 def test_a_failing_seed_is_said_with_the_command_that_does_it_again(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--seeds", "2", "--plant", "ack-before-commit", "--durability", "sync"]) == 1
+    assert main(["--seeds", "2", "--bug", "ack-before-commit", "--durability", "sync"]) == 1
     told = capsys.readouterr().out
     assert "seed 0: " in told and "early ack" in told
     again = re.search(r"again: strogoff sim (.*)", told)
@@ -48,7 +48,7 @@ def test_a_trace_reads_like_a_log(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_jobs_change_nothing() -> None:
-    assert list(run_seeds(range(4), 2, Order(5.0))) == list(run_seeds(range(4), 1, Order(5.0)))
+    assert list(run_seeds(range(4), 2, RunOptions(5.0))) == list(run_seeds(range(4), 1, RunOptions(5.0)))
 
 
 def test_an_exception_in_the_node_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,37 +61,37 @@ def test_an_exception_in_the_node_is_a_violation(monkeypatch: pytest.MonkeyPatch
 
 
 def test_plants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--plants"]) == 0
+    assert main(["--bugs"]) == 0
     assert "ack-before-commit" in capsys.readouterr().out
 
 
 def test_a_cast_is_named_in_the_command_that_does_it_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked: list[Order | None] = []
+    asked: list[RunOptions | None] = []
 
-    def failing(seeds: range, jobs: int, order: Order) -> Iterator[Outcome]:
-        asked.append(order)
+    def failing(seeds: range, jobs: int, options: RunOptions) -> Iterator[Outcome]:
+        asked.append(options)
         yield Outcome(seeds[0], ("no good",), 0, 0, 0, 0, ())
 
     monkeypatch.setattr(commands, "run_seeds", failing)
-    assert main(["--nodes", "3", "--first", "7", "--cast", "groups"]) == 1
-    assert asked == [Order(nodes=3, cast="groups", worlds=None)]
-    assert "again: strogoff sim --first 7 --trace --nodes 3 --cast groups\n" in capsys.readouterr().out
+    assert main(["--nodes", "3", "--first", "7", "--workload", "groups"]) == 1
+    assert asked == [RunOptions(nodes=3, workload="groups", variants=None)]
+    assert "again: strogoff sim --first 7 --trace --nodes 3 --workload groups\n" in capsys.readouterr().out
 
 
 def test_it_stops_at_the_first_failing_seed_or_when_time_is_over(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def third_fails(seeds: range, jobs: int, order: Order) -> Iterator[Outcome]:
+    def third_fails(seeds: range, jobs: int, options: RunOptions) -> Iterator[Outcome]:
         for seed in seeds:
             yield Outcome(seed, ("no good",) if seed == 3 else (), 0, 0, 0, 0, ())
 
     monkeypatch.setattr(commands, "run_seeds", third_fails)
-    assert main(["--nodes", "3", "--seeds", "9", "--stop", "--world", "small,narrow"]) == 1
+    assert main(["--nodes", "3", "--seeds", "9", "--stop", "--variant", "small,narrow"]) == 1
     told = capsys.readouterr().out
     assert "4 seeds, 1 failed" in told
-    assert "again: strogoff sim --first 3 --trace --nodes 3 --world small,narrow\n" in told
+    assert "again: strogoff sim --first 3 --trace --nodes 3 --variant small,narrow\n" in told
     assert main(["--nodes", "3", "--seeds", "3", "--limit", "0"]) == 0
     assert "1 seeds, 0 failed" in capsys.readouterr().out
 
@@ -99,13 +99,13 @@ def test_it_stops_at_the_first_failing_seed_or_when_time_is_over(
 @pytest.mark.parametrize(
     "words",
     [
-        ["--plant", "none"],
+        ["--bug", "none"],
         ["--durability", "none"],
         ["--seeds", "x"],
-        ["--cast", "none"],
-        ["--cast", "groups"],
-        ["--world", "huge"],
-        ["--stage", "away"],
+        ["--workload", "none"],
+        ["--workload", "groups"],
+        ["--variant", "huge"],
+        ["--scenario", "away"],
     ],
 )
 def test_wrong_words(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:

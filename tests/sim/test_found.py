@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strogoff.mqtt.packets import Puback, Publish, Pubrec, Pubrel
-from strogoff.sim.running import run_seed
+from strogoff.sim.runner import run_seed
 
 from ..broker.stage import Stage, publish
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
+from strogoff.sim.engine.loop import VirtualLoop
+from strogoff.sim.engine.pipe import Pipe
 from strogoff.sim.history import Connection, History
-from strogoff.sim.loop import VirtualLoop
-from strogoff.sim.pipe import Pipe
 
 
 def test_one_counter_for_everything() -> None:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
-from strogoff.sim.swarm import draw
+from strogoff.sim.workload.swarm import draw
 from strogoff.sim.world import World
 
 
@@ -56,5 +56,5 @@ def test_what_cannot_come_to_rest_is_said() -> None:
     """A disk that stays full: nobody gets an answer."""
     world = World(replace(draw(5, "sync", 3.0), faults=()))
     world.faults.heal = lambda: None  # type: ignore[method-assign]
-    world.loop.call_later(2.0, lambda: setattr(world.watch.disk, "full", True))
+    world.loop.call_later(2.0, lambda: setattr(world.recorder.disk, "full", True))
     assert any(text.startswith("not at rest") for text in world.run().violations)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from strogoff.sim.disk import SimDisk
+from strogoff.sim.engine.disk import SimDisk
 from strogoff.storage.engine import Batch, Durability, StorageError
 from strogoff.storage.leveldb import LevelDBEngine, LevelDBOptions
 from strogoff.storage.memory import VolatileMemoryEngine

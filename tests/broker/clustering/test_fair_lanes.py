@@ -11,7 +11,7 @@ from strogoff.cluster.links.settings import LinkSettings
 from strogoff.cluster.ports import Settings
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from strogoff.sim import cluster_host
+from strogoff.sim.engine import cluster_host
 from tests.broker.clustering.theatre import Spot, Theatre
 from tests.broker.stage import Client, publish
 

@@ -211,7 +211,7 @@ def test_a_handshake_goes_to_another_node_if_the_member_here_cannot_hold_its_mes
 @pytest.mark.parametrize("here", (True, False))
 def test_what_a_clean_session_left_behind_is_taken_once(here: bool) -> None:
     """H-12: a session that lasts has it, and the nodes are restarted before the publisher has its answer
-    (3 nodes, --cast groups, all,rare, seed 3054)."""
+    (3 nodes, --workload groups, all,rare, seed 3054)."""
     theatre = Theatre(3, **MAJORITY)
     second = theatre[2 if here else 3].client("second", clean=False, expiry_s=600)
     second.subscribe(("$share/g/a", 2))

@@ -13,8 +13,8 @@ from strogoff.cluster.raft.interface import Settings as RaftSettings
 from strogoff.mqtt import packets
 from strogoff.mqtt.reasons import ReasonCode
 from strogoff.netsplit.policy import ViewState
-from strogoff.sim import cluster_host
-from strogoff.sim.host import EPOCH_MS
+from strogoff.sim.engine import cluster_host
+from strogoff.sim.engine.host import EPOCH_MS
 from tests.broker.clustering.theatre import MAJORITY, ON, Theatre
 from tests.broker.stage import option, publish
 

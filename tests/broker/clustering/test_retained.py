@@ -9,7 +9,7 @@ from strogoff.broker.clustering.routes import LASTING, LIVE, route_prefix
 from strogoff.cluster.links.settings import LinkSettings
 from strogoff.cluster.ports import Settings
 from strogoff.mqtt import packets
-from strogoff.sim import cluster_host
+from strogoff.sim.engine import cluster_host
 from tests.broker.clustering.theatre import Theatre
 from tests.broker.stage import publish
 

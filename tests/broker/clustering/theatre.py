@@ -18,13 +18,13 @@ from strogoff.cluster.raft.interface import Settings as RaftSettings
 from strogoff.cluster.transport.memory_wire import MemoryTransport
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from strogoff.sim import cluster_host
-from strogoff.sim.cluster_host import ClusterHost
-from strogoff.sim.disk import SimDisk
-from strogoff.sim.fleet.gate import Gate, GatedEngine, GatedNetwork, GatedTransport
-from strogoff.sim.host import AllowAll, Host
-from strogoff.sim.loop import Scheduled, VirtualLoop
-from strogoff.sim.pipe import Pipe
+from strogoff.sim.engine import cluster_host
+from strogoff.sim.engine.cluster_host import ClusterHost
+from strogoff.sim.engine.disk import SimDisk
+from strogoff.sim.engine.host import AllowAll, Host
+from strogoff.sim.engine.loop import Scheduled, VirtualLoop
+from strogoff.sim.engine.pipe import Pipe
+from strogoff.sim.engine.process_gate import GatedEngine, GatedNetwork, GatedTransport, ProcessGate
 from tests.broker.stage import Client, connect
 
 PATIENCE_S = 20.0
@@ -45,7 +45,7 @@ def snapshots_only(monkeypatch: pytest.MonkeyPatch) -> None:
 class StandingHost(ClusterHost):
     """A machine whose process can stand still (SIGSTOP): its clocks go on, and whatever reaches it waits."""
 
-    gate: Gate
+    gate: ProcessGate
     wall_ahead_ms = 0.0
 
     def _wall_ms(self) -> float:
@@ -184,7 +184,7 @@ class Theatre:
             spot.host = host = StandingHost(
                 loop, self.network, disk, meta, settings, seed, name, {"plugin": AllowAll()}
             )
-            host.gate = self.network.gates[name] = Gate(loop.call_soon)
+            host.gate = self.network.gates[name] = ProcessGate(loop.call_soon)
             host.event_level = level
             self.spots.append(spot)
             host.start()

@@ -9,7 +9,7 @@ from strogoff.cluster.links.hello import NEWEST, OLDEST
 from strogoff.cluster.links.links import Lane, LinkPorts, Links, LinkSettings, PeerInfo, SetAside
 from strogoff.cluster.transport.memory_network import MemoryNetwork
 from strogoff.cluster.transport.memory_wire import MemoryTransport
-from strogoff.sim.loop import VirtualLoop
+from strogoff.sim.engine.loop import VirtualLoop
 
 
 class Disk:

@@ -16,8 +16,8 @@ from strogoff.cluster.membership.state_machine import UNLOGGED_MAX
 from strogoff.cluster.raft.interface import ChangePending, Rejected, Settings
 from strogoff.cluster.raft.messages import Change, MalformedMessage, Saved, bootstrap, empty
 from strogoff.cluster.raft.stable import RaftStable
-from strogoff.sim.disk import SimDisk
-from strogoff.sim.loop import Scheduled, VirtualLoop
+from strogoff.sim.engine.disk import SimDisk
+from strogoff.sim.engine.loop import Scheduled, VirtualLoop
 from strogoff.storage.store import Store
 
 SETTINGS = Settings(tail=16)

@@ -19,8 +19,8 @@ from strogoff.cluster.raft.messages import (
     empty,
 )
 from strogoff.cluster.raft.stable import RaftStable
-from strogoff.sim.disk import SimDisk
-from strogoff.sim.loop import VirtualLoop
+from strogoff.sim.engine.disk import SimDisk
+from strogoff.sim.engine.loop import VirtualLoop
 from strogoff.storage.memory import VolatileMemoryEngine
 from strogoff.storage.store import Store
 

@@ -7,7 +7,7 @@ import pytest
 from strogoff.cluster.replicated_map import compaction
 from strogoff.cluster.replicated_map.compaction import STEP
 from strogoff.cluster.replicated_map.messages import clock_of
-from strogoff.sim.disk import SimDisk
+from strogoff.sim.engine.disk import SimDisk
 
 from .world import World
 

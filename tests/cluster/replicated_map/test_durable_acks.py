@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from strogoff.cluster.replicated_map.durable_acks import DurableAcks
-from strogoff.sim.disk import SimDisk
-from strogoff.sim.loop import VirtualLoop
+from strogoff.sim.engine.disk import SimDisk
+from strogoff.sim.engine.loop import VirtualLoop
 from strogoff.storage.store import Store
 
 

@@ -8,7 +8,7 @@ from strogoff.cluster.replicated_map.actors import Actors, dot_of
 from strogoff.cluster.replicated_map.persistence import Persistence
 from strogoff.cluster.replicated_map.replica import Replica
 from strogoff.cluster.replicated_map.version_vector import VersionVector
-from strogoff.sim.loop import VirtualLoop
+from strogoff.sim.engine.loop import VirtualLoop
 from strogoff.storage.engine import Corrupted
 from strogoff.storage.memory import VolatileMemoryEngine
 from strogoff.storage.store import Store

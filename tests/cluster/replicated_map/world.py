@@ -12,8 +12,8 @@ from strogoff.cluster.replicated_map import dvv
 from strogoff.cluster.replicated_map.actors import COUNTER, dot_of
 from strogoff.cluster.replicated_map.map import ReplicatedMap
 from strogoff.cluster.replicated_map.ports import MapPorts
-from strogoff.sim.disk import SimDisk
-from strogoff.sim.loop import VirtualLoop
+from strogoff.sim.engine.disk import SimDisk
+from strogoff.sim.engine.loop import VirtualLoop
 from strogoff.storage.store import Store
 
 Dot = tuple[str, int, int]

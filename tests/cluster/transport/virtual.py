@@ -5,7 +5,7 @@ from __future__ import annotations
 from strogoff.cluster.transport.memory_network import MemoryNetwork
 from strogoff.cluster.transport.memory_wire import MemoryTransport
 from strogoff.cluster.transport.wire import Accepted, Wire
-from strogoff.sim.loop import VirtualLoop
+from strogoff.sim.engine.loop import VirtualLoop
 
 
 class Ear:

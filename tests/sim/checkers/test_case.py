@@ -7,7 +7,7 @@ import pytest
 from strogoff.mqtt.topics import levels
 from strogoff.sim.checkers.case import topic_matches
 
-from ..scene import Story
+from ..histories import HistoryBuilder
 
 
 @pytest.mark.parametrize(
@@ -23,56 +23,56 @@ def test_filters(pattern: str, topic: str, matches: bool) -> None:
 
 def test_what_is_owed() -> None:
     """Sent after SUBACK, acknowledged before UNSUBSCRIBE, with QoS above 0 on both sides."""
-    story = Story()
-    story.connect("s")
-    story.publish("w-1")
-    first = story.subscribe("s", "t/#")
-    story.publish("w-2")
-    story.publish("w-3", qos=0)
-    story.publish("w-4", acked=False)
-    story.publish("w-5", topic="u/1")
-    first.given_up = story.tick()
-    story.publish("w-6")
-    assert [(each.filter, attempt.key) for each, attempt in story.case().owed(False)] == [("t/#", "w-2")]
+    builder = HistoryBuilder()
+    builder.connect("s")
+    builder.publish("w-1")
+    first = builder.subscribe("s", "t/#")
+    builder.publish("w-2")
+    builder.publish("w-3", qos=0)
+    builder.publish("w-4", acked=False)
+    builder.publish("w-5", topic="u/1")
+    first.given_up = builder.tick()
+    builder.publish("w-6")
+    assert [(each.filter, attempt.key) for each, attempt in builder.case().owed(False)] == [("t/#", "w-2")]
 
 
 def test_shared_subscriptions_are_owed_apart() -> None:
-    story = Story()
-    story.connect("s")
-    story.subscribe("s", "$share/g/t/#")
-    story.publish("w-1")
-    assert list(story.case().owed(False)) == [] and len(list(story.case().owed(True))) == 1
+    builder = HistoryBuilder()
+    builder.connect("s")
+    builder.subscribe("s", "$share/g/t/#")
+    builder.publish("w-1")
+    assert list(builder.case().owed(False)) == [] and len(list(builder.case().owed(True))) == 1
 
 
 def test_nothing_is_owed_to_a_session_that_is_gone() -> None:
-    story = Story()
-    story.connect("s")
-    story.subscribe("s", "t/#")
-    story.publish("w-1")
-    story.connect("s", epoch=2)
-    assert list(story.case().owed(False)) == []
+    builder = HistoryBuilder()
+    builder.connect("s")
+    builder.subscribe("s", "t/#")
+    builder.publish("w-1")
+    builder.connect("s", epoch=2)
+    assert list(builder.case().owed(False)) == []
 
 
 def test_nothing_is_owed_to_what_went_with_a_disk() -> None:
     """The CONNACK of the new session got lost: the client takes it for the one that it had."""
-    story = Story()
-    story.connect("s")
-    story.subscribe("s", "t/#")
-    story.publish("w-1")
-    story.tick()
-    story.history.life().emptied.append(story.now)
-    story.connect("s")
-    story.publish("w-2")
-    assert list(story.case().owed(False)) == []
-    story.subscribe("s", "t/0")
-    story.publish("w-3")
-    assert [(each.filter, attempt.key) for each, attempt in story.case().owed(False)] == [("t/0", "w-3")]
+    builder = HistoryBuilder()
+    builder.connect("s")
+    builder.subscribe("s", "t/#")
+    builder.publish("w-1")
+    builder.tick()
+    builder.history.life().emptied.append(builder.now)
+    builder.connect("s")
+    builder.publish("w-2")
+    assert list(builder.case().owed(False)) == []
+    builder.subscribe("s", "t/0")
+    builder.publish("w-3")
+    assert [(each.filter, attempt.key) for each, attempt in builder.case().owed(False)] == [("t/0", "w-3")]
 
 
 def test_when_the_node_is_up_again() -> None:
-    story = Story()
-    story.start()
-    story.fault("kill")
-    story.start()
-    case = story.case()
+    builder = HistoryBuilder()
+    builder.start()
+    builder.fault("kill")
+    builder.start()
+    case = builder.case()
     assert [case.up_from(at_s) for at_s in (1.5, 2.0, 2.5, 3.5)] == [1.5, 3.0, 3.0, 3.5]

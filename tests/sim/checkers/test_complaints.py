@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from strogoff.sim.checkers.complaints import check
 
-from ..scene import Story
+from ..histories import HistoryBuilder
 
 
 def test_problems_are_passed_on() -> None:
-    story = Story()
-    story.history.problem("the sky falls")
-    assert list(check(story.case())) == ["wrong: the sky falls"]
+    builder = HistoryBuilder()
+    builder.history.problem("the sky falls")
+    assert list(check(builder.case())) == ["wrong: the sky falls"]

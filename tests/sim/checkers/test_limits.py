@@ -6,7 +6,7 @@ import pytest
 
 from strogoff.sim.checkers.limits import check
 
-from ..scene import Story
+from ..histories import HistoryBuilder
 
 
 @pytest.mark.parametrize(
@@ -18,8 +18,8 @@ from ..scene import Story
     ],
 )  # fmt: skip
 def test_reasons(size: int, expiry_s: int, reason: str, qos: int, wrong: bool) -> None:
-    story = Story(max_online_messages=size, max_offline_messages=size)
-    story.subscribe("s", "t/#")
-    story.publish("w-1", qos=qos, expiry_s=expiry_s)
-    story.drop("w-1", reason=reason)
-    assert bool(list(check(story.case()))) is wrong
+    builder = HistoryBuilder(max_online_messages=size, max_offline_messages=size)
+    builder.subscribe("s", "t/#")
+    builder.publish("w-1", qos=qos, expiry_s=expiry_s)
+    builder.drop("w-1", reason=reason)
+    assert bool(list(check(builder.case()))) is wrong

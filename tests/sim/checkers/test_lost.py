@@ -5,11 +5,11 @@ from __future__ import annotations
 from strogoff.sim.checkers.lost import check
 from strogoff.sim.history import NEVER
 
-from ..scene import Story
+from ..histories import HistoryBuilder
 
 
-def story() -> Story:
-    made = Story()
+def builder() -> HistoryBuilder:
+    made = HistoryBuilder()
     made.connect("s")
     made.subscribe("s", "t/#")
     made.publish("w-1")
@@ -17,32 +17,32 @@ def story() -> Story:
 
 
 def test_what_was_never_received_is_lost() -> None:
-    made = story()
+    made = builder()
     assert [text.split(" on ")[0] for text in check(made.case())] == ["lost: s never got w-1"]
     made.deliver("w-1")
     assert list(check(made.case())) == []
 
 
 def test_a_visible_drop_excuses() -> None:
-    made = story()
+    made = builder()
     made.drop("w-1")
     assert list(check(made.case())) == []
 
 
 def test_another_session_does_not_count() -> None:
-    made = story()
+    made = builder()
     made.deliver("w-1", epoch=2)
     assert len(list(check(made.case()))) == 1
 
 
 def test_nothing_is_promised_after_power_loss_with_os() -> None:
-    made = story()
+    made = builder()
     made.kept = False
     assert list(check(made.case())) == []
 
 
 def test_a_shared_message_needs_one_member() -> None:
-    made = Story()
+    made = HistoryBuilder()
     for name in ("a", "b"):
         made.connect(name)
         made.subscribe(name, "$share/g/s/#")
@@ -53,7 +53,7 @@ def test_a_shared_message_needs_one_member() -> None:
 
 
 def test_a_member_that_is_gone_took_along_what_it_was_given() -> None:
-    made = Story()
+    made = HistoryBuilder()
     gone = made.connect("a")
     made.connect("b")
     for name in ("a", "b"):
@@ -68,7 +68,7 @@ def test_a_member_that_is_gone_took_along_what_it_was_given() -> None:
 
 def test_who_went_before_took_nothing_along() -> None:
     """Its session was another one by then, or it was a member no longer; nor is one of another group an excuse."""
-    made = Story()
+    made = HistoryBuilder()
     for name, group in (("a", "g"), ("b", "g"), ("c", "g"), ("d", "h")):
         made.connect(name)
         made.subscribe(name, f"$share/{group}/s/#").gone = made.tick() if name == "c" else NEVER
@@ -86,7 +86,7 @@ def test_who_went_before_took_nothing_along() -> None:
 
 
 def test_a_member_with_qos_0_may_have_missed_it() -> None:
-    made = Story()
+    made = HistoryBuilder()
     for qos in (1, 0):
         made.connect(f"m{qos}")
         made.subscribe(f"m{qos}", "$share/g/s/#", qos)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from strogoff.sim.checkers.order import check
 
-from ..scene import Story
+from ..histories import HistoryBuilder
 
 
-def story(**options: object) -> Story:
-    made = Story(**options)
+def builder(**options: object) -> HistoryBuilder:
+    made = HistoryBuilder(**options)
     made.connect("s")
     made.subscribe("s", "t/#")
     return made
 
 
 def test_one_writer_one_topic() -> None:
-    made = story()
+    made = builder()
     first, second = made.publish("w-1", acked=False), made.publish("w-2", acked=False)
     made.deliver("w-2")
     made.deliver("w-1")
@@ -24,7 +24,7 @@ def test_one_writer_one_topic() -> None:
 
 
 def test_what_comes_again_is_no_first_delivery() -> None:
-    made = story()
+    made = builder()
     for key in ("w-1", "w-2"):
         made.publish(key, acked=False)
         made.deliver(key)
@@ -33,7 +33,7 @@ def test_what_comes_again_is_no_first_delivery() -> None:
 
 
 def test_topics_and_levels_are_independent() -> None:
-    made = story()
+    made = builder()
     made.publish("w-1", acked=False)
     made.publish("w-2", topic="t/1", acked=False)
     made.publish("w-3", qos=2, acked=False)
@@ -44,7 +44,7 @@ def test_topics_and_levels_are_independent() -> None:
 
 def test_two_writers_by_acknowledgement() -> None:
     """m1 was acknowledged before anybody sent m2: m1 comes first."""
-    made = story()
+    made = builder()
     made.publish("a-1")
     made.publish("b-1", topic="t/1")
     made.deliver("b-1")
@@ -56,7 +56,7 @@ def test_two_writers_by_acknowledgement() -> None:
 
 def test_what_is_not_judged() -> None:
     """Messages of before the SUBACK, dropped ones, and queues that are meant to be turned round."""
-    made = Story()
+    made = HistoryBuilder()
     made.connect("s")
     made.publish("w-1", acked=False)
     made.subscribe("s", "t/#")
@@ -65,7 +65,7 @@ def test_what_is_not_judged() -> None:
     made.deliver("w-1")
     assert list(check(made.case())) == []
     for dropped, options in ((True, {}), (False, {"queue_type": "lifo"})):
-        made = story(**options)
+        made = builder(**options)
         made.publish("w-1", acked=False)
         made.publish("w-2", acked=False)
         made.deliver("w-2")
@@ -77,7 +77,7 @@ def test_what_is_not_judged() -> None:
 
 def test_a_refusal_that_its_writer_may_not_have_heard_of() -> None:
     """The first was refused for a full disk, the second taken, and then the first was sent again."""
-    made = story()
+    made = builder()
     first = made.publish("w-1", acked=False)
     made.event("policy.deny", "w")
     made.publish("w-2", acked=False)
@@ -92,8 +92,8 @@ def test_a_refusal_that_its_writer_may_not_have_heard_of() -> None:
 def test_what_was_sent_again_when_others_knew_of_a_subscription_at_last() -> None:
     """It was granted without a lease: what its node did not tell yet came to nobody, and then again, as if new."""
     for resent, said in ((1, []), (0, ["reordered: s, session 1 got w-1 after w-2, same topic and QoS"])):
-        made = story()
-        made.history.subscriptions[-1].ap = True
+        made = builder()
+        made.history.subscriptions[-1].without_lease = True
         made.publish("w-1", acked=False).resent = resent
         made.publish("w-2", acked=False)
         made.deliver("w-2")
@@ -103,12 +103,12 @@ def test_what_was_sent_again_when_others_knew_of_a_subscription_at_last() -> Non
 
 def test_an_old_copy_of_a_disk_is_not_judged_where_no_lease_is_asked_for() -> None:
     """Its sessions are as they were: what they got since comes again, before or behind it (3 nodes, seed 126342)."""
-    made = story()
+    made = builder()
     for key in ("w-1", "w-2"):
         made.publish(key, acked=False)
     made.deliver("w-2")
     connection = made.connect_to_old_copy("s")
     made.deliver("w-1", connection=2)
     assert list(check(made.case())) == ["reordered: s, session 1 got w-1 after w-2, same topic and QoS"]
-    connection.ap = True
+    connection.without_lease = True
     assert list(check(made.case())) == []

@@ -7,14 +7,14 @@ import pytest
 from strogoff.netsplit.policy import ViewState
 from strogoff.sim.checkers.policies import check
 from strogoff.sim.history import NEVER
-from tests.sim.scene import Story
+from tests.sim.histories import HistoryBuilder
 
 
 def test_off_needs_the_whole_cluster_at_some_time_between() -> None:
-    scene = Story()
-    scene.publish("w-1")
-    scene.subscribe("s", "t/#")
-    case = scene.case()
+    builder = HistoryBuilder()
+    builder.publish("w-1")
+    builder.subscribe("s", "t/#")
+    case = builder.case()
     assert list(check(case, lambda *_: {ViewState.MAJORITY, ViewState.WHOLE})) == []
     assert list(check(case, lambda *_: set())) == []
     assert list(check(case, lambda *_: {ViewState.MAJORITY})) == [
@@ -24,12 +24,12 @@ def test_off_needs_the_whole_cluster_at_some_time_between() -> None:
 
 
 def test_who_is_refused_was_not_delivered() -> None:
-    scene = Story()
-    attempt = scene.publish("w-1", acked=False)
+    builder = HistoryBuilder()
+    attempt = builder.publish("w-1", acked=False)
     attempt.refused = 5
-    scene.deliver("w-1")
+    builder.deliver("w-1")
     assert attempt.acked == NEVER
-    assert list(check(scene.case(), lambda *_: set())) == ["late refusal: s got w-1, which was refused"]
+    assert list(check(builder.case(), lambda *_: set())) == ["late refusal: s got w-1, which was refused"]
 
 
 @pytest.mark.parametrize(("qos", "power_lost", "node", "found"), [
@@ -38,8 +38,8 @@ def test_who_is_refused_was_not_delivered() -> None:
 def test_after_a_loss_of_power_an_id_may_stand_for_an_earlier_message(
     qos: int, power_lost: bool, node: str, found: int
 ) -> None:
-    scene = Story()
-    scene.history.fault("power loss", node)
-    scene.history.power_lost = power_lost
-    scene.publish("w-1", qos=qos)
-    assert len(list(check(scene.case(), lambda *_: {ViewState.MAJORITY}))) == found
+    builder = HistoryBuilder()
+    builder.history.fault("power loss", node)
+    builder.history.power_lost = power_lost
+    builder.publish("w-1", qos=qos)
+    assert len(list(check(builder.case(), lambda *_: {ViewState.MAJORITY}))) == found

@@ -6,16 +6,16 @@ from random import Random
 
 from strogoff.mqtt import packets
 from strogoff.sim.checkers.rest import check, leftovers, pending
-from strogoff.sim.client import Client
+from strogoff.sim.engine.peer import Peer, connect_packet
 from strogoff.sim.history import History
-from strogoff.sim.peer import Peer, connect_packet
-from strogoff.sim.swarm import draw
+from strogoff.sim.workload.client import ModelClient
+from strogoff.sim.workload.swarm import draw
 
-from ..scene import Story, make_host
+from ..histories import HistoryBuilder, make_host
 
 
 def test_what_was_gathered_is_said() -> None:
-    case = Story().case()
+    case = HistoryBuilder().case()
     case.pending = ["the store"]
     assert list(check(case)) == ["not at rest: the store"]
 
@@ -44,7 +44,7 @@ def test_a_node_at_rest_and_one_that_waits() -> None:
 def test_a_client_that_waits() -> None:
     loop, host, _ = make_host()
     history = History(lambda: loop.now_s)
-    client = Client(draw(0).clients[0], host, history, Random(0), (0.0, 0.0), None)
+    client = ModelClient(draw(0).clients[0], host, history, Random(0), (0.0, 0.0), None)
     node = host.start()
     loop.run_for(1)
     assert pending(node, [client], True) == ["watch is not connected"]

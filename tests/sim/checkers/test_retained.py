@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from strogoff.sim.checkers.retained import check
 
-from ..scene import Story
+from ..histories import HistoryBuilder
 
 
-def story() -> Story:
-    made = Story()
+def builder() -> HistoryBuilder:
+    made = HistoryBuilder()
     for number in (1, 2):
         made.publish(f"w-{number}", topic="r/0", retain=True)
     made.connect("s", present=False)
@@ -18,7 +18,7 @@ def story() -> Story:
 
 def test_none_or_an_old_one_is_wrong() -> None:
     """[MQTT-3.3.1-6] [MQTT5-3.3.1-9]"""
-    made = story()
+    made = builder()
     made.now += 10
     assert [text.split(" for ")[0] for text in check(made.case())] == ["retained: s subscribed to r/# and got nothing"]
     made.deliver("w-1", retained=True)
@@ -28,7 +28,7 @@ def test_none_or_an_old_one_is_wrong() -> None:
 
 
 def test_a_later_one_is_right() -> None:
-    made = story()
+    made = builder()
     made.publish("w-3", topic="r/0", retain=True, acked=False)
     made.deliver("w-3")
     made.now += 10
@@ -36,6 +36,6 @@ def test_a_later_one_is_right() -> None:
 
 
 def test_a_connection_that_was_short_is_not_judged() -> None:
-    made = story()
+    made = builder()
     made.now += 1
     assert list(check(made.case())) == []

@@ -10,19 +10,19 @@ import pytest
 from strogoff.sim.checkers.sessions import check, detached
 from strogoff.sim.history import NEVER
 
-from ..scene import Story
+from ..histories import HistoryBuilder
 
 
 def away(expiry_s: int | None, seconds: int, **fields: Any) -> list[str]:
     """What is wrong about a client that was away so long and comes back."""
-    story = Story()
-    first = story.connect("s", expiry_s=expiry_s, present=False)
-    story.close(first)
-    story.now += seconds
+    builder = HistoryBuilder()
+    first = builder.connect("s", expiry_s=expiry_s, present=False)
+    builder.close(first)
+    builder.now += seconds
     if expiry_s is not None and 0 < expiry_s < seconds:
-        story.history.events.append((first.closed_at + expiry_s, {"type": "sess.end", "client": "s"}))
-    story.connect("s", expiry_s=expiry_s, **fields)
-    return list(check(story.case()))
+        builder.history.events.append((first.closed_at + expiry_s, {"type": "sess.end", "client": "s"}))
+    builder.connect("s", expiry_s=expiry_s, **fields)
+    return list(check(builder.case()))
 
 
 @pytest.mark.parametrize(
@@ -45,69 +45,69 @@ def test_clean_start_never_finds_one() -> None:
 def test_an_unanswered_connect_leaves_it_open() -> None:
     """The node may have heard it: with Clean Start both answers are right afterwards."""
     for present in (False, True):
-        story = Story()
-        story.close(story.connect("s", present=False))
-        story.connect("s", clean=True, opened=NEVER - 1).opened = NEVER
-        story.connect("s", present=present)
-        assert list(check(story.case())) == []
+        builder = HistoryBuilder()
+        builder.close(builder.connect("s", present=False))
+        builder.connect("s", clean=True, opened=NEVER - 1).opened = NEVER
+        builder.connect("s", present=present)
+        assert list(check(builder.case())) == []
 
 
 def test_a_session_that_nobody_came_back_to_ends_in_time() -> None:
-    story = Story()
-    story.close(story.connect("s", expiry_s=5, present=False))
-    story.now += 100
-    assert [text.split(":")[0] for text in check(story.case())] == ["overdue"]
-    story.history.events.append((8.0, {"type": "sess.end", "client": "s"}))
-    assert list(check(story.case())) == []
+    builder = HistoryBuilder()
+    builder.close(builder.connect("s", expiry_s=5, present=False))
+    builder.now += 100
+    assert [text.split(":")[0] for text in check(builder.case())] == ["overdue"]
+    builder.history.events.append((8.0, {"type": "sess.end", "client": "s"}))
+    assert list(check(builder.case())) == []
 
 
 def test_a_session_that_went_with_its_disk_is_not_overdue() -> None:
     """3 nodes, seed 102928: the disk was lost a second before the deadline, and nobody came back."""
-    story = Story()
-    first = story.connect("s", expiry_s=5, present=False)
-    story.close(first)
-    story.now += 100
-    emptied = story.history.life(first.node).emptied
-    for at_s, wrong in ((first.asked_at - 0.5, ["overdue"]), (first.closed_at + 4, []), (story.now - 1, ["overdue"])):
+    builder = HistoryBuilder()
+    first = builder.connect("s", expiry_s=5, present=False)
+    builder.close(first)
+    builder.now += 100
+    emptied = builder.history.life(first.node).emptied
+    for at_s, wrong in ((first.asked_at - 0.5, ["overdue"]), (first.closed_at + 4, []), (builder.now - 1, ["overdue"])):
         emptied[:] = [at_s]
-        assert [text.split(":")[0] for text in check(story.case())] == wrong
+        assert [text.split(":")[0] for text in check(builder.case())] == wrong
 
 
 def test_a_kill_right_after_the_end_makes_it_count_from_the_return() -> None:
-    story = Story()
-    connection = story.connect("s", expiry_s=50, present=False)
-    story.close(connection)
-    assert detached(story.case(), connection) == (connection.closed_at, connection.closed_at)
-    story.now -= 0.99
-    story.fault("kill")
-    story.start()
-    assert detached(story.case(), connection) == (connection.closed_at, story.now)
+    builder = HistoryBuilder()
+    connection = builder.connect("s", expiry_s=50, present=False)
+    builder.close(connection)
+    assert detached(builder.case(), connection) == (connection.closed_at, connection.closed_at)
+    builder.now -= 0.99
+    builder.fault("kill")
+    builder.start()
+    assert detached(builder.case(), connection) == (connection.closed_at, builder.now)
 
 
 def test_an_expiry_changed_with_disconnect_counts_if_it_arrived() -> None:
     """Section 3.14.2.2.2; nobody knows here whether DISCONNECT came through, so both deadlines are possible."""
     for present in (False, True):
-        story = Story()
-        connection = story.connect("s", expiry_s=1000, present=False, polite=True, final_expiry_s=5)
-        story.close(connection)
-        story.now += 100
-        story.connect("s", present=present)
-        assert [text for text in check(story.case()) if "overdue" not in text] == []
+        builder = HistoryBuilder()
+        connection = builder.connect("s", expiry_s=1000, present=False, polite=True, final_expiry_s=5)
+        builder.close(connection)
+        builder.now += 100
+        builder.connect("s", present=present)
+        assert [text for text in check(builder.case()) if "overdue" not in text] == []
 
 
 @pytest.mark.parametrize(("killed", "present", "wrong"), [(False, True, 1), (False, False, 0), (True, True, 0)])
 def test_an_expiry_changed_with_disconnect_is_the_old_one_if_a_kill_undid_it(
     killed: bool, present: bool, wrong: int
 ) -> None:
-    story = Story()
-    connection = story.connect("s", expiry_s=1000, present=False, polite=True, final_expiry_s=5)
-    story.close(connection)
-    connection.pipe = SimpleNamespace(over_at=story.now, to_node=SimpleNamespace(under_way=0))  # type: ignore[assignment]
+    builder = HistoryBuilder()
+    connection = builder.connect("s", expiry_s=1000, present=False, polite=True, final_expiry_s=5)
+    builder.close(connection)
+    connection.pipe = SimpleNamespace(over_at=builder.now, to_node=SimpleNamespace(under_way=0))  # type: ignore[assignment]
     if killed:
-        story.now -= 0.99
-        story.fault("kill")
-        story.start()
-    story.history.events.append((story.now + 5, {"type": "sess.end", "client": "s"}))
-    story.now += 100
-    story.connect("s", present=present)
-    assert len(list(check(story.case()))) == wrong
+        builder.now -= 0.99
+        builder.fault("kill")
+        builder.start()
+    builder.history.events.append((builder.now + 5, {"type": "sess.end", "client": "s"}))
+    builder.now += 100
+    builder.connect("s", present=present)
+    assert len(list(check(builder.case()))) == wrong

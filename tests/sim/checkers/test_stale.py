@@ -9,20 +9,20 @@ from msgspec import structs
 from strogoff.netsplit.policy import ViewState
 from strogoff.sim.checkers.case import Case
 from strogoff.sim.checkers.stale import check
-from tests.sim.scene import Story
+from tests.sim.histories import HistoryBuilder
 
 
-def scene(entered: bool = True) -> Story:
+def make_history(entered: bool = True) -> HistoryBuilder:
     """w-1 is stuck at n1, its writer says w-2 at n2, and both come, the newer one first."""
-    scene = Story()
-    scene.swarm = replace(scene.swarm, features=scene.swarm.features - {"lifo"})
-    scene.publish("w-1", acked=False, node="n1", sent_at=1.0)
+    builder = HistoryBuilder()
+    builder.swarm = replace(builder.swarm, features=builder.swarm.features - {"lifo"})
+    builder.publish("w-1", acked=False, node="n1", sent_at=1.0)
     if entered:
-        scene.history.life("n1").entered.append(2.0)
-    scene.publish("w-2", node="n2", stint=1, sent_at=3.0)
-    scene.deliver("w-2")
-    scene.deliver("w-1")
-    return scene
+        builder.history.life("n1").entered.append(2.0)
+    builder.publish("w-2", node="n2", stint=1, sent_at=3.0)
+    builder.deliver("w-2")
+    builder.deliver("w-1")
+    return builder
 
 
 def found(case: Case) -> list[str]:
@@ -30,36 +30,36 @@ def found(case: Case) -> list[str]:
 
 
 def test_drained_after_a_new_entrance() -> None:
-    assert found(scene().case()) == ["stale: s got w-1 of n1 after w-2, which was acknowledged"]
+    assert found(make_history().case()) == ["stale: s got w-1 of n1 after w-2, which was acknowledged"]
 
 
 def test_not_without_one_nor_what_was_sent_again() -> None:
-    assert found(scene(entered=False).case()) == []
-    again = scene()
+    assert found(make_history(entered=False).case()) == []
+    again = make_history()
     again.history.attempts["w-1"].resent = 1
     assert found(again.case()) == []
 
 
 def test_drained_at_heal_long_after_the_newer_one() -> None:
-    story = scene(entered=False)
-    story.swarm = replace(story.swarm, features=frozenset())
-    newer, older = story.history.deliveries
-    story.history.life("n1").entered.append((newer.sent_at + older.sent_at) / 2)
-    assert found(story.case()) == ["stale: s got w-1 of n1 after w-2, which was acknowledged"]
-    story.swarm = replace(story.swarm, features=frozenset({"slow"}))
-    assert found(story.case()) == []
+    builder = make_history(entered=False)
+    builder.swarm = replace(builder.swarm, features=frozenset())
+    newer, older = builder.history.deliveries
+    builder.history.life("n1").entered.append((newer.sent_at + older.sent_at) / 2)
+    assert found(builder.case()) == ["stale: s got w-1 of n1 after w-2, which was acknowledged"]
+    builder.swarm = replace(builder.swarm, features=frozenset({"slow"}))
+    assert found(builder.case()) == []
 
 
 def test_the_order_of_a_queue_that_gives_the_newest_first_says_nothing() -> None:
     """5 nodes, seed 1743."""
-    story = scene()
-    story.swarm = replace(story.swarm, features=frozenset({"lifo"}))
-    assert found(story.case()) == []
+    builder = make_history()
+    builder.swarm = replace(builder.swarm, features=frozenset({"lifo"}))
+    assert found(builder.case()) == []
 
 
 def test_what_was_parked_is_accepted_after_the_entrance() -> None:
     """3 nodes, seed 2860."""
-    case = scene().case()
+    case = make_history().case()
     assert list(check(case, lambda node, begin_s, end_s: {ViewState.MINORITY})) == []
     arrival = {ViewState.MINORITY, ViewState.WHOLE}
     assert list(check(case, lambda node, begin_s, end_s: arrival if begin_s == 1.0 else {ViewState.MINORITY})) == []
@@ -68,13 +68,13 @@ def test_what_was_parked_is_accepted_after_the_entrance() -> None:
 
 def test_who_stood_still_when_it_came_accepted_it_as_what_it_was_then() -> None:
     """Without a lease, where that is allowed: that is kept, and comes at heal (3 nodes, seed 45213)."""
-    story = scene()
-    options = structs.replace(story.swarm.options, allow_publish_during_netsplit="on")
-    story.swarm = replace(story.swarm, options=options)
+    builder = make_history()
+    options = structs.replace(builder.swarm.options, allow_publish_during_netsplit="on")
+    builder.swarm = replace(builder.swarm, options=options)
 
     def seen(node: str, begin_s: float, end_s: float) -> set[ViewState]:
         return {ViewState.WHOLE} if end_s < 1.5 else {ViewState.WHOLE, ViewState.MINORITY}
 
-    assert list(check(story.case(), seen)) != []
-    assert list(check(replace(story.case(), stood=(("n2", 0.5, 1.5),)), seen)) != []
-    assert list(check(replace(story.case(), stood=(("n1", 0.5, 1.5),)), seen)) == []
+    assert list(check(builder.case(), seen)) != []
+    assert list(check(replace(builder.case(), stood=(("n2", 0.5, 1.5),)), seen)) != []
+    assert list(check(replace(builder.case(), stood=(("n1", 0.5, 1.5),)), seen)) == []

@@ -6,13 +6,13 @@ import pytest
 
 from strogoff.netsplit.policy import ViewState
 from strogoff.sim.checkers.unanswered import Waits, accepted, denied_at
-from tests.sim.scene import Story
+from tests.sim.histories import HistoryBuilder
 
 WHOLE, MAJORITY, MINORITY = ViewState.WHOLE, ViewState.MAJORITY, ViewState.MINORITY
 
 
 def test_only_time_without_an_excuse_counts() -> None:
-    attempt = Story().publish("w-1", acked=False)
+    attempt = HistoryBuilder().publish("w-1", acked=False)
     waits = Waits()
     for _ in range(5):
         assert list(waits.judge(2.0, [attempt], {"n1": 1.0, "n2": 0.0})) == []
@@ -26,8 +26,8 @@ def test_only_time_without_an_excuse_counts() -> None:
 
 def test_each_waits_since_what_was_sent_before_with_its_qos_is_answered() -> None:
     """3 nodes, seed 106112: a row of QoS 2 messages behind a slow disk, one commit for each, and then a cut."""
-    story = Story()
-    first, second, third = (story.publish(f"w-{number}", acked=False) for number in (1, 2, 3))
+    builder = HistoryBuilder()
+    first, second, third = (builder.publish(f"w-{number}", acked=False) for number in (1, 2, 3))
     third.qos = 2
     waits = Waits()
     for _ in range(3):
@@ -62,7 +62,7 @@ def test_a_publish_is_accepted_for_sure_once_the_policy_allowed_it(
 
 def test_what_waited_for_the_disk_came_to_the_policy_late() -> None:
     """3 nodes, seed 41750: the id of a QoS 2 PUBLISH has to be safe before it is routed."""
-    attempt = Story().publish("w-1", acked=False)
+    attempt = HistoryBuilder().publish("w-1", acked=False)
     denied = {"type": "policy.deny", "client": "w", "topic": "t/0"}
     events = [(1.0, denied), (2.0, {**denied, "topic": "t/1"}), (3.0, {**denied, "client": "v"})]
     assert denied_at(events, attempt, 0.5) == 1.0

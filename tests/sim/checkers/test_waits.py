@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from strogoff.sim.checkers.waits import waiting
-from tests.sim.fleet.floor import joined
+from tests.sim.clusters import joined
 
 
 def test_nothing_waits_in_peace_and_an_exchange_and_a_barrier_do() -> None:
-    fleet = joined()
-    fleet.loop.run_for(1)
-    machine = fleet.machines["n2"]
+    world = joined()
+    world.loop.run_for(1)
+    machine = world.machines["n2"]
     assert list(waiting(machine)) == []
     assert machine.member is not None
     metadata = machine.member.metadata

@@ -8,26 +8,26 @@ from typing import Any
 import pytest
 
 from strogoff.sim.checkers.wills import check
-from strogoff.sim.swarm import WATCHER
+from strogoff.sim.workload.swarm import WATCHER
 
-from ..scene import Story, will
+from ..histories import HistoryBuilder, will
 
 
-def story(**fields: Any) -> tuple[Story, Any]:
-    made = Story()
+def builder(**fields: Any) -> tuple[HistoryBuilder, Any]:
+    made = HistoryBuilder()
     made.connect(WATCHER)
     made.subscribe(WATCHER, "w/#")
     return made, made.connect("c", present=False, **fields)
 
 
-def kinds(made: Story) -> list[str]:
+def kinds(made: HistoryBuilder) -> list[str]:
     return [text.split(":")[0] for text in check(made.case())]
 
 
 @pytest.mark.parametrize(("count", "wrong"), [(0, ["will lost", "will late"]), (1, []), (2, ["will twice"])])
 def test_once_when_the_connection_was_lost(count: int, wrong: list[str]) -> None:
     """[MQTT-3.1.2-8] [MQTT5-3.1.2-8]"""
-    made, connection = story(will=will())
+    made, connection = builder(will=will())
     made.close(connection)
     if count:
         made.event("will.fire", "c")
@@ -38,7 +38,7 @@ def test_once_when_the_connection_was_lost(count: int, wrong: list[str]) -> None
 
 
 def test_never_while_the_connection_is_there() -> None:
-    made, _ = story(will=will())
+    made, _ = builder(will=will())
     made.deliver("c!1", WATCHER)
     assert kinds(made) == ["will spurious"]
 
@@ -52,7 +52,7 @@ def test_after_disconnect_only_a_kill_excuses_it() -> None:
         class to_node:
             under_way = 0
 
-    made, connection = story(will=will(), polite=True)
+    made, connection = builder(will=will(), polite=True)
     made.close(connection)
     connection.pipe = Arrived()
     Arrived.over_at = made.now
@@ -68,7 +68,7 @@ def test_after_disconnect_only_a_kill_excuses_it() -> None:
 
 def test_a_disconnect_that_came_to_a_node_that_stood_still_until_it_was_killed() -> None:
     """3 nodes, seed 3538."""
-    made, connection = story(will=will(), polite=True)
+    made, connection = builder(will=will(), polite=True)
     made.close(connection)
     connection.pipe = SimpleNamespace(over_at=made.now, to_node=SimpleNamespace(under_way=0))
     made.deliver("c!1", WATCHER)
@@ -87,7 +87,7 @@ def test_a_disconnect_that_came_to_a_node_that_stood_still_until_it_was_killed()
 
 def test_a_disconnect_that_waits_where_a_node_stood_still_and_was_killed_is_undone() -> None:
     """The process never knew that the connection was over: its successor does, at the moment of its start."""
-    made, connection = story(will=will(), polite=True)
+    made, connection = builder(will=will(), polite=True)
     made.close(connection)
     made.fault("kill")
     made.start()
@@ -99,7 +99,7 @@ def test_a_disconnect_that_waits_where_a_node_stood_still_and_was_killed_is_undo
 
 def test_a_delayed_will_is_cancelled_by_a_resumption() -> None:
     """[MQTT5-3.1.3-9]"""
-    made, connection = story(will=will(delay_s=50))
+    made, connection = builder(will=will(delay_s=50))
     made.close(connection)
     made.connect("c", present=True)
     assert kinds(made) == []
@@ -109,7 +109,7 @@ def test_a_delayed_will_is_cancelled_by_a_resumption() -> None:
 
 
 def test_a_delayed_will_comes_neither_early_nor_late() -> None:
-    made, connection = story(will=will(delay_s=50))
+    made, connection = builder(will=will(delay_s=50))
     made.close(connection)
     made.event("will.fire", "c")
     made.deliver("c!1", WATCHER)
@@ -119,7 +119,7 @@ def test_a_delayed_will_comes_neither_early_nor_late() -> None:
 
 def test_the_end_of_the_session_does_not_wait_for_the_delay() -> None:
     """A will waits for its delay or for the end of the session, whichever is first [MQTT5-3.1.3-9]."""
-    made, connection = story(will=will(delay_s=50), expiry_s=0)
+    made, connection = builder(will=will(delay_s=50), expiry_s=0)
     made.close(connection)
     made.event("will.fire", "c")
     made.deliver("c!1", WATCHER)
@@ -128,7 +128,7 @@ def test_the_end_of_the_session_does_not_wait_for_the_delay() -> None:
 
 
 def test_qos_1_may_come_again_after_a_kill() -> None:
-    made, connection = story(will=will(qos=1))
+    made, connection = builder(will=will(qos=1))
     made.close(connection)
     made.event("will.fire", "c")
     for _ in range(2):
@@ -141,8 +141,8 @@ def test_qos_1_may_come_again_after_a_kill() -> None:
 
 def test_a_watcher_of_a_node_without_a_lease_may_miss_wills() -> None:
     """Policy on: its route is not known elsewhere yet (3 nodes, seed 301)."""
-    made, connection = story(will=will())
-    made.history.subscriptions[0].ap = True
+    made, connection = builder(will=will())
+    made.history.subscriptions[0].without_lease = True
     made.close(connection)
     made.event("will.fire", "c")
     made.now += 10
@@ -151,7 +151,7 @@ def test_a_watcher_of_a_node_without_a_lease_may_miss_wills() -> None:
 
 def test_and_after_one_of_the_node_of_the_watcher() -> None:
     """Its queue may not have been written when it was killed (5 nodes, seed 1613)."""
-    made, connection = story(will=will(qos=1))
+    made, connection = builder(will=will(qos=1))
     made.history.connections[WATCHER][0].node = "n2"
     made.close(connection)
     made.event("will.fire", "c")
@@ -167,7 +167,7 @@ def test_and_after_one_of_the_node_of_the_watcher() -> None:
 def test_one_copy_goes_with_its_node(fired: str, lost: int) -> None:
     """Watchers elsewhere were not there when it fired (H-19). The CONNACK may come after that (5 nodes, seed
     103393)."""
-    made, first = story(will=will())
+    made, first = builder(will=will())
     made.close(first)
     made.event("conn.open", "c")
     made.event("will.fire", "c")
@@ -188,7 +188,7 @@ def test_one_copy_goes_with_its_node(fired: str, lost: int) -> None:
 
 def test_a_watcher_whose_subscription_was_lost_with_a_disk_misses_wills() -> None:
     """A session of the same client was made on the new disk, and its CONNACK was lost (3 nodes, seed 227083)."""
-    made, _ = story()
+    made, _ = builder()
     made.now += 1
     made.history.life("n1").emptied.append(made.now)
     made.close(made.connect("d", will=will("d!1")))

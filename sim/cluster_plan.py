@@ -1,0 +1,195 @@
+"""What one seed means for several nodes: clocks, network, policies, places of clients, and a scenario of faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import inf
+from random import Random
+from typing import Any
+
+import msgspec
+
+from ..cluster.ports import Settings
+from ..netsplit.policy import FLAGS, OPERATIONS
+from ..storage.engine import Durability
+from .faults import rare
+from .faults.kinds import ClockJump, Cut, Delay, Fault, Freeze, Loss, OneWay, PairCut, Pause, parse
+from .faults.schedule import FaultSchedule, Step
+from .workload.swarm import Swarm, draw
+
+STOP = "stop"
+"""An orderly stop and a start a little later: no fault, so `netsplit.faults` has no word for it."""
+
+KINDS = {
+    "kill": 0.6, "power_loss": 0.4, "fast_restart": 0.5, "pause": 0.5, "vm_freeze": 0.3, "cut": 0.6, "pair_cut": 0.4,
+    "one_way_cut": 0.3, "delay": 0.3, "loss": 0.3, "disk_stall": 0.4, "disk_full": 0.2, "disk_lost": 0.2,
+    "backup_restored": 0.15, "clock_jump": 0.3, STOP: 0.3,
+}  # fmt: skip
+"""Kind of fault -> the share of seeds in which it happens."""
+
+ALL = "all"
+"""Among chosen kinds: the seed decides about those of `KINDS`."""
+
+_AT_ONE_NODE = {
+    "disk_stall": "stall", "disk_full": "full", "raft_full": "full", "raft_stall": "stall", "volume_full": "full",
+    "volume_stall": "stall", "volume_slow": "stall", "write_fails": "stall",
+}  # fmt: skip
+"""What checkers of one node call what keeps a commit from its end."""
+
+USUAL = Settings()
+"""What members are set to, if the seed does not make their limits small."""
+
+YEAR_MS = 365 * 86400 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlan:
+    """All that one seed decides before anything happens, for several nodes.
+
+    `rates` are the speeds of the machines' clocks, `late` nodes join while faults happen, `homes` are the clients'
+    nodes; those in `roaming` go where they like. `stops` are (time, node) of orderly stops.
+
+    The rest is of `worlds`: the `settings` of the members, how many writes the log of metadata holds (`log_dots`, 0 for
+    the usual number), how often metadata are compared (`sync_ms`, 0 as usual), the bandwidth of a link, the (time,
+    node) of a `departure` and of a `twin`, a stranger that joins under the name of the node, and whether somebody
+    publishes as soon as a SUBACK comes (`prompt`).
+    """
+
+    swarm: Swarm
+    nodes: tuple[str, ...]
+    rates: tuple[float, ...]
+    network_delay_s: tuple[float, float]
+    late: tuple[tuple[float, str], ...]
+    homes: dict[str, str]
+    roaming: frozenset[str]
+    schedule: FaultSchedule
+    stops: tuple[tuple[float, str], ...]
+    restart_all: bool
+    settings: Settings = USUAL
+    log_dots: int = 0
+    sync_ms: int = 0
+    bytes_per_s: float = inf
+    departure: tuple[float, str] | None = None
+    twin: tuple[float, str] | None = None
+    prompt: bool = False
+    slow_data: tuple[tuple[str, str, float], ...] = ()
+    """Two nodes, and how much longer data takes between them, in seconds."""
+
+
+def plan(
+    seed: int,
+    nodes: int,
+    durability: Durability | None = None,
+    seconds: float = 20.0,
+    kinds: tuple[str, ...] | None = None,
+) -> ClusterPlan:
+    """The plan of a seed; `kinds` None lets the seed decide which kinds of faults there are, of those in `KINDS`. `ALL`
+    among them means those that the seed decides on."""
+    rng = Random(f"fleet/{nodes}/{seed}")
+    swarm = draw(seed, durability, seconds)
+    names = tuple([f"n{number}" for number in range(1, nodes + 1)])
+    chosen = tuple([kind for kind, share in KINDS.items() if rng.random() < share])
+    if kinds is not None:
+        usual = [kind for kind in KINDS if kind in kinds or (ALL in kinds and kind in chosen)]
+        chosen = (*usual, *[kind for kind in rare.RARE if kind in kinds])
+    if swarm.durability == "os" and rng.random() < 0.7:
+        chosen = tuple([kind for kind in chosen if kind != "power_loss"])
+    policies = {f"allow_{operation}_during_netsplit": flag for operation, flag in _policies(rng).items()}
+    swarm = replace(
+        swarm,
+        features=swarm.features - {"limits"},
+        faults=tuple([_AT_ONE_NODE.get(kind, kind) for kind in chosen]),
+        options=msgspec.structs.replace(swarm.options, **_LIMITS, **_shared(swarm), **policies),
+    )
+    homes = {client.name: rng.choice(names) for client in swarm.clients}
+    clean = [client.name for client in swarm.clients if client.expiry_s == 0 and not client.steady]
+    late = tuple([(1.0 + rng.random() * 6.0, name) for name in names[1:] if rng.random() < 0.5])
+    spread = rng.choice((0.0001, 0.0001, 0.01, 0.04))
+    steps, stops = _steps(rng, names, chosen, seconds)
+    return ClusterPlan(
+        swarm,
+        names,
+        tuple([1.0 + rng.uniform(-spread, spread) for _ in names]),
+        rng.choice(((0.0001, 0.001), (0.0005, 0.01), (0.005, 0.08))),
+        late if rng.random() < 0.25 else (),
+        homes,
+        frozenset(clean) if rng.random() < 0.5 else frozenset(),
+        steps,
+        stops,
+        rng.random() < 0.4,
+    )
+
+
+_LIMITS: dict[str, Any] = {"max_online_messages": 1000, "max_offline_messages": 1000}
+
+
+def _shared(swarm: Swarm) -> dict[str, Any]:
+    """No `local_only`: with it a message whose node has no member is for nobody."""
+    policy = swarm.options.shared_subscription_policy
+    return {"shared_subscription_policy": "random" if policy == "local_only" else policy}
+
+
+def _policies(rng: Random) -> dict[str, str]:
+    mood = rng.random()
+    if mood < 0.5:
+        flag = rng.choice(FLAGS)
+        return dict.fromkeys(OPERATIONS, flag)
+    return {operation: rng.choice(FLAGS) for operation in OPERATIONS}
+
+
+def _steps(
+    rng: Random, names: tuple[str, ...], kinds: tuple[str, ...], seconds: float
+) -> tuple[FaultSchedule, tuple[tuple[float, str], ...]]:
+    steps: list[Step] = []
+    stops: list[tuple[float, str]] = []
+    if not kinds:
+        return FaultSchedule(), ()
+    for _ in range(rng.randint(2, 7)):
+        kind = rng.choice(kinds)
+        at_s = round(0.5 + rng.random() * (seconds - 1.0), 3)
+        if kind == STOP:
+            stops.append((at_s, rng.choice(names)))
+        elif len(names) > 1 or kind not in _PAIRS:
+            steps.append(_step(rng, names, kind, at_s))
+            if kind in rare.OF_RAFT:
+                steps.append(Step(round(at_s + rng.random() * 2.0, 3), rare.shake(rng, names)))
+    steps.sort(key=lambda step: step.at_s)
+    return FaultSchedule(tuple(steps)), tuple(sorted(stops))
+
+
+_PAIRS = ("cut", "pair_cut", "one_way_cut", "delay", "loss")
+
+
+def _step(rng: Random, names: tuple[str, ...], kind: str, at_s: float) -> Step:
+    lengths = rare.LENGTHS_S if kind in rare.OF_RAFT else (0.3, 1.5, 3.0, 6.0, 10.0)
+    for_s = round(rng.choice(lengths) * (0.7 + 0.6 * rng.random()), 3)
+    return Step(at_s, _fault(rng, names, kind, for_s), None if kind in (*_MOMENTS, *rare.MOMENTS) else for_s)
+
+
+_MOMENTS = ("kill", "power_loss", "fast_restart", "disk_lost", "backup_restored", "pause", "vm_freeze", "clock_jump")
+
+
+def _fault(rng: Random, names: tuple[str, ...], kind: str, for_s: float) -> Fault:
+    node = rng.choice(names)
+    if kind in _PAIRS:
+        order = rng.sample(names, len(names))
+        size = rng.randint(1, len(names) - 1)
+        a, b = order[0], order[1]
+        pairs: dict[str, Callable[[], Fault]] = {
+            "cut": lambda: Cut((tuple(sorted(order[:size])), tuple(sorted(order[size:])))),
+            "pair_cut": lambda: PairCut(a, b),
+            "one_way_cut": lambda: OneWay(a, b),
+            "delay": lambda: Delay(a, b, rng.choice((50, 200, 600, 1200))),
+            "loss": lambda: Loss(a, b, rng.choice((0.02, 0.1, 0.5))),
+        }
+        return pairs[kind]()
+    if kind in rare.RARE:
+        return rare.draw(rng, kind, node, for_s)
+    if kind == "pause":
+        return Pause(node, for_s)
+    if kind == "vm_freeze":
+        return Freeze(node, for_s)
+    if kind == "clock_jump":
+        return ClockJump(node, rng.choice((YEAR_MS, -YEAR_MS, 60_000, -60_000, 700, -700)))
+    return parse(f"{kind} {node}")

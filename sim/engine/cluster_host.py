@@ -1,0 +1,175 @@
+"""A machine of a simulated cluster: a node with its member, two disks, clocks, and a place on the network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...broker.clustering.adapter import CLUSTER_SPACES, ClusterAdapter
+from ...broker.node import Node
+from ...broker.options import Options
+from ...cluster.membership.admission import (
+    JOIN,
+    LEAVE,
+    CallAnswer,
+    JoinRequest,
+    LeaveRequest,
+    decode_answer,
+    encode_call,
+)
+from ...cluster.membership.join_leave import VERSIONS
+from ...cluster.node import CLUSTERED, ClusterNode
+from ...cluster.ports import GOODBYE_S, Identity, Ports, Settings
+from ...cluster.transport.memory_network import MemoryNetwork
+from ...cluster.transport.memory_wire import MemoryTransport
+from ...cluster.transport.wire import CallFailed
+from ...netsplit.policy import ViewState
+from ...storage.engine import Engine
+from ...storage.store import Store
+from .host import Host
+from .loop import VirtualLoop
+
+CALL_S = 12.0
+"""How long a call to another node may take."""
+
+
+class ClusterHost(Host):
+    """A `Host` whose node can be a member. `meta` gives the engine of Raft's store for each start."""
+
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        network: MemoryNetwork,
+        disk: Callable[[Host], Engine],
+        meta: Callable[[Host], Engine],
+        options: Options | None = None,
+        seed: int = 0,
+        name: str = "n1",
+        plugins: dict[str, object] | None = None,
+    ) -> None:
+        super().__init__(loop, disk, options, seed, name, plugins)
+        self.network = network
+        self.address = f"{name}:1"
+        self.cluster_id = f"cluster-of-{name}"
+        self.disk_id = f"{name}-disk"
+        self.settings = Settings()
+        self.boot_above = 0
+        """A name with another disk was started so often: a process that joins has to be started more often."""
+        self.member: ClusterNode | None = None
+        self.clustering: ClusterAdapter | None = None
+        self.transport: MemoryTransport | None = None
+        self.meta_store: Store
+        self._new_meta = meta
+
+    def start(self) -> Node:
+        """Start a process: the node, and its member with the log on the disk."""
+        node = super().start()
+        self.transport = transport = self.new_transport()
+        rng = node.rng
+        ports = Ports(
+            now_ms=self._mono_ms,
+            wall_ms=self._wall_ms,
+            cluster_ms=node.clock.now_ms,
+            follow=node.follow,
+            ask_time=node.clock.ask_cluster,
+            soon=self.soon,
+            later=self.later,
+            rng=rng,  # type: ignore[arg-type]
+            meta=self.meta_store,
+            store=node.store,
+            transport=transport,
+            log=node.log,
+            event=node.event,
+        )
+        process = f"{self.name}/{self.boot}/{rng.getrandbits(64):x}"
+        identity = Identity(self.name, self.disk_id, self.boot, process, self.address, self.cluster_id)
+        self.clustering = clustering = ClusterAdapter(node)
+        self.member = member = ClusterNode(identity, ports, self.settings, CLUSTER_SPACES, clustering)
+        clustering.bind(member)
+        self.bound()
+        member.open()
+        clustering.load()
+        transport.listen(self.address, member.links.accept, member.answer_call)
+        return node
+
+    def prepare(self, node: Node) -> None:
+        """A member promises nothing before it has a lease: what comes due at the start waits."""
+        self.meta_store = Store(self._new_meta(self), self.soon, self.later)
+        if self.meta_store.get(CLUSTERED) is not None:
+            node.view_state = ViewState.MINORITY
+        else:
+            node.clock.trust_wall()
+
+    def bound(self) -> None:
+        """Node and member are joined; the member is about to open."""
+
+    def new_transport(self) -> MemoryTransport:
+        """The network, for a process that starts."""
+        return MemoryTransport(self.network, self.name)
+
+    def kill(self) -> None:
+        """The process is gone between two instructions."""
+        self._shut()
+        super().kill()
+
+    def _shut(self) -> None:
+        assert self.transport is not None
+        self.transport.shut()
+        self.member = self.clustering = self.transport = None
+
+    def say_goodbye(self, then: Callable[[], None]) -> None:
+        """Tell the leader, and wait as long as a node does at most."""
+        if self.member is not None and self.member.goodbye():
+            self.later(GOODBYE_S, then)
+        else:
+            then()
+
+    def _stop_ended(self) -> None:
+        if self.member is not None:
+            self.member.close()
+            self._shut()
+        super()._stop_ended()
+
+    # -- what an operator does
+
+    def join(self, other: str, then: Callable[[str], None]) -> None:
+        """Become a member of the cluster of a node at an address; `then` gets the problem, empty if there is none."""
+        member = self.member
+        assert member is not None
+        me = member.me
+        request = JoinRequest(me.node, me.disk, me.boot, me.process, me.address, VERSIONS, replace=True)
+
+        def answered(answer: CallAnswer) -> None:
+            if answer.boot >= me.boot:
+                self.boot_above = answer.boot
+            if not answer.problem:
+                self.cluster_id = answer.cluster_id
+                member.adopt(answer)
+            then(answer.problem)
+
+        self._call(other, JOIN, encode_call(request), answered)
+
+    def claim(self, node: str, boot: int, then: Callable[[str], None]) -> None:
+        """A stranger with a disk of its own asks this host to join as a node that was started `boot` times."""
+        request = JoinRequest(node, f"{node}-stranger", boot + 1_000_000, f"{node}-stranger", f"{node}:1", VERSIONS)
+        self._call(self.address, JOIN, encode_call(request), lambda answer: then(answer.problem))
+
+    def leave(self, node: str, then: Callable[[str], None]) -> None:
+        """Take a member out of this host's cluster."""
+        request = LeaveRequest(node, True)
+        self._call(self.address, LEAVE, encode_call(request), lambda answer: then(answer.problem))
+
+    def _call(self, address: str, method: str, request: bytes, then: Callable[[CallAnswer], None]) -> None:
+        assert self.transport is not None
+
+        def came(result: Any) -> None:
+            if isinstance(result, CallFailed):
+                then(CallAnswer(str(result)))
+                return
+            answer = decode_answer(result)
+            if answer.ask and answer.ask != address:
+                self._call(answer.ask, method, request, then)
+            else:
+                then(answer)
+
+        self.transport.ask(address, method, request, CALL_S, came)

@@ -1,0 +1,175 @@
+"""A disk on virtual time: slow, full, hung or losing power on command, the same for the same seed.
+
+What a real LevelDB on a real file system guarantees is kept, what it does not guarantee is taken away at random:
+
+* process killed: everything that was done is there; the write under way is there whole or not at all;
+* power lost, `sync`: the same, for all that is done was fsynced;
+* power lost, `os`: of the writes since the last one that the system happened to flush, the latest are gone, a random
+  number of them, batch by batch: a torn tail is cut off at the checksum, never half a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+
+from ...storage.engine import Batch, DiskFull, Done, Durability, StorageError
+from ...storage.memory import Table
+
+UNSYNCED_MAX = 500
+"""Batches that may be unsynced in `os` mode; the system writes older ones out."""
+
+Undo = list[tuple[bytes, bytes | None]]
+
+
+class SimDisk:
+    """An engine on virtual time.
+
+    Ports: `rng` decides all that is left to chance, `call_later(delay_s, function)` and `now()` are the virtual clock.
+    A write takes between `latency_s[0]` and `latency_s[1]`, which may be set. Switches, driven from outside: `full`
+    (writes fail with `DiskFull`), `stall_until` (no write ends before that time; `math.inf` until set again; reads go
+    on), `failing` (the next write to end fails with `StorageError`, and may be on the disk all the same).
+    """
+
+    def __init__(
+        self,
+        rng: Random,
+        call_later: Callable[[float, Callable[[], None]], object],
+        now: Callable[[], float],
+        durability: Durability = "sync",
+        latency_s: tuple[float, float] = (0.0002, 0.005),
+        content: Mapping[bytes, bytes] | None = None,
+    ) -> None:
+        self.full = False
+        self.failing = False
+        self.latency_s = latency_s
+        self.durability = durability
+        self._rng = rng
+        self._call_later = call_later
+        self._now = now
+        self._stall_until = 0.0
+        self._table = Table(content)
+        self._unsynced: list[Undo] = []
+        self._writing: tuple[Batch, Done] | None = None
+        self._attempt = 0  # the timer of an earlier one does nothing
+        self._ends_at = 0.0
+        self._gone = ""
+
+    # The engine
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key, None when there is none."""
+        self._check()
+        return self._table.values.get(key)
+
+    def scan(self, start: bytes, stop: bytes, limit: int = 0, reverse: bool = False) -> list[tuple[bytes, bytes]]:
+        """As `Engine.scan`."""
+        self._check()
+        return self._table.scan(start, stop, limit, reverse)
+
+    def keys(self, start: bytes, stop: bytes, limit: int = 0) -> list[bytes]:
+        """As `Engine.keys`."""
+        self._check()
+        return self._table.keys(start, stop, limit)
+
+    def write(self, batch: Batch, done: Done) -> None:
+        """Begin a write; it ends after a random latency, or later while the disk is stalled."""
+        self._check()
+        assert self._writing is None, "a write is under way"
+        self._writing = (batch, done)
+        self._ends_at = self._now() + self._rng.uniform(*self.latency_s)
+        self._arm()
+
+    def write_now(self, batch: Batch) -> None:
+        """Write and be done, durably; for start-up, before anybody else writes."""
+        self._check()
+        assert self._writing is None, "a write is under way"
+        if self.full:
+            raise DiskFull("the simulated disk is full")
+        self._land(batch)
+        self._unsynced.clear()
+
+    def close(self) -> None:
+        """End it as a process does that ends well: the write under way lands, nobody is told."""
+        if not self._gone:
+            if self._writing is not None and not self.full:
+                self._land(self._writing[0])
+            self._end("closed")
+
+    # Faults
+
+    @property
+    def stall_until(self) -> float:
+        """The virtual time before which no write ends."""
+        return self._stall_until
+
+    @stall_until.setter
+    def stall_until(self, time: float) -> None:
+        self._stall_until = time
+        if self._writing is not None:
+            self._arm()
+
+    def crash(self, power: bool) -> None:
+        """The process is killed, or the machine loses power with it. Only `reopen` and `content` are of use after."""
+        assert not self._gone, f"the disk is {self._gone}"
+        if self._writing is not None and not self.full and self._rng.random() < 0.5:
+            self._land(self._writing[0])
+        if power:
+            lost = self._rng.randint(0, len(self._unsynced))
+            for undo in reversed(self._unsynced[len(self._unsynced) - lost :]):
+                self._table.put_all(reversed(undo))
+            self._unsynced.clear()  # what came through is on the platter
+        self._end("crashed")
+
+    def reopen(self) -> SimDisk:
+        """The disk after the restart, with what survived. What a kill left in the system's cache is still unsynced."""
+        assert self._gone, "the disk is in use"
+        after = SimDisk(self._rng, self._call_later, self._now, self.durability, self.latency_s)
+        after.full = self.full
+        after._stall_until = self._stall_until
+        after._table = self._table
+        after._unsynced = self._unsynced
+        return after
+
+    def content(self) -> dict[bytes, bytes]:
+        """A copy of everything on it: for checkers, and to make a disk from an old backup."""
+        return dict(self._table.values)
+
+    # Inside
+
+    def _check(self) -> None:
+        if self._gone:
+            raise StorageError(f"the simulated disk is {self._gone}")
+
+    def _arm(self) -> None:
+        self._attempt += 1
+        attempt = self._attempt
+        end = max(self._ends_at, self._stall_until)
+        if end != float("inf"):
+            self._call_later(max(0.0, end - self._now()), lambda: self._finish(attempt))
+
+    def _finish(self, attempt: int) -> None:
+        if attempt != self._attempt or self._writing is None:
+            return
+        (batch, done), self._writing = self._writing, None
+        if self.full:
+            done(DiskFull("the simulated disk is full"))
+        elif self.failing:
+            self.failing = False
+            if self._rng.random() < 0.5:
+                self._land(batch)
+            done(StorageError("the simulated disk could not write"))
+        else:
+            self._land(batch)
+            done(None)
+
+    def _land(self, batch: Batch) -> None:
+        undo = self._table.put_all(batch.items())
+        if self.durability == "os":
+            self._unsynced.append(undo)
+            if len(self._unsynced) > UNSYNCED_MAX:
+                del self._unsynced[: self._rng.randint(1, UNSYNCED_MAX)]
+
+    def _end(self, how: str) -> None:
+        self._gone = how
+        self._writing = None

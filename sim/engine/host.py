@@ -1,0 +1,267 @@
+"""A machine of the simulation: one node with its disk and clocks, that can be killed and started again."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from random import Random
+from typing import Any
+
+from ...broker.connection.connection import ClientConnection
+from ...broker.connection.transport import ConnectionOrigin
+from ...broker.node import Node, Ports
+from ...broker.options import Options
+from ...broker.plugins.hooks import Allow, Hooks, Verdict
+from ...broker.reporting.events import Events
+from ...cluster.clock import ClusterClock, SavedTime, decode_saved, encode_saved
+from ...configs.listeners import ListenerSettings
+from ...storage.engine import Engine
+from ...storage.store import Store
+from .loop import Scheduled, VirtualLoop
+from .pipe import Mark, Pipe
+
+EPOCH_MS = 1_760_000_000_000
+"""Wall clock at the begin of a simulation, in ms since 1970."""
+CLOCK_KEY = b"nclock"
+CLOCK_EVERY_S = 10.37
+"""How often cluster time is noted on disk, so that a restart never turns it back."""
+STOP_S = 10.0
+"""How long an orderly stop waits for the disk, as the real process does."""
+
+
+class AllowAll:
+    """No plugin at all would refuse everything; this one allows everything."""
+
+    def auth_on_register(self, *_: Any) -> bool:
+        """Everybody may come."""
+        return True
+
+    def auth_on_publish(self, *_: Any) -> Allow:
+        """Everybody may publish anything, and that may be remembered."""
+        return Allow(cacheable=True)
+
+    def auth_on_subscribe(self, *_: Any) -> bool:
+        """Everybody may subscribe to anything."""
+        return True
+
+
+class Host:
+    """One node of the simulation. `disk` gives the engine for each start, `wall_off_ms` is how wrong the wall clock is.
+
+    Ports for who watches: `on_event` gets every domain event, `on_node` a node that is made and not opened yet, and
+    `mark` is asked for what bytes to clients carry along (`Stream.arrived`). `lines` is the node's log.
+    """
+
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        disk: Callable[[Host], Engine],
+        options: Options | None = None,
+        seed: int = 0,
+        name: str = "n1",
+        plugins: dict[str, object] | None = None,
+    ) -> None:
+        self.loop = loop
+        self._new_engine = disk
+        self.options = options or Options(allow_anonymous=True, systree_enabled=False)
+        self.seed = seed
+        self.name = name
+        self.plugins = {"allow": AllowAll()} if plugins is None else plugins
+        self.boot = 0
+        self.life = 0
+        self.wall_off_ms = 0.0
+        self.lines: list[tuple[str, str]] = []
+        self.events: list[dict[str, Any]] = []
+        self.event_level = 0
+        self.on_event: Callable[[dict[str, Any]], None] = self.events.append
+        self.on_node: Callable[[Node], None] | None = None
+        self.mark: Callable[[], Mark] | None = None
+        self.node: Node | None = None
+        self.engine: Engine | None = None
+        self.pipes: list[Pipe] = []
+        self._connections = 0
+        self._stop_by: float | None = None
+        self._stopped: Callable[[], None] | None = None
+        self.machine = "the first boot"
+        """Which boot of the machine this is: who starts on another one does not know how long it was away."""
+        self.unwritten = False
+        """The last orderly stop could not write everything in time."""
+        self._wake: Scheduled | None = None
+        self._wake_s = 0.0
+
+    # -- life
+
+    @property
+    def up(self) -> bool:
+        """A process runs, and takes connections."""
+        return self.node is not None and not self.node.closing
+
+    def start(self) -> Node:
+        """Start a process on the disk as it is."""
+        assert self.node is None
+        self.boot += 1
+        self.life += 1
+        self.engine = self._new_engine(self)
+        store = Store(self.engine, self.soon, self.later)
+        saved = decode_saved(store.get(CLOCK_KEY))
+        clock = ClusterClock(self._wall_ms, self._mono_ms, saved, self._uptime_ms(), self.machine)
+        rng = Random(f"{self.seed}/{self.name}/{self.life}")
+        ports = Ports(clock, store, self.soon, self._wake_port, self._spawn, rng, self._log)
+        hooks = Hooks(on_error=_plugin_failed)
+        for name, plugin in self.plugins.items():
+            hooks.add(name, plugin)
+        events = Events(self.name, self.boot, str(self.seed), clock.now_ms, self._mono_ns, self.event_level)
+        events.add(lambda row: self.on_event(row))
+        self.node = node = Node(self.name, self.boot, self.options, hooks, events, ports)
+        if self.on_node is not None:
+            self.on_node(node)
+        self.prepare(node)
+        node.open()
+        self._keep_clock()
+        return node
+
+    def prepare(self, node: Node) -> None:
+        """What has to be so before the node opens."""
+        node.clock.trust_wall()
+
+    def _wall_ms(self) -> float:
+        return EPOCH_MS + self.loop.now_s * 1000 + self.wall_off_ms
+
+    def _mono_ms(self) -> float:
+        return self.loop.now_s * 1000
+
+    def _uptime_ms(self) -> int:
+        """Since the machine was booted: a clock that goes on while the machine stands still."""
+        return int(self.loop.now_s * 1000)
+
+    def _mono_ns(self) -> int:
+        return int(self.loop.now_s * 1e9)
+
+    def _keep_clock(self) -> None:
+        node = self.node
+        if node is not None and not node.closing:
+            saved = SavedTime(node.clock.now_ms(), self._uptime_ms(), self.machine)
+            node.store.put(CLOCK_KEY, encode_saved(saved))
+            self.later(CLOCK_EVERY_S, self._keep_clock)
+
+    def kill(self) -> None:
+        """The process is gone between two instructions; its peers see their connections reset."""
+        assert self.node is not None
+        self.node = None
+        self._stopped = None
+        self._forget_wake()
+        pipes, self.pipes = self.pipes, []
+        for pipe in pipes:
+            pipe.gone = None
+            pipe.break_off()
+
+    def stop(self, then: Callable[[], None]) -> None:
+        """Stop in order: connections are closed, everything is committed within `STOP_S`; then `then` is called."""
+        node = self.node
+        assert node is not None and not node.closing
+        self._stopped = then
+        node.close()
+        self.say_goodbye(lambda: node.store.flush(self._stop_ended))
+        self.later(STOP_S, self._stop_ended)
+
+    def say_goodbye(self, then: Callable[[], None]) -> None:
+        """A stop has closed the connections: tell whoever has to know, then call `then`."""
+        then()
+
+    def _stop_ended(self) -> None:
+        node, self.node = self.node, None
+        assert node is not None
+        self.unwritten = node.store.bytes_waiting > 0
+        node.store.close()
+        self._forget_wake()
+        self.pipes.clear()
+        then, self._stopped = self._stopped, None
+        assert then is not None
+        then()
+
+    # -- ports: what a dead process asked for does not happen
+
+    def soon(self, function: Callable[[], None]) -> None:
+        """The `schedule` port: at the end of the turn, unless the process is gone by then."""
+        life = self.life
+        self.loop.call_soon(lambda: function() if self.alive(life) else None)
+
+    def later(self, delay_s: float, function: Callable[[], None]) -> Scheduled:
+        """A timer of the process."""
+        life = self.life
+        return self.loop.call_later(delay_s, lambda: function() if self.alive(life) else None)
+
+    def alive(self, life: int) -> bool:
+        """Whether the process that was started as the `life`-th is the one that runs."""
+        return life == self.life and self.node is not None
+
+    def _wake_port(self, when_ms: int) -> None:
+        node = self.node
+        now = EPOCH_MS + self.loop.now_s * 1000 if node is None else node.clock.now_ms()
+        delay_s = (when_ms - now) / 1000
+        due_s = self.loop.now_s + delay_s
+        if self._wake is not None and self._wake.function is not None and self._wake_s <= due_s:
+            return
+        self._forget_wake()
+        self._wake_s = due_s
+        self._wake = self.later(delay_s, self._woken)
+
+    def _woken(self) -> None:
+        self._wake = None
+        if self.node is not None:
+            self.node.wake()
+
+    def _forget_wake(self) -> None:
+        if self._wake is not None:
+            self._wake.cancel()
+            self._wake = None
+
+    def _spawn(self, work: Awaitable[Verdict], then: Callable[[Verdict], None]) -> None:
+        raise AssertionError("plugins of the simulation answer at once")
+
+    def _log(self, level: str, line: str) -> None:
+        self.lines.append((level, line))
+
+    # -- connections
+
+    def connect(self, rng: Random, delay_s: tuple[float, float] = (0.0, 0.0), **listener: Any) -> Pipe | None:
+        """A client connects; None while nobody listens."""
+        node = self.node
+        if node is None or node.closing:
+            return None
+        pipe = Pipe(self.loop, rng, delay_s)
+        settings = _listener(listener)
+        self._connections += 1
+        connection = node.accept(pipe, ConnectionOrigin("127.0.0.1", 40000 + self._connections, settings))
+        pipe.to_node.deliver = connection.receive
+        pipe.to_client.mark = self.mark
+        pipe.to_client.pressure = partial(self._pressure, pipe, connection)
+        pipe.gone = partial(self._lost, pipe, connection)
+        self.accepted(pipe, connection)
+        self.pipes.append(pipe)
+        return pipe
+
+    def accepted(self, pipe: Pipe, connection: ClientConnection) -> None:
+        """A connection was made: for machines that let nothing through at times."""
+
+    def _pressure(self, pipe: Pipe, connection: ClientConnection, writable: bool) -> None:
+        if pipe.gone is not None:
+            connection.writable(writable)
+
+    def _lost(self, pipe: Pipe, connection: ClientConnection, reason: str) -> None:
+        if pipe in self.pipes:
+            self.pipes.remove(pipe)
+            connection.lost(reason)
+
+
+_PLAIN = ListenerSettings(type="tcp", name="default", host="127.0.0.1", port=1883)
+
+
+def _listener(options: dict[str, Any]) -> ListenerSettings:
+    if not options:
+        return _PLAIN
+    return ListenerSettings(type="tcp", name="default", host="127.0.0.1", port=1883, **options)
+
+
+def _plugin_failed(plugin: str, hook: str, error: BaseException) -> None:
+    raise AssertionError(f"plugin {plugin} failed in {hook}") from error

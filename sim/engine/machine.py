@@ -1,0 +1,299 @@
+"""A machine of the simulated cluster: its own clocks, two disks, and a process that may be stopped, killed or robbed.
+
+The monotonic clock runs at the machine's own rate and stands still in a frozen machine, the wall clock is true unless
+it is set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import Any
+
+from ...broker.connection.connection import ClientConnection
+from ...broker.node import Node
+from ...broker.options import Options
+from ...cluster.membership.consensus import node_of
+from ...cluster.transport.memory_wire import MemoryTransport
+from ...storage.engine import Durability
+from ..drop_recorder import DropRecorder
+from ..history import History
+from ..recording_disk import RecordingDisk
+from ..shared_assignments import record_assignments
+from .cluster_host import ClusterHost
+from .disk import SimDisk
+from .host import EPOCH_MS
+from .loop import Scheduled, VirtualLoop
+from .network import SimNetwork
+from .pipe import Pipe
+from .process_gate import GatedEngine, GatedTransport, ProcessGate
+
+EPSILON_S = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """An old copy of a data directory."""
+
+    messages: Mapping[bytes, bytes]
+    meta: Mapping[bytes, bytes]
+    boot: int
+    disk_id: str
+    cluster_id: str
+
+
+class Machine(ClusterHost):
+    """One machine. `public` says whether clients may connect: a node that has lost its disk first joins again."""
+
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        network: SimNetwork,
+        history: History,
+        options: Options,
+        seed: int,
+        name: str,
+        durability: Durability,
+        latency_s: tuple[float, float],
+        rate: float,
+    ) -> None:
+        self.gate = ProcessGate(loop.call_soon)
+        network.gates[name] = self.gate
+        self.rate = rate
+        self.network: SimNetwork = network
+        self.public = False
+        self.on_member: Callable[[Machine], None] | None = None
+        self.backup: Backup | None = None
+        self._rng = Random(f"disk/{seed}/{name}")
+        self.latency_s = latency_s
+        self._durability = durability
+        self._frozen_at: float | None = None
+        self.log_dots = self.sync_ms = 0
+        """As in `ClusterPlan`."""
+        self._frozen_s = 0.0
+        self._stops = 0
+        self._disks = 0
+        self.loop = loop
+        self.recorder = RecordingDisk(history, self._new_disk(durability))
+        self.meta = self._new_disk("sync")
+        plugins: dict[str, object] = {"witness": DropRecorder(history)}
+        super().__init__(loop, network, _messages, _raft, options, seed, name, plugins)
+        self.on_node = partial(record_assignments, history)
+
+    def _new_disk(self, durability: Durability, content: Mapping[bytes, bytes] | None = None) -> SimDisk:
+        return SimDisk(self._rng, self.loop.call_later, lambda: self.loop.now_s, durability, self.latency_s, content)
+
+    def bound(self) -> None:
+        """For who puts bugs into members, and makes their limits small."""
+        assert self.member is not None
+        metadata = self.member.metadata
+        if self.log_dots:
+            metadata._compactor.log_limit = self.log_dots
+        if self.sync_ms:
+            metadata.sync_interval_ms, metadata.sync_leeway_ms = self.sync_ms, self.sync_ms // 2
+        if self.on_member is not None:
+            self.on_member(self)
+
+    def new_transport(self) -> MemoryTransport:
+        """The network behind the gate."""
+        return GatedTransport(self.network, self.name, self.gate)
+
+    # -- clocks
+
+    def mono_s(self) -> float:
+        """The monotonic clock."""
+        now = self.loop.now_s if self._frozen_at is None else self._frozen_at
+        return (now - self._frozen_s) * self.rate
+
+    def _mono_ms(self) -> float:
+        # not by way of `mono_s`: every node asks a thousand times in a second
+        now = self.loop.now_s if self._frozen_at is None else self._frozen_at
+        return (now - self._frozen_s) * self.rate * 1000
+
+    def _mono_ns(self) -> int:
+        return int(self.mono_s() * 1e9)
+
+    def _wall_ms(self) -> float:
+        return EPOCH_MS + self.loop.now_s * 1000 + self.wall_off_ms
+
+    # -- ports
+
+    def soon(self, function: Callable[[], None]) -> None:
+        """As `Host.soon`; not while the process stands still."""
+        self.loop.call_soon(partial(self.gate.enter, self._run, self.life, function))
+
+    def _run(self, life: int, function: Callable[..., None], *arguments: object) -> None:
+        if life == self.life and self.node is not None:
+            function(*arguments)
+
+    def later(self, delay_s: float, function: Callable[[], None]) -> Scheduled:
+        """A timer of the process, on the monotonic clock of the machine."""
+        handle = Scheduled(function)
+        due = self.mono_s() + max(0.0, delay_s)
+        life = self.life
+
+        def fire() -> None:
+            left = due - self.mono_s()
+            if handle.function is None:
+                return
+            if left > EPSILON_S and self.alive(life):
+                self.loop.call_later(left / self.rate, fire)
+            else:
+                self.gate.enter_timer(run)
+
+        def run() -> None:
+            function, handle.function = handle.function, None
+            if function is not None and self.alive(life):
+                function()
+
+        self.loop.call_later(max(0.0, delay_s) / self.rate, fire)
+        return handle
+
+    def connect(self, rng: Random, delay_s: tuple[float, float] = (0.0, 0.0), **listener: Any) -> Pipe | None:
+        """As `Host.connect`; nobody answers while the process stands still."""
+        if not self.public or self.gate.shut:
+            return None
+        return super().connect(rng, delay_s, **listener)
+
+    def accepted(self, pipe: Pipe, connection: ClientConnection) -> None:
+        """Bytes and news of the connection go through the gate."""
+        gate, life = self.gate, self.life
+
+        def ended(reason: str) -> None:
+            pipe.over_at = self.loop.now_s
+            self._lost(pipe, connection, reason)
+
+        pipe.to_node.deliver = partial(gate.enter, self._run, life, connection.receive)
+        pipe.to_client.pressure = partial(gate.enter, self._pressure, pipe, connection)
+        pipe.gone = partial(gate.enter, self._run, life, ended)
+
+    @property
+    def disks(self) -> tuple[SimDisk, SimDisk]:
+        """Of messages and of Raft."""
+        return self.recorder.disk, self.meta
+
+    def hindered(self, now_s: float) -> bool:
+        """The disk of messages is full, hangs, or is slow."""
+        disk = self.recorder.disk
+        return disk.full or disk.stall_until > now_s or disk.latency_s != self.latency_s
+
+    @property
+    def failed(self) -> bool:
+        """A write has failed: the process can do nothing more than to say so, until it is started again."""
+        return self.node is not None and "failed" in (self.node.store.state, self.meta_store.state)
+
+    @property
+    def leads(self) -> bool:
+        """It thinks that it leads."""
+        return self.member is not None and self.member.consensus is not None and self.member.consensus.leads
+
+    @property
+    def runs(self) -> bool:
+        """A process is there and does not stand still."""
+        return self.node is not None and not self.gate.shut
+
+    @property
+    def still(self) -> tuple[int, int] | None:
+        """None while it `runs`; else the same until it has run again."""
+        return None if self.runs else (self.life, self._stops)
+
+    def voters(self) -> tuple[str, ...]:
+        """The nodes that vote, as far as this one knows; none while it is alone."""
+        return next(iter(self.quorums()), ())
+
+    def quorums(self) -> list[tuple[str, ...]]:
+        """The sets of nodes of which a majority each has to agree, as far as this one knows; none while it is alone."""
+        return [tuple([node_of(peer) for peer in voters]) for voters in self.peer_quorums()]
+
+    def peer_quorums(self) -> tuple[tuple[str, ...], ...]:
+        """As `quorums`, with the disk of each voter."""
+        consensus = self.member.consensus if self.member is not None else None
+        return () if consensus is None else consensus.raft.quorums
+
+    @property
+    def peer(self) -> str:
+        """The node with the disk that it has, as Raft calls it."""
+        return f"{self.name}/{self.disk_id}"
+
+    # -- faults
+
+    def start(self) -> Node:
+        """As `ClusterHost.start`."""
+        self.gate.forget()
+        return super().start()
+
+    def crash(self, power: bool) -> None:
+        """The process or the machine dies."""
+        self.gate.forget()
+        self.wake_up()
+        self.recorder.crash(power)
+        self.meta.crash(power)
+        self.meta = self.meta.reopen()
+        self.kill()
+
+    def stopped(self) -> None:
+        """The process has ended in order."""
+        self.recorder.reopen()
+        self.meta_store.close()
+        self.meta = self.meta.reopen()
+
+    def stand_still(self, frozen: bool) -> None:
+        """SIGSTOP, or with `frozen` the whole machine. The others close their streams when they notice."""
+        if self.gate.shut or self.node is None:
+            return
+        self.gate.stop()
+        self._stops += 1
+        stop = self._stops
+        if frozen:
+            self._frozen_at = self.loop.now_s
+        self.loop.call_later(self.network.notice_s, lambda: self._noticed() if self._stops == stop else None)
+
+    def _noticed(self) -> None:
+        if self.gate.shut:
+            for other in self.network.gates:
+                if other != self.name:
+                    self.network.drop(self.name, other, "the peer does not answer")
+
+    def wake_up(self) -> None:
+        """SIGCONT, or the machine goes on."""
+        if self._frozen_at is not None:
+            self._frozen_s += self.loop.now_s - self._frozen_at
+            self._frozen_at = None
+        if self.gate.shut:
+            self._stops += 1
+            self.gate.go_on()
+
+    def keep_backup(self) -> None:
+        """Copy the data directory as it is."""
+        self.backup = Backup(
+            self.recorder.disk.content(), self.meta.content(), self.boot, self.disk_id, self.cluster_id
+        )
+
+    def lose_disk(self) -> None:
+        """The machine gets an empty data directory; only while no process runs."""
+        self._disks += 1
+        self._swap(Backup({}, {}, 0, f"{self.name}-disk{self._disks}", f"cluster-of-{self.name}{self._disks}"))
+        self.public = False
+
+    def restore_backup(self) -> bool:
+        """The data directory becomes what it was; False if there is no backup."""
+        if self.backup is None:
+            return False
+        self._swap(self.backup)
+        return True
+
+    def _swap(self, data: Backup) -> None:
+        assert self.node is None
+        self.recorder.replace(self._new_disk(self._durability, data.messages))
+        self.meta = self._new_disk("sync", data.meta)
+        self.boot, self.disk_id, self.cluster_id = data.boot, data.disk_id, data.cluster_id
+
+
+def _messages(host: Any) -> GatedEngine:
+    return GatedEngine(host.recorder, host.gate)
+
+
+def _raft(host: Any) -> GatedEngine:
+    return GatedEngine(host.meta, host.gate)

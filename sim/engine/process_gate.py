@@ -1,0 +1,149 @@
+"""What reaches a process: nothing while it stands still (SIGSTOP, a frozen machine), all of it afterwards, in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from ...cluster.transport.memory_network import Answer, Handler, Later, MemoryNetwork, Soon
+from ...cluster.transport.memory_stream import Path, Stream
+from ...cluster.transport.memory_wire import MemoryTransport
+from ...cluster.transport.wire import Accept, Accepted, Refused, Wire, WireEvents
+from ...storage.engine import Batch, Done, Engine
+
+Step = Callable[..., None]
+
+
+class ProcessGate:
+    """The way into one machine's process. `soon` is the loop's."""
+
+    def __init__(self, soon: Soon) -> None:
+        self._soon = soon
+        self._held: deque[Step] = deque()
+        self._due: deque[Step] = deque()
+        self.shut = False
+        self.sockets_first = False
+        """What came from others while the process stood still comes before what its timers want."""
+        self.process = 0
+        """Counts the processes: what was meant for one does not reach the next."""
+
+    def enter(self, step: Step, *arguments: object) -> None:
+        """Do it now, or when the process goes on."""
+        if self.shut:
+            self._held.append(partial(step, *arguments))
+        else:
+            step(*arguments)
+
+    def enter_timer(self, step: Step) -> None:
+        """As `enter`, for a timer."""
+        if self.shut and self.sockets_first:
+            self._due.append(step)
+        else:
+            self.enter(step)
+
+    def enter_if(self, process: int, step: Step, *arguments: object) -> None:
+        """As `enter`, if that process is still the one."""
+        if process != self.process:
+            return
+        if self.shut:
+            self._held.append(partial(step, *arguments))
+        else:
+            step(*arguments)
+
+    def stop(self) -> None:
+        """The process stands still from now on."""
+        self.shut = True
+
+    def go_on(self) -> None:
+        """What came meanwhile comes now, one turn after the other."""
+        self.shut = False
+        held, self._held = [*self._held, *self._due], deque()
+        self._due.clear()
+        for step in held:
+            self._soon(partial(self.enter_if, self.process, step))
+
+    def forget(self) -> None:
+        """The process is gone, and with it whatever was to reach it."""
+        self.shut = False
+        self.process += 1
+        self._held.clear()
+        self._due.clear()
+
+
+class GatedEngine:
+    """A disk that goes on while the process stands still, which hears of it later."""
+
+    def __init__(self, engine: Engine, gate: ProcessGate) -> None:
+        self._engine = engine
+        self._gate = gate
+        self._process = gate.process
+        self.get = engine.get
+        self.scan = engine.scan
+        self.keys = engine.keys
+        self.close = engine.close
+
+    def write(self, batch: Batch, done: Done) -> None:
+        """As `Engine.write`."""
+        self._engine.write(batch, partial(self._gate.enter_if, self._process, done))
+
+
+class _Events:
+    def __init__(self, events: WireEvents, gate: ProcessGate) -> None:
+        self._events = events
+        self._enter = partial(gate.enter_if, gate.process)
+
+    def opened(self, wire: Wire, welcome: bytes) -> None:
+        self._enter(self._events.opened, wire, welcome)
+
+    def received(self, frame: bytes) -> None:
+        self._enter(self._events.received, frame)
+
+    def drained(self) -> None:
+        self._enter(self._events.drained)
+
+    def data_drained(self) -> None:
+        self._enter(self._events.data_drained)
+
+    def closed(self, reason: str) -> None:
+        self._enter(self._events.closed, reason)
+
+
+class GatedTransport(MemoryTransport):
+    """A host's end of the network behind its gate. Accepting and calls wait in `GatedNetwork`."""
+
+    def __init__(self, network: MemoryNetwork, host: str, gate: ProcessGate) -> None:
+        super().__init__(network, host)
+        self._gate = gate
+        self._enter = partial(gate.enter_if, gate.process)
+
+    def dial(self, address: str, hello: bytes, events: WireEvents) -> Stream:
+        """As `Transport.dial`."""
+        return super().dial(address, hello, _Events(events, self._gate))
+
+    def listen(self, address: str, accept: Accept, handler: Handler | None = None) -> str:
+        """As `MemoryTransport.listen`."""
+
+        def accepting(hello: bytes, wire: Wire) -> Accepted | Refused:
+            verdict = accept(hello, wire)
+            if isinstance(verdict, Accepted):
+                return Accepted(verdict.welcome, _Events(verdict.events, self._gate))
+            return verdict
+
+        return super().listen(address, accepting, handler)
+
+    def ask(self, address: str, method: str, request: bytes, timeout_s: float, answer: Answer) -> None:
+        """As `MemoryTransport.ask`."""
+        super().ask(address, method, request, timeout_s, partial(self._enter, answer))
+
+
+class GatedNetwork(MemoryNetwork):
+    """A network whose hosts may stand still: what arrives there waits in the machine. `gates` has them by name."""
+
+    def __init__(self, soon: Soon, later: Later) -> None:
+        super().__init__(soon, later)
+        self.gates: dict[str, ProcessGate] = {}
+
+    def send(self, path: Path, step: Step, size: int = 0, data: bool = False) -> None:
+        """As `MemoryNetwork.send`."""
+        super().send(path, partial(self.gates[path[1]].enter, step), size, data)

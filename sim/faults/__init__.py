@@ -1,0 +1,1 @@
+"""Faults: their kinds, schedules in text, and the injectors that apply them."""

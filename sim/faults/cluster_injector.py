@@ -1,0 +1,493 @@
+"""Does to the machines what a scenario says, and lets operators put right what no machine can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING
+
+from ...cluster.membership.state_machine import peer_of
+from ...netsplit.policy import ViewState
+from ..engine.machine import Machine
+from . import kinds, rare
+from .schedule import Step
+
+if TYPE_CHECKING:
+    from ..cluster_world import ClusterWorld
+
+DOWN_S = (0.3, 2.0, 5.0)
+"""How long a killed node stays away, by chance."""
+FAILED_S = (1.0, 4.0, 10.0)
+"""How long it takes until somebody looks at a node whose disk has failed."""
+TWIN_S = 1.0
+"""A node that has served for so long is heard by all; an answer that comes as soon was given while it was heard."""
+LEAVE_AGAIN_S = 1.5
+"""How long an operator waits before it asks again for a member to be taken out."""
+EMPTIED_S = (0.5, 2.0, 6.0)
+"""How long it takes, by chance, until a node that was taken out has an empty disk."""
+REJOIN_S = 0.7
+"""How often a node that has to join tries."""
+
+
+class ClusterFaultInjector:
+    """All faults of one fleet. `heal` ends them, for good."""
+
+    def __init__(self, world: ClusterWorld, rng: Random) -> None:
+        self._world = world
+        self._rng = rng
+        self._over = False
+        self._lost = False
+        self._leaving: tuple[str, str] | None = None
+        """The node and the disk that an operator has asked to be taken out."""
+        self._asked_out = False
+        """An operator has asked for the departure before, and got no good answer."""
+        self._unsure = 0
+        """How often one has asked for it without being told no: each request may have taken the node out."""
+        self._cuts: dict[tuple[str, str], int] = {}
+        self._joining: dict[str, int] = {}
+        self._acts: dict[type[kinds.Fault], Callable[[kinds.Fault], None]] = {
+            kinds.Cut: self._cut,
+            kinds.PairCut: self._cut,
+            kinds.OneWay: self._cut,
+            kinds.Delay: self._delay,
+            kinds.Loss: self._loss,
+            kinds.Kill: self._kill,
+            kinds.PowerLoss: self._kill,
+            kinds.FastRestart: self._kill,
+            kinds.Pause: self._still,
+            kinds.Freeze: self._still,
+            kinds.DiskStall: self._disk,
+            kinds.DiskFull: self._disk,
+            kinds.DiskLost: self._disk_lost,
+            kinds.BackupRestored: self._backup,
+            kinds.ClockJump: self._jump,
+            rare.SocketsFirst: self._still,
+            rare.ClockSet: self._jump,
+            rare.DiskTrouble: self._trouble,
+        }
+
+    def begin(self) -> None:
+        """Lay out the scenario from now on."""
+        plan, loop = self._world.plan, self._world.loop
+        for step in plan.schedule.steps:
+            if isinstance(step.fault, kinds.BackupRestored):
+                machine = self._world.machines[step.fault.node]
+                loop.call_later(step.at_s * self._rng.random() * 0.9, partial(self._copy, machine))
+            loop.call_later(step.at_s, partial(self._strike, step))
+        for at_s, node in plan.stops:
+            loop.call_later(at_s, partial(self._stop, self._world.machines[node]))
+        if plan.departure is not None:
+            at_s, node = plan.departure
+            loop.call_later(at_s, partial(self._take_out, self._world.machines[node]))
+        if plan.twin is not None:
+            at_s, node = plan.twin
+            loop.call_later(at_s, partial(self._twin, self._world.machines[node]))
+
+    def _copy(self, machine: Machine) -> None:
+        # a copy from before its log has its own name knows of no cluster: it is another node, alone, that the operator
+        # has to empty. Where it is the only voter the copy is a majority by itself, and serves as long as it reaches
+        # nobody who knows better
+        joined = machine.member is not None and machine.name in machine.member.membership.members
+        if joined and machine.voters() != (machine.name,) and not self._over:
+            machine.keep_backup()
+
+    def _strike(self, step: Step) -> None:
+        if self._over:
+            return
+        fault = step.fault
+        node = "" if len(fault.nodes) > 1 else fault.nodes[0]
+        self._world.history.fault(_NAMES.get(fault.word, str(fault)), node)
+        self._world.history.say("FAULT", f"{fault}" + (f" for {step.for_s} s" if step.for_s else ""))
+        self._acts[type(fault)](fault)
+        if step.for_s is not None:
+            self._world.loop.call_later(step.for_s, partial(self._end, fault))
+
+    def _end(self, fault: kinds.Fault) -> None:
+        if self._over:
+            return
+        self._world.history.say("FAULT", f"over: {fault}")
+        network = self._world.network
+        if isinstance(fault, kinds.Delay):
+            network.slow(fault.a, fault.b, 0.0)
+        elif isinstance(fault, kinds.Loss):
+            network.lose(fault.a, fault.b, 0.0)
+        elif isinstance(fault, kinds.DiskFull):
+            self._world.machines[fault.node].recorder.disk.full = False
+        elif isinstance(fault, kinds.DiskStall):
+            self._world.machines[fault.node].recorder.disk.stall_until = 0.0
+        elif isinstance(fault, rare.DiskTrouble):
+            rare.end(fault, self._world.machines[fault.node])
+        else:
+            for path in _paths(fault):
+                self._cuts[path] -= 1
+            self._join_up()
+
+    def _join_up(self) -> None:
+        """End the cuts that no fault asks for any more."""
+        network = self._world.network
+        still = [path for path, count in self._cuts.items() if count]
+        ended = [path for path, count in self._cuts.items() if not count]
+        for path in ended:
+            del self._cuts[path]
+            if network.is_cut(*path):
+                network.heal(*path)
+        for path in still:
+            network.one_way(*path)
+
+    def heal(self) -> None:
+        """No more faults, and those that last end."""
+        self._over = True
+        world = self._world
+        world.network.mend()
+        for machine in world.machines.values():
+            machine.wake_up()
+            machine.wall_off_ms = 0.0
+            for disk in machine.disks:
+                rare.mend(disk, machine.latency_s)
+            if machine.node is None:
+                self.start(machine)
+
+    # -- one kind each
+
+    def _cut(self, fault: kinds.Fault) -> None:
+        for path in _paths(fault):
+            self._cuts[path] = self._cuts.get(path, 0) + 1
+            self._world.network.one_way(*path)
+
+    def _delay(self, fault: kinds.Fault) -> None:
+        assert isinstance(fault, kinds.Delay)
+        self._world.network.slow(fault.a, fault.b, fault.ms / 1000)
+
+    def _loss(self, fault: kinds.Fault) -> None:
+        assert isinstance(fault, kinds.Loss)
+        self._world.network.lose(fault.a, fault.b, fault.share)
+
+    def _kill(self, fault: kinds.Fault) -> None:
+        machine = self._world.machines[fault.nodes[0]]
+        if machine.node is None:
+            return
+        self._world.crash(machine, isinstance(fault, kinds.PowerLoss))
+        fast = isinstance(fault, kinds.FastRestart)
+        away = 0.05 + self._rng.random() * 1.2 if fast else self._rng.choice(DOWN_S) * (0.5 + self._rng.random())
+        self._world.loop.call_later(away, partial(self._start_again, machine, machine.life))
+
+    def _start_again(self, machine: Machine, life: int) -> None:
+        if not self._over and machine.node is None and machine.life == life:
+            self.start(machine)
+
+    def start(self, machine: Machine) -> None:
+        """Start a process; one that is not a member any more joins."""
+        self._world.start(machine)
+        if machine.public and self._has_forgotten(machine):
+            machine.public = False  # killed before its disk knew: its operator was not told yet that it has joined
+        waits_for_empty_disk = machine.member is not None and machine.member.clustered
+        if not machine.public and not waits_for_empty_disk:
+            self.rejoin(machine)
+
+    def _has_forgotten(self, machine: Machine) -> bool:
+        """Whether it is let in and knows of no cluster. Only the first one ever was that without having joined: of it
+        the others know, unless they have just been started, too."""
+        machines = self._world.machines
+        others = [each.member for each in machines.values() if each.member is not None]
+        known = any(machine.name in other.membership.members for other in others)
+        joined = machine is not next(iter(machines.values()))
+        return (joined or known) and machine.member is not None and not machine.member.clustered
+
+    def rejoin(self, machine: Machine) -> None:
+        """Join through any node that is up, until it works; then clients may come. Once for each process: an operator
+        who has asked waits for the answer (5 nodes, seed 40028)."""
+        if self._joining.get(machine.name) != machine.life:
+            self._joining[machine.name] = machine.life
+            self._join_soon(machine)
+
+    def _join_soon(self, machine: Machine) -> None:
+        self._world.loop.call_later(REJOIN_S, partial(self._join, machine, machine.life))
+
+    def _join(self, machine: Machine, life: int) -> None:
+        if machine.public or not machine.alive(life):
+            return
+        if machine.gate.shut:
+            self._join_soon(machine)
+            return
+        others = [each for each in self._world.machines.values() if each is not machine and each.public and each.up]
+
+        def answered(problem: str) -> None:
+            self._world.history.say(machine.name, f"join: {problem or 'done'}")
+            if not machine.alive(life):
+                return
+            if problem:
+                self._try_again(machine)
+            else:
+                machine.public = True
+
+        if others:
+            machine.join(self._rng.choice(others).address, answered)
+        else:
+            self._join_soon(machine)
+
+    def _try_again(self, machine: Machine) -> None:
+        """A name that was a member with another disk counts its starts on from there."""
+        if machine.boot_above >= machine.boot:
+            self._world.crash(machine, False)
+            machine.boot = machine.boot_above
+            self.start(machine)
+        else:
+            self._join_soon(machine)
+
+    def _stop(self, machine: Machine) -> None:
+        if self._over or not machine.up or machine.gate.shut:
+            return
+        self._world.history.fault("stop", machine.name)
+        life = machine.life
+        machine.stop(partial(self._stopped, machine, life))
+
+    def _stopped(self, machine: Machine, life: int) -> None:
+        self._world.stopped(machine)
+        self._world.loop.call_later(self._rng.random() * 3, partial(self._start_again, machine, life))
+
+    def _take_out(self, machine: Machine) -> None:
+        """An operator takes a member out, at another node; again until that is done, for an answer may get lost."""
+        if self._over or (self._lost and self._leaving is None):
+            return  # those who vote without a node that is gone for good may be too few, if another one leaves
+        others = [each for each in self._world.machines.values() if each is not machine and each.public and each.runs]
+        again = self._leaving is not None
+        if self._leaving not in (None, (machine.name, machine.disk_id)):
+            return  # it has an empty disk already
+        if not others or not machine.public or not (again or self._others_have_the_log(machine)):
+            self._world.loop.call_later(LEAVE_AGAIN_S, partial(self._take_out, machine))
+            return
+        self._ask_out(machine, self._rng.choice(others))
+
+    def _ask_out(self, machine: Machine, asked: Machine) -> None:
+        """One request. With the process that was asked ends the operator's connection: no answer comes any more."""
+        loop, life, disk = self._world.loop, asked.life, machine.disk_id
+        pending = True
+
+        def answered(problem: str) -> None:
+            nonlocal pending
+            pending = False
+            self._taken_out(machine, disk, problem)
+
+        def look() -> None:
+            if pending and asked.alive(life):
+                loop.call_later(LEAVE_AGAIN_S, look)
+            elif pending:
+                answered(f"{asked.name} has ended without an answer")
+
+        self._world.history.say("FAULT", f"an operator takes {machine.name} out")
+        self._lost, self._leaving = True, (machine.name, disk)
+        self._unsure += 1
+        asked.leave(machine.name, answered)
+        loop.call_later(LEAVE_AGAIN_S, look)
+
+    def _taken_out(self, machine: Machine, disk: str, problem: str) -> None:
+        self._world.history.say("FAULT", f"{machine.name} is taken out: {problem or 'done'}")
+        if machine.disk_id != disk:
+            return  # it has an empty disk already
+        if problem.startswith(f"{machine.name} is needed "):
+            self._unsure -= 1
+        if problem and not (self._asked_out and problem == f"{machine.name} is not a member of this cluster"):
+            self._asked_out = True
+            self._world.loop.call_later(LEAVE_AGAIN_S, partial(self._take_out, machine))
+            return
+        self._departed(machine)
+
+    def may_be_out(self, machine: Machine) -> bool:
+        """An operator has asked for it, and was not always told no: what is not answered may be done, at any time."""
+        return self._leaving == (machine.name, machine.disk_id) and self._unsure > 0
+
+    def was_taken_out(self, machine: Machine) -> bool:
+        """An operator has asked for it, perhaps without an answer, and others that serve know of no such member."""
+        others = [each.member for each in self._world.machines.values() if each is not machine and each.member]
+        served = [each for each in others if each.lease_service is not None and each.leased()]
+        return self._leaving == (machine.name, machine.disk_id) and any(
+            machine.name not in each.membership.members for each in served
+        )
+
+    def left(self, machine: Machine, life: int) -> None:
+        """A process has heard that its node was taken out: it ends."""
+        if machine.alive(life):
+            self._world.crash(machine, False)
+            self._departed(machine)
+
+    def _departed(self, machine: Machine) -> None:
+        """The sessions of a node that was taken out are nobody's any more, whatever its disk has."""
+        self._world.history.fault("kill", machine.name)
+        self._world.history.life(machine.name).emptied.append(self._world.loop.now_s)
+        machine.public = False
+        self._world.loop.call_later(self._rng.choice(EMPTIED_S), partial(self._begin_anew, machine, machine.disk_id))
+
+    def _begin_anew(self, machine: Machine, disk: str) -> None:
+        """The node that was taken out gets an empty disk, and joins again."""
+        if machine.disk_id == disk:
+            if machine.node is not None:
+                self._world.crash(machine, False)
+            self._world.lose_disk(machine)
+            self.start(machine)
+
+    def _twin(self, machine: Machine) -> None:
+        """A stranger asks to join under the name of a node that serves and sees the whole cluster."""
+        world, now = self._world, self._world.loop.now_s
+        others = [each for each in world.machines.values() if each is not machine and each.public and each.runs]
+        whole = machine.runs and world.monitor.between(machine.name, now - TWIN_S, now) == {ViewState.WHOLE}
+        if self._over:
+            return
+        if not others or not whole or not machine.public:
+            world.loop.call_later(TWIN_S, partial(self._twin, machine))
+            return
+        world.history.say("FAULT", f"a stranger asks to join as {machine.name}")
+        asked = self._rng.choice(others)
+        asked.claim(machine.name, machine.boot, partial(self._claimed, machine, machine.still, machine.life, now))
+
+    def _claimed(self, machine: Machine, still: object, life: int, asked_s: float, problem: str) -> None:
+        world = self._world
+        world.history.say("FAULT", f"the stranger is {problem or 'let in'}")
+        undisturbed = (machine.still, machine.life) == (still, life) and world.loop.now_s - asked_s < TWIN_S
+        if not problem and undisturbed:
+            world.history.problem(f"two of a name: a second {machine.name} was let in while the first one served")
+
+    def _still(self, fault: kinds.Fault) -> None:
+        assert isinstance(fault, kinds.Pause | kinds.Freeze)
+        machine = self._world.machines[fault.node]
+        if machine.node is None or machine.gate.shut:
+            return
+        machine.gate.sockets_first = machine.gate.sockets_first or isinstance(fault, rare.SocketsFirst)
+        machine.stand_still(isinstance(fault, kinds.Freeze))
+        self._world.loop.call_later(fault.s, partial(self._go_on, machine, machine.life))
+
+    def _go_on(self, machine: Machine, life: int) -> None:
+        if not self._over and machine.alive(life):
+            self._world.history.say("FAULT", f"{machine.name} goes on")
+            machine.wake_up()
+
+    def _disk(self, fault: kinds.Fault) -> None:
+        disk = self._world.machines[fault.nodes[0]].recorder.disk
+        if isinstance(fault, kinds.DiskFull):
+            disk.full = True
+        else:
+            disk.stall_until = float("inf")
+
+    def _trouble(self, fault: kinds.Fault) -> None:
+        assert isinstance(fault, rare.DiskTrouble)
+        machine = self._world.machines[fault.node]
+        rare.begin(fault, machine)
+        if fault.fails:
+            self._look_after(machine)
+
+    def _look_after(self, machine: Machine) -> None:
+        """An operator restarts a node that says that its disk has failed."""
+        if not self._over:
+            if machine.failed:
+                self.restart(machine)
+            else:
+                self._world.loop.call_later(self._rng.choice(FAILED_S), partial(self._look_after, machine))
+
+    def restart(self, machine: Machine) -> None:
+        """Kill a process and start it again."""
+        self._world.history.fault("kill", machine.name)
+        self._world.crash(machine, False)
+        self.start(machine)
+
+    def _disk_lost(self, fault: kinds.Fault) -> None:
+        machine = self._world.machines[fault.nodes[0]]
+        if self._may_lose(machine):
+            self.empty(machine)
+            self._world.loop.call_later(self._rng.random() * 2, partial(self._start_again, machine, machine.life))
+
+    def _may_lose(self, machine: Machine) -> bool:
+        """One disk per seed, of a node without which the other voters are a majority: else the log goes with it."""
+        may = machine.public and not self._lost and self._others_have_the_log(machine)
+        self._lost = self._lost or may
+        return may
+
+    def _others_have_the_log(self, machine: Machine) -> bool:
+        """Whether the voters are a majority without this node, as most of the others know them.
+
+        It may become a voter before anybody knows that it is gone: of two then, if it joins (3 nodes, seed 41724). A
+        voter that was given up as stale has to come back with an empty disk, so it does not count, nor does one of
+        which a leader has given notice, nor one whose disk is empty already (3 nodes, seed 910020).
+        """
+        machines = self._world.machines.values()
+        others = [each for each in machines if each.public and each.up and each is not machine and each.voters()]
+        logs = [each.member.membership for each in others if each.member is not None]
+        stale = {peer_of(row) for log in logs for row in log.members.values() if row.stale or row.notice_ms}
+        intact = {each.peer for each in machines if each is not machine and not self._has_notice(each)} - stale
+        sets = [{*voters, machine.peer} for each in others for voters in each.peer_quorums()]
+        return 2 * len(others) > len(machines) and all(2 * len(intact & voters) > len(voters) for voters in sets)
+
+    def _has_notice(self, machine: Machine) -> bool:
+        """A leader is about to give it up, also if nobody has applied that yet."""
+        leaders = [each.member for each in self._world.machines.values() if each.leads]
+        services = [each.lease_service for each in leaders if each is not None]
+        return any(each.coordinator.gives_notice(machine.name) for each in services if each is not None)
+
+    def empty(self, machine: Machine) -> None:
+        """The node gets an empty data directory."""
+        if machine.node is not None:
+            self._world.crash(machine, True)
+        self._world.lose_disk(machine)
+
+    def _backup(self, fault: kinds.Fault) -> None:
+        machine = self._world.machines[fault.nodes[0]]
+        if self._over or machine.backup is None or machine.backup.disk_id != machine.disk_id:
+            return
+        if not self._all_know_a_later_start(machine, machine.backup.boot):
+            # for all that the others can know, the copy is what it was copied from: there is one more start first
+            if machine.boot <= machine.backup.boot:
+                self._kill(kinds.FastRestart(machine.name))
+            self._world.loop.call_later(2.5, partial(self._backup, fault))
+            return
+        if not self._may_lose(machine):
+            return
+        if machine.node is not None:
+            self._world.crash(machine, True)
+        self._world.history.life(machine.name).emptied.append(self._world.loop.now_s)
+        self._world.history.say("FAULT", f"{machine.name} has its disk as it was at start {machine.backup.boot}")
+        machine.restore_backup()
+        self._world.loop.call_later(self._rng.random() * 2, partial(self._start_again, machine, machine.life))
+
+    def _all_know_a_later_start(self, machine: Machine, boot: int) -> bool:
+        """Raft promises nothing for a peer that has forgotten something, if nobody can tell."""
+        for other in self._world.machines.values():
+            if other is not machine:
+                row = other.member and other.member.membership.members.get(machine.name)
+                if not row or row.boot <= boot:
+                    return False
+        return True
+
+    def _jump(self, fault: kinds.Fault) -> None:
+        assert isinstance(fault, kinds.ClockJump)
+        machine = self._world.machines[fault.node]
+        machine.wall_off_ms += fault.ms
+        if not isinstance(fault, rare.ClockSet):
+            self._world.loop.call_later(self._rng.choice((1.0, 5.0)), partial(self._jump_back, machine))
+
+    def _jump_back(self, machine: Machine) -> None:
+        machine.wall_off_ms = 0.0
+
+
+_NAMES = {
+    "kill": "kill",
+    "power_loss": "power loss",
+    "fast_restart": "kill",
+    "disk_lost": "power loss",
+    "backup_restored": "power loss",
+}
+"""How the checkers of one node call what ends a process."""
+
+
+def _paths(fault: kinds.Fault) -> list[tuple[str, str]]:
+    if isinstance(fault, kinds.OneWay):
+        return [(fault.a, fault.b)]
+    if isinstance(fault, kinds.PairCut):
+        return [(fault.a, fault.b), (fault.b, fault.a)]
+    assert isinstance(fault, kinds.Cut)
+    return [
+        (one, other)
+        for group in fault.groups
+        for one in group
+        for others in fault.groups
+        if others is not group
+        for other in others
+    ]

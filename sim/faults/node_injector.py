@@ -1,0 +1,150 @@
+"""What is done to the node: kills, power loss, restarts, a slow or full disk, wrong clocks, a bad network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..world import World
+
+GOOD_NETWORK_S = (0.0005, 0.01)
+YEAR_MS = 365 * 86400 * 1000.0
+FAILS = "fails"
+"""A kind that is not among those that a swarm draws: it has to be asked for."""
+
+
+class NodeFaultInjector:
+    """Injects the faults of a swarm. Half of the kills come a moment after some write has begun, where it hurts."""
+
+    def __init__(self, world: World, rng: Random) -> None:
+        self._world = world
+        self._rng = rng
+        self._over = False
+        self._kinds: dict[str, Callable[[], None]] = {
+            "kill": lambda: self._crash(False),
+            "power": lambda: self._crash(True),
+            "restart": self._restart,
+            "stall": self._stall,
+            "full": self._full,
+            "wall": self._wall,
+            "cut": self._cut,
+            "slow_net": self._slow_net,
+            FAILS: self._fails,
+        }
+
+    def begin(self) -> None:
+        """Lay out the faults over the time that the swarm has."""
+        swarm, rng, loop = self._world.swarm, self._rng, self._world.loop
+        if not swarm.faults:
+            return
+        for _ in range(swarm.fault_count):
+            kind = rng.choice(swarm.faults)
+            when = 1.0 + rng.random() * (swarm.seconds - 1.0)
+            if kind in ("kill", "power") and rng.random() < 0.5:
+                loop.call_later(when, partial(self._after_write, kind))
+            else:
+                loop.call_later(when, partial(self._strike, kind))
+
+    def heal(self) -> None:
+        """No more faults, and those that last end."""
+        self._over = True
+        world = self._world
+        world.host.wall_off_ms = 0.0
+        world.recorder.disk.full = world.recorder.disk.failing = False
+        world.recorder.disk.stall_until = 0.0
+        world.recorder.on_write = None
+        world.set_delay(GOOD_NETWORK_S)
+
+    def _strike(self, kind: str) -> None:
+        if not self._over and self._world.host.up:
+            self._kinds[kind]()
+
+    def _after_write(self, kind: str) -> None:
+        """Strike soon after the next write has begun."""
+        recorder, loop = self._world.recorder, self._world.loop
+
+        def begun() -> None:
+            recorder.on_write = None
+            reach = 1.5 * self._world.swarm.latency_s[1]
+            loop.call_later(self._rng.random() * reach, lambda: self._strike(kind))
+
+        if not self._over:
+            recorder.on_write = begun
+
+    def _crash(self, power: bool) -> None:
+        world = self._world
+        world.history.fault("power loss" if power else "kill")
+        world.crash(power)
+        world.loop.call_later(self._rng.choice((0.01, 0.3, 2.0)) * (0.5 + self._rng.random()), world.start)
+
+    def _restart(self) -> None:
+        world = self._world
+        world.history.fault("restart")
+        pause = self._rng.random()
+        world.host.stop(lambda: self._stopped(pause))
+
+    def _stopped(self, pause_s: float) -> None:
+        self._world.stopped()
+        self._world.loop.call_later(pause_s, self._world.start)
+
+    def _stall(self) -> None:
+        world = self._world
+        seconds = self._rng.choice((0.5, 2.0, 6.0))
+        world.history.fault(f"disk stalls for {seconds} s")
+        world.recorder.disk.stall_until = world.loop.now_s + seconds
+
+    def _full(self) -> None:
+        world = self._world
+        world.history.fault("disk full")
+        world.recorder.disk.full = True
+        world.loop.call_later(self._rng.choice((0.5, 2.0, 5.0)), self._room)
+
+    def _room(self) -> None:
+        if not self._over:
+            self._world.history.fault("disk has room")
+        self._world.recorder.disk.full = False
+
+    def _fails(self) -> None:
+        """The next write fails, and may be on the disk all the same."""
+        self._world.history.fault("a write fails")
+        self._world.recorder.disk.failing = True
+        self._look_after()
+
+    def _look_after(self) -> None:
+        """An operator starts the node again when it says that its disk has failed."""
+        node = self._world.host.node
+        if node is not None and node.store.state == "failed":
+            self._crash(False)
+        elif not self._over:
+            self._world.loop.call_later(self._rng.choice((0.5, 2.0)), self._look_after)
+
+    def _wall(self) -> None:
+        world = self._world
+        off = self._rng.choice((YEAR_MS, -YEAR_MS, 60_000.0, -60_000.0))
+        world.history.fault(f"wall clock is set by {off / 1000:+.0f} s")
+        world.host.wall_off_ms = off
+        world.loop.call_later(self._rng.choice((1.0, 5.0)), self._wall_right)
+
+    def _wall_right(self) -> None:
+        self._world.host.wall_off_ms = 0.0
+
+    def _cut(self) -> None:
+        """Some connections break at once."""
+        pipes = list(self._world.host.pipes)
+        for pipe in pipes:
+            if self._rng.random() < 0.5:
+                pipe.break_off()
+        self._world.history.fault("connections break")
+
+    def _slow_net(self) -> None:
+        world = self._world
+        world.history.fault("the network is slow")
+        world.set_delay((0.2, 1.0))
+        world.loop.call_later(3.0, self._fast_net)
+
+    def _fast_net(self) -> None:
+        if not self._over:
+            self._world.set_delay(self._world.swarm.delay_s)

@@ -1,0 +1,139 @@
+"""Faults that have to be asked for: of Raft's disk, of one disk for everything, of single writes, of clocks that stay
+wrong, and of processes that read what came while they stood still before they look at the time.
+
+`--faults all` means the kinds of `plan.KINDS`; a seed does the same with it as before there were these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from random import Random
+from typing import Literal
+
+from ..engine.disk import SimDisk
+from ..engine.machine import Machine
+from . import kinds
+
+SLOW_S = (0.3, 2.5)
+"""How long a write takes on a slow disk."""
+OFF_MS = (700, -700, 5_000, -5_000, 3_600_000, -3_600_000)
+"""By how much a wall clock is set that stays so."""
+LENGTHS_S = (3.0, 6.0, 10.0, 15.0)
+"""How long Raft's disk is in trouble: long enough for others to be let in meanwhile."""
+
+Part = Literal["messages", "raft", "both"]
+Trouble = Literal["full", "stall", "slow", "fails"]
+
+
+@dataclass(frozen=True, slots=True)
+class DiskTrouble(kinds.Fault):
+    """Something is wrong with one disk of a node, or with both; of `DISKS`."""
+
+    kind: str
+    node: str
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The one."""
+        return (self.node,)
+
+    @property
+    def fails(self) -> bool:
+        """One write fails, and the process is of no use any more until it is started again."""
+        return DISKS[self.kind][1] == "fails"
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.node}"
+
+
+@dataclass(frozen=True, slots=True)
+class SocketsFirst(kinds.Pause):
+    """SIGSTOP; afterwards all that has come is read before a timer runs, as asyncio does."""
+
+    word = "sockets_first"
+
+
+@dataclass(frozen=True, slots=True)
+class ClockSet(kinds.ClockJump):
+    """The wall clock is set, and stays so until the healing or the next start."""
+
+    word = "clock_set"
+
+
+DISKS: dict[str, tuple[Part, Trouble]] = {
+    "raft_full": ("raft", "full"),
+    "raft_stall": ("raft", "stall"),
+    "raft_write_fails": ("raft", "fails"),
+    "volume_full": ("both", "full"),
+    "volume_stall": ("both", "stall"),
+    "volume_slow": ("both", "slow"),
+    "write_fails": ("messages", "fails"),
+}
+"""Kind -> which disk, and what is wrong. A write that fails may be on the disk all the same."""
+
+RARE = (*DISKS, SocketsFirst.word, ClockSet.word)
+"""All kinds."""
+
+MOMENTS = (*[kind for kind, (_, trouble) in DISKS.items() if trouble == "fails"], SocketsFirst.word, ClockSet.word)
+"""Kinds that have no end of their own."""
+
+OF_RAFT = tuple([kind for kind, (part, _) in DISKS.items() if part != "messages"])
+"""Kinds that are felt only when Raft writes, which is seldom: `shake` makes it."""
+
+
+def draw(rng: Random, kind: str, node: str, for_s: float) -> kinds.Fault:
+    """A fault of this kind."""
+    if kind in DISKS:
+        return DiskTrouble(kind, node)
+    return SocketsFirst(node, for_s) if kind == SocketsFirst.word else ClockSet(node, rng.choice(OFF_MS))
+
+
+def shake(rng: Random, names: tuple[str, ...]) -> kinds.Fault:
+    """Something that makes all nodes write to Raft's log soon."""
+    node = rng.choice(names)
+    return kinds.FastRestart(node) if rng.random() < 0.5 else kinds.Pause(node, round(2.0 + rng.random() * 3.0, 3))
+
+
+def begin(fault: DiskTrouble, machine: Machine) -> None:
+    """The disks become so."""
+    for disk in _disks(fault, machine):
+        _BEGIN[DISKS[fault.kind][1]](disk)
+
+
+def end(fault: DiskTrouble, machine: Machine) -> None:
+    """They are in order again."""
+    for disk in _disks(fault, machine):
+        mend(disk, machine.latency_s)
+
+
+def mend(disk: SimDisk, latency_s: tuple[float, float]) -> None:
+    """Nothing is wrong with it, and its writes take their usual time."""
+    disk.full = disk.failing = False
+    disk.stall_until = 0.0
+    disk.latency_s = latency_s
+
+
+def _disks(fault: DiskTrouble, machine: Machine) -> tuple[SimDisk, ...]:
+    messages, raft = machine.disks
+    return {"messages": (messages,), "raft": (raft,), "both": (messages, raft)}[DISKS[fault.kind][0]]
+
+
+def _full(disk: SimDisk) -> None:
+    disk.full = True
+
+
+def _stall(disk: SimDisk) -> None:
+    disk.stall_until = inf
+
+
+def _slow(disk: SimDisk) -> None:
+    disk.latency_s = SLOW_S
+
+
+def _fails(disk: SimDisk) -> None:
+    disk.failing = True
+
+
+_BEGIN: dict[Trouble, Callable[[SimDisk], None]] = {"full": _full, "stall": _stall, "slow": _slow, "fails": _fails}

@@ -1,1 +1,0 @@
-"""The simulator for several nodes: machines on one virtual network, under faults, with clients at each of them."""

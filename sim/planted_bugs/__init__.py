@@ -1,0 +1,1 @@
+"""Bugs planted on purpose: each must be found by a checker."""

@@ -1,0 +1,171 @@
+"""Publishes and metadata of a member with one bug each, for `plants`; leases and Raft are in `misled`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...broker.connection.connection import ClientConnection
+from ...broker.queues.message import Message
+from ...broker.routing.remote import RemoteMembers, RemoteTarget
+from ...cluster.links.ports import Refuse
+from ...cluster.replicated_map.delta_applier import DeltaApplier
+from ...cluster.replicated_map.dvv import Siblings
+from ...cluster.replicated_map.messages import Ack, MalformedMapMessage, Part, Writes
+from ...cluster.replicated_map.messages import decode as decode_metadata
+from ...cluster.replicated_map.replica import Replica
+from ...cluster.replicated_map.version_vector import VersionVector
+from ..engine.machine import Machine
+
+
+class ByArrival(Replica):
+    """Of two retained messages the one stays that came last."""
+
+    __slots__ = ()
+
+    def merge(self, key: bytes, theirs: Siblings, context: VersionVector) -> bool:
+        """What is new replaces what is here."""
+        if key[:1] == b"t" and theirs and not all(self.clock.covers(dot) for dot in theirs[::2]):
+            self._set(key, self.siblings(key), theirs)
+            return True
+        return super().merge(key, theirs, context)
+
+
+class Credulous(DeltaApplier):
+    """A claim is believed, whatever is missing before it."""
+
+    def absorb(self, replica: Replica, part: Part) -> list[bytes]:
+        """All up to the end of each claim counts as seen."""
+        part.covered_ranges = [(position, 0, high) for position, _, high in part.covered_ranges]
+        return super().absorb(replica, part)
+
+
+class Forgetful(list[Any]):
+    """A list of parked publishes that keeps none."""
+
+    def append(self, item: Any) -> None:
+        """It is gone."""
+
+
+def acknowledged_first(machine: Machine) -> None:
+    """Writes of metadata are acknowledged when they come, and applied half a second later."""
+    member = machine.member
+    assert member is not None
+    metadata = member.metadata
+    receive = metadata.receive
+
+    def receiving(peer: str, data: bytes) -> None:
+        try:
+            message = decode_metadata(data)
+        except MalformedMapMessage:
+            receive(peer, data)
+            return
+        if not isinstance(message, Writes):
+            receive(peer, data)
+            return
+        upto = max(high for part in message.parts for _, _, high in part.covered_ranges)
+        metadata._send(peer, Ack(metadata.boot, message.boot, upto))
+        machine.later(0.5, lambda: receive(peer, data))
+
+    metadata.receive = receiving  # type: ignore[method-assign]
+
+
+def past_a_gap(machine: Machine) -> None:
+    """The clock of the metadata goes on past what it has not got."""
+    _metadata(machine)._applier.__class__ = Credulous
+
+
+def by_arrival(machine: Machine) -> None:
+    """Retained messages are ordered by when they come."""
+    _metadata(machine)._halves[0].__class__ = ByArrival
+
+
+def shared_window(machine: Machine) -> None:
+    """What comes from a node is acknowledged once it has acknowledged all that went to it."""
+    clustering: Any = machine.clustering
+    acknowledge = clustering.receiving._acknowledge
+    forwarding = clustering.forwarding
+
+    def waiting(origin: str, *rest: Any) -> None:
+        if forwarding._under_way.get(origin):
+            machine.later(0.02, lambda: waiting(origin, *rest))
+        else:
+            acknowledge(origin, *rest)
+
+    clustering.receiving._acknowledge = waiting
+
+
+def no_guard(machine: Machine) -> None:
+    """Promises leave without a look at the lease."""
+    node: Any = machine.node
+    node.guard = lambda front, promised, out: True
+
+
+def nobody_waits(machine: Machine) -> None:
+    """The answer to a PUBLISH does not wait for other nodes."""
+    node: Any = machine.node
+    forward = node.forward
+
+    def forwarding(message: Message, targets: tuple[RemoteTarget, ...], members: list[RemoteMembers]) -> None:
+        before = node.owed
+        forward(message, targets, members)
+        node.owed = before
+
+    node.forward = forwarding
+
+
+def takes_after_gap(machine: Machine) -> None:
+    """What is refused is passed over, and what comes behind it is taken."""
+    clustering: Any = machine.clustering
+    deliver = clustering.deliver
+
+    def delivering(node: str, seq: int, payload: bytes) -> None:
+        try:
+            deliver(node, seq, payload)
+        except Refuse:
+            clustering.receiving.skip(node, seq)
+
+    clustering.deliver = delivering
+
+
+def watermark_in_memory(machine: Machine) -> None:
+    """A restart forgets how far the lanes of others were taken."""
+    clustering: Any = machine.clustering
+    clustering.receiving._lanes.clear()
+
+
+def given_to_a_second(machine: Machine) -> None:
+    """Another member gets the QoS 2 message whose node left the view, although one there may have it."""
+    clustering: Any = machine.clustering
+    clustering.forwarding._may_be_given = lambda copy: False
+
+
+def drained(machine: Machine) -> None:
+    """What an earlier entrance left unacknowledged goes on, and is taken."""
+    clustering: Any = machine.clustering
+    clustering.forwarding.void_all = lambda: None
+    deliver = clustering.deliver
+    clustering.deliver = lambda node, seq, payload: deliver(node, seq, bytes(4) + payload[4:])
+
+
+def clean_sessions_kept(machine: Machine) -> None:
+    """Clean sessions of a node that was cut off go on as if nothing had been missed."""
+    clustering: Any = machine.clustering
+    clustering.missed.informed = lambda: None
+
+
+def dropped_not_parked(machine: Machine) -> None:
+    """A v3 PUBLISH that is refused is forgotten."""
+    node: Any = machine.node
+    allows = node.allows
+
+    def allowing(operation: str, front: ClientConnection) -> bool:
+        if operation == "publish" and not front.parked:
+            front.parked = Forgetful()
+        return bool(allows(operation, front))
+
+    node.allows = allowing
+
+
+def _metadata(machine: Machine) -> Any:
+    assert machine.member is not None
+    return machine.member.metadata

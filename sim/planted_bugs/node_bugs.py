@@ -1,0 +1,179 @@
+"""Bugs planted on purpose, to see whether the simulator finds them (docs/simulation.md).
+
+A plant is put into a node before it opens its disk. The broker knows nothing of it: its objects are given other classes
+from `planted`, or lose something on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...broker.connection.connection import ClientConnection
+from ...broker.connection.transport import ClientTransport, ConnectionOrigin
+from ...broker.node import Node
+from ...broker.queues.durable_queue import DurableQueue
+from ...broker.queues.message import Message
+from ...broker.routing.plans import Plan, PlanCache
+from ...broker.routing.router import DONE
+from ...broker.sessions.session import NEVER, Session
+from ...storage.engine import Durability
+from . import node_parts
+
+
+@dataclass(frozen=True, slots=True)
+class NodeBug:
+    """One bug: `apply` puts it into a node, `about` says what it is.
+
+    `durability` is what the disk does where that is not what the swarm was promised. `seeds` is the number of seeds
+    within which it must be found, from seed 0 on.
+    """
+
+    name: str
+    about: str
+    seeds: int
+    apply: Callable[[Node], None]
+    durability: Durability | None = None
+
+
+def _nothing(session: Session) -> None:
+    """Alters nothing."""
+
+
+def _sessions(
+    node: Node, made: Callable[[Session], None] = _nothing, restored: Callable[[Session], None] = _nothing
+) -> None:
+    slots: Any = node.slots
+    slots.__class__ = node_parts.AlteringSlots
+    slots.made, slots.restored = made, restored
+
+
+def queue_bug(kind: type[DurableQueue]) -> Callable[[Node], None]:
+    """Every durable queue becomes one of this class."""
+
+    def made(session: Session) -> None:
+        if session.durable:
+            session.queue.__class__ = kind
+
+    return lambda node: _sessions(node, made)
+
+
+def session_bug(kind: type[Session]) -> Callable[[Node], None]:
+    """Every session becomes one of this class."""
+
+    def made(session: Session) -> None:
+        session.__class__ = kind
+
+    return lambda node: _sessions(node, made)
+
+
+def restore_bug(restored: Callable[[Session], None]) -> Callable[[Node], None]:
+    """Something happens to every session that a restart brings back."""
+    return lambda node: _sessions(node, restored=restored)
+
+
+def connection_bug(kind: type[ClientConnection]) -> Callable[[Node], None]:
+    """Every connection becomes one of this class."""
+
+    def bug(node: Node) -> None:
+        accept = node.accept
+
+        def accepting(link: ClientTransport, origin: ConnectionOrigin) -> ClientConnection:
+            front = accept(link, origin)
+            front.__class__ = kind
+            return front
+
+        node.accept = accepting  # type: ignore[method-assign]
+
+    return bug
+
+
+def _ack_before_commit(node: Node) -> None:
+    route = node.router.route
+
+    def routed(message: Message, plans: PlanCache, plan: Plan | None = None) -> int:
+        return min(DONE, route(message, plans, plan))
+
+    node.router.route = routed  # type: ignore[method-assign]
+
+
+def _ids_from_one(node: Node) -> None:
+    def restored(session: Session) -> None:
+        queue: Any = session.queue
+        if session.durable:
+            queue.__class__ = node_parts.IdsFromOne
+            queue.renumber()
+
+    _sessions(node, restored=restored)
+
+
+def _session_expiry_restarts(session: Session) -> None:
+    if session.expires_at and session.expiry_s != NEVER:
+        session.expires_at = session.node.now + session.expiry_s * 1000
+
+
+def _will_delay_restarts(session: Session) -> None:
+    if session.will_at and session.will is not None:
+        session.will_at = session.node.now + 1000 + session.will.delay_s * 1000
+
+
+def _will_lost(session: Session) -> None:
+    session.will = None
+    session.will_at = 0
+
+
+def _inbound_lost(session: Session) -> None:
+    session.inbound.clear()
+
+
+def _subscriptions_lost(session: Session) -> None:
+    for text in list(session.subscriptions):
+        subscription = session.subscriptions.pop(text)
+        session.node.router.table(session.mountpoint).remove(session, subscription.filter, subscription.group)
+
+
+def _wall_clock(node: Node) -> None:
+    clock: Any = node.clock
+    clock.__class__ = node_parts.WallClock
+
+
+def _as_it_is(node: Node) -> None:
+    """Only the durability differs."""
+
+
+NODE_BUGS: dict[str, NodeBug] = {
+    bug.name: bug
+    for bug in (
+        NodeBug("ack-before-commit", "PUBACK and PUBREC do not wait for the commit", 20, _ack_before_commit),
+        NodeBug("answers-before-commit", "no answer at all waits", 20, connection_bug(node_parts.AnswersBeforeCommit)),
+        NodeBug("sync-without-fsync", "commits are done before they are on the platter", 100, _as_it_is, "os"),
+        NodeBug("released-not-stored", "PUBREC seen is not stored", 50, queue_bug(node_parts.ReleasedNotStored)),
+        NodeBug("pubrel-before-stored", "PUBREL leaves too early", 100, queue_bug(node_parts.PubrelBeforeStored)),
+        NodeBug("publish-before-stored", "QoS 2 leaves too early", 100, queue_bug(node_parts.PublishBeforeStored)),
+        NodeBug("disk-means-safe", "what was read back counts as safe", 300, queue_bug(node_parts.DiskMeansSafe)),
+        NodeBug("ids-from-one", "packet ids begin anew after a restart", 50, _ids_from_one),
+        NodeBug("newest-first", "a backlog is sent from its end", 50, queue_bug(node_parts.NewestFirst)),
+        NodeBug("window-ignored", "the receive maximum is ignored", 50, queue_bug(node_parts.WindowIgnored)),
+        NodeBug("inbound-lost", "inbound QoS 2 ids are lost at restart", 50, restore_bug(_inbound_lost)),
+        NodeBug(
+            "routed-too-early", "stored as routed before routing", 100, session_bug(node_parts.InboundRoutedTooEarly)
+        ),
+        NodeBug(
+            "pubcomp-too-early", "PUBCOMP before the id is forgotten", 100, session_bug(node_parts.PubcompTooEarly)
+        ),
+        NodeBug("subscriptions-lost", "a restart forgets subscriptions", 20, restore_bug(_subscriptions_lost)),
+        NodeBug("session-expiry-restarts", "a restart begins it anew", 800, restore_bug(_session_expiry_restarts)),
+        NodeBug("message-expiry-restarts", "a restart prolongs it", 100, queue_bug(node_parts.MessageExpiryRestarts)),
+        NodeBug("will-delay-restarts", "a restart begins it anew", 500, restore_bug(_will_delay_restarts)),
+        NodeBug("will-lost", "a restart forgets wills", 100, restore_bug(_will_lost)),
+        NodeBug("will-twice", "a fired will stays on disk", 300, session_bug(node_parts.WillStaysOnDisk)),
+        NodeBug("will-forgotten-first", "forgotten, then published", 100, session_bug(node_parts.WillForgottenFirst)),
+        NodeBug("will-after-disconnect", "DISCONNECT is no end", 100, session_bug(node_parts.DisconnectKeepsWill)),
+        NodeBug("wall-clock", "deadlines follow the wall clock", 100, _wall_clock),
+        NodeBug("old-connection-kept", "a takeover closes nobody", 20, connection_bug(node_parts.OldConnectionKept)),
+        NodeBug("nothing-cleaned-up", "ended sessions leave entries", 100, queue_bug(node_parts.NothingCleanedUp)),
+        NodeBug("bodies-kept", "shared bodies are not let go", 50, queue_bug(node_parts.BodiesKept)),
+    )
+}
+"""Every plant by its name."""

@@ -1,0 +1,254 @@
+"""Broker parts with one bug each: subclasses that override a single decision. Only the simulator uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...broker.connection.ack_queue import Item
+from ...broker.connection.connection import ClientConnection
+from ...broker.queues.durable_queue import DurableQueue
+from ...broker.queues.queue import Entry, Queue
+from ...broker.queues.records import InboundRecord, encode
+from ...broker.routing.pending_acks import PendingAcks
+from ...broker.sessions.registry import Registration, SessionRegistry
+from ...broker.sessions.session import Session
+from ...cluster.clock import ClusterClock
+
+# -- queues
+
+
+class ReleasedNotStored(DurableQueue):
+    """PUBREC seen, and only memory knows it."""
+
+    __slots__ = ()
+
+    def _release(self, entry: Entry) -> None:
+        Queue._release(self, entry)
+
+
+class PubrelBeforeStored(DurableQueue):
+    """PUBREL leaves before "PUBREC seen" is safe."""
+
+    __slots__ = ()
+
+    def _pubrel_when_safe(self, entry: Entry) -> None:
+        Queue._pubrel_when_safe(self, entry)
+
+
+class PublishBeforeStored(DurableQueue):
+    """A QoS 2 PUBLISH leaves before its entry is safe."""
+
+    __slots__ = ()
+
+    def _may_leave(self, entry: Entry) -> bool:
+        entry.batch = 0
+        return super()._may_leave(entry)
+
+
+class DiskMeansSafe(DurableQueue):
+    """What was read back from the store counts as safe, even if it was written a moment ago."""
+
+    __slots__ = ()
+
+    def _decode(self, key: bytes, value: bytes) -> Entry:
+        entry = super()._decode(key, value)
+        entry.batch = 0
+        return entry
+
+
+class IdsFromOne(DurableQueue):
+    """A restart numbers what is in the queue anew, packet ids from 1 on."""
+
+    __slots__ = ()
+
+    def renumber(self) -> None:
+        """Done when the session is brought back."""
+        store = self.node.store
+        found = self._scan(self.low, self.high, 0, False) or []
+        first = seq = (self.next_seq // 65535 + 1) * 65535
+        for key, value in found:
+            store.delete(key)
+            store.put(self.prefix + seq.to_bytes(8, "big"), value)
+            seq += 1
+        self.low, self.high, self.next_seq = first, seq, seq
+
+
+class NewestFirst(DurableQueue):
+    """What waited on disk is sent from its end."""
+
+    __slots__ = ()
+
+    def _load(self, limit: int, reverse: bool) -> list[Entry] | None:
+        return (super()._load(limit, reverse) or [])[::-1]
+
+
+class WindowIgnored(DurableQueue):
+    """The receive maximum of the client is nobody's business."""
+
+    __slots__ = ()
+
+    def attach(self, front: ClientConnection, window: int) -> None:
+        """With a window of its own."""
+        super().attach(front, 65535)
+
+
+class NothingCleanedUp(DurableQueue):
+    """The entries of a session that has ended stay on disk."""
+
+    __slots__ = ()
+
+    def discard(self) -> None:
+        """Forgets, and deletes nothing."""
+        Queue.discard(self)
+
+
+class MessageExpiryRestarts(DurableQueue):
+    """What is read back after a restart gets some more time to live."""
+
+    __slots__ = ()
+
+    def _decode(self, key: bytes, value: bytes) -> Entry:
+        entry = super()._decode(key, value)
+        if entry.message is not None and entry.message.expires_at and entry.message.origin.boot < self.node.epoch:
+            entry.message.expires_at += 5000
+            entry.dup = False
+        return entry
+
+
+class BodiesKept(DurableQueue):
+    """A body that several queues shared is not let go by the last."""
+
+    __slots__ = ()
+
+    def _forget(self, entry: Entry) -> None:
+        if entry.message is not None:
+            entry.message.shared = False
+        super()._forget(entry)
+
+
+# -- sessions
+
+
+class InboundRoutedTooEarly(Session):
+    """The id of an inbound QoS 2 message is stored as routed before it is."""
+
+    __slots__ = ()
+
+    def open_inbound(self, packet_id: int, record: InboundRecord) -> bool:
+        """Stores what is not true yet."""
+        wait = super().open_inbound(packet_id, record)
+        if self.durable:
+            told = InboundRecord(record.boot, record.counter, True)
+            self.node.store.put(self._inbound_key(packet_id), encode(told))
+        return wait
+
+
+class PubcompTooEarly(Session):
+    """PUBCOMP does not wait until the packet id is forgotten on disk."""
+
+    __slots__ = ()
+
+    def close_inbound(self, packet_id: int) -> bool:
+        """Nothing to wait for, it says."""
+        super().close_inbound(packet_id)
+        return False
+
+
+class WillStaysOnDisk(Session):
+    """A will is published, and the record on disk still has it."""
+
+    __slots__ = ()
+
+    def _will_due(self) -> None:
+        self.fire_will()
+
+
+class WillForgottenFirst(Session):
+    """A will is struck from the record, and published once that is safe."""
+
+    __slots__ = ()
+
+    def fire_will(self) -> None:
+        """In two steps."""
+        will = self.will
+        if will is None:
+            return
+        self.will = None
+        self.will_at = 0
+        self.save()
+        store = self.node.store
+        store.when_committed(store.open_commit, lambda: self.node.publish_will(self, will))
+
+
+class DisconnectKeepsWill(Session):
+    """DISCONNECT does not make the node forget the will."""
+
+    __slots__ = ()
+
+    def detach(self, fire_will: bool) -> None:
+        """As if the connection had been lost."""
+        super().detach(True)
+
+
+# -- fronts
+
+
+class AnswersBeforeCommit(ClientConnection):
+    """No answer waits for the disk."""
+
+    __slots__ = ()
+
+    def reply(
+        self, item: Item, wait: bool, unacked: int = 0, owed: PendingAcks | None = None, operation: int = 0
+    ) -> None:
+        """At once, whatever it says."""
+        super().reply(item, False, unacked, owed, operation)
+
+
+class OldConnectionKept(ClientConnection):
+    """A takeover does not close the old connection."""
+
+    __slots__ = ()
+
+    def taken_over(self) -> None:
+        """Does nothing."""
+
+
+# -- slots and clock
+
+
+class AlteringSlots(SessionRegistry):
+    """Slots whose sessions are altered when they are made and when they are brought back."""
+
+    made: Callable[[Session], None]
+    restored: Callable[[Session], None]
+
+    def register(
+        self,
+        request: Registration,
+        reply: Callable[[Session, bool, bool], None],
+        refused: Callable[[], None],
+    ) -> None:
+        """As ever, with `made` before the answer."""
+
+        def altered(session: Session, present: bool, wrote: bool) -> None:
+            self.made(session)
+            reply(session, present, wrote)
+
+        super().register(request, altered, refused)
+
+    def _restore(self, key: bytes, value: bytes) -> tuple[Session, bool]:
+        session, attached = super()._restore(key, value)
+        self.made(session)
+        self.restored(session)
+        return session, attached
+
+
+class WallClock(ClusterClock):
+    """Deadlines follow the wall clock, whatever it says."""
+
+    __slots__ = ()
+
+    def now_ms(self) -> int:
+        """Now, as the machine believes."""
+        return int(self._wall_ms())

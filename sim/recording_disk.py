@@ -1,0 +1,115 @@
+"""An engine that looks at what is written: which message is durable for which session, and since which commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..broker.queues.records import Origins, decode_entry, decode_message
+from ..storage.engine import Batch, DiskFull, Done
+from .engine.disk import SimDisk
+from .history import History
+from .workload.sender import key_of
+
+_ORIGINS = Origins()
+
+
+class RecordingDisk:
+    """A `SimDisk` with an eye on it. The history counts the batches that are done, on all disks over all starts."""
+
+    def __init__(self, history: History, disk: SimDisk) -> None:
+        self.disk = disk
+        self.durability = disk.durability
+        self.writes = 0
+        self.on_write: Callable[[], None] | None = None
+        self._history = history
+        self._bodies: dict[bytes, str] = {}
+        self._places: dict[tuple[bytes, tuple[str, int, int]], bytes] = {}
+        self._writing: Batch = {}
+        self.get = disk.get
+        self.scan = disk.scan
+        self.keys = disk.keys
+
+    def crash(self, power: bool) -> None:
+        """The process or the machine dies; what was under way is there or not."""
+        self.disk.crash(power)
+        self.reopen()
+
+    def reopen(self) -> None:
+        """The disk after a restart, as it is. Nobody was told of a write that was under way at the end, or failed."""
+        self.disk = self.disk.reopen()
+        self.adopt()
+        batch, self._writing = self._writing, {}
+        if batch and all(self.get(key) == value for key, value in batch.items()):
+            self._history.commits += 1
+            self._note(batch)
+
+    def replace(self, disk: SimDisk) -> None:
+        """The machine gets another disk: what stood in the queues of the old one is nothing to it."""
+        self.disk = disk
+        self._places.clear()
+        self.adopt()
+
+    def adopt(self) -> None:
+        """`disk` is another one."""
+        disk = self.disk
+        self.get = disk.get
+        self.scan = disk.scan
+        self.keys = disk.keys
+
+    def write(self, batch: Batch, done: Done) -> None:
+        """As `Engine.write`."""
+        self.writes += 1
+        if self.on_write is not None:
+            self.on_write()
+
+        self._writing = batch
+
+        def landed(error: Exception | None) -> None:
+            if error is None or isinstance(error, DiskFull):
+                self._writing = {}
+            if error is None:
+                self._history.commits += 1
+                self._note(batch)
+            done(error)
+
+        self.disk.write(batch, landed)
+
+    def close(self) -> None:
+        """As `Engine.close`."""
+        self.disk.close()
+
+    def _note(self, batch: Batch) -> None:
+        durable, commits = self._history.durable, self._history.commits
+        for key, value in batch.items():
+            kind = key[:1]
+            if value is None:
+                continue
+            if kind == b"m":
+                self._bodies[key[1:]] = key_of(decode_message(key, value, "", _ORIGINS).payload)
+            elif kind == b"q":
+                record = decode_entry(key, value)
+                if record.message is not None:
+                    if record.message.topic.startswith("t/"):  # a SUBSCRIBE may bring a retained one again
+                        self._place(key, (record.message.node, record.message.boot, record.message.counter))
+                    message = key_of(record.message.payload)
+                elif record.mid:
+                    message = self._bodies.get(record.mid, "")
+                else:
+                    continue
+                durable.setdefault((client_of(key), message), commits)
+
+    def _place(self, key: bytes, mid: tuple[str, int, int]) -> None:
+        """A message is once in a queue (H-07)."""
+        if self._history.power_lost:
+            return  # with durability `os` the entry may be lost, and its message routed again
+        queue, seq = key[:-8], key[-8:]
+        if self._places.setdefault((queue, mid), seq) != seq:
+            node, boot, counter = mid
+            self._history.problem(f"twice: {node} {boot} {counter} is twice in the queue of {client_of(key)}")
+
+
+def client_of(key: bytes) -> str:
+    """The client id in a key of the kinds s, b, q and i."""
+    start = 2 + 2 + int.from_bytes(key[2:4], "big")
+    length = int.from_bytes(key[start : start + 2], "big")
+    return key[start + 2 : start + 2 + length].decode()

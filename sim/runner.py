@@ -1,0 +1,113 @@
+"""Runs one seed, of one node or of several, with or without a planted bug."""
+
+from __future__ import annotations
+
+import argparse
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ..storage.engine import Durability
+from .cluster_plan import ALL, KINDS, ClusterPlan, plan
+from .cluster_world import ClusterWorld
+from .faults.node_injector import FAILS
+from .faults.rare import RARE
+from .planted_bugs.cluster_bugs import CLUSTER_BUGS
+from .planted_bugs.node_bugs import NODE_BUGS
+from .scenarios.catalogue import SCENARIOS
+from .variants import VARIANTS, vary
+from .workload.changing_routes import with_changing_routes
+from .workload.shared_groups import with_groups
+from .workload.swarm import Swarm, draw
+from .world import Outcome, World
+
+SECONDS = 20.0
+"""Virtual time under faults, before the healing."""
+
+DRAWN = "drawn"
+"""Stands for the kinds of worlds that the seed decides on."""
+
+EVERY_RARE = "rare"
+"""Stands for all kinds of faults that have to be asked for."""
+
+ON_ONE_NODE = {
+    "kill": "kill", "power_loss": "power", "fast_restart": "kill", "stop": "restart", "disk_stall": "stall",
+    "disk_full": "full", "clock_jump": "wall", "volume_full": "full", "volume_stall": "stall", "write_fails": FAILS,
+}  # fmt: skip
+"""What kinds of faults are called in the swarm of one node, where they exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How seeds are to be run; `kinds` None lets each decide which kinds of faults there are. `workload` is a key of
+    `WORKLOADS`, "" for the clients that each seed draws. `variants` are keys of `VARIANTS`, for several nodes; None
+    lets each seed decide. `scenario` is a key of `SCENARIOS`: a script of faults and clients in the place of what the
+    seed draws.
+    """
+
+    seconds: float = SECONDS
+    durability: Durability | None = None
+    bug: str | None = None
+    nodes: int = 1
+    kinds: tuple[str, ...] | None = None
+    workload: str = ""
+    variants: tuple[str, ...] | None = ()
+    scenario: str = ""
+
+
+WORKLOADS: dict[str, Callable[[ClusterPlan], ClusterPlan]] = {"groups": with_groups, "routes": with_changing_routes}
+"""Who takes part instead of the clients that a seed draws, for several nodes."""
+
+
+def kinds_of(text: str) -> tuple[str, ...] | None:
+    """Kinds of faults from words with commas between them; `all` alone is None, `none` is none."""
+    if text == "all":
+        return None
+    asked = [word for word in text.split(",") if word and word != "none"]
+    known = (*KINDS, *RARE)
+    for word in asked:
+        if word not in (ALL, EVERY_RARE, *known):
+            raise argparse.ArgumentTypeError(f"{word!r} is not a kind of fault; there are {', '.join(known)}")
+    return tuple([kind for word in asked for kind in (RARE if word == EVERY_RARE else (word,))])
+
+
+def variants_of(text: str) -> tuple[str, ...] | None:
+    """Kinds of worlds from words with commas between them; `drawn` is None, `usual` is none of them."""
+    if text == DRAWN:
+        return None
+    asked = tuple([word for word in text.split(",") if word and word != "usual"])
+    for word in asked:
+        if word not in VARIANTS:
+            raise argparse.ArgumentTypeError(f"{word!r} is not a variant; there are {', '.join(VARIANTS)}")
+    return asked
+
+
+def run_seed(seed: int, options: RunOptions | None = None, trace: bool = False) -> Outcome:
+    """One seed from begin to verdict. An exception anywhere in a node is a violation as well."""
+    world = _world(seed, options or RunOptions(), trace)
+    try:
+        return world.run()
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"crash: {type(error).__name__}: {error}, at {where.filename}:{where.lineno} in {where.name}"
+        seen = tuple(world.monitor.seen.problems) if isinstance(world, ClusterWorld) else ()
+        return world.outcome((*seen, text))
+
+
+def _world(seed: int, options: RunOptions, trace: bool) -> World | ClusterWorld:
+    bug = CLUSTER_BUGS.get(options.bug or "") or SCENARIOS.get(options.scenario)
+    if bug is not None:
+        found = bug.plan(seed, max(bug.nodes, options.nodes), options.durability, options.seconds)
+        return ClusterWorld(vary(found, options.variants) if options.variants else found, trace, bug)
+    if options.nodes > 1:
+        found = vary(plan(seed, options.nodes, options.durability, options.seconds, options.kinds), options.variants)
+        return ClusterWorld(WORKLOADS[options.workload](found) if options.workload else found, trace)
+    swarm = draw(seed, options.durability, options.seconds)
+    return World(
+        swarm if options.kinds is None else _only(swarm, options.kinds), trace, NODE_BUGS.get(options.bug or "")
+    )
+
+
+def _only(swarm: Swarm, kinds: tuple[str, ...]) -> Swarm:
+    asked = [name for kind in kinds if (name := ON_ONE_NODE.get(kind)) is not None]
+    return replace(swarm, faults=(*(swarm.faults if ALL in kinds else ()), *asked))

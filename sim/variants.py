@@ -1,0 +1,115 @@
+"""What else a seed decides about a cluster: how many subscribers hide a lost route, how small every limit is, how much
+a link carries, and which nodes an operator takes out.
+
+Each kind has random numbers of its own, so a seed that is forced to have one kind is otherwise the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations
+from random import Random
+
+from ..cluster.links.settings import LinkSettings
+from ..cluster.membership.settings import Settings as ViewSettings
+from ..cluster.ports import Settings
+from ..cluster.raft.interface import Settings as RaftSettings
+from .cluster_plan import USUAL, ClusterPlan
+from .workload.swarm import TOPICS, WATCHER, WILL_FILTER, ClientSpec
+
+SPARSE, SMALL, NARROW, LEAVES, TWIN, SLOW_DATA = "sparse", "small", "narrow", "leaves", "twin", "slow-data"
+
+VARIANTS = {SPARSE: 0.5, SMALL: 0.35, NARROW: 0.2, LEAVES: 0.2, TWIN: 0.2, SLOW_DATA: 0.25}
+"""Kind of world -> the share of seeds that have it.
+
+sparse: no client takes everything, so that a node gets what its own subscribers asked for, and nothing else. Whenever
+a SUBACK comes, somebody publishes on a topic of that filter at once. small: all limits are small (`limits`). narrow:
+links have little bandwidth. leaves: an operator takes one node out, and lets it join again with an empty disk.
+twin: a stranger with a disk of its own asks to join under the name of a node that serves. slow-data: between some
+nodes data takes longer than what is urgent, so that one overtakes the other.
+"""
+
+LOG_DOTS = (4, 12, 50)
+"""Writes that the log of metadata holds in a small world, by chance."""
+SYNC_MS = 1000
+"""How often nodes compare their metadata there, in milliseconds."""
+
+
+def vary(plan: ClusterPlan, kinds: tuple[str, ...] | None = None) -> ClusterPlan:
+    """The plan of a seed in its world; `kinds` None lets the seed decide which kinds it has."""
+    for kind, share in VARIANTS.items():
+        rng = Random(f"world/{kind}/{len(plan.nodes)}/{plan.swarm.seed}")
+        drawn = rng.random() < share
+        if drawn if kinds is None else kind in kinds:
+            plan = _CHANGES[kind](plan, rng)
+    return plan
+
+
+def limits(rng: Random) -> Settings:
+    """Settings under which snapshots, full windows, shortened logs and members that were away too long are common."""
+    return Settings(
+        raft=RaftSettings(snapshot_every=5, tail=rng.choice((0, 2, 5))),
+        views=ViewSettings(away_ms=1000, forget_after_ms=rng.choice((2000, 6000, 20_000))),
+        links=LinkSettings(
+            publish_window_bytes=1024,
+            append_window_bytes=1024,
+            gather_bytes=1024,
+            flight_units=rng.choice((1, 50, 4000)),
+            buffer_bytes=4096,
+            ahead_bytes=1,
+            behind_bytes=100,
+            piece_bytes=rng.choice((100, 400, 256 << 10)),
+        ),
+    )
+
+
+def _sparse(plan: ClusterPlan, rng: Random) -> ClusterPlan:
+    clients = tuple([_narrowed(each, rng) for each in plan.swarm.clients])
+    return replace(plan, swarm=replace(plan.swarm, clients=clients), prompt=True)
+
+
+def _narrowed(client: ClientSpec, rng: Random) -> ClientSpec:
+    """The client with single topics in the place of `t/#` and `t/+`; the watcher with wills alone."""
+    if client.name == WATCHER:
+        return replace(client, filters=((WILL_FILTER, 2),))
+    filters = {(rng.choice(TOPICS) if name in ("t/#", "t/+") else name): qos for name, qos in client.filters}
+    return replace(client, filters=tuple(filters.items()))
+
+
+def _small(plan: ClusterPlan, rng: Random) -> ClusterPlan:
+    return replace(plan, settings=limits(rng), log_dots=rng.choice(LOG_DOTS), sync_ms=SYNC_MS)
+
+
+def _narrow(plan: ClusterPlan, rng: Random) -> ClusterPlan:
+    return replace(plan, bytes_per_s=rng.choice((20_000.0, 60_000.0, 250_000.0)))
+
+
+def _leaves(plan: ClusterPlan, rng: Random) -> ClusterPlan:
+    if len(plan.nodes) < 3:
+        return plan
+    at_s = 1.0 + rng.random() * max(plan.swarm.seconds - 2.0, 0.0)
+    return replace(plan, departure=(round(at_s, 3), rng.choice(plan.nodes)))
+
+
+def _twin(plan: ClusterPlan, rng: Random) -> ClusterPlan:
+    if plan.departure is not None or plan.settings != USUAL:
+        return plan  # a name that nobody has any more, or that was given up, is free
+    at_s = 1.0 + rng.random() * max(plan.swarm.seconds - 2.0, 0.0)
+    return replace(plan, twin=(round(at_s, 3), rng.choice(plan.nodes)))
+
+
+def _slow_data(plan: ClusterPlan, rng: Random) -> ClusterPlan:
+    pairs = combinations(plan.nodes, 2)
+    slow = tuple([(a, b, rng.choice((0.01, 0.1, 0.4))) for a, b in pairs if rng.random() < 0.6])
+    return replace(plan, slow_data=slow)
+
+
+_CHANGES: dict[str, Callable[[ClusterPlan, Random], ClusterPlan]] = {
+    SPARSE: _sparse,
+    SMALL: _small,
+    NARROW: _narrow,
+    LEAVES: _leaves,
+    TWIN: _twin,
+    SLOW_DATA: _slow_data,
+}

@@ -1,0 +1,1 @@
+"""What model clients do, and how a seed draws them."""

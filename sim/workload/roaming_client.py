@@ -1,0 +1,104 @@
+"""A model client of a cluster: it stays at its node while it has a session there, and takes a refusal for an answer.
+
+What may be refused is what some policy forbids at a node that does not see the whole cluster (docs/netsplit.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+
+from ...mqtt import packets
+from ..engine.machine import Machine
+from ..engine.pipe import Mark
+from ..history import NEVER, History, Subscribed
+from .client import ModelClient
+from .swarm import ClientSpec
+
+AGAIN_S = 0.6
+"""After how long a refused SUBSCRIBE is repeated."""
+REFUSALS = {"register": (3, 0x88), "subscribe": (0x80, 0x83, 0x87), "unsubscribe": (0x83,)}
+
+
+class RoamingClient(ModelClient):
+    """A client of `home`; one that roams chooses another of `machines` for each connection.
+
+    `lacked_whole_view(machine, since_s)` is true if the machine did not see the whole cluster at some time since.
+    """
+
+    def __init__(
+        self,
+        spec: ClientSpec,
+        home: Machine,
+        machines: tuple[Machine, ...],
+        history: History,
+        rng: Random,
+        delay_s: tuple[float, float],
+        kept_s: int | None,
+        lacked_whole_view: Callable[[str, float], bool],
+    ) -> None:
+        super().__init__(spec, home, history, rng, delay_s, kept_s)
+        self._machines = machines
+        self._lacked_whole_view = lacked_whole_view
+        self.on_granted: Callable[[Subscribed], None] | None = None
+        """Told of each filter that a SUBACK has granted."""
+
+    def connect(self, clean: bool) -> None:
+        """As `ModelClient.connect`; who has nothing to come back to may go elsewhere."""
+        if len(self._machines) > 1 and self.peer is None:
+            self.host = self.rng.choice(self._machines)
+        super().connect(clean)
+
+    def _had_session(self) -> bool:
+        """MQTT 3.1 does not say; a node that has lost its disk has no sessions."""
+        emptied = self.history.life(self.host.name).emptied
+        last = max((each.opened_at for each in self.lists[:-1] if each.opened != NEVER), default=0.0)
+        return super()._had_session() and not any(at_s >= last for at_s in emptied)
+
+    def take_over(self) -> None:
+        """As `ModelClient.take_over`; of several nodes each would go on serving its own connection."""
+        if len(self._machines) > 1:
+            self.lose()
+            self.connect(self.spec.expiry_s == 0)
+        else:
+            super().take_over()
+
+    def may_be_refused(self, operation: str, reason: int, mark: Mark) -> bool:
+        """A policy forbids it, or the disk is full."""
+        if super().may_be_refused(operation, reason, mark):
+            return True
+        assert self.connection is not None
+        since = self.connection.asked_at if operation == "register" else self.history.now() - 30
+        return reason in REFUSALS[operation] and self._lacked_whole_view(self.host.name, since)
+
+    def not_granted(self, subscribed: Subscribed) -> None:
+        """Ask again in a while."""
+        if self.connection is not None:
+            self.loop.call_later(AGAIN_S, partial(self._ask_again, subscribed.filter, self.connection.number))
+
+    def _ask_again(self, name: str, number: int) -> None:
+        connection = self.connection
+        if connection is None or connection.number != number or connection.opened == NEVER:
+            return
+        if name not in self.granted and name not in self.dropped:
+            self.subscribe([name])
+
+    def _suback(self, packet: packets.Suback, mark: Mark) -> None:
+        asked = self.asked.get(packet.packet_id, [])
+        super()._suback(packet, mark)
+        for each in asked:
+            if self.on_granted is not None and each.granted != NEVER:
+                self.on_granted(each)
+
+    def _unsuback(self, packet: packets.Unsuback, mark: Mark) -> None:
+        if self.spec.version < 5:
+            # it has no code, so nobody knows whether the filter is gone
+            self.asked.pop(packet.packet_id, None)
+            return
+        asked = self.asked.pop(packet.packet_id, [])
+        for each, reason in zip(asked, packet.reasons or [0] * len(asked), strict=True):
+            if reason < 0x80:
+                each.gone = self.history.next()
+            elif not self.may_be_refused("unsubscribe", reason, mark):
+                self.history.problem(f"{self.name}: UNSUBSCRIBE of {each.filter} refused with {reason}")

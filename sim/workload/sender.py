@@ -1,0 +1,134 @@
+"""A model client's half that publishes: a true QoS 1 and 2 sender, by the letter of MQTT 5.0 section 4.3 and 4.4.
+
+It takes the lowest free packet id, so ids are soon used again; with its session present it sends what is not answered
+again, in the old order; without, it forgets it, and nobody knows what became of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...mqtt import packets
+from ..engine.pipe import Mark
+from ..history import FIRST, Attempt, History
+
+Send = Callable[..., None]
+
+
+class Flight:
+    """One PUBLISH that is not finished: `released` once PUBREC came and PUBREL is owed."""
+
+    __slots__ = ("attempt", "packet", "released")
+
+    def __init__(self, attempt: Attempt, packet: packets.Publish) -> None:
+        self.attempt = attempt
+        self.packet = packet
+        self.released = False
+
+
+class Sender:
+    """What `writer` publishes. `send` puts packets on the present connection; `limit` is the receive maximum."""
+
+    def __init__(self, history: History, writer: str, send: Send) -> None:
+        self._history = history
+        self._writer = writer
+        self._send = send
+        self._counter = 0
+        self.limit = 10
+        self._node = FIRST
+        self._stint = 0
+        self.open: dict[int, Flight] = {}
+
+    def publish(self, topic: str, qos: int, retain: bool = False, expiry_s: int = 0, size: int = 0) -> bool:
+        """Publish the next message; False if the window is full."""
+        packet_id = 0
+        if qos:
+            if len(self.open) >= self.limit:
+                return False
+            packet_id = next(number for number in range(1, 65536) if number not in self.open)
+        self._counter += 1
+        history = self._history
+        key = f"{self._writer}-{self._counter}"
+        attempt = Attempt(key, self._writer, self._counter, topic, qos, retain, expiry_s, history.next(), history.now())
+        attempt.node, attempt.stint = self._node, self._stint
+        history.attempts[key] = attempt
+        properties = {"message_expiry_interval": expiry_s} if expiry_s else None
+        packet = packets.Publish(topic, payload(key, size), qos, retain, False, packet_id, properties)
+        if qos:
+            self.open[packet_id] = Flight(attempt, packet)
+        self._send(packet)
+        return True
+
+    def go_to(self, node: str) -> None:
+        """From now on the connections are to this node."""
+        if node != self._node:
+            self._node = node
+            self._stint += 1
+
+    def resume(self) -> None:
+        """The session is present: send again what is not answered, in the old order [MQTT-4.4.0-1]."""
+        again: list[Any] = []
+        for packet_id, flight in self.open.items():
+            if flight.released:
+                again.append(packets.Pubrel(packet_id))
+            else:
+                flight.packet.dup = True
+                flight.attempt.resent += 1
+                again.append(flight.packet)
+        if again:
+            self._send(*again)
+
+    def forget(self) -> None:
+        """The session is gone, and with it what was under way."""
+        self.open.clear()
+
+    def puback(self, packet: packets.Puback, mark: Mark) -> None:
+        """PUBACK: finished."""
+        flight = self.open.get(packet.packet_id)
+        if flight is None or flight.packet.qos != 1:
+            self._history.problem(f"{self._writer} got PUBACK {packet.packet_id}, which it does not wait for")
+            return
+        del self.open[packet.packet_id]
+        self._answered(flight.attempt, packet.reason, mark)
+
+    def pubrec(self, packet: packets.Pubrec, mark: Mark) -> None:
+        """PUBREC: the node has it, PUBREL follows; with an error the message is refused and finished."""
+        flight = self.open.get(packet.packet_id)
+        if flight is None or flight.packet.qos != 2:
+            self._history.problem(f"{self._writer} got PUBREC {packet.packet_id}, which it does not wait for")
+            return
+        if not flight.released:
+            self._answered(flight.attempt, packet.reason, mark)
+        if packet.reason >= 0x80:
+            del self.open[packet.packet_id]
+            return
+        flight.released = True
+        self._send(packets.Pubrel(packet.packet_id))
+
+    def pubcomp(self, packet: packets.Pubcomp) -> None:
+        """PUBCOMP: finished."""
+        flight = self.open.get(packet.packet_id)
+        if flight is None or not flight.released:
+            self._history.problem(f"{self._writer} got PUBCOMP {packet.packet_id}, which it does not wait for")
+            return
+        del self.open[packet.packet_id]
+
+    def _answered(self, attempt: Attempt, reason: int, mark: Mark) -> None:
+        history = self._history
+        if reason >= 0x80:
+            attempt.refused = history.next()
+        else:
+            attempt.acked = history.next()
+            attempt.acked_at = history.now()
+            attempt.mark, attempt.without_lease = mark[0], mark[2]
+
+
+def payload(key: str, size: int = 0) -> bytes:
+    """The payload that carries a message's key."""
+    return key.encode() + b"|" + b"." * size
+
+
+def key_of(data: bytes) -> str:
+    """The key in a payload."""
+    return data.partition(b"|")[0].decode()

@@ -1,0 +1,191 @@
+"""What one seed is: clients, options, features and faults, each whole kind of them switched on or off at random.
+
+Swarm testing: a run in which most kinds of trouble are absent reaches states that a run with a little of everything
+never sees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from ...broker.options import Options
+from ...storage.engine import Durability
+
+FEATURES = {
+    "qos2": 0.8, "qos1": 0.8, "qos0": 0.4, "shared": 0.3, "retained": 0.3, "wills": 0.6, "expiry": 0.4,
+    "session_expiry": 0.5, "slow": 0.3, "takeover": 0.4, "subscribing": 0.4, "clean_start": 0.4, "abandon": 0.3,
+    "large": 0.3, "limits": 0.1, "lifo": 0.05, "small_window": 0.5, "small_memory": 0.4, "small_buffers": 0.3,
+    "retry": 0.3, "breaks": 0.7, "polite": 0.6, "many": 0.2,
+}  # fmt: skip
+"""Feature -> the share of seeds that have it."""
+
+FAULTS = {
+    "kill": 0.7,
+    "power": 0.5,
+    "restart": 0.4,
+    "stall": 0.4,
+    "full": 0.3,
+    "wall": 0.3,
+    "cut": 0.5,
+    "slow_net": 0.3,
+}
+"""Kind of fault -> the share of seeds in which it happens."""
+
+TOPICS: tuple[str, ...] = ("t/0", "t/1", "t/2")
+FILTERS = ("t/0", "t/1", "t/#", "t/+", "#")
+RETAINED_TOPICS = ("r/0", "r/1")
+SHARED_FILTER = "$share/g/s/#"
+SHARED_TOPICS = ("s/0", "s/1")
+WILL_FILTER = "w/#"
+WATCHER = "watch"
+"""The steady client that counts wills."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSpec:
+    """One model client. `expiry_s` is the session's: 0 for a clean session, None for one that never ends.
+
+    `steady` clients never give their session up: what they are owed can be demanded to the last message. `filters` are
+    (filter, QoS); `will` is (QoS, delay in s).
+    """
+
+    name: str
+    version: int
+    expiry_s: int | None
+    steady: bool
+    writes: bool
+    topics: tuple[str, ...]
+    filters: tuple[tuple[str, int], ...]
+    will: tuple[int, int] | None
+    window: int
+    ack_delay_s: float
+    pace_s: float
+    abandons: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Swarm:
+    """All that one seed decides before anything happens."""
+
+    seed: int
+    durability: Durability
+    seconds: float
+    features: frozenset[str]
+    faults: tuple[str, ...]
+    fault_count: int
+    options: Options
+    latency_s: tuple[float, float]
+    delay_s: tuple[float, float]
+    clients: tuple[ClientSpec, ...]
+
+
+def draw(seed: int, durability: Durability | None = None, seconds: float = 20.0) -> Swarm:
+    """The swarm of a seed; `durability` None lets the seed decide."""
+    rng = Random(f"swarm/{seed}")
+    chosen: Durability = "sync" if rng.random() < 0.6 else "os"
+    features = frozenset(name for name, share in FEATURES.items() if rng.random() < share)
+    if not features & {"qos1", "qos2"}:
+        features |= {"qos2"}
+    faults = tuple(name for name, share in FAULTS.items() if rng.random() < share)
+    promised = durability or chosen
+    if promised == "os" and rng.random() < 0.7:
+        faults = tuple(name for name in faults if name != "power")  # after it little is promised, so little is checked
+    slow_disk = rng.random() < 0.4
+    slow_net = rng.random() < 0.3
+    return Swarm(
+        seed,
+        promised,
+        seconds,
+        features,
+        faults,
+        rng.randint(2, 6),
+        _options(rng, features),
+        (0.02, 0.4) if slow_disk else (0.0002, 0.005),
+        (0.05, 0.3) if slow_net else (0.0005, 0.01),
+        tuple(_clients(rng, features)),
+    )
+
+
+def _options(rng: Random, features: frozenset[str]) -> Options:
+    limits = "limits" in features
+    return Options(
+        allow_anonymous=True,
+        systree_enabled=False,
+        retry_interval_s=rng.choice((1, 3)) if "retry" in features else 20,
+        max_inflight_messages=rng.choice((1, 2, 5)) if "small_window" in features else 20,
+        receive_max_broker=rng.choice((2, 5)) if "small_window" in features else 65535,
+        max_online_messages=4 if limits else rng.choice((1000, 1000, -1)),
+        max_offline_messages=4 if limits else rng.choice((1000, 1000, -1)),
+        override_max_online_messages=rng.random() < 0.3,
+        queue_type="lifo" if "lifo" in features else "fifo",
+        persistent_client_expiration_s=rng.choice((4, 10)) if "session_expiry" in features else 0,
+        suppress_lwt_on_session_takeover=False,
+        shared_subscription_policy=rng.choice(("prefer_local", "random", "local_only")),
+        memory_window=rng.choice((1, 2, 4)) if "small_memory" in features else 256,
+        pause_reading_bytes=rng.choice((200, 2000)) if "small_buffers" in features else 16 << 20,
+        out_buffer_bytes=rng.choice((100, 1000)) if "small_buffers" in features else 1 << 20,
+    )
+
+
+def _clients(rng: Random, features: frozenset[str]) -> list[ClientSpec]:
+    clients = [_client(rng, features, WATCHER, True, False, ((WILL_FILTER, 2), ("t/#", rng.choice((1, 2)))), None)]
+    clients += [_client(rng, features, f"w{n}", rng.random() < 0.7, True, (), None) for n in range(rng.randint(1, 2))]
+    if "shared" in features:
+        for number in range(2):
+            shared = ((SHARED_FILTER, rng.choice((1, 2))),)
+            clients.append(_client(rng, features, f"g{number}", True, False, shared, None))
+    for number in range(rng.randint(1, 4 if "many" in features else 3)):
+        filters = _filters(rng, features)
+        writes = rng.random() < 0.4
+        will = (rng.choice((1, 2)), rng.choice((0, 0, 1, 3))) if "wills" in features and rng.random() < 0.7 else None
+        clients.append(_client(rng, features, f"c{number}", rng.random() < 0.4, writes, filters, will))
+    return clients
+
+
+def _filters(rng: Random, features: frozenset[str]) -> tuple[tuple[str, int], ...]:
+    names = rng.sample(FILTERS[:4], rng.randint(1, 2))
+    if "retained" in features and rng.random() < 0.7:
+        names.append(rng.choice(("r/#", RETAINED_TOPICS[0])))
+    levels = [qos for qos in (1, 2) if f"qos{qos}" in features]
+    return tuple((name, rng.choice(levels) if rng.random() < 0.9 else 0) for name in names)
+
+
+def _client(
+    rng: Random,
+    features: frozenset[str],
+    name: str,
+    steady: bool,
+    writes: bool,
+    filters: tuple[tuple[str, int], ...],
+    will: tuple[int, int] | None,
+) -> ClientSpec:
+    version = rng.choice((3, 4, 4, 5, 5, 5))
+    if will is not None and will[1]:
+        version = 5
+    expiry: int | None = None
+    if not steady and rng.random() < 0.4:
+        expiry = 0
+    elif not steady and version == 5 and "session_expiry" in features:
+        expiry = rng.choice((1, 2, 6))
+    if steady:
+        version = 5 if "session_expiry" in features else version
+    topics = TOPICS
+    if "retained" in features:
+        topics += RETAINED_TOPICS
+    if "shared" in features:
+        topics += SHARED_TOPICS
+    return ClientSpec(
+        name,
+        version,
+        expiry,
+        steady,
+        writes,
+        tuple(rng.sample(topics, rng.randint(2, len(topics)))) if writes else (),
+        filters,
+        will,
+        rng.choice((1, 2, 4)) if "small_window" in features else 100,
+        rng.choice((0.0, 0.0, 0.05, 1.0)) if "slow" in features else 0.0,
+        rng.choice((0.3, 0.6, 1.2)),
+        "abandon" in features and not steady and rng.random() < 0.3,
+    )

@@ -1,0 +1,113 @@
+"""A machine that is started, killed, stopped and started again."""
+
+from __future__ import annotations
+
+from strogoff.mqtt import packets
+from strogoff.sim.engine.host import CLOCK_KEY, EPOCH_MS, STOP_S
+from strogoff.sim.engine.peer import Peer, connect_packet
+
+from ..histories import make_host
+
+YEAR_MS = 365 * 86400 * 1000.0
+
+
+def test_a_kill_resets_connections_and_nothing_of_the_process_goes_on() -> None:
+    loop, host, _ = make_host()
+    node = host.start()
+    peer = Peer(host)
+    peer.send(connect_packet("c"))
+    loop.run_for(1)
+    ran: list[int] = []
+    host.soon(lambda: ran.append(1))
+    host.later(1.0, lambda: ran.append(2))
+    host.kill()
+    assert peer.closed and not host.up and host.connect(None) is None  # type: ignore[arg-type]
+    loop.run_for(10)
+    assert ran == []
+    assert host.start() is not node and host.boot == 2
+
+
+def test_a_stop_closes_commits_and_tells() -> None:
+    loop, host, disks = make_host((0.5, 0.5))
+    host.start()
+    peer = Peer(host, 5)
+    peer.send(connect_packet("c", 5, False, properties={"session_expiry_interval": 100}))
+    loop.run_for(2)
+    peer.take()
+    stopped: list[float] = []
+    host.stop(lambda: stopped.append(loop.now_s))
+    assert not host.up and host.node is not None
+    loop.run_for(5)
+    assert [packet.reason for packet in peer.take()] == [0x8B] and stopped and host.node is None
+    assert not host.unwritten
+    disks[0] = disks[0].reopen()
+    assert len(host.start().slots) == 1
+
+
+def test_a_stop_does_not_wait_for_ever() -> None:
+    loop, host, disks = make_host()
+    node = host.start()
+    loop.run_for(1)
+    disks[0].full = True
+    node.store.put(b"x", b"1")
+    stopped: list[float] = []
+    host.stop(lambda: stopped.append(loop.now_s))
+    loop.run_for(STOP_S + 1)
+    assert stopped == [1 + STOP_S]
+    assert host.unwritten
+
+
+def test_cluster_time_is_noted_and_never_goes_back() -> None:
+    """A machine whose clock was set back by a year starts where it was."""
+    loop, host, disks = make_host()
+    host.start()
+    loop.run_for(25)
+    noted = disks[0].get(CLOCK_KEY)
+    assert noted is not None and int.from_bytes(noted[:8], "big") > EPOCH_MS + 20_000
+    host.kill()
+    disks[0].crash(False)
+    disks[0] = disks[0].reopen()
+    host.wall_off_ms = -YEAR_MS
+    assert host.start().clock.now_ms() >= int.from_bytes(noted[:8], "big")
+
+
+def test_wake_comes_in_cluster_time() -> None:
+    loop, host, _ = make_host()
+    node = host.start()
+    woken: list[float] = []
+    node.timers.at(node.clock.now_ms() + 5000, lambda: woken.append(loop.now_s))
+    node.timers.at(node.clock.now_ms() + 2000, lambda: woken.append(loop.now_s))
+    host.wall_off_ms = YEAR_MS
+    loop.run_for(10)
+    assert len(woken) == 2 and 1.9 < woken[0] < 2.1 and 4.9 < woken[1] < 5.1
+
+
+def test_a_client_that_does_not_read_presses_back() -> None:
+    loop, host, _ = make_host()
+    node = host.start()
+    subscriber, publisher = Peer(host), Peer(host)
+    subscriber.send(connect_packet("s"), packets.Subscribe(1, [packets.SubscribeOptions("t", 0)]))
+    publisher.send(connect_packet("p"))
+    loop.run_for(1)
+    front = next(each for each in node.fronts.values() if each.client_id == "s")
+    subscriber.pipe.to_client.pause()
+    publisher.send(packets.Publish("t", b"x" * 10_000))
+    loop.run_for(1)
+    assert not front.is_writable
+    subscriber.pipe.to_client.resume()
+    loop.run_for(1)
+    assert front.is_writable and len(subscriber.take()) == 3
+
+
+def test_watchers_are_told() -> None:
+    loop, host, _ = make_host()
+    host.event_level = 1
+    made: list[str] = []
+    host.on_node = lambda node: made.append(node.name)
+    host.mark = lambda: (42, loop.now_s, False)
+    host.start()
+    assert made == ["n1"] and [row["type"] for row in host.events] == ["node.start"]
+    peer = Peer(host)
+    peer.send(connect_packet("c"))
+    loop.run_for(1)
+    assert peer.pipe.to_client.arrived[0] == 42

@@ -1,0 +1,65 @@
+"""A machine: clocks, standing still, disks that are lost and come back old."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..clusters import joined, until, whole
+
+
+def test_a_frozen_machine_has_lost_time_and_a_stopped_process_has_not() -> None:
+    world = joined()
+    frozen, paused = world.machines["n2"], world.machines["n3"]
+    before = frozen.mono_s(), paused.mono_s(), frozen._wall_ms()
+    frozen.stand_still(True)
+    paused.stand_still(False)
+    world.loop.run_for(3)
+    assert frozen.mono_s() == before[0] and paused.mono_s() == pytest.approx(before[1] + 3 * paused.rate)
+    assert frozen._wall_ms() == pytest.approx(before[2] + 3000)
+    frozen.wake_up()
+    paused.wake_up()
+    until(world, lambda: all(whole(world, name) for name in world.machines))
+    assert frozen.member is not None and frozen.member.view.id > 3
+
+
+def test_timers_follow_the_clock_of_the_machine() -> None:
+    world = joined()
+    machine = world.machines["n2"]
+    due: list[float] = []
+    begin = world.loop.now_s
+    machine.later(1.0, lambda: due.append(world.loop.now_s - begin))
+    gone = machine.later(1.0, lambda: due.append(0.0))
+    gone.cancel()
+    machine.stand_still(True)
+    world.loop.run_for(2)
+    machine.wake_up()
+    world.loop.run_for(2)
+    assert due == [pytest.approx(2 + 1 / machine.rate, abs=0.01)]
+
+
+def test_who_lost_its_disk_joins_again_under_another() -> None:
+    world = joined()
+    machine = world.machines["n3"]
+    world.injector.empty(machine)
+    assert machine.boot == 0 and not machine.public
+    world.injector.start(machine)
+    until(world, lambda: machine.public and whole(world, "n3"))
+    assert machine.boot > 1 and machine.disk_id == "n3-disk1"
+
+
+def test_who_comes_with_an_old_copy_is_refused() -> None:
+    world = joined()
+    machine = world.machines["n3"]
+    assert not machine.restore_backup()
+    machine.keep_backup()
+    world.crash(machine, False)
+    world.start(machine)
+    until(world, lambda: whole(world, "n3"))
+    world.crash(machine, True)
+    machine.restore_backup()
+    world.start(machine)
+    member = machine.member
+    assert member is not None
+    until(world, lambda: bool(member.registrar.problem))
+    assert "old copy" in member.registrar.problem or "not above" in member.registrar.problem
+    assert not world.machines["n1"].member.registrar.problem  # type: ignore[union-attr]

@@ -1,0 +1,196 @@
+"""Streams on virtual time: whole, in order, held back, cut."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strogoff.sim.engine.loop import VirtualLoop
+from strogoff.sim.engine.pipe import HIGH_MARK, Mark, Pipe, Stream
+
+
+def stream_with(
+    loop: VirtualLoop, delay_s: tuple[float, float] = (0.0, 0.0), seed: int = 0
+) -> tuple[Stream, list[Any]]:
+    """A stream and what arrived of it; the end arrives as None."""
+    stream = Stream(loop, Random(seed), delay_s)
+    arrived: list[Any] = []
+    stream.deliver = arrived.append
+    stream.ended = lambda: arrived.append(None)
+    return stream, arrived
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 0.4), st.integers(1, 30), st.sampled_from(["go", "pause", "resume"])), max_size=40),
+    st.integers(0, 10_000),
+)
+@settings(max_examples=200, deadline=None)
+def test_bytes_arrive_whole_and_in_order(steps: list[tuple[float, int, str]], seed: int) -> None:
+    """Whatever the delays are, and however often the receiver stops reading; the end comes last."""
+    loop = VirtualLoop()
+    stream, arrived = stream_with(loop, (0.001, 0.7), seed)
+    sent = b""
+    for number, (wait, size, what) in enumerate(steps):
+        data = bytes([number % 256]) * size
+        sent += data
+        stream.send(data)
+        if what == "pause":
+            stream.pause()
+        elif what == "resume":
+            stream.resume()
+        loop.run_for(wait)
+    stream.end()
+    stream.resume()
+    loop.run_for(10)
+    assert arrived.pop() is None
+    assert b"".join(arrived) == sent
+    assert stream.under_way == 0 and not stream.open
+
+
+def test_pieces_are_cut_now_and_then() -> None:
+    """So that a decoder that trusts in whole packets is found out."""
+    loop = VirtualLoop()
+    stream, arrived = stream_with(loop)
+    for _ in range(200):
+        stream.send(b"packet")
+    loop.settle()
+    assert b"".join(arrived) == b"packet" * 200 and 200 < len(arrived) < 260
+
+
+def test_a_receiver_that_does_not_read_holds_the_sender_back() -> None:
+    """Above the mark the sender is told to stop, once; when all was read, to go on."""
+    loop = VirtualLoop()
+    stream, arrived = stream_with(loop)
+    told: list[bool] = []
+    stream.pressure = told.append
+    stream.pause()
+    for _ in range(3):
+        stream.send(b"x" * HIGH_MARK)
+        loop.settle()
+    assert told == [False] and arrived == []
+    stream.end()
+    loop.settle()
+    assert arrived == []
+    stream.resume()
+    loop.settle()
+    assert told == [False, True] and arrived[-1] is None
+    assert sum(len(data) for data in arrived[:-1]) == 3 * HIGH_MARK
+
+
+def test_a_receiver_that_stops_in_the_middle() -> None:
+    """What is held stays held, in order."""
+    loop = VirtualLoop()
+    stream, arrived = stream_with(loop)
+
+    def one(data: bytes) -> None:
+        arrived.append(data)
+        stream.pause()
+
+    stream.deliver = one
+    for number in range(5):
+        stream.send(b"%d" % number)
+    loop.settle()
+    for number in range(5):
+        assert arrived == [b"%d" % each for each in range(number + 1)]
+        stream.resume()
+        loop.settle()
+
+
+def test_cut_loses_what_is_under_way() -> None:
+    """And nothing is taken any more; the end is not told."""
+    loop = VirtualLoop()
+    stream, arrived = stream_with(loop, (1.0, 1.0))
+    stream.send(b"a")
+    loop.run_for(0.5)
+    stream.cut()
+    stream.send(b"b")
+    stream.end()
+    loop.run_for(5)
+    assert arrived == [] and stream.under_way == 2
+
+
+def test_marks_travel_with_their_bytes() -> None:
+    """`arrived` is what `mark` said when these bytes were sent."""
+    loop = VirtualLoop()
+    stream, _ = stream_with(loop, (1.0, 1.0))
+    count = [0]
+    seen: list[tuple[bytes, Mark]] = []
+    stream.mark = lambda: (count[0], loop.now_s, False)
+    stream.deliver = lambda data: seen.append((data, stream.arrived))
+    for number in range(3):
+        count[0] = number
+        stream.send(b"%d" % number)
+        loop.run_for(0.25)
+    loop.run_for(5)
+    assert seen == [(b"0", (0, 0.0, False)), (b"1", (1, 0.25, False)), (b"2", (2, 0.5, False))]
+
+
+def pipe_with(loop: VirtualLoop, delay_s: float = 1.0) -> tuple[Pipe, list[str]]:
+    """A pipe and what its two ends hear."""
+    pipe = Pipe(loop, Random(0), (delay_s, delay_s))
+    heard: list[str] = []
+    pipe.to_node.deliver = lambda data: heard.append(f"node: {data.decode()}")
+    pipe.to_client.deliver = lambda data: heard.append(f"client: {data.decode()}")
+    pipe.to_client.ended = lambda: heard.append("client: end")
+    pipe.gone = lambda reason: heard.append(f"node: {reason}")
+    return pipe, heard
+
+
+def test_the_node_closes() -> None:
+    """What it wrote still arrives; what comes to it is not read; its end is told once, at the end of the turn."""
+    loop = VirtualLoop()
+    pipe, heard = pipe_with(loop)
+    pipe.to_node.send(b"late")
+    pipe.write(b"bye")
+    pipe.close()
+    assert heard == []
+    pipe.close()
+    loop.run_for(5)
+    assert heard == ["node: closed", "client: bye", "client: end"]
+    assert pipe.over_at == 0.0
+
+
+def test_the_client_closes() -> None:
+    """In order: the node gets what was sent before."""
+    loop = VirtualLoop()
+    pipe, heard = pipe_with(loop)
+    pipe.to_node.send(b"last")
+    pipe.to_node.end()
+    loop.run_for(5)
+    assert heard == ["node: last", "node: peer closed"]
+    assert pipe.over_at == 1.0
+
+
+@pytest.mark.parametrize("after_close", [False, True])
+def test_the_network_breaks(after_close: bool) -> None:
+    """Both sides learn it once; nothing under way arrives."""
+    loop = VirtualLoop()
+    pipe, heard = pipe_with(loop)
+    pipe.to_node.send(b"a")
+    pipe.write(b"b")
+    if after_close:
+        pipe.close()
+        loop.settle()
+    pipe.break_off()
+    pipe.break_off()
+    loop.run_for(5)
+    assert heard == ["node: closed" if after_close else "node: connection reset", "client: end"]
+
+
+def test_a_node_that_does_not_read() -> None:
+    """`pause_reading` and `resume_reading`, as often as one likes."""
+    loop = VirtualLoop()
+    pipe, heard = pipe_with(loop, 0.0)
+    pipe.pause_reading()
+    pipe.pause_reading()
+    pipe.to_node.send(b"x")
+    loop.run_for(5)
+    assert heard == []
+    pipe.resume_reading()
+    pipe.resume_reading()
+    loop.settle()
+    assert heard == ["node: x"]

@@ -1,0 +1,40 @@
+"""Each bug planted into a cluster is found within its number of seeds, and by what looks for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from strogoff.sim.cluster_world import ClusterWorld
+from strogoff.sim.planted_bugs.cluster_bugs import CLUSTER_BUGS
+from strogoff.sim.runner import RunOptions, run_seed
+
+QUICK = ("view-without-boot", "guard-off", "drained-at-heal")
+"""Looked for on every check; the others with the slow tests."""
+PLANTS = [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in CLUSTER_BUGS]
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_found_by_its_checker(name: str) -> None:
+    bug = CLUSTER_BUGS[name]
+    seen: list[str] = []
+    for seed in range(bug.seeds):
+        violations = run_seed(seed, RunOptions(bug=name)).violations
+        if any(text.startswith(bug.finds) for text in violations):
+            return
+        seen += violations
+    pytest.fail(f"{name} was not found within {bug.seeds} seeds; found was {seen}")
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_without_the_bug_nothing_is_found(name: str) -> None:
+    """Under the same faults: what is found is the plant, not the schedule."""
+    innocent = replace(CLUSTER_BUGS[name], apply=lambda _: None)
+    seed = innocent.first
+    world = ClusterWorld(innocent.plan(seed, innocent.nodes, None, 20.0), bug=innocent)
+    assert world.run().violations == ()
+
+
+def test_first_seeds_are_within_the_bounds() -> None:
+    assert [bug.name for bug in CLUSTER_BUGS.values() if not 0 <= bug.first < bug.seeds] == []

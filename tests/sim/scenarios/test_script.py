@@ -1,0 +1,40 @@
+"""A cast at its places, and what a script has it do."""
+
+from __future__ import annotations
+
+from strogoff.sim.cluster_plan import plan
+from strogoff.sim.cluster_world import ClusterWorld
+from strogoff.sim.faults.schedule import FaultSchedule
+from strogoff.sim.planted_bugs.cluster_bugs import ClusterBug
+from strogoff.sim.scenarios.script import (
+    TOPIC,
+    client,
+    leaves_topic,
+    moves,
+    publishes,
+    reader,
+    wants_topic,
+    with_script,
+    writer,
+)
+
+
+def test_only_the_cast_is_there() -> None:
+    found = with_script(plan(1, 3), {"n2": reader(), "n3.first": writer(), "n3.second": writer("w1")}, "off")
+    assert found.homes == {"watch": "n1", "c0": "n2", "w0": "n3", "w1": "n3"}
+    assert [client.name for client in found.swarm.clients] == ["watch", "c0", "w0", "w1"]
+    assert found.swarm.options.allow_publish_during_netsplit == "off"
+    assert not found.roaming and not found.late
+
+
+def test_the_script_is_followed() -> None:
+    acts = (
+        leaves_topic(1.5), publishes(2.0), wants_topic(2.5), publishes(3.5), moves(4.0, "n2"), publishes(5.0),
+    )  # fmt: skip
+    clients = {"n1": reader(), "n3": client("w0", topics=(TOPIC,), clean=True)}
+    bug = ClusterBug("none", 0, "no bug", 0, 1, (), lambda _: None, kinds=(), clients=clients, acts=acts)
+    world = ClusterWorld(bug.plan(3, 3, "sync", 7.0), bug=bug)
+    assert world.plan.schedule == FaultSchedule()
+    assert world.run().violations == ()
+    assert [each.key for each in world.history.deliveries if each.client == "c0"] == ["w0-2", "w0-3"]
+    assert [each.node for each in world.history.attempts.values()] == ["n3", "n3", "n2"]

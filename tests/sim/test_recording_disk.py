@@ -1,0 +1,111 @@
+"""The engine that looks at what is written."""
+
+from __future__ import annotations
+
+from random import Random
+
+from strogoff.broker.queues.records import QUEUED, EntryRecord, MessageRecord, encode
+from strogoff.sim.engine.disk import SimDisk
+from strogoff.sim.engine.loop import VirtualLoop
+from strogoff.sim.history import History
+from strogoff.sim.recording_disk import RecordingDisk, client_of
+from strogoff.storage.keys import client_key, message_id, queue_prefix, session_key
+from strogoff.storage.store import Store
+
+CLIENT = client_key(7, "", "s")
+BODY = MessageRecord("t/0", b"w-1|", 1, False, None, 0, "w", "n1", 1, 1)
+
+
+def make() -> tuple[VirtualLoop, RecordingDisk, History]:
+    loop = VirtualLoop()
+    history = History(lambda: loop.now_s)
+    return loop, RecordingDisk(history, SimDisk(Random(0), loop.call_later, lambda: loop.now_s)), history
+
+
+def entry(seq: int) -> bytes:
+    return queue_prefix(CLIENT, 1) + seq.to_bytes(8, "big")
+
+
+def test_the_client_in_a_key() -> None:
+    assert client_of(session_key(CLIENT)) == client_of(entry(5)) == "s"
+
+
+def test_entries_with_their_own_body_and_with_a_shared_one() -> None:
+    loop, recorder, history = make()
+    store = Store(recorder, loop.call_soon, loop.call_later)
+    store.put(entry(1), encode(EntryRecord(QUEUED, 1, 1, False, (), BODY, b"", "")))
+    loop.run_for(1)
+    assert history.durable == {("s", "w-1"): 1} and history.commits == 1
+    mid = message_id("n1", 1, 2)
+    other = MessageRecord("t", b"w-2|", 1, False, None, 0, "w", "n1", 1, 2)
+    store.put(b"m" + mid, encode(other))
+    store.put(entry(2), encode(EntryRecord(QUEUED, 1, 1, False, (), None, mid, "")))
+    store.delete(entry(1))
+    loop.run_for(1)
+    assert history.durable["s", "w-2"] == 2
+
+
+def test_a_write_that_a_crash_caught_counts_if_it_is_there() -> None:
+    landed = set()
+    for seed in range(20):
+        _, recorder, history = make()
+        recorder.disk._rng.seed(seed)
+        recorder.write({entry(1): encode(EntryRecord(QUEUED, 1, 1, False, (), BODY, b"", ""))}, lambda error: None)
+        recorder.crash(False)
+        assert (recorder.get(entry(1)) is not None) == (("s", "w-1") in history.durable)
+        landed.add(history.commits)
+    assert landed == {0, 1}
+
+
+def test_a_write_that_an_orderly_end_caught_counts() -> None:
+    """The last write lands, and nobody is told (3 nodes, seeds 205 and 373)."""
+    _, recorder, history = make()
+    recorder.write({entry(1): encode(EntryRecord(QUEUED, 1, 1, False, (), BODY, b"", ""))}, lambda error: None)
+    recorder.close()
+    recorder.reopen()
+    assert history.durable == {("s", "w-1"): 1}
+
+
+def test_it_tells_when_a_write_begins() -> None:
+    loop, recorder, _ = make()
+    begun: list[float] = []
+    recorder.on_write = lambda: begun.append(loop.now_s)
+    store = Store(recorder, loop.call_soon, loop.call_later)
+    store.put(b"x", b"1")
+    loop.run_for(1)
+    assert begun == [0.0] and recorder.writes == 1 and recorder.scan(b"x", b"y") == [(b"x", b"1")]
+    recorder.close()
+    recorder.reopen()
+    assert recorder.keys(b"x", b"y") == [b"x"]
+
+
+def test_a_message_that_is_twice_in_a_queue_of_one_disk() -> None:
+    """On an old copy of the disk it has its place anew (5 nodes, seed 1739)."""
+    loop, recorder, history = make()
+    store = Store(recorder, loop.call_soon, loop.call_later)
+    store.put(entry(1), encode(EntryRecord(QUEUED, 1, 1, False, (), BODY, b"", "")))
+    loop.run_for(1)
+    recorder.replace(SimDisk(Random(1), loop.call_later, lambda: loop.now_s))
+    store = Store(recorder, loop.call_soon, loop.call_later)
+    store.put(entry(2), encode(EntryRecord(QUEUED, 1, 1, False, (), BODY, b"", "")))
+    loop.run_for(1)
+    assert not history.problems
+    store.put(entry(3), encode(EntryRecord(QUEUED, 1, 1, False, (), BODY, b"", "")))
+    loop.run_for(1)
+    assert len(history.problems) == 1
+
+
+def test_a_write_that_failed_counts_from_the_next_start_on_if_it_is_there() -> None:
+    counted = set()
+    for seed in range(20):
+        loop = VirtualLoop()
+        history = History(lambda loop=loop: loop.now_s)  # type: ignore[misc]
+        recorder = RecordingDisk(history, SimDisk(Random(seed), loop.call_later, lambda loop=loop: loop.now_s))  # type: ignore[misc]
+        recorder.disk.failing = True
+        store = Store(recorder, loop.call_soon, loop.call_later)
+        store.put(entry(1), encode(EntryRecord(QUEUED, 1, 1, False, (), BODY, b"", "")))
+        loop.run_for(1)
+        assert store.state == "failed" and not history.durable
+        recorder.crash(False)
+        counted.add((bool(recorder.keys(entry(1), entry(2))), ("s", "w-1") in history.durable))
+    assert counted == {(True, True), (False, False)}

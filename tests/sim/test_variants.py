@@ -1,0 +1,76 @@
+"""What else a seed decides about a cluster: sparse subscribers, small limits, narrow links, a node that leaves."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from strogoff.cluster.membership.consensus import Consensus
+from strogoff.cluster.membership.state_machine import MembershipState
+from strogoff.cluster.replicated_map.compaction import Compactor
+from strogoff.sim.cluster_plan import USUAL, plan
+from strogoff.sim.cluster_world import ClusterWorld
+from strogoff.sim.variants import LEAVES, NARROW, SLOW_DATA, SMALL, SPARSE, TWIN, VARIANTS, vary
+from strogoff.sim.workload.changing_routes import with_changing_routes
+
+
+def test_the_seed_decides_and_each_kind_is_there() -> None:
+    plans = [vary(plan(seed, 3)) for seed in range(40)]
+    assert plans[7] == vary(plan(7, 3))
+    has = {
+        SPARSE: sum(each.prompt for each in plans),
+        SMALL: sum(each.settings != USUAL for each in plans),
+        NARROW: sum(each.bytes_per_s != inf for each in plans),
+        LEAVES: sum(each.departure is not None for each in plans),
+        TWIN: sum(each.twin is not None for each in plans),
+        SLOW_DATA: sum(bool(each.slow_data) for each in plans),
+    }
+    for kind, share in VARIANTS.items():
+        least = 0.1 if kind == TWIN else 0.4  # it goes with no small world, and no departure
+        assert least * share * 40 < has[kind] < 1.8 * share * 40, (kind, has)
+
+
+def test_a_forced_kind_leaves_the_rest_as_it_is() -> None:
+    usual = plan(3, 3)
+    assert vary(usual, ()) == usual
+    small = vary(usual, (SMALL,))
+    assert small.swarm == usual.swarm and small.settings.raft.snapshot_every == 5
+    assert vary(usual, (SMALL, NARROW)).settings == small.settings
+
+
+def test_in_a_sparse_world_no_client_takes_everything() -> None:
+    for seed in range(20):
+        found = vary(plan(seed, 3), (SPARSE,))
+        filters = {name for client in found.swarm.clients for name, _ in client.filters}
+        assert not filters & {"t/#", "t/+", "#"}
+
+
+def test_small_limits_are_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Snapshots are made and installed, the log of metadata is shortened, and a member is away for too long."""
+    seen: set[str] = set()
+
+    def recorder(owner: type, name: str) -> None:
+        original = getattr(owner, name)
+
+        def watched(*arguments: object) -> object:
+            seen.add(name)
+            return original(*arguments)
+
+        monkeypatch.setattr(owner, name, watched)
+
+    for owner, name in ((Consensus, "_restore"), (Compactor, "_shorten"), (MembershipState, "_stale")):
+        recorder(owner, name)
+    for seed in range(16):
+        assert ClusterWorld(with_changing_routes(vary(plan(seed, 3), (SMALL,)))).run().violations == ()
+        if len(seen) == 3:
+            break
+    assert seen == {"_restore", "_shorten", "_stale"}
+
+
+def test_a_node_is_taken_out_and_comes_back_with_an_empty_disk() -> None:
+    world = ClusterWorld(vary(plan(1, 3, "sync", 12.0, ()), (LEAVES,)))
+    assert world.plan.departure is not None
+    assert world.run().violations == ()
+    machine = world.machines[world.plan.departure[1]]
+    assert len(world.history.life(machine.name).emptied) >= 2 and machine.disk_id != f"{machine.name}-disk"
