@@ -84,7 +84,7 @@ def hours(events: DataFrame) -> DataFrame:
 
 
 def boots(events: DataFrame, bad: DataFrame) -> DataFrame:
-    """One row for each boot of a node: is its part of the log complete?
+    """One row for each boot of a node, which says whether its part of the log is complete.
 
     Columns: run_id, node, boot, events, first_seq, last_seq; missing_before (numbers below the first: deleted with
     their day, or written elsewhere), given_up (by the writer, which said so), holes (missing, nobody said why), torn

@@ -1,4 +1,4 @@
-"""kill -9 the broker again and again under QoS 1 and 2 load, then audit: was every acknowledgement kept?
+"""kill -9 the broker again and again under QoS 1 and 2 load, then audit whether every acknowledgement was kept.
 
     python -m bench.kill_test --kills 200 [--durability os|sync|both] [--seed N] [--keep DIR]
 

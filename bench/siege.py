@@ -1,4 +1,4 @@
-"""A cluster under siege: do strangers and careless clients disturb those who behave?
+"""A cluster under siege: whether strangers and careless clients disturb the others.
 
     python -m bench.siege --minutes 10 [--clients 500] [--attacks flood,idle_sockets] [--keep DIR]
 

@@ -69,7 +69,9 @@ class Attack(Protocol):
 
     __name__: str
 
-    async def __call__(self, nodes: list[Target], report: Report) -> None: ...
+    async def __call__(self, nodes: list[Target], report: Report) -> None:
+        """Attack until cancelled."""
+        ...
 
 
 class Closed(Exception):

@@ -1,11 +1,11 @@
-"""Settings that are changed while the node runs: what was set for this node counts more than what was set
+r"""Settings that are changed while the node runs: what was set for this node counts more than what was set
 for all nodes, and both count more than the files. They are kept, and outlive restarts.
 
 What may be changed is what the configuration's reference marks so and the node's options are made of. A change counts
 from the next time that somebody looks: many limits are looked at when a client connects.
 
-A node without a way to others keeps them in its own store: `nset.KEY` for itself, `nset.\\0KEY` for all. One with a way
-keeps them where all nodes have them (`shared_config.py`): `nset.NODE\\0KEY`, and no NODE for all. What of that is for
+A node without a way to others keeps them in its own store: `nset.KEY` for itself, `nset.\0KEY` for all. One with a way
+keeps them where all nodes have them (`shared_config.py`): `nset.NODE\0KEY`, and no NODE for all. What of that is for
 this node it copies into its own store (`nsetcopy.`): when it starts, sessions and their limits come before the cluster.
 """
 

@@ -60,13 +60,11 @@ __all__ = [
 
 
 @overload
-def encode(packet: Packet, version: int) -> bytes:
-    """Without a limit there is always a frame."""
+def encode(packet: Packet, version: int) -> bytes: ...
 
 
 @overload
-def encode(packet: Packet, version: int, max_packet_size: int | None) -> bytes | None:
-    """With a limit there may be none."""
+def encode(packet: Packet, version: int, max_packet_size: int | None) -> bytes | None: ...
 
 
 def encode(packet: Packet, version: int, max_packet_size: int | None = None) -> bytes | None:

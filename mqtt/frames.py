@@ -17,9 +17,9 @@ PINGRESP = b"\xd0\x00"
 def publish_head(
     version: int, topic: bytes, payload_length: int, qos: int, retain: bool, dup: bool, properties: bytes
 ) -> bytes:
-    """Everything of a PUBLISH before the packet identifier: fixed header, remaining length, topic.
+    r"""Everything of a PUBLISH before the packet identifier: fixed header, remaining length, topic.
 
-    `topic` is UTF-8, checked before; `properties` is the encoded block with its length for 5.0 (`b"\\0"` when there are
+    `topic` is UTF-8, checked before; `properties` is the encoded block with its length for 5.0 (`b"\0"` when there are
     none), `b""` before. The frame is `head + properties + payload` for QoS 0, and
     `head + PACKET_IDS[packet_id] + properties + payload` for QoS 1 and 2.
     """

@@ -161,7 +161,7 @@ def decode_properties(data: bytes, pos: int, end: int, packet: str) -> tuple[Pro
 
 
 def encode_properties(properties: Properties | None, packet: str) -> bytes:
-    """The property block with its length, `b"\\0"` for none [MQTT5-2.2.2-1]; `ValueError` for illegal content."""
+    r"""The property block with its length, `b"\0"` for none [MQTT5-2.2.2-1]; `ValueError` for illegal content."""
     if not properties:
         return b"\0"
     out = bytearray()

@@ -1,4 +1,6 @@
-"""The port to a disk: ordered keys and values as bytes, atomic batches, one at a time. All engines keep one contract:
+"""The port to a disk: ordered keys and values as bytes, atomic batches, one at a time.
+
+All engines keep one contract:
 
 * `write` never calls `done` before it returns; `done` runs on the owner's loop, once, after the batch is as durable as
   the engine's `durability` says, or with the reason why it is not. A failed batch may be given again: values are

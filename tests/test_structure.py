@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
+import subprocess
+import sys
+import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -322,15 +328,41 @@ def test_no_error_is_swallowed() -> None:
     assert [f"{name_of(path)}:{line}" for path, line in found] == []
 
 
-def test_public_names_have_docstrings() -> None:
-    missing = []
-    for path in all_modules():
-        tree = ast.parse(path.read_text())
-        if ast.get_docstring(tree) is None:
-            missing.append(name_of(path))
-        for node in tree.body:
-            if not isinstance(node, ast.ClassDef | ast.FunctionDef) or node.name.startswith("_"):
-                continue
-            if ast.get_docstring(node) is None:
-                missing.append(f"{name_of(path)}:{node.lineno} {node.name}")
-    assert missing == []
+def ruff(*words: str, source: str | None = None) -> list[dict[str, Any]]:
+    """What ruff complains of: each with `code` and `filename`."""
+    command = [sys.executable, "-m", "ruff", "check", "--output-format", "json", "--exit-zero", *words]
+    ran = subprocess.run(command, cwd=ROOT, input=source, capture_output=True, check=True, text=True, timeout=60)
+    return list(json.loads(ran.stdout))
+
+
+@pytest.mark.parametrize(
+    ("source", "code"),
+    [
+        ("", "D100"),
+        ("class Some: ...", "D101"),
+        ("class Some:\n    def act(self): ...", "D102"),
+        ("def act(): ...", "D103"),
+        ("def act(given):\n    return 1", "ARG001"),
+        ("def act(a, b, c, d, e, f, g): ...", "PLR0913"),
+        ("def act(a):\n" + "    if a: print()\n" * 10, "C901"),
+        ("class some: ...", "N801"),
+        ("try:\n    print()\nexcept OSError as error:\n    raise error", "TRY201"),
+    ],
+)
+def test_ruff_finds_a_planted_offence(source: str, code: str) -> None:
+    assert code in {found["code"] for found in ruff("--stdin-filename", "cluster/planted.py", "-", source=source)}
+
+
+def test_each_exemption_of_ruff_is_needed() -> None:
+    """A rule that is off, everywhere or for some files, has something to complain of there."""
+    lint = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]
+    found = ruff("--select", ",".join(lint["select"]), "--config", "lint.per-file-ignores = {}", ".")
+    places = {(name_of(Path(each["filename"])), str(each["code"])) for each in found}
+    exempt = [("*", code) for code in lint["ignore"]]
+    exempt += [(files, code) for files, codes in lint["per-file-ignores"].items() for code in codes]
+    idle = [
+        f"{files}: {code}"
+        for files, code in exempt
+        if not any(fnmatch(path, files) and broken.startswith(code) for path, broken in places)
+    ]
+    assert idle == []

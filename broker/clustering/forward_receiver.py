@@ -38,7 +38,9 @@ whether the origin gives it to somebody else, or has. Of an own message that com
 class Acknowledge(Protocol):
     """The port to the links: tells this boot of an origin how far its lane is done with."""
 
-    def __call__(self, origin: str, seq: int, boot: int) -> None: ...
+    def __call__(self, origin: str, seq: int, boot: int) -> None:
+        """All items up to `seq` of the lane are done."""
+        ...
 
 
 AckEarly = Callable[[str, list[int], int], None]

@@ -28,7 +28,7 @@ def cannot_listen(settings: ListenerSettings, why: str) -> ListenError:
 def bind(settings: ListenerSettings) -> socket.socket:
     """A bound socket with its options, not yet listening. Raises `ListenError`."""
     try:
-        return _bind_tcp(settings) if settings.unix_path is None else _bind_unix(settings, settings.unix_path)
+        return _bind_tcp(settings) if settings.unix_path is None else _bind_unix(settings.unix_path)
     except OSError as error:
         raise cannot_listen(settings, os_reason(error)) from None
     except OverflowError as error:
@@ -78,7 +78,7 @@ def _set_options(listening: socket.socket, settings: ListenerSettings) -> None:
             listening.setsockopt(socket.SOL_SOCKET, option, options[name])
 
 
-def _bind_unix(settings: ListenerSettings, path: str) -> socket.socket:
+def _bind_unix(path: str) -> socket.socket:
     _remove_stale(path)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

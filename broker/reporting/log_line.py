@@ -54,7 +54,7 @@ def shown(value: Any) -> str:
 
 
 def _json_escape(char: str) -> str:
-    """`\\uXXXX`, or a pair of them, as JSON has it; `json.dumps` leaves DEL and C1 controls as they are."""
+    r"""`\uXXXX`, or a pair of them, as JSON has it; `json.dumps` leaves DEL and C1 controls as they are."""
     units = char.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 

@@ -65,7 +65,7 @@ class LeaseHolder:
             self._asked.clear()
             self._next_ms = None
 
-    def committed(self, now_ms: float) -> None:
+    def committed(self) -> None:
         """The store has completed a commit."""
         self._committed = True
 

@@ -115,7 +115,7 @@ class LeaseService:
     def _commit(self) -> None:
         if self._store.state == "full":
             # the disk answers, and says that it is full: the node stays, and says so (H-20)
-            self.holder.committed(self._now_ms())
+            self.holder.committed()
             return
         if self._writing:
             return
@@ -126,7 +126,7 @@ class LeaseService:
 
     def _committed(self) -> None:
         self._writing = False
-        self.holder.committed(self._now_ms())
+        self.holder.committed()
         self._request()
 
     def reply(self, data: bytes) -> None:

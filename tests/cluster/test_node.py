@@ -63,7 +63,7 @@ def test_it_enters_before_it_announces_and_is_informed_before_it_serves() -> Non
     assert said[:3] == ["entering", "announce", "informed"]
 
 
-@pytest.mark.parametrize("power", (False, True))
+@pytest.mark.parametrize("power", [False, True])
 def test_a_fast_restart_is_another_incarnation(power: bool) -> None:
     company = Company(3)
     before = company[1].member.view.incarnation("n2")
@@ -140,7 +140,7 @@ def test_a_member_that_left_and_came_back_with_another_disk_is_not_sent_away_by_
     assert company[3].member.registrar.problem == ""
 
 
-@pytest.mark.parametrize("leader", ("new node", "new disk"))
+@pytest.mark.parametrize("leader", ["new node", "new disk"])
 def test_who_was_away_when_the_leader_joined_learns_of_it_from_another_leader(leader: str) -> None:
     """Only the leader can tell it the log, which says that the leader is no stranger (5 nodes, seeds 1379 and 1574)."""
     company = Company(5, joined=False)
@@ -289,7 +289,7 @@ def test_a_third_node_keeps_the_cluster_at_work_when_the_second_dies_while_it_jo
     assert company[1].serving and company[3].serving
 
 
-@pytest.mark.parametrize("who", ("the leader", "another"))
+@pytest.mark.parametrize("who", ["the leader", "another"])
 def test_a_node_that_stops_in_order_is_out_of_the_view_at_once(who: str) -> None:
     company = Company(3)
     leader = company.leader()
@@ -344,7 +344,7 @@ def test_a_node_alone_says_goodbye_to_nobody() -> None:
     assert company[1].serving
 
 
-@pytest.mark.parametrize("when", ("while it ran", "while it was away"))
+@pytest.mark.parametrize("when", ["while it ran", "while it was away"])
 def test_a_node_that_was_taken_out_says_so_after_its_next_start(when: str) -> None:
     company = Company(3)
     seat = next(each for each in company.seats if each is not company.leader())

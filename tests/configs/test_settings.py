@@ -81,7 +81,6 @@ def test_what_has_no_effect_is_named_once_in_one_list(conf: Conf) -> None:
         "log.syslog = on",
         "vmq_web_ui.admin.user_name = me",
         "vmq_swc.sync_interval = 1",
-        "graphite_enabled = on",
     ],
 )
 def test_what_is_not_implemented_is_a_warning_of_its_own(conf: Conf, line: str) -> None:

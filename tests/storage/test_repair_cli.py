@@ -64,7 +64,7 @@ def test_what_is_lost_is_counted(data: Path, capsys: pytest.CaptureFixture[str])
     assert main([str(data)]) == 0
 
 
-@pytest.mark.parametrize("name", ("messages", "meta"))
+@pytest.mark.parametrize("name", ["messages", "meta"])
 def test_who_lost_something_of_the_log_of_the_cluster_is_told_to_join_again(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -46,7 +46,7 @@ def test_circles() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    (
+    [
         "time.sleep(1)",
         "sleep(1)",
         "sleep(delay=1)",
@@ -54,19 +54,19 @@ def test_circles() -> None:
         "sleep(0.0 + x)",
         "Event().wait(1)",
         "threading.Event().wait(timeout=1)",
-    ),
+    ],
 )
 def test_a_sleep_is_found(line: str) -> None:
     assert sleeps(f"async def test():\n    {line}\n") == [2]
 
 
-@pytest.mark.parametrize("line", ("await asyncio.sleep(0)", "done.wait(5)", "client.wait()", "asleep(1)"))
+@pytest.mark.parametrize("line", ["await asyncio.sleep(0)", "done.wait(5)", "client.wait()", "asleep(1)"])
 def test_a_wait_for_something_is_no_sleep(line: str) -> None:
     assert sleeps(f"async def test():\n    {line}\n") == []
 
 
-@pytest.mark.parametrize("caught", ("Exception", "BaseException", "(ValueError, Exception)", "builtins.Exception", ""))
-@pytest.mark.parametrize("body", ("pass", "...", "return", "return None", "continue", "'for now'"))
+@pytest.mark.parametrize("caught", ["Exception", "BaseException", "(ValueError, Exception)", "builtins.Exception", ""])
+@pytest.mark.parametrize("body", ["pass", "...", "return", "return None", "continue", "'for now'"])
 def test_a_swallowed_error_is_found(caught: str, body: str) -> None:
     lines = ["for _ in range(1):", "    try:", "        g()", f"    except {caught}:", f"        {body}"]
     source = "\n".join(["def f():", *[f"    {line}" for line in lines]])
@@ -78,7 +78,7 @@ def test_a_suppressed_error_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    "handler", ("except OSError:\n    pass", "except Exception:\n    log()", "except Exception:\n    raise")
+    "handler", ["except OSError:\n    pass", "except Exception:\n    log()", "except Exception:\n    raise"]
 )
 def test_an_error_that_is_expected_or_told_of_is_not_swallowed(handler: str) -> None:
     assert swallowed(f"try:\n    g()\n{handler}\n") == []

@@ -30,7 +30,7 @@ def test_the_port_is_reserved(tmp_path: Path) -> None:
         await node.stop()
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection(node.host, node.port)
-        with socket.socket() as thief, pytest.raises(OSError):
+        with socket.socket() as thief, pytest.raises(OSError, match="in use"):
             thief.bind((node.host, node.port))
         await node.start()
         assert node.ports() == {"listener.tcp.default": node.port}

@@ -63,7 +63,7 @@ def test_errors_are_the_same() -> None:
             c.heal()
     with pytest.raises(RuntimeError, match="the cluster is not open"):
         c.settled()
-    with pytest.raises(ValueError), SyncCluster(8):
+    with pytest.raises(ValueError, match="1 to 7"), SyncCluster(8):
         pass
 
 
@@ -74,7 +74,7 @@ def test_nothing_is_left() -> None:
         with pytest.raises(RuntimeError, match="the cluster is open"), c:
             pass
     c.close()
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="1 to 7"):
         SyncCluster(9)
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("strogoff cluster")]
 

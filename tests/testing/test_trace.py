@@ -30,5 +30,5 @@ def test_rows_come_back(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     """OSError, and no half of it."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(OSError):
+    with pytest.raises(NotADirectoryError):
         write_log(Log().rows, tmp_path / "file" / "log")

@@ -28,7 +28,7 @@ def test_an_address_is_kept(kind: Links) -> None:
             await transport.close()
         if kind == "grpc":
             port = int(bound.rpartition(":")[2])
-            with socket.socket() as thief, pytest.raises(OSError):
+            with socket.socket() as thief, pytest.raises(OSError, match="in use"):
                 thief.bind(("127.0.0.1", port))
         wiring.release()
 

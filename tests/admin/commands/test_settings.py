@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from ..house import House, in_house, open_house
 from ..office import HERE, Office
 
@@ -30,12 +32,8 @@ def test_show_and_set(tmp_path: Path) -> None:
 def test_a_change_counts_for_the_next_client(tmp_path: Path) -> None:
     async def test(house: House) -> None:
         await house.good("set", "max_client_id_size=3")
-        try:
+        with pytest.raises(AssertionError, match="reason=2"):
             await house.client("four")
-        except AssertionError as error:
-            assert "reason=2" in str(error)
-        else:
-            raise AssertionError("a client id of four bytes was taken")
         await house.client("two")
 
     in_house(tmp_path, test)

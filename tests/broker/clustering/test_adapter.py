@@ -23,7 +23,7 @@ def calm() -> Theatre:
     return Theatre(3)
 
 
-@pytest.mark.parametrize("qos", (0, 1, 2))
+@pytest.mark.parametrize("qos", [0, 1, 2])
 def test_a_message_crosses_nodes(calm: Theatre, qos: int) -> None:
     reader = calm[2].client(f"reader{qos}")
     assert reader.subscribe((f"q{qos}/+", qos))[0].reasons == [qos]
@@ -335,7 +335,7 @@ def test_the_event_log_follows_a_message_from_node_to_node() -> None:
     assert rows[1][0]["hlc"] > rows[0][0]["hlc"]
 
 
-@pytest.mark.parametrize("text", ("t", "$share/g/t"))
+@pytest.mark.parametrize("text", ["t", "$share/g/t"])
 def test_a_message_that_expires_on_its_way_reaches_nobody(text: str) -> None:
     """[MQTT5-3.3.2-5] also where it waited for the network and not in a queue."""
     theatre = Theatre(2)

@@ -44,8 +44,8 @@ def acks(client: Client) -> list[type]:
     return [type(each) for each in client.take() if isinstance(each, packets.Puback | packets.Disconnect)]
 
 
-@pytest.mark.parametrize("power", (False, True))
-@pytest.mark.parametrize("text", ("t", "$share/g/t"))
+@pytest.mark.parametrize("power", [False, True])
+@pytest.mark.parametrize("text", ["t", "$share/g/t"])
 def test_nodes_that_restart_while_another_is_away_know_its_sessions(theatre: Theatre, text: str, power: bool) -> None:
     """Nobody has in memory what it had said: a publish was acknowledged and did not reach the session."""
     subscriber(theatre, 3, text)
@@ -92,7 +92,7 @@ def test_routes_to_clean_sessions_cost_no_disk(theatre: Theatre) -> None:
         assert stored(theatre, number) == [("l", "n3", "t")]
 
 
-@pytest.mark.parametrize("away", (1, None))
+@pytest.mark.parametrize("away", [1, None])
 def test_what_a_restarted_node_does_not_say_again_is_forgotten_everywhere(theatre: Theatre, away: int | None) -> None:
     """A session ended while its node was out of the view, and the node restarted: nobody deletes the route."""
     reader = subscriber(theatre, 3, "gone")
@@ -138,7 +138,7 @@ def test_a_node_that_has_left_for_good_is_owed_nothing_after_a_restart(theatre: 
     assert [type(each) for each in theatre[1].client("writer").publish("t", b"m", 1)] == [packets.Puback]
 
 
-@pytest.mark.parametrize("early", (True, False))
+@pytest.mark.parametrize("early", [True, False])
 def test_a_clean_session_misses_a_publish_that_is_acknowledged_only_when_its_node_is_back(early: bool) -> None:
     """H-18: n2 owes its acknowledgement for longer than n3 was away, and by then nobody is missing."""
     theatre = Theatre(5, **MAJORITY)
@@ -168,7 +168,7 @@ def test_a_clean_session_misses_a_publish_that_is_acknowledged_only_when_its_nod
     assert packets.Disconnect in [type(each) for each in reader.take()]
 
 
-@pytest.mark.parametrize("snapshot", (False, True))
+@pytest.mark.parametrize("snapshot", [False, True])
 def test_what_a_session_was_owed_that_expired_while_this_node_was_cut_off(
     snapshot: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -160,7 +160,7 @@ def test_what_was_relayed_comes_again_after_a_restart_also_if_more_was_taken_sin
     assert len(target.persistent("reader", 5).drain()) == 1
 
 
-@pytest.mark.parametrize("skipped", (True, False))
+@pytest.mark.parametrize("skipped", [True, False])
 def test_what_was_owed_and_has_become_void_is_owed_no_more(target: Target, skipped: bool) -> None:
     """Its origin was out of the view meanwhile: it comes as void, or its lane goes on behind it."""
     target.matches["g"] = _group("n3")
@@ -213,7 +213,7 @@ def test_what_was_not_safe_is_not_in_the_watermark(target: Target) -> None:
     assert target.persistent("reader", 5).payloads() == [b"1", b"2"]
 
 
-@pytest.mark.parametrize("durable", (False, True))
+@pytest.mark.parametrize("durable", [False, True])
 def test_a_qos_2_message_that_comes_on_two_lanes_is_taken_once(target: Target, durable: bool) -> None:
     """Its origin was restarted in the middle of the handshake: H-12 (a)."""
     reader = target.persistent("reader", 5) if durable else target.client("reader", 5)
@@ -389,7 +389,7 @@ def _remembered(target: Target) -> list[int]:
     return [keys.parse_seen_key(key)[2] for key, _ in target.node.store.scan(b"x", b"y")]
 
 
-@pytest.mark.parametrize("power", (None, False, True))
+@pytest.mark.parametrize("power", [None, False, True])
 def test_mids_are_forgotten_although_an_older_handshake_is_open(power: bool | None) -> None:
     """Also those that a restart or a loss of power brought back; the open one is known until it is over."""
     target = Target()

@@ -181,7 +181,7 @@ def test_who_is_chosen_again_and_goes_before_that_is_on_the_disk_gets_nothing(po
     assert record.elsewhere == []
 
 
-@pytest.mark.parametrize("here", (True, False))
+@pytest.mark.parametrize("here", [True, False])
 def test_who_is_chosen_when_a_handshake_goes_on_is_on_the_disk_before_the_copy_leaves(post: Post, here: bool) -> None:
     """H-12: the node that was chosen before has nobody left."""
     post.route("t", groups=(member("n2"),))

@@ -164,8 +164,8 @@ def test_all_nodes_lose_power() -> None:
     assert kept.payload == b"kept"
 
 
-@pytest.mark.parametrize("leap_s", (365 * 86400.0, -365 * 86400.0))
-@pytest.mark.parametrize("who", (1, 2))
+@pytest.mark.parametrize("leap_s", [365 * 86400.0, -365 * 86400.0])
+@pytest.mark.parametrize("who", [1, 2])
 def test_a_clock_that_jumps_ends_no_session_and_no_message(leap_s: float, who: int) -> None:
     """H-17: on the leader, which all follow, and on another node."""
     theatre = Theatre(3)

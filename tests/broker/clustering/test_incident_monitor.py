@@ -44,7 +44,7 @@ def test_quiet_times_are_no_incident() -> None:
     assert [watch_of(spot).ledger.detected for spot in theatre.spots] == [0, 0, 0]
 
 
-@pytest.mark.parametrize("number", (1, 2, 3))
+@pytest.mark.parametrize("number", [1, 2, 3])
 def test_each_node_sees_one_incident_and_its_end(split: Theatre, number: int) -> None:
     ledger = watch_of(split[number]).ledger
     assert ledger.detected == 1

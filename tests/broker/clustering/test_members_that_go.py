@@ -36,7 +36,7 @@ def test_who_has_nobody_left_in_the_group_says_so_to_the_origin_and_dies() -> No
     assert second.drain() == []
 
 
-@pytest.mark.parametrize("arrives", (True, False))
+@pytest.mark.parametrize("arrives", [True, False])
 def test_a_handshake_that_goes_on_asks_the_node_whose_member_has_unsubscribed(arrives: bool) -> None:
     """[MQTT5-4.8.2-5]: it may have the message; where it has not, another member gets it."""
     theatre = Theatre(3, **MAJORITY)
@@ -64,7 +64,7 @@ def test_a_handshake_that_goes_on_asks_the_node_whose_member_has_unsubscribed(ar
     assert first.drain() == []
 
 
-@pytest.mark.parametrize("arrives", (True, False))
+@pytest.mark.parametrize("arrives", [True, False])
 def test_a_member_that_lasts_and_has_unsubscribed_may_have_the_message_while_its_node_is_away(arrives: bool) -> None:
     theatre = Theatre(3, **MAJORITY)
     first = theatre[2].client("first", clean=False, expiry_s=600)
@@ -87,7 +87,7 @@ def test_a_member_that_lasts_and_has_unsubscribed_may_have_the_message_while_its
     assert [each.payload for each in second.drain()] == ([] if arrives else [b"m"])
 
 
-@pytest.mark.parametrize("interval_s", (1, 600))
+@pytest.mark.parametrize("interval_s", [1, 600])
 def test_what_expired_while_it_waited_for_the_node_of_a_member_goes_to_nobody_else(interval_s: int) -> None:
     """MQTT5-3.3.2-5 (3 nodes, seed 45471)."""
     theatre = Theatre(3, **MAJORITY)
@@ -106,7 +106,7 @@ def test_what_expired_while_it_waited_for_the_node_of_a_member_goes_to_nobody_el
     assert theatre[1].node.counters.queue_message_expired == (interval_s == 1)
 
 
-@pytest.mark.parametrize("qos", (1, 2))
+@pytest.mark.parametrize("qos", [1, 2])
 def test_what_expired_on_its_way_to_a_member_that_has_gone_is_said(qos: int) -> None:
     """P8: by a node that still has one."""
     theatre = Theatre(3, **MAJORITY)
@@ -148,7 +148,7 @@ def test_what_a_member_left_behind_goes_to_another_node_when_it_is_forgotten_her
     assert [each.payload for each in got + second.drain()] == [b"m"]
 
 
-@pytest.mark.parametrize("stays", (True, False))
+@pytest.mark.parametrize("stays", [True, False])
 def test_what_is_forgotten_goes_to_who_is_there_then(stays: bool) -> None:
     theatre = Theatre(3, **MAJORITY)
     first = theatre[2].client("first", clean=False, expiry_s=2)
@@ -171,7 +171,7 @@ def test_what_is_forgotten_goes_to_who_is_there_then(stays: bool) -> None:
     )
 
 
-@pytest.mark.parametrize("qos", (1, 2))
+@pytest.mark.parametrize("qos", [1, 2])
 def test_a_member_that_cannot_hold_the_message_is_nobody(qos: int) -> None:
     """P1: it is away and has subscribed with QoS 0; the one that was chosen has gone; another node has one more."""
     theatre = Theatre(3, **MAJORITY)
@@ -208,7 +208,7 @@ def test_a_handshake_goes_to_another_node_if_the_member_here_cannot_hold_its_mes
     assert [each.payload for each in other.drain()] == [b"m"]
 
 
-@pytest.mark.parametrize("here", (True, False))
+@pytest.mark.parametrize("here", [True, False])
 def test_what_a_clean_session_left_behind_is_taken_once(here: bool) -> None:
     """H-12: a session that lasts has it, and the nodes are restarted before the publisher has its answer
     (3 nodes, --workload groups, all,rare, seed 3054)."""

@@ -31,7 +31,7 @@ def test_parked_publishes_go_before_newer_ones_when_the_cluster_is_whole_again()
     assert [each.packet_id for each in writer.take()] == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("qos", (1, 2))
+@pytest.mark.parametrize("qos", [1, 2])
 def test_a_repeated_publish_is_no_first_acceptance(qos: int) -> None:
     """H-13 (b): accepted, a node dies, the client repeats it under policy off."""
     theatre = Theatre(3, allow_register_during_netsplit="majority")
@@ -92,7 +92,7 @@ def test_a_lease_that_ends_between_match_and_flush() -> None:
     assert reader.payloads() == [b"m"]
 
 
-@pytest.mark.parametrize("flag", ("off", "majority"))
+@pytest.mark.parametrize("flag", ["off", "majority"])
 def test_what_is_read_after_a_pause_is_not_promised_before_the_node_knows_that_its_lease_is_over(flag: str) -> None:
     """H-04 (c): it still takes itself for whole, where no policy refuses anything (5 nodes, seed 108204).
 
@@ -116,7 +116,7 @@ def test_what_is_read_after_a_pause_is_not_promised_before_the_node_knows_that_i
     assert known == [ViewState.WHOLE], "it was asked before the node knew"
 
 
-@pytest.mark.parametrize("qos", (1, 2))
+@pytest.mark.parametrize("qos", [1, 2])
 def test_what_waits_for_the_disk_when_its_node_enters_again_was_matched_before(qos: int) -> None:
     """H-04, H-14: read before the node knew that it stood still, and a full disk keeps its lease."""
     theatre = Theatre(3, **MAJORITY)
@@ -136,7 +136,7 @@ def test_what_waits_for_the_disk_when_its_node_enters_again_was_matched_before(q
     assert [type(each) for each in writer.take()] == [packets.Disconnect]
 
 
-@pytest.mark.parametrize("qos", (0, 1, 2))
+@pytest.mark.parametrize("qos", [0, 1, 2])
 def test_a_retained_message_that_waited_while_the_node_stood_still_replaces_no_newer_one(qos: int) -> None:
     """H-14: the node reads it before it knows that its lease is over; its writer said something newer."""
     theatre = Theatre(3, **MAJORITY)
@@ -175,7 +175,7 @@ def test_register_on_and_publish_majority_in_a_minority() -> None:
     assert got.index(b"1") < got.index(b"3")
 
 
-@pytest.mark.parametrize("qos", (1, 2))
+@pytest.mark.parametrize("qos", [1, 2])
 def test_what_expired_while_it_waited_for_a_lease_is_said_by_each_node_of_its_own_sessions(qos: int) -> None:
     """[MQTT5-3.3.2-5], P8: no drop without its event, wherever the session is (3 nodes, seed 111)."""
     theatre = Theatre(3, **MAJORITY)
@@ -196,7 +196,7 @@ def test_what_expired_while_it_waited_for_a_lease_is_said_by_each_node_of_its_ow
     assert [spot.node.counters.queue_message_expired for spot in theatre.spots] == [1, 1, 1]
 
 
-@pytest.mark.parametrize("order", ((1, 2), (2, 1)))
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
 def test_retained_writes_on_two_nodes_at_once_end_the_same_everywhere(order: tuple[int, int]) -> None:
     """P4: whoever subscribes anywhere after both acknowledgements gets the same one."""
     theatre = Theatre(3)

@@ -107,8 +107,8 @@ def test_handshakes_that_waited_for_a_lease_go_on_in_their_order() -> None:
     assert _got(after) == [b"1", b"2", b"4"]
 
 
-@pytest.mark.parametrize("restart", (False, True))
-@pytest.mark.parametrize("shared", ("", "$share/g/"))
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("shared", ["", "$share/g/"])
 def test_a_handshake_over_a_cut_or_over_two_boots_reaches_everybody_once(restart: bool, shared: str) -> None:
     """H-12: the copy for the other node was never sent, or is void."""
     theatre = Theatre(3, **MAJORITY)
@@ -128,8 +128,8 @@ def test_a_handshake_over_a_cut_or_over_two_boots_reaches_everybody_once(restart
     assert _got(reader) == [b"m"]
 
 
-@pytest.mark.parametrize("shared", ("", "$share/g/"))
-@pytest.mark.parametrize("who", (1, 2))
+@pytest.mark.parametrize("shared", ["", "$share/g/"])
+@pytest.mark.parametrize("who", [1, 2])
 def test_an_acknowledgement_between_nodes_that_got_lost(who: int, shared: str) -> None:
     """H-07, H-12: the target has the message, and the origin or the target dies before the origin knows."""
     theatre = Theatre(3, **MAJORITY)

@@ -19,7 +19,7 @@ from tests.broker.clustering.theatre import MAJORITY, ON, Theatre
 from tests.broker.stage import option, publish
 
 
-@pytest.mark.parametrize("last", (1, 2, 3))
+@pytest.mark.parametrize("last", [1, 2, 3])
 def test_who_starts_first_does_not_serve_before_it_knows_the_sessions_of_the_others(last: int) -> None:
     """Only the node of a session tells of it: a publish accepted before it has come would not be matched with it."""
     theatre = Theatre(3, **MAJORITY)
@@ -147,7 +147,7 @@ def test_an_old_copy_of_a_disk_serves_nobody_once_it_is_refused_also_with_on() -
     assert connack.reason == ReasonCode.SERVER_UNAVAILABLE
 
 
-@pytest.mark.parametrize("returns", (True, False))
+@pytest.mark.parametrize("returns", [True, False])
 def test_nobody_serves_while_the_only_one_that_served_is_away(returns: bool) -> None:
     """P1: it had sessions that the others have not heard of. They wait for it, or until it is taken out."""
     theatre = Theatre(3, **MAJORITY)

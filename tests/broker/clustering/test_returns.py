@@ -56,8 +56,8 @@ def test_a_qos_2_handshake_that_a_cut_interrupted_goes_on_and_its_message_is_the
     assert got(reader) == [b"1"]
 
 
-@pytest.mark.parametrize("power", (False, True))
-@pytest.mark.parametrize("qos", (1, 2))
+@pytest.mark.parametrize("power", [False, True])
+@pytest.mark.parametrize("qos", [1, 2])
 def test_a_target_that_dies_between_disk_and_acknowledgement_takes_nothing_twice(
     theatre: Theatre, qos: int, power: bool
 ) -> None:
@@ -159,8 +159,8 @@ def test_a_number_of_a_start_that_the_log_never_had_is_not_used_again() -> None:
     theatre.whole()
 
 
-@pytest.mark.parametrize("snapshot", (False, True))
-@pytest.mark.parametrize("away", (False, True))
+@pytest.mark.parametrize("snapshot", [False, True])
+@pytest.mark.parametrize("away", [False, True])
 def test_who_was_cut_off_while_a_node_was_replaced_knows_what_is_owed_to_the_new_one(
     away: bool, snapshot: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,7 +205,7 @@ def replaced_and_never_serves(theatre: Theatre) -> None:
     theatre.pass_s(1.0)
 
 
-@pytest.mark.parametrize("snapshot", (False, True))
+@pytest.mark.parametrize("snapshot", [False, True])
 def test_who_restarts_before_a_replaced_node_serves_owes_nothing_to_the_lost_disk(
     snapshot: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,7 +267,7 @@ def test_what_was_owed_to_a_disk_that_is_lost_is_owed_no_more(theatre: Theatre) 
     assert [type(each) for each in writer.take()] == [packets.Puback]
 
 
-@pytest.mark.parametrize("qos", (1, 2))
+@pytest.mark.parametrize("qos", [1, 2])
 def test_a_group_whose_node_dies_gives_the_message_to_a_node_that_had_it_for_others(theatre: Theatre, qos: int) -> None:
     plain = reader_at(theatre[2], qos=2)
     member = theatre[3].client("member")
@@ -285,7 +285,7 @@ def test_a_group_whose_node_dies_gives_the_message_to_a_node_that_had_it_for_oth
     assert [each.payload for each in heir.drain()] == [b"1"]
 
 
-@pytest.mark.parametrize("back_first", (1, 2))
+@pytest.mark.parametrize("back_first", [1, 2])
 def test_the_first_publish_that_a_returning_node_accepts_sees_all_subscriptions(
     theatre: Theatre, back_first: int
 ) -> None:

@@ -321,7 +321,7 @@ async def refused(trio: Trio, name: str) -> None:
         await trio.client(name, "c")
 
 
-@pytest.mark.parametrize("others", ("away", "without a majority", "there"))
+@pytest.mark.parametrize("others", ["away", "without a majority", "there"])
 def test_a_node_that_lost_its_disk_serves_nobody_before_it_has_joined(tmp_path: Path, others: str) -> None:
     """It looks like a new node, and acknowledged what its cluster never heard of."""
 
@@ -417,7 +417,7 @@ def test_an_operator_may_found_a_cluster_without_the_others(tmp_path: Path) -> N
     run(tmp_path, scenario)
 
 
-@pytest.mark.parametrize("wrote", ("nothing", "before it asks", "before the restart", "after it"))
+@pytest.mark.parametrize("wrote", ["nothing", "before it asks", "before the restart", "after it"])
 def test_who_comes_back_with_another_disk_has_to_come_back_empty(tmp_path: Path, wrote: str) -> None:
     """Its first starts have the numbers that starts of the lost disk had: what they write has the same names."""
     early = wrote.startswith("before")

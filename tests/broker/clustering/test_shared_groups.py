@@ -74,8 +74,8 @@ def test_messages_of_a_group_whose_member_dies_with_its_node_go_to_another() -> 
     assert other.payloads() == [b"m"]
 
 
-@pytest.mark.parametrize("lost", ("message", "acknowledgement"))
-@pytest.mark.parametrize("dies", (False, True))
+@pytest.mark.parametrize("lost", ["message", "acknowledgement"])
+@pytest.mark.parametrize("dies", [False, True])
 def test_a_qos_2_message_of_a_group_waits_for_the_node_of_a_member_that_lasts(lost: str, dies: bool) -> None:
     """It is for nobody else [MQTT5-4.8.2-5]: the node that left the view may have taken it (5 nodes, seed 1303)."""
     theatre = Theatre(3, **MAJORITY)
@@ -145,7 +145,7 @@ def test_a_node_that_was_killed_does_not_take_what_was_for_a_member_that_died_wi
     assert [each.payload for each in second.drain()] == [b"m"]
 
 
-@pytest.mark.parametrize("qos", (1, 2))
+@pytest.mark.parametrize("qos", [1, 2])
 def test_what_a_killed_node_had_not_relayed_yet_comes_again(qos: int) -> None:
     """P1: a message behind it that was safe on the disk of the node says nothing of it."""
     theatre = Theatre(3, **MAJORITY)
@@ -175,7 +175,7 @@ def test_what_a_killed_node_had_not_relayed_yet_comes_again(qos: int) -> None:
     assert [each.payload for each in reader.drain()] == [b"kept"]
 
 
-@pytest.mark.parametrize("lasts", (True, False))
+@pytest.mark.parametrize("lasts", [True, False])
 def test_a_qos_2_message_that_came_back_to_its_origin_is_not_chosen_for_again(lasts: bool) -> None:
     """P2: the node that was chosen had no member any more, relayed it, and died before it said so."""
     theatre = Theatre(3, shared_subscription_policy="random", **MAJORITY)
@@ -317,7 +317,7 @@ def test_a_handshake_that_goes_on_goes_to_the_node_that_was_chosen_again() -> No
     assert second.drain() == []
 
 
-@pytest.mark.parametrize("lasts", (True, False))
+@pytest.mark.parametrize("lasts", [True, False])
 def test_a_handshake_that_goes_on_waits_for_the_member_that_lasts_and_may_have_the_message(lasts: bool) -> None:
     """[MQTT5-4.8.2-5]: the origin was restarted, and the node that it had chosen is away."""
     theatre = Theatre(3, **MAJORITY)

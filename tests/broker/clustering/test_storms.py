@@ -12,7 +12,7 @@ from tests.broker.clustering.theatre import MAJORITY, Theatre
 from tests.broker.stage import publish
 
 
-@pytest.mark.parametrize("victim", (1, 2, 3))
+@pytest.mark.parametrize("victim", [1, 2, 3])
 def test_a_fast_restart_in_the_middle_of_everything(victim: int) -> None:
     """H-01: publishes from all to all, one node loses power for 0.1 s; acknowledged means kept, in order."""
     theatre = Theatre(3, **MAJORITY)
@@ -91,7 +91,7 @@ def test_a_subscription_at_one_node_while_another_comes_back() -> None:
         assert reader.payloads() == [b"x"]
 
 
-@pytest.mark.parametrize("pair", ((2, 3), (1, 2), (1, 3)))
+@pytest.mark.parametrize("pair", [(2, 3), (1, 2), (1, 3)])
 def test_a_cut_between_two_of_three_stops_nobody_for_long(pair: tuple[int, int]) -> None:
     """H-06: one of them leaves the view."""
     theatre = Theatre(3, **MAJORITY)

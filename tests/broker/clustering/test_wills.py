@@ -14,8 +14,8 @@ def _mortal(spot: Spot, qos: int = 1) -> Client:
     return spot.client("mortal", will=packets.Will("will", b"gone", qos))
 
 
-@pytest.mark.parametrize("power", (False, True))
-@pytest.mark.parametrize("qos", (1, 2))
+@pytest.mark.parametrize("power", [False, True])
+@pytest.mark.parametrize("qos", [1, 2])
 def test_the_will_of_a_connection_that_dies_with_its_node(power: bool, qos: int) -> None:
     theatre = Theatre(3, **MAJORITY)
     reader = theatre[2].client("reader", clean=False, expiry_s=600)

@@ -168,7 +168,7 @@ def test_each_kind_of_promise_is_asked_for_once_in_a_turn() -> None:
     assert stage.asked[1:] == [SUBSCRIBE | PUBLISH | UNSUBSCRIBE]
 
 
-@pytest.mark.parametrize("qos", (1, 2))
+@pytest.mark.parametrize("qos", [1, 2])
 def test_without_a_lease_at_the_end_of_the_turn_no_promise_leaves(qos: int) -> None:
     """The match was made with a lease; it ended before the answer left: H-04 (c)."""
     stage = Guarded()
@@ -183,7 +183,7 @@ def test_without_a_lease_at_the_end_of_the_turn_no_promise_leaves(qos: int) -> N
     assert stage.events("pub.recv") and not stage.events("pub.ack")
 
 
-@pytest.mark.parametrize("version", (3, 4, 5))
+@pytest.mark.parametrize("version", [3, 4, 5])
 def test_a_client_whose_connack_may_not_leave_is_refused(version: int) -> None:
     """CONNACK is the first packet [MQTT-3.2.0-1]: no message goes before it, nor a DISCONNECT instead."""
     stage = Guarded()

@@ -92,7 +92,7 @@ def test_bridges_need_their_own_versions(level: int, code: int) -> None:
 # -- what breaks the format
 
 
-@pytest.mark.parametrize("version", (4, 5))
+@pytest.mark.parametrize("version", [4, 5])
 def test_a_reserved_connect_flag(version: int) -> None:
     """The connection is closed; v5 is told why.
 

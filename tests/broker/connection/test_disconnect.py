@@ -107,7 +107,7 @@ def test_no_disconnect_before_connack() -> None:
     assert caller.hears() == [CLOSED]
 
 
-@pytest.mark.parametrize("version", (3, 4))
+@pytest.mark.parametrize("version", [3, 4])
 def test_older_versions_are_just_closed(version: int) -> None:
     """They know no DISCONNECT from a server (3.1.1 section 3.14)."""
     stage = Stage()

@@ -6,7 +6,7 @@ import asyncio
 import datetime
 import ssl
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trustme
@@ -239,9 +239,7 @@ def test_a_tls_peer_that_does_not_read_is_cut_off(
     async def test(house: House) -> None:
         peer = await secure(await house.open(authority.settings()), client_context(authority))
         front = await house.front()
-        transport = peer.writer.transport
-        assert isinstance(transport, asyncio.Transport)
-        transport.pause_reading()
+        cast(asyncio.Transport, peer.writer.transport).pause_reading()
         # the first fills the socket's buffer, what comes behind it the one before TLS
         front.link.write(bytes(8 << 20))
         front.link.write(bytes(8 << 20))

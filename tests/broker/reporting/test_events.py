@@ -68,7 +68,7 @@ def test_nobody_listening_means_off() -> None:
     assert (events.level, events.messages) == (MESSAGE, True)
     events.remove(rows.append)
     assert (events.level, events.messages) == (OFF, False)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="not in list"):
         events.remove(rows.append)
 
 

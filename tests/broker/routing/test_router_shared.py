@@ -114,7 +114,7 @@ def test_queued_messages_of_a_session_that_ends(how: str) -> None:
     assert sorted(m.payload for m in stage.persistent("m1", 5).drain()) == [b"2", b"3", b"4"]
 
 
-@pytest.mark.parametrize("restart", (False, True))
+@pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_member_that_has_unsubscribed_leaves_messages_behind_too(version: int, restart: bool) -> None:
     """What waits for it may still come; where its session ends first, others get it (section 4.8.2)."""
@@ -136,8 +136,8 @@ def test_a_member_that_has_unsubscribed_leaves_messages_behind_too(version: int,
     assert [m.payload for m in second.drain()] == [b"2", b"3"]
 
 
-@pytest.mark.parametrize("queue_type", ("fifo", "lifo"))
-@pytest.mark.parametrize("third", (False, True))
+@pytest.mark.parametrize("queue_type", ["fifo", "lifo"])
+@pytest.mark.parametrize("third", [False, True])
 def test_nothing_moves_into_a_full_queue(third: bool, queue_type: str) -> None:
     """P1: what the member that goes would have kept is not dropped; a member with room is asked first."""
     stage = Stage(max_online_messages=3, receive_max_client=1, queue_type=queue_type)

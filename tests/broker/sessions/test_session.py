@@ -156,7 +156,7 @@ def test_nothing_is_sent_again_while_the_connection_lasts() -> None:
     assert client.take() == []
 
 
-@pytest.mark.parametrize("version", (3, 4))
+@pytest.mark.parametrize("version", [3, 4])
 def test_older_versions_are_reminded(version: int) -> None:
     """`retry_interval`: unanswered messages come again on the same connection, as DUP."""
     stage = Stage(retry_interval_s=20)
@@ -246,7 +246,7 @@ def test_clean_start_with_expiry() -> None:
     assert connack.session_present and client.payloads() == [b"waits"]
 
 
-@pytest.mark.parametrize("version", (3, 4))
+@pytest.mark.parametrize("version", [3, 4])
 @pytest.mark.parametrize("configured", [0, 50])
 def test_persistent_client_expiration(version: int, configured: int) -> None:
     """What counts for clients that cannot say it; 0 is never."""
@@ -309,7 +309,7 @@ def test_a_message_expires_while_it_waits() -> None:
     assert [event["client"] for event in stage.events("q.expire")] == ["c"]
 
 
-@pytest.mark.parametrize("version", (3, 4))
+@pytest.mark.parametrize("version", [3, 4])
 def test_it_expires_for_older_clients_too(version: int) -> None:
     """The interval is the publisher's word, whoever receives [MQTT5-3.3.2-5]."""
     stage = Stage()

@@ -15,7 +15,7 @@ def test_what_was_said_is_read(cause: RefusalReason) -> None:
 
 
 @pytest.mark.parametrize(
-    "reason", ("", "[", "[]", "not taken", "the peer said: [old copy] no", "[something newer] no", "[old copy no")
+    "reason", ["", "[", "[]", "not taken", "the peer said: [old copy] no", "[something newer] no", "[old copy no"]
 )
 def test_what_is_only_text(reason: str) -> None:
     """Of a transport, or of a peer of a later version."""

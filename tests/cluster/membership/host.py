@@ -150,7 +150,7 @@ class Host:
         self.receive(Host._commit_done)
 
     def _commit_done(self) -> None:
-        self.holder.committed(self.mono)
+        self.holder.committed()
         self._ask()
 
     def _ask(self) -> None:

@@ -276,7 +276,7 @@ def test_a_leader_that_is_none_any_more_sends_those_who_wait_to_the_next() -> No
     assert answers[0].ask in {f"{seat.name}:1" for seat in company.seats} or answers[0].problem == ""
 
 
-@pytest.mark.parametrize("method", ("join", "leave"))
+@pytest.mark.parametrize("method", ["join", "leave"])
 def test_noise_is_an_error(method: str) -> None:
     company = Company(1, joined=False)
     with pytest.raises(MalformedCall):
@@ -298,7 +298,7 @@ def test_who_was_killed_before_it_was_told_that_its_new_disk_is_a_member_is_told
     company.whole()
 
 
-@pytest.mark.parametrize("method", ("join", "leave"))
+@pytest.mark.parametrize("method", ["join", "leave"])
 def test_who_asks_a_leader_in_the_moment_of_its_election_is_not_forgotten(method: str) -> None:
     """Its former lease is still valid, and a leader that hands over sends those who ask to it."""
     company = Company(3)
@@ -315,7 +315,7 @@ def test_who_asks_a_leader_in_the_moment_of_its_election_is_not_forgotten(method
     assert answers[0].problem == ""
 
 
-@pytest.mark.parametrize("method", ("join", "leave"))
+@pytest.mark.parametrize("method", ["join", "leave"])
 def test_who_asks_while_the_leader_hands_over_to_one_that_dies_is_not_forgotten(method: str) -> None:
     company = Company(3)
     leader = company.leader()

@@ -21,7 +21,7 @@ def holder(view: View = SERVING) -> LeaseHolder:
 
 
 def ask(lease: LeaseHolder, now: float, wall: float | None = None) -> LeaseRequest | None:
-    lease.committed(now)
+    lease.committed()
     return lease.request(now, WALL + now if wall is None else wall)
 
 
@@ -48,7 +48,7 @@ def test_a_request_says_what_the_leader_has_to_know() -> None:
     lease.heard("c", 10)
     lease.heard("a", 900)
     lease.exchanged(Incarnation("a", 1, 1), 5)
-    lease.committed(1100)
+    lease.committed()
     asked = lease.request(1100, WALL, full=True)
     assert asked == LeaseRequest("b", 3, "p", 1, ("a",), 5, 5, (("a", 1),), full=True, urgent=True)
 
@@ -69,7 +69,7 @@ def test_one_that_rides_with_another_frame_leaves_earlier() -> None:
     lease = holder()
     assert ask(lease, 0)
     assert lease.wants_commit(0)
-    lease.committed(60)
+    lease.committed()
     assert not lease.wants_commit(60)
     assert lease.request(99, WALL + 99, riding=True) is None
     assert lease.request(100, WALL + 100, riding=True)

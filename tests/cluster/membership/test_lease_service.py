@@ -91,7 +91,7 @@ def said_of_the_log(seat: Seat) -> list[tuple[str, str]]:
     return [(level, text) for level, text in seat.log if text.startswith("log of the cluster: ")]
 
 
-@pytest.mark.parametrize("leads", (False, True))
+@pytest.mark.parametrize("leads", [False, True])
 def test_who_cannot_write_the_log_is_out_until_there_is_room(leads: bool) -> None:
     company = Company(3)
     other = who(company, leads)
@@ -104,7 +104,7 @@ def test_who_cannot_write_the_log_is_out_until_there_is_room(leads: bool) -> Non
     assert said_of_the_log(other)[1:] == [("warning", "log of the cluster: serving again")]
 
 
-@pytest.mark.parametrize("leads", (False, True))
+@pytest.mark.parametrize("leads", [False, True])
 def test_who_could_not_write_the_log_once_is_out_until_it_is_started_again(leads: bool) -> None:
     company = Company(3)
     other = who(company, leads)
@@ -164,7 +164,7 @@ def test_a_pair_that_does_not_hear_each_other_is_parted() -> None:
     assert sum(seat.member.leased() for seat in others) == 1
 
 
-@pytest.mark.parametrize("kind", ("request", "reply"))
+@pytest.mark.parametrize("kind", ["request", "reply"])
 def test_noise_is_an_error(kind: str) -> None:
     company = Company(2)
     lease_service = company[1].member.lease_service

@@ -151,7 +151,7 @@ def overtaken(actors: Actors) -> tuple[Replica, Replica, DeltaApplier]:
     return old, third, incoming
 
 
-@pytest.mark.parametrize("walks", (False, True))
+@pytest.mark.parametrize("walks", [False, True])
 def test_what_a_key_has_seen_goes_on_with_it(walks: bool) -> None:
     """A third node gets the newest write before the one that it replaced, and passes it on to who wrote the old one."""
     actors = Actors()

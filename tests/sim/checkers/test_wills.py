@@ -49,8 +49,7 @@ def test_after_disconnect_only_a_kill_excuses_it() -> None:
     class Arrived:
         over_at = 100.0
 
-        class to_node:
-            under_way = 0
+        to_node = SimpleNamespace(under_way=0)
 
     made, connection = builder(will=will(), polite=True)
     made.close(connection)

@@ -106,7 +106,7 @@ def last_index(machine: Machine) -> int:
     return machine.member.consensus.raft._log.last_index
 
 
-@pytest.mark.parametrize("moment", ("notice", "stale"))
+@pytest.mark.parametrize("moment", ["notice", "stale"])
 def test_who_was_given_up_counts_as_a_lost_disk(moment: str) -> None:
     """It has to come back empty. Without a second voter the log would be gone, too (3 nodes, seed 910020)."""
     world = forgetful()

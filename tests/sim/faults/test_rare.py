@@ -73,7 +73,7 @@ def test_a_slow_disk_takes_seconds_and_the_others_go_on() -> None:
     until(world, lambda: all_whole(world))
 
 
-@pytest.mark.parametrize("kind", ("write_fails", "raft_write_fails"))
+@pytest.mark.parametrize("kind", ["write_fails", "raft_write_fails"])
 def test_an_operator_starts_a_node_again_whose_write_has_failed(kind: str) -> None:
     world = joined()
     machine = world.machines["n2"]
