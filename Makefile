@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DATA ?= ./data
 
-.PHONY: venv-run venv-test run test test-slow test-all check kill-test link-test fuzz siege sim mutants format conformance lock clean
+.PHONY: venv-run venv-test run test test-slow coverage test-all check kill-test link-test fuzz siege sim mutants format conformance lock clean
 KILLS ?= 200
 ROUNDS ?= 200
 SECONDS_EACH ?= 600
@@ -28,6 +28,13 @@ test: venv-test               ## the fast suite
 
 test-slow: venv-test          ## the slow tests: Spark, packaging, long kills
 	$(BIN)/python -m pytest -n 2 -m slow
+
+coverage: venv-test           ## the fast suite, and for each package whether it executes as many lines as before
+	$(BIN)/python -m coverage erase
+	$(BIN)/python -m coverage run -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage json --quiet -o .coverage.json
+	$(BIN)/python dev/coverage_floors.py .coverage.json
 
 test-all: test test-slow          ## everything
 

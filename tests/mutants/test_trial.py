@@ -37,7 +37,8 @@ print("200 seeds, 0 failed")
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Checkout:
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
+    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)  # what it executes is not this checkout
     root = tmp_path / "root"
     (root / "tests").mkdir(parents=True)
     (root / "testing").mkdir()
