@@ -116,6 +116,7 @@ class InvariantMonitor:
             self._world.history.say("PROBLEM", text)
 
     def state(self, machine: Machine) -> None:
+        """Note the state of the view of a machine's node, and the moment when the node entered a view."""
         node = machine.node
         if node is None or machine.member is None:
             return

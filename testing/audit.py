@@ -1,4 +1,4 @@
-"""Judges an event log: was everything that was acknowledged delivered, once where once was promised, and in order?
+"""Judges an event log: whether each acknowledged message was delivered, once where that was promised, and in order.
 
 The anomalies of docs/hazards.md that one log can show: A0 (holes in the log), A1 (lost although acknowledged), A3
 (unexpected), A4 (duplicate), A5 (QoS 2 more than once), A6 (reordered), A12 (session forgotten), A14 (wills). What

@@ -78,7 +78,10 @@ def mqtt_broker(request: pytest.FixtureRequest) -> Iterator[SyncCluster]:
 
 @pytest.fixture
 def mqtt_cluster(request: pytest.FixtureRequest) -> Iterator[ClusterFactory]:
-    """A factory: `async with mqtt_cluster(nodes=3, conf={...}) as c`, or `with` in tests without asyncio."""
+    """A factory of clusters, for `async with`, or for `with` in tests without asyncio.
+
+    Such as `async with mqtt_cluster(nodes=3, conf={...}) as c`.
+    """
     from .fixtures import ClusterFactory
 
     with contextlib.closing(ClusterFactory(request)) as factory:

@@ -10,13 +10,24 @@ class Held(Protocol):
     """What is looked at of a lease that is valid now."""
 
     @property
-    def node(self) -> str: ...
+    def node(self) -> str:
+        """The name of the node that holds it."""
+        ...
+
     @property
-    def view(self) -> int: ...
+    def view(self) -> int:
+        """The number of the view that it belongs to."""
+        ...
+
     @property
-    def since(self) -> int: ...
+    def since(self) -> int:
+        """The number of the view in which the node entered."""
+        ...
+
     @property
-    def rows(self) -> tuple[tuple[str, int], ...]: ...
+    def rows(self) -> tuple[tuple[str, int], ...]:
+        """The name and `since` of each node of that view."""
+        ...
 
 
 def judge(held: Sequence[Held]) -> Iterator[str]:

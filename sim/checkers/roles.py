@@ -10,15 +10,29 @@ class Role(Protocol):
     """What is looked at of a process that holds a lease."""
 
     @property
-    def node(self) -> str: ...
+    def node(self) -> str:
+        """The name of the node."""
+        ...
+
     @property
-    def boot(self) -> int: ...
+    def boot(self) -> int:
+        """The number of this start of the node."""
+        ...
+
     @property
-    def row_boot(self) -> int: ...
+    def row_boot(self) -> int:
+        """The number of the start that the view has for the node."""
+        ...
+
     @property
-    def process(self) -> str: ...
+    def process(self) -> str:
+        """The random text of this process."""
+        ...
+
     @property
-    def row_process(self) -> str: ...
+    def row_process(self) -> str:
+        """The text of the process that the log of members has for the node."""
+        ...
 
 
 def judge(roles: Sequence[Role]) -> Iterator[str]:
