@@ -33,10 +33,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"strogoff {__version__}")
         return 0
     if command == "start":
-        from .admin.service import AdminService
+        from .admin.server import AdminServer
         from .broker.process.daemon import main as start
 
-        return start(rest, [AdminService()])
+        return start(rest, [AdminServer()])
     if command == "config":
         return _config(rest)
     if command == "sim":

@@ -21,9 +21,9 @@ from ..storage.keys import after
 
 SCOPES = ("status", "mgmt", "metrics", "health", "api2", "httppub")
 DEFAULT_SCOPE = "mgmt"
-LENGTH = 32
+KEY_LENGTH = 32
 """Characters of a key that is made here, unless `min_apikey_length` asks for more."""
-LONGEST = 512
+MAX_KEY_LENGTH = 512
 _PREFIX = b"nkey."
 _ALPHABET = string.ascii_letters + string.digits
 _FORMAT = "%Y-%m-%dT%H:%M:%S"
@@ -37,16 +37,16 @@ class ApiKeyError(ValueError):
     """An API key cannot be added or deleted; the text says why, for the operator."""
 
 
-def shelf_of(server: Server) -> Shelf:
+def key_store_of(server: Server) -> Shelf:
     """Where the keys of a node are: with those of its whole cluster if there is a way to other nodes.
 
     What the node kept for itself before goes there, once.
     """
     if server.cluster is None:
         return server.store
-    shelf = server.cluster.config
-    move(server.store, shelf, _PREFIX, after(_PREFIX))
-    return shelf
+    store = server.cluster.config
+    move(server.store, store, _PREFIX, after(_PREFIX))
+    return store
 
 
 class ApiKey(msgspec.Struct, frozen=True):
@@ -67,45 +67,45 @@ class ApiKey(msgspec.Struct, frozen=True):
 class ApiKeys:
     """All entries of a node, or of its cluster.
 
-    `shortest` is `min_apikey_length` in characters and `longest_days` is `max_apikey_expiry_days`, which is also the
-    life of keys that are added without an end; `now_s` is the wall clock, `choose` picks one of some characters and
-    must be unpredictable.
+    `min_length` is `min_apikey_length` in characters. `max_expiry_days` is `max_apikey_expiry_days`, and also the
+    lifetime of a key that is added without an expiry. `now_s` is the wall clock. `choice` picks one of some characters
+    and must be unpredictable.
     """
 
     def __init__(
         self,
-        shelf: Shelf,
-        shortest: int,
-        longest_days: int | None,
+        store: Shelf,
+        min_length: int,
+        max_expiry_days: int | None,
         now_s: Callable[[], float],
-        choose: Callable[[str], str],
+        choice: Callable[[str], str],
     ) -> None:
-        self._shelf = shelf
-        self._shortest = shortest
-        self._longest_days = longest_days
+        self._store = store
+        self._min_length = min_length
+        self._max_expiry_days = max_expiry_days
         self._now_s = now_s
-        self._choose = choose
+        self._choice = choice
 
     def create(self, scope: str, expires: str | None) -> str:
         """Make a key that nobody can guess, add it and return it. Raises `ApiKeyError`."""
-        key = "".join(self._choose(_ALPHABET) for _ in range(max(LENGTH, self._shortest)))
+        key = "".join(self._choice(_ALPHABET) for _ in range(max(KEY_LENGTH, self._min_length)))
         self.add(key, scope, expires)
         return key
 
     def add(self, key: str, scope: str, expires: str | None) -> None:
         """Add an entry; `expires` is UTC as yyyy-mm-ddThh:mm:ss. Raises `ApiKeyError`; then nothing has changed."""
         self._check_scope(scope)
-        if len(key) < max(1, self._shortest):
-            raise ApiKeyError(f"The key is too short: at least {max(1, self._shortest)} characters are needed.")
-        if len(key) > LONGEST:
-            raise ApiKeyError(f"The key is too long: at most {LONGEST} characters are possible.")
+        if len(key) < max(1, self._min_length):
+            raise ApiKeyError(f"The key is too short: at least {max(1, self._min_length)} characters are needed.")
+        if len(key) > MAX_KEY_LENGTH:
+            raise ApiKeyError(f"The key is too long: at most {MAX_KEY_LENGTH} characters are possible.")
         # it travels as a user name of HTTP Basic authentication, which ends at a colon (RFC 7617, section 2)
         if not all("!" <= char <= "~" and char != ":" for char in key):
             raise ApiKeyError("A key has letters, digits and signs of ASCII, but no colon and no spaces.")
-        if self._shelf.get(_place(key, scope)) is not None:
+        if self._store.get(_storage_key(key, scope)) is not None:
             raise ApiKeyError(f"This key has the scope {scope} already; delete it first.")
         until = self._until(expires)
-        self._shelf.put(_place(key, scope), b"" if until is None else str(until).encode())
+        self._store.put(_storage_key(key, scope), b"" if until is None else str(until).encode())
 
     def delete(self, key: str, scope: str | None) -> None:
         """Delete an entry, or all of a key if `scope` is None. Raises `ApiKeyError` if there is none."""
@@ -115,14 +115,14 @@ class ApiKeys:
         if not found:
             raise ApiKeyError(f"There is no such key{f' with the scope {scope}' if scope else ''}.")
         for each in found:
-            self._shelf.delete(_place(key, each.scope))
+            self._store.delete(_storage_key(key, each.scope))
 
     def rows(self, scope: str | None = None) -> list[ApiKey]:
         """The entries, of one scope or of all, by scope and key. Raises `ApiKeyError` for a scope that there is not."""
         if scope is not None:
             self._check_scope(scope)
         found = []
-        for place, value in self._shelf.scan(_PREFIX, after(_PREFIX)):
+        for place, value in self._store.scan(_PREFIX, after(_PREFIX)):
             its, _, key = place[len(_PREFIX) :].decode(errors="replace").partition(".")
             if scope in (None, its):
                 found.append(ApiKey(key, its, _expiry(value)))
@@ -145,7 +145,7 @@ class ApiKeys:
 
     def _until(self, expires: str | None) -> int | None:
         now = self._now_s()
-        latest = None if self._longest_days is None else int(now) + self._longest_days * _DAY_S
+        latest = None if self._max_expiry_days is None else int(now) + self._max_expiry_days * _DAY_S
         if expires is None:
             return latest
         try:
@@ -155,7 +155,7 @@ class ApiKeys:
         if until <= now:
             raise ApiKeyError(f"expires={expires} is in the past; times are UTC.")
         if latest is not None and until > latest:
-            raise ApiKeyError(f"expires={expires} is too late: max_apikey_expiry_days = {self._longest_days}.")
+            raise ApiKeyError(f"expires={expires} is too late: max_apikey_expiry_days = {self._max_expiry_days}.")
         return until
 
     def _check_scope(self, scope: str) -> None:
@@ -163,7 +163,7 @@ class ApiKeys:
             raise ApiKeyError(f"scope={scope}: there are {', '.join(SCOPES)}.")
 
 
-def _place(key: str, scope: str) -> bytes:
+def _storage_key(key: str, scope: str) -> bytes:
     return _PREFIX + f"{scope}.{key}".encode()
 
 

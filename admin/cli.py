@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..configs import ConfigError, load, usual_file
-from .reach import LocalNode, RemoteNode, Unreachable, Way
-from .render import FORMATS, alerts, render, visible
-from .wire import CutOff, from_lines
+from .client import HttpClient, NodeClient, UnixSocketClient, Unreachable
+from .render import FORMATS, alerts, escape_unprintable, render
+from .wire import TruncatedResult, from_lines
 
 API_KEY = "STROGOFF_API_KEY"
 """Environment variable for `--api-key`: a command line is seen by everybody on the machine."""
@@ -42,18 +42,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         options, words, form = _split(_texts(sys.argv[1:] if argv is None else argv))
         if not words or words[0] in ("-h", "--help", "help"):
-            from .catalogue import COMMANDS
-            from .words import overview
+            from .grammar import overview
+            from .registry import COMMANDS
 
             print(f"{_USAGE}{overview(COMMANDS)}")
             return 0 if words else 1
-        way = _way(options)
-        parts, status = from_lines(way.ask(words), _show(form))
+        client = _client_for(options)
+        parts, status = from_lines(client.run(words), _show(form))
     except Unreachable as error:
         print(error, file=sys.stderr)
         return 1
-    except CutOff:
-        print(f"{way.name} stopped before it had answered.", file=sys.stderr)
+    except TruncatedResult:
+        print(f"{client.name} stopped before it had answered.", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("Interrupted; what the node has begun goes on.", file=sys.stderr)
@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _show(form: str) -> Callable[[str], None] | None:
     """What is done with a line that comes while the command goes on; JSON is one list, so it has them at the end."""
-    return None if form == "json" else lambda line: _write(visible(line) + "\n")
+    return None if form == "json" else lambda line: _write(escape_unprintable(line) + "\n")
 
 
 def _print(text: str, wrong: str, status: int) -> int:
@@ -119,7 +119,7 @@ def _split(argv: Sequence[str]) -> tuple[dict[str, str], list[str], str]:
     return options, words, form
 
 
-def _way(options: dict[str, str]) -> Way:
+def _client_for(options: dict[str, str]) -> NodeClient:
     """The node that is meant, and how to get there. Raises `Unreachable` for options that do not go together."""
     if "url" not in options:
         alone = [f"--{name.replace('_', '-')}" for name in ("api_key", "cafile") if name in options]
@@ -129,10 +129,10 @@ def _way(options: dict[str, str]) -> Way:
     if "conf" in options or "data_dir" in options:
         raise Unreachable("--url says which node is meant; --conf and --data-dir do not go with it.")
     api_key = options.get("api_key", os.environ.get(API_KEY, ""))
-    return RemoteNode(options["url"], api_key, options.get("cafile", ""))
+    return HttpClient(options["url"], api_key, options.get("cafile", ""))
 
 
-def _local(options: dict[str, str]) -> LocalNode:
+def _local(options: dict[str, str]) -> UnixSocketClient:
     conf = Path(options["conf"]) if "conf" in options else usual_file()
     # a container does not look at variables then, at its start
     local = conf is not None and os.path.exists(conf.with_name("vernemq.conf.local"))
@@ -145,7 +145,7 @@ def _local(options: dict[str, str]) -> LocalNode:
         settings = load(conf, environ, overrides)
     except ConfigError as error:
         raise Unreachable(str(error)) from None
-    return LocalNode(str(settings["nodename"]), Path(str(settings["node.admin_socket"])))
+    return UnixSocketClient(str(settings["nodename"]), Path(str(settings["node.admin_socket"])))
 
 
 if __name__ == "__main__":

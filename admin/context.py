@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .http_listeners import HttpListeners
     from .metrics import Metrics
 
-TURN_S = 0.005
+TIME_SLICE_S = 0.005
 """How long a command may work before the loop gets its turn."""
 COMMIT_S = 10.0
 
@@ -27,7 +27,7 @@ class Context:
         self.http = http
         self.metrics = metrics
         self.api_keys = api_keys
-        self.moving = ""
+        self.membership_change = ""
         """The `cluster join` or `cluster leave` that is under way here, empty if there is none."""
         self._loop = asyncio.get_running_loop()
 
@@ -41,9 +41,9 @@ class Context:
         """The node's part in the cluster, None while it is alone."""
         return cluster_of(self.server)
 
-    def pace(self) -> Pace:
-        """For one long piece of work: see `Pace`."""
-        return Pace(self._loop)
+    def time_slice(self) -> TimeSlice:
+        """For one long piece of work: see `TimeSlice`."""
+        return TimeSlice(self._loop)
 
     async def committed(self) -> None:
         """Wait until what was changed is safe. TimeoutError if the disk does not take it."""
@@ -52,7 +52,7 @@ class Context:
         async with asyncio.timeout(COMMIT_S):
             await done.wait()
 
-    async def spread(self) -> None:
+    async def replicated(self) -> None:
         """`committed`, and every node of the view has it. Raises `ClusterError` if the others do not say so in time."""
         await self.committed()
         if self.cluster is not None:
@@ -61,19 +61,19 @@ class Context:
 
 def cluster_of(server: Server) -> OperatorPort | None:
     """The server's `cluster`, if it has one."""
-    office: OperatorPort | None = getattr(server, "cluster", None)
-    return office
+    cluster: OperatorPort | None = getattr(server, "cluster", None)
+    return cluster
 
 
-class Pace:
-    """`await pace.breathe()` between steps: lets the loop go on when `TURN_S` seconds of work have passed."""
+class TimeSlice:
+    """Cooperative scheduling: a long command awaits `yield_if_due` between its steps."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._since = loop.time()
 
-    async def breathe(self) -> None:
-        """Give the loop its turn if it is due."""
-        if self._loop.time() - self._since >= TURN_S:
+    async def yield_if_due(self) -> None:
+        """Let the event loop run if this command has worked for `TIME_SLICE_S` seconds."""
+        if self._loop.time() - self._since >= TIME_SLICE_S:
             await asyncio.sleep(0)
             self._since = self._loop.time()

@@ -11,7 +11,7 @@ from aiohttp import web
 from multidict import MultiMapping
 
 from .context import Context
-from .performing import DONE, REFUSED, answer, log_command, perform
+from .dispatch import DONE, REFUSED, handle_request, log_command, run_command
 from .render import as_object
 
 ALIASES: dict[tuple[str, ...], tuple[str, ...]] = {
@@ -42,7 +42,7 @@ async def by_path(context: Context, request: web.Request) -> web.StreamResponse:
     """Carry out the command that path and query say: 200, 400 if it is wrong or not possible, 500."""
     words = command_line(request.match_info["command"], request.query)
     log_command(context, words, str(request.remote))
-    parts, status = await perform(context, words)
+    parts, status = await run_command(context, words)
     objects = [as_object(part) for part in parts]
     body = msgspec.json.encode(objects[0] if len(objects) == 1 else objects)
     return web.Response(body=body, status=_STATUS.get(status, 500), content_type="application/json")
@@ -50,7 +50,7 @@ async def by_path(context: Context, request: web.Request) -> web.StreamResponse:
 
 async def by_words(context: Context, request: web.Request) -> web.StreamResponse:
     """Carry out the command of the body."""
-    return await answer(context, request, str(request.remote))
+    return await handle_request(context, request, str(request.remote))
 
 
 async def options(request: web.Request) -> web.StreamResponse:

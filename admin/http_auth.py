@@ -8,7 +8,7 @@ from aiohttp.typedefs import Handler
 
 from ..configs import ListenerSettings
 from .context import Context
-from .render import visible
+from .render import escape_unprintable
 from .wire import Refusal
 
 _SAID = {
@@ -18,23 +18,23 @@ _SAID = {
 }
 
 
-def asks_for_key(context: Context, settings: ListenerSettings, module: str) -> bool:
+def needs_api_key(context: Context, settings: ListenerSettings, module: str) -> bool:
     """What `http_module.MODULE.auth.mode` says, for this listener or for all of them."""
     known = context.server.settings
     own = f"{settings.key}.http_module.{module}.auth.mode"
     return str(known[own] or known[f"http_module.{module}.auth.mode"]) == "apikey"
 
 
-def guarded(context: Context, listener: str, scope: str, handler: Handler) -> Handler:
+def require_api_key(context: Context, listener: str, scope: str, handler: Handler) -> Handler:
     """The handler behind a door that only API keys of this scope open; others get 401 and a `Refusal`."""
 
-    async def door(request: web.Request) -> web.StreamResponse:
-        key = given_key(request)
+    async def check_key(request: web.Request) -> web.StreamResponse:
+        key = api_key_of(request)
         verdict = "missing" if key is None else context.api_keys.check(key, scope)
         if verdict == "ok":
             return await handler(request)
         context.server.log(
-            "info", f"{listener}: {visible(request.path)} refused to {request.remote}: API key {verdict}"
+            "info", f"{listener}: {escape_unprintable(request.path)} refused to {request.remote}: API key {verdict}"
         )
         said = _SAID.get(verdict, f"this API key is for something else: its scope is not {scope}.")
         return web.Response(
@@ -44,10 +44,10 @@ def guarded(context: Context, listener: str, scope: str, handler: Handler) -> Ha
             headers={"WWW-Authenticate": 'Basic realm="strogoff"'},
         )
 
-    return door
+    return check_key
 
 
-def given_key(request: web.Request) -> str | None:
+def api_key_of(request: web.Request) -> str | None:
     """The key of a request: the header `x-api-key`, or the user name of Basic authentication; None if there is none."""
     key = request.headers.get("x-api-key")
     if key is not None:

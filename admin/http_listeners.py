@@ -36,11 +36,11 @@ _CLOSE_TURNS = 100
 Log = Callable[[str, str], None]
 """Takes a level of vernemq.conf and a line."""
 
-Pages = Callable[[ListenerSettings], web.Application]
+ApplicationFactory = Callable[[ListenerSettings], web.Application]
 """Makes what a listener serves."""
 
 
-class _Refuse(asyncio.Protocol):
+class _RefusedConnection(asyncio.Protocol):
     """A connection above `max_connections`."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -73,15 +73,15 @@ class _ServerLog(LoggerAdapter[Logger]):
 class HttpListener:
     """One of them, running or stopped."""
 
-    def __init__(self, settings: ListenerSettings, pages: Pages, log: Log) -> None:
+    def __init__(self, settings: ListenerSettings, pages: ApplicationFactory, log: Log) -> None:
         self.settings = settings
-        self._pages = pages
+        self._make_application = pages
         self._log = log
         self._runner: web.AppRunner | None = None
         self._server: asyncio.Server | None = None
         self._socket: socket.socket | None = None
         self._accepted = 0
-        self._silent: set[object] = set()
+        self._awaiting_request: set[object] = set()
         """Connections whose request has not come; each for `REQUEST_S` at most."""
 
     @property
@@ -123,8 +123,8 @@ class HttpListener:
             except TlsError as error:
                 raise cannot_listen(settings, str(error)) from None
         listening = bind(settings)
-        application = self._pages(settings)
-        application.middlewares.append(self._once)
+        application = self._make_application(settings)
+        application.middlewares.append(self._one_request)
         runner = web.AppRunner(
             application,
             access_log=None,
@@ -152,32 +152,32 @@ class HttpListener:
         assert self._runner is not None and self._runner.server is not None
         limit = self.settings.max_connections
         if limit is not None and self._active >= limit:
-            return _Refuse()
+            return _RefusedConnection()
         self._accepted += 1
         handler = self._runner.server()
-        self._silent.add(handler)
-        asyncio.get_running_loop().call_later(REQUEST_S, self._overdue, handler)
+        self._awaiting_request.add(handler)
+        asyncio.get_running_loop().call_later(REQUEST_S, self._close_if_silent, handler)
         return handler
 
     @web.middleware
-    async def _once(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _one_request(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answer when the whole request has come, and close the connection then.
 
-        A body that comes too slowly ends with its connection, as headers do: `_overdue`.
+        A body that comes too slowly ends with its connection, as headers do: `_close_if_silent`.
         """
         try:
             await request.read()
         except ConnectionError:
             return web.Response(status=web.HTTPRequestTimeout.status_code)  # nobody is there to read it
         finally:
-            self._silent.discard(request.protocol)
+            self._awaiting_request.discard(request.protocol)
         response = await handler(request)
         response.force_close()
         return response
 
-    def _overdue(self, handler: RequestHandler) -> None:
-        if handler in self._silent:
-            self._silent.discard(handler)
+    def _close_if_silent(self, handler: RequestHandler) -> None:
+        if handler in self._awaiting_request:
+            self._awaiting_request.discard(handler)
             handler.force_close()
 
     async def stop(self) -> asyncio.Task[None] | None:
@@ -203,22 +203,22 @@ class HttpListeners:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._listeners: dict[str, HttpListener] = {}
-        self._pages: Pages | None = None
+        self._make_application: ApplicationFactory | None = None
         self._ending: set[asyncio.Task[None]] = set()
 
-    async def start(self, settings: Iterable[ListenerSettings], pages: Pages) -> None:
+    async def start(self, settings: Iterable[ListenerSettings], pages: ApplicationFactory) -> None:
         """Open those among the configured listeners that are for HTTP; the first that fails raises `ListenError`."""
-        self._pages = pages
+        self._make_application = pages
         for one in settings:
             if one.type in TYPES:
                 await self.add(one)
 
     async def add(self, settings: ListenerSettings) -> ListenerRow:
         """Open one more. Raises `ListenError`; the others go on."""
-        assert self._pages is not None, "start comes first"
+        assert self._make_application is not None, "start comes first"
         if settings.key in self._listeners:
             raise ListenError(f"{settings.key}: there is a listener of that name")
-        listener = HttpListener(settings, self._pages, self._log)
+        listener = HttpListener(settings, self._make_application, self._log)
         await listener.start()
         self._listeners[settings.key] = listener
         self._log("info", f"{settings.key}: listening on {listener.settings.address}")

@@ -17,19 +17,19 @@ from aiohttp.typedefs import Handler
 from ..configs import ListenerSettings
 from . import http_api
 from .context import Context
+from .dispatch import MAX_REQUEST_BYTES
 from .exposition import CONTENT_TYPE, exposition, process_exposition
-from .http_auth import asks_for_key, guarded
-from .performing import LARGEST_REQUEST
-from .status import absentees, cluster_facts, damage, figures, incidents, members, not_running, not_serving
+from .http_auth import needs_api_key, require_api_key
+from .status import cluster_facts, damage, figures, incidents, members, missing_members, not_serving, stopped_listeners
 
 
 class Page(NamedTuple):
-    """A page of a module; `free` ones ask nobody for a key."""
+    """A page of a module; `public` ones ask nobody for a key."""
 
     method: str
     path: str
     handler: Handler
-    free: bool = False
+    public: bool = False
 
 
 class Module(NamedTuple):
@@ -39,9 +39,9 @@ class Module(NamedTuple):
     pages: Callable[[Context], list[Page]]
 
 
-def pages_for(context: Context, settings: ListenerSettings) -> web.Application:
+def application_for(context: Context, settings: ListenerSettings) -> web.Application:
     """The application of one listener."""
-    application = web.Application(client_max_size=LARGEST_REQUEST)
+    application = web.Application(client_max_size=MAX_REQUEST_BYTES)
     for each in dict.fromkeys(settings.http_modules):
         name = str(each)
         module = MODULES.get(name)
@@ -50,10 +50,12 @@ def pages_for(context: Context, settings: ListenerSettings) -> web.Application:
             level = "debug" if settings.http_modules == context.server.settings["http_modules"] else "warning"
             context.server.log(level, f"{settings.key}: the HTTP module {name} is not in this version")
             continue
-        asks = asks_for_key(context, settings, name)
+        asks = needs_api_key(context, settings, name)
         for page in module.pages(context):
-            open_to_all = page.free or not asks
-            handler = page.handler if open_to_all else guarded(context, settings.key, module.scope, page.handler)
+            open_to_all = page.public or not asks
+            handler = (
+                page.handler if open_to_all else require_api_key(context, settings.key, module.scope, page.handler)
+            )
             if page.method == "GET":
                 application.router.add_get(page.path, handler)
             else:
@@ -77,13 +79,13 @@ def _health(context: Context) -> list[Page]:
         return _json({"status": "OK"})
 
     async def health(request: web.Request) -> web.Response:
-        return _health_of(context, [*not_running(context), *not_serving(context)])
+        return _health_of(context, [*stopped_listeners(context), *not_serving(context)])
 
     async def full_cluster(request: web.Request) -> web.Response:
-        return _health_of(context, [*not_running(context), *not_serving(context), *absentees(context)])
+        return _health_of(context, [*stopped_listeners(context), *not_serving(context), *missing_members(context)])
 
     async def listeners(request: web.Request) -> web.Response:
-        reasons = not_running(context)
+        reasons = stopped_listeners(context)
         return _json({"status": "DOWN", "reason": "; ".join(reasons)}, 503) if reasons else _json({"status": "OK"})
 
     return [
@@ -133,7 +135,7 @@ def _management(context: Context) -> list[Page]:
     return [
         Page("GET", path, partial(http_api.by_path, context)),
         Page("POST", "/api/v1", partial(http_api.by_words, context)),
-        Page("OPTIONS", path, http_api.options, free=True),
+        Page("OPTIONS", path, http_api.options, public=True),
     ]
 
 

@@ -94,14 +94,14 @@ class Metrics:
 
     def _cluster_gauges(self) -> Iterator[tuple[str, int]]:
         """A node that is alone is a cluster of one, whole as long as it runs."""
-        office = cluster_of(self._server)
-        status = office.status() if office is not None else None
+        cluster = cluster_of(self._server)
+        status = cluster.status() if cluster is not None else None
         yield "cluster_members", status.members if status else 1
         yield "cluster_serving", status.serving if status else 1
         yield "cluster_view_id", status.view_id if status else 0
         yield "cluster_leased", int(status is None or status.sees != "minority")
         yield "cluster_whole", int(status is None or status.sees == "whole")
-        yield from gauges(office).items()
+        yield from gauges(cluster).items()
 
 
 def _expected() -> Iterator[tuple[str, Labels]]:

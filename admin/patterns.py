@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NoReturn
 
-LONGEST_TEXT = 4096
+MAX_TEXT_LENGTH = 4096
 """Characters of a text that are searched; the rest is not looked at."""
-MOST_STATES = 400
+MAX_STATES = 400
 """Size of a pattern, with repetitions written out."""
-_MOST_SETS = 2000
+_MAX_DFA_STATES = 2000
 """Sets of states that a pattern remembers; they are found anew when there are more."""
-_MOST_FOLLOWED = 20_000
+_MAX_TRANSITIONS = 20_000
 
-Is = Callable[[str], bool]
+CharTest = Callable[[str], bool]
 """Whether a character is what a state takes."""
 
-_CLASSES: dict[str, Is] = {
+_CLASSES: dict[str, CharTest] = {
     "d": str.isdecimal,
     "w": lambda char: char.isalnum() or char == "_",
     "s": str.isspace,
@@ -35,15 +35,15 @@ class PatternError(ValueError):
 
 
 class _State:
-    __slots__ = ("following", "is_", "kind")
+    __slots__ = ("accepts", "kind", "successors")
 
-    def __init__(self, kind: int, is_: Is | None = None) -> None:
+    def __init__(self, kind: int, accepts: CharTest | None = None) -> None:
         self.kind = kind
-        self.is_ = is_
-        self.following: list[_State] = []
+        self.accepts = accepts
+        self.successors: list[_State] = []
 
 
-class _Piece:
+class _Fragment:
     """A part of a pattern: where it begins, and the states from which it goes on."""
 
     __slots__ = ("begin", "ends")
@@ -52,21 +52,21 @@ class _Piece:
         self.begin = begin
         self.ends = ends
 
-    def then(self, following: _State) -> None:
+    def then(self, successor: _State) -> None:
         for each in self.ends:
-            each.following.append(following)
+            each.successors.append(successor)
 
 
-class _Set:
+class _DfaState:
     """States that are reached at the same time, and where each character leads from there."""
 
-    __slots__ = ("at_end", "found", "states", "to")
+    __slots__ = ("at_end", "found", "states", "transitions")
 
     def __init__(self, states: frozenset[_State]) -> None:
         self.states = states
-        self.to: dict[str, _Set] = {}
+        self.transitions: dict[str, _DfaState] = {}
         self.found = any(state.kind == _MATCH for state in states)
-        behind = _closure([each for state in states if state.kind == _END for each in state.following], True)
+        behind = _closure([each for state in states if state.kind == _END for each in state.successors], True)
         self.at_end = self.found or any(state.kind == _MATCH for state in behind)
 
 
@@ -81,7 +81,7 @@ def _closure(states: Iterable[_State], at_end: bool = False, at_begin: bool = Fa
         reached.add(state)
         passes = state.kind == _SPLIT or (state.kind == _BEGIN and at_begin) or (state.kind == _END and at_end)
         if passes:
-            todo.extend(state.following)
+            todo.extend(state.successors)
     return reached
 
 
@@ -89,28 +89,25 @@ class Pattern:
     """A compiled pattern. Raises `PatternError`."""
 
     def __init__(self, text: str) -> None:
-        piece, self._folded = _Parser(text).parse()
-        piece.then(_State(_MATCH))
-        self._begin = piece.begin
-        self._sets: dict[frozenset[_State], _Set] = {}
-        self._followed = 0
+        fragment, self._ignore_case = _Parser(text).parse()
+        fragment.then(_State(_MATCH))
+        self._begin = fragment.begin
+        self._dfa_states: dict[frozenset[_State], _DfaState] = {}
+        self._transitions = 0
 
-    def found_in(self, text: str) -> bool:
-        """Whether the pattern matches somewhere in the text, of which `LONGEST_TEXT` characters count."""
-        text = text[:LONGEST_TEXT]
-        if self._folded:
+    def search(self, text: str) -> bool:
+        """Whether the pattern matches somewhere in the text, of which `MAX_TEXT_LENGTH` characters count."""
+        text = text[:MAX_TEXT_LENGTH]
+        if self._ignore_case:
             text = text.lower()
-        here = self._set(_closure([self._begin], at_begin=True))
+        here = self._dfa_state(_closure([self._begin], at_begin=True))
         last = len(text) - 1
         for at, char in enumerate(text):
             if at == last and char == "\n":  # `$` is true before a last line end, too
-                here = self._set(_closure(here.states, True, at == 0))
+                here = self._dfa_state(_closure(here.states, True, at == 0))
             if here.found:
                 return True
-            following = here.to.get(char)
-            if following is None:
-                following = self._step(here, char)
-            here = following
+            here = here.transitions.get(char) or self._step(here, char)
         if not text:
             return here.found or self._empty()
         return here.at_end
@@ -119,26 +116,30 @@ class Pattern:
         """Whether the empty text matches, of which begin and end are one place."""
         return any(state.kind == _MATCH for state in _closure([self._begin], True, True))
 
-    def _step(self, here: _Set, char: str) -> _Set:
-        taken = [state.following[0] for state in here.states if state.kind == _TAKES and state.is_ and state.is_(char)]
-        following = self._set(_closure([*taken, self._begin]))
-        self._followed += 1
-        if self._followed > _MOST_FOLLOWED:
-            for each in self._sets.values():
-                each.to.clear()
-            self._followed = 0
-        here.to[char] = following
-        return following
+    def _step(self, here: _DfaState, char: str) -> _DfaState:
+        taken = [
+            state.successors[0]
+            for state in here.states
+            if state.kind == _TAKES and state.accepts and state.accepts(char)
+        ]
+        target = self._dfa_state(_closure([*taken, self._begin]))
+        self._transitions += 1
+        if self._transitions > _MAX_TRANSITIONS:
+            for each in self._dfa_states.values():
+                each.transitions.clear()
+            self._transitions = 0
+        here.transitions[char] = target
+        return target
 
-    def _set(self, states: set[_State]) -> _Set:
+    def _dfa_state(self, states: set[_State]) -> _DfaState:
         key = frozenset(states)
-        found = self._sets.get(key)
+        found = self._dfa_states.get(key)
         if found is None:
-            if len(self._sets) >= _MOST_SETS:
-                for each in self._sets.values():
-                    each.to.clear()
-                self._sets.clear()
-            found = self._sets[key] = _Set(key)
+            if len(self._dfa_states) >= _MAX_DFA_STATES:
+                for each in self._dfa_states.values():
+                    each.transitions.clear()
+                self._dfa_states.clear()
+            found = self._dfa_states[key] = _DfaState(key)
         return found
 
 
@@ -150,16 +151,16 @@ class _Parser:
         self._at = 0
         self._size = 0
         self._depth = 0
-        self._folded = False
+        self._ignore_case = False
 
-    def parse(self) -> tuple[_Piece, bool]:
+    def parse(self) -> tuple[_Fragment, bool]:
         if self._text.startswith("(?i)"):
-            self._folded = True
+            self._ignore_case = True
             self._at = 4
-        piece = self._either()
+        fragment = self._either()
         if self._at < len(self._text):
             self._wrong("a ) without its (")
-        return piece, self._folded
+        return fragment, self._ignore_case
 
     # -- reading
 
@@ -181,40 +182,40 @@ class _Parser:
     def _wrong(self, what: str) -> NoReturn:
         raise PatternError(f"{what}, at position {self._at}")
 
-    def _state(self, kind: int, is_: Is | None = None) -> _State:
+    def _state(self, kind: int, accepts: CharTest | None = None) -> _State:
         self._size += 1
-        if self._size > MOST_STATES:
-            raise PatternError(f"larger than {MOST_STATES} characters with its repetitions written out")
-        return _State(kind, is_)
+        if self._size > MAX_STATES:
+            raise PatternError(f"larger than {MAX_STATES} characters with its repetitions written out")
+        return _State(kind, accepts)
 
     # -- the grammar
 
-    def _either(self) -> _Piece:
-        pieces = [self._sequence()]
+    def _either(self) -> _Fragment:
+        fragments = [self._sequence()]
         while self._skip("|"):
-            pieces.append(self._sequence())
-        if len(pieces) == 1:
-            return pieces[0]
+            fragments.append(self._sequence())
+        if len(fragments) == 1:
+            return fragments[0]
         split = self._state(_SPLIT)
-        split.following = [piece.begin for piece in pieces]
-        return _Piece(split, [end for piece in pieces for end in piece.ends])
+        split.successors = [fragment.begin for fragment in fragments]
+        return _Fragment(split, [end for fragment in fragments for end in fragment.ends])
 
-    def _sequence(self) -> _Piece:
+    def _sequence(self) -> _Fragment:
         first = self._state(_SPLIT)
-        whole = _Piece(first, [first])
+        whole = _Fragment(first, [first])
         while self._at < len(self._text) and not self._peek("|") and not self._peek(")"):
-            piece = self._repeated()
-            whole.then(piece.begin)
-            whole.ends = piece.ends
+            fragment = self._repeated()
+            whole.then(fragment.begin)
+            whole.ends = fragment.ends
         return whole
 
-    def _repeated(self) -> _Piece:
+    def _repeated(self) -> _Fragment:
         start = self._at
-        piece = self._atom()
+        fragment = self._atom()
         stop = self._at
         bounds = self._bounds()
         if bounds is None:
-            return piece
+            return fragment
         if self._skip("+"):
             self._wrong("a possessive repetition is not supported")
         self._skip("?")  # shortest first: the same for the question whether it is there
@@ -222,14 +223,14 @@ class _Parser:
         if self._peek("*") or self._peek("+") or self._bounds() is not None:
             self._wrong("a repetition of a repetition")
         least, most = bounds
-        whole = self._repetition(piece, start, stop, least, most)
+        whole = self._repetition(fragment, start, stop, least, most)
         self._at = end
         return whole
 
-    def _repetition(self, piece: _Piece, start: int, stop: int, least: int, most: int | None) -> _Piece:
-        """The piece, written out: it is parsed again for each time that it may stand there."""
+    def _repetition(self, fragment: _Fragment, start: int, stop: int, least: int, most: int | None) -> _Fragment:
+        """The fragment, written out: it is parsed again for each time that it may stand there."""
         first = self._state(_SPLIT)
-        whole = _Piece(first, [first])
+        whole = _Fragment(first, [first])
         skips: list[_State] = []
         for number in range(least if most is None else most):
             if number >= least:
@@ -237,24 +238,24 @@ class _Parser:
                 whole.then(split)
                 whole.ends = [split]
                 skips.append(split)
-            once = piece if number == 0 else self._again(start, stop)
+            once = fragment if number == 0 else self._again(start, stop)
             whole.then(once.begin)
             whole.ends = once.ends
         if most is None:
             loop = self._state(_SPLIT)
-            once = piece if least == 0 else self._again(start, stop)
+            once = fragment if least == 0 else self._again(start, stop)
             whole.then(loop)
-            loop.following.append(once.begin)
+            loop.successors.append(once.begin)
             once.then(loop)
             whole.ends = [loop]
         whole.ends = whole.ends + skips
         return whole
 
-    def _again(self, start: int, stop: int) -> _Piece:
+    def _again(self, start: int, stop: int) -> _Fragment:
         self._at = start
-        piece = self._atom()
+        fragment = self._atom()
         assert self._at == stop
-        return piece
+        return fragment
 
     def _bounds(self) -> tuple[int, int | None] | None:
         for sign, bounds in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
@@ -276,7 +277,7 @@ class _Parser:
             self._wrong("a repetition whose bounds are the wrong way round")
         return least, most
 
-    def _atom(self) -> _Piece:
+    def _atom(self) -> _Fragment:
         char = self._next("something is missing")
         if char == "(":
             return self._group()
@@ -294,17 +295,17 @@ class _Parser:
             return self._escape()
         return self._taking(self._just(char))
 
-    def _one(self, state: _State) -> _Piece:
-        return _Piece(state, [state])
+    def _one(self, state: _State) -> _Fragment:
+        return _Fragment(state, [state])
 
-    def _taking(self, is_: Is) -> _Piece:
-        return self._one(self._state(_TAKES, is_))
+    def _taking(self, accepts: CharTest) -> _Fragment:
+        return self._one(self._state(_TAKES, accepts))
 
-    def _just(self, char: str) -> Is:
-        wanted = char.lower() if self._folded else char
+    def _just(self, char: str) -> CharTest:
+        wanted = char.lower() if self._ignore_case else char
         return lambda each: each == wanted
 
-    def _group(self) -> _Piece:
+    def _group(self) -> _Fragment:
         if self._skip("?:"):
             pass
         elif self._skip("?P<"):
@@ -314,13 +315,13 @@ class _Parser:
         self._depth += 1
         if self._depth > 50:
             self._wrong("more than 50 groups inside each other")
-        piece = self._either()
+        fragment = self._either()
         self._depth -= 1
         if not self._skip(")"):
             self._wrong("a ( without its )")
-        return piece
+        return fragment
 
-    def _escape(self) -> _Piece:
+    def _escape(self) -> _Fragment:
         char = self._next("a \\ at the end")
         if char == "A":
             return self._one(self._state(_BEGIN))
@@ -328,7 +329,7 @@ class _Parser:
             self._wrong(f"\\{char} is not supported")
         return self._taking(self._escaped(char))
 
-    def _escaped(self, char: str) -> Is:
+    def _escaped(self, char: str) -> CharTest:
         if char.lower() in _CLASSES:
             inside = _CLASSES[char.lower()]
             return inside if char.islower() else lambda each: not inside(each)
@@ -351,9 +352,9 @@ class _Parser:
         self._at += length
         return chr(number)
 
-    def _set_of_characters(self) -> Is:
+    def _set_of_characters(self) -> CharTest:
         inverted = self._skip("^")
-        tests: list[Is] = []
+        tests: list[CharTest] = []
         first = True
         while first or not self._skip("]"):
             first = False
@@ -374,9 +375,9 @@ class _Parser:
                 tests.append(self._just(char))
         return lambda each: any(test(each) for test in tests) is not inverted
 
-    def _between(self, low: str, high: str) -> Is:
+    def _between(self, low: str, high: str) -> CharTest:
         if high < low:
             self._wrong(f"the range {low}-{high} is the wrong way round")
-        if self._folded:
+        if self._ignore_case:
             return lambda each: low <= each <= high or low <= each.upper() <= high
         return lambda each: low <= each <= high

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from .reply import Alert, Cell, Part, Table, Text
+from .result import Alert, Cell, Part, Table, Text
 
 FORMATS = ("human", "json", "csv")
 
@@ -36,7 +36,7 @@ def as_object(part: Part) -> dict[str, Any]:
     return {"type": "text", "text": part.text}
 
 
-def visible(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """The text with control characters escaped: what clients call themselves must not steer a terminal."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
@@ -46,11 +46,11 @@ def _cell(value: Cell) -> str:
         return "undefined"
     if isinstance(value, bool):
         return "true" if value else "false"
-    return visible(str(value))
+    return escape_unprintable(str(value))
 
 
 def _lines(text: str) -> str:
-    return "".join(visible(line) + "\n" for line in text.split("\n"))
+    return "".join(escape_unprintable(line) + "\n" for line in text.split("\n"))
 
 
 def _human(part: Table | Text) -> str:

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from ..broker.operations import queue_size, queued_messages
-from .context import Context, Pace
-from .fields import Query, Row
+from .columns import Query, Row
+from .context import Context, TimeSlice
 
 if TYPE_CHECKING:
     from ..broker.sessions.session import Session
@@ -36,17 +36,17 @@ DEFAULT = ("client_id", "is_online", "mountpoint", "peer_host", "peer_port", "us
 
 async def rows(context: Context, query: Query) -> AsyncIterator[Row]:
     """All rows that fit: one for each session, or for each of its subscriptions or messages if those are asked for."""
-    pace = context.pace()
+    time_slice = context.time_slice()
     for session in context.node.slots:
-        await pace.breathe()
+        await time_slice.yield_if_due()
         if session.ending:
             continue
         row = _session(context.node.name, session)
         if not query.holds(row):
             continue
         if query.wants(*QUEUE):
-            row |= await _queue(session, pace)
-        async for whole in _with_details(session, row, query, pace):
+            row |= await _queue(session, time_slice)
+        async for whole in _with_details(session, row, query, time_slice):
             if query.holds(whole):
                 yield whole
 
@@ -70,18 +70,18 @@ def _session(node: str, session: Session) -> Row:
     }
 
 
-async def _queue(session: Session, pace: Pace) -> Row:
+async def _queue(session: Session, time_slice: TimeSlice) -> Row:
     size = 0
     for step in queue_size(session.queue):
         if step is None:
-            await pace.breathe()
+            await time_slice.yield_if_due()
         else:
             size = step
     online = session.online
     return {"queue_size": size, "online_messages": size if online else 0, "offline_messages": 0 if online else size}
 
 
-async def _with_details(session: Session, row: Row, query: Query, pace: Pace) -> AsyncIterator[Row]:
+async def _with_details(session: Session, row: Row, query: Query, time_slice: TimeSlice) -> AsyncIterator[Row]:
     """The session's row for each subscription or message; with both asked for, each with each, as in a join."""
     subscriptions: list[Row] = [{}]
     if query.wants(*SUBSCRIPTION):
@@ -90,12 +90,12 @@ async def _with_details(session: Session, row: Row, query: Query, pace: Pace) ->
             for text, each in session.subscriptions.items()
         ]
     for subscription in subscriptions:
-        await pace.breathe()
+        await time_slice.yield_if_due()
         if not query.wants(*MESSAGE):
             yield row | subscription
             continue
         for step in queued_messages(session.queue):
-            await pace.breathe()
+            await time_slice.yield_if_due()
             for message, qos, dup in step:
                 details: Row = {
                     "msg_ref": "/".join(map(str, message.mid)),

@@ -42,21 +42,21 @@ def figures(context: Context) -> dict[str, int | str]:
 
 def members(context: Context) -> dict[str, bool]:
     """Node -> whether it runs, as seen from here."""
-    office = context.cluster
-    if office is None:
+    cluster = context.cluster
+    if cluster is None:
         return {context.node.name: not context.node.closing}
-    rows = {row.node: row.running for row in office.rows()}
-    if office.name in rows:
-        rows[office.name] = not context.node.closing
+    rows = {row.node: row.running for row in cluster.rows()}
+    if cluster.name in rows:
+        rows[cluster.name] = not context.node.closing
     return rows
 
 
 def cluster_facts(context: Context) -> dict[str, str | int | None] | None:
     """The cluster as this node sees it, by the names of `StatusRow`; None for a node that is alone."""
-    office = context.cluster
-    if office is None:
+    cluster = context.cluster
+    if cluster is None:
         return None
-    facts = msgspec.structs.asdict(office.status())
+    facts = msgspec.structs.asdict(cluster.status())
     for name in ("serves_nobody", "no_lease"):
         if not facts[name]:
             del facts[name]
@@ -65,8 +65,8 @@ def cluster_facts(context: Context) -> dict[str, str | int | None] | None:
 
 def incidents(context: Context) -> list[dict[str, Any]]:
     """The last incidents that this node has seen, the oldest first; none for a node that is alone."""
-    office = context.cluster
-    return [] if office is None else office.incidents()
+    cluster = context.cluster
+    return [] if cluster is None else cluster.incidents()
 
 
 def not_serving(context: Context) -> list[str]:
@@ -75,13 +75,13 @@ def not_serving(context: Context) -> list[str]:
     reasons = ["the node is stopping"] if context.node.closing else []
     if store.state == "failed":
         reasons.append(f"the message store has failed, start the node again: {store.detail}")
-    office = context.cluster
-    if office is not None:
-        status = office.status()
-        reasons += _SAID_OF_DISK.get(status.log_disk, [])
-        states = {row.node: row.state for row in office.rows()}
-        state = states.get(office.name, "stranger")
-        reasons += [status.serves_nobody] if status.serves_nobody else _SAID.get(state, [])
+    cluster = context.cluster
+    if cluster is not None:
+        status = cluster.status()
+        reasons += _DISK_REASONS.get(status.log_disk, [])
+        states = {row.node: row.state for row in cluster.rows()}
+        state = states.get(cluster.name, "stranger")
+        reasons += [status.serves_nobody] if status.serves_nobody else _STATE_REASONS.get(state, [])
         if state == "serving" and status.sees == "minority" and not _takes_clients(context.node):
             reasons.append(f"the node has no lease: {status.no_lease or 'no majority of its cluster has renewed it'}")
     return reasons
@@ -98,31 +98,31 @@ def _takes_clients(node: Node) -> bool:
     return node.options.allow_register_during_netsplit == "on"
 
 
-_SAID = {
+_STATE_REASONS = {
     "joining": ["the node is joining the cluster"],
     "absent": ["the node is not in the cluster's view"],
     "stranger": ["the node is not a member of the cluster"],
 }
 """State of this node -> what is wrong with it."""
 
-_SAID_OF_DISK = {
+_DISK_REASONS = {
     "full": ["the disk of the cluster's log is full"],
     "failed": ["the disk of the cluster's log has failed: start the node again"],
 }
 """What the disk of the log does not do -> what is wrong with it: the node is out as soon as members come or go."""
 
 
-def absentees(context: Context) -> list[str]:
+def missing_members(context: Context) -> list[str]:
     """The other members that do not run or do not serve, one text each."""
-    office = context.cluster
-    if office is None:
+    cluster = context.cluster
+    if cluster is None:
         return []
-    rows = [row for row in office.rows() if row.node != office.name]
+    rows = [row for row in cluster.rows() if row.node != cluster.name]
     gone = [f"node {row.node} does not run" for row in rows if not row.running]
     return gone + [f"node {row.node} is {row.state}" for row in rows if row.running and row.state != "serving"]
 
 
-def not_running(context: Context) -> list[str]:
+def stopped_listeners(context: Context) -> list[str]:
     """The listeners that ought to run and do not, one text each."""
     rows = [*context.server.listeners.show(), *context.http.show()]
     return [f"listener {row.type} {row.address}:{row.port} is {row.status}" for row in rows if row.status != "running"]

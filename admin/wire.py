@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from .reply import Alert, Cell, Part, Table, Text
+from .result import Alert, Cell, Part, Table, Text
 
 ROWS = 500
 """Rows in one line."""
 
 
-class Piece(msgspec.Struct, omit_defaults=True):
+class ResultLine(msgspec.Struct, omit_defaults=True):
     """One line: progress, a whole text or alert, the head of a table, more rows of it, or the end."""
 
     kind: str
@@ -32,10 +32,10 @@ class Refusal(msgspec.Struct, frozen=True):
     text: str
 
 
-_decoder = msgspec.json.Decoder(Piece)
+_decoder = msgspec.json.Decoder(ResultLine)
 
 
-class CutOff(Exception):
+class TruncatedResult(Exception):
     """The answer has no end: the node stopped in the middle of it, or it is not an answer at all."""
 
 
@@ -43,25 +43,25 @@ def to_lines(parts: Iterable[Part], status: int) -> Iterator[bytes]:
     """The lines of an answer."""
     for part in parts:
         if isinstance(part, Table):
-            yield _line(Piece("table", part.line, part.columns))
+            yield _line(ResultLine("table", part.line, part.columns))
             for at in range(0, len(part.rows), ROWS):
-                yield _line(Piece("rows", rows=part.rows[at : at + ROWS]))
+                yield _line(ResultLine("rows", rows=part.rows[at : at + ROWS]))
         else:
-            yield _line(Piece("alert" if isinstance(part, Alert) else "text", part.text))
-    yield _line(Piece("end", status=status))
+            yield _line(ResultLine("alert" if isinstance(part, Alert) else "text", part.text))
+    yield _line(ResultLine("end", status=status))
 
 
 def progress_line(text: str) -> bytes:
     """A line that is to be shown at once."""
-    return _line(Piece("progress", text))
+    return _line(ResultLine("progress", text))
 
 
-def _line(piece: Piece) -> bytes:
+def _line(piece: ResultLine) -> bytes:
     return msgspec.json.encode(piece) + b"\n"
 
 
 def from_lines(lines: Iterable[bytes], show: Callable[[str], None] | None = None) -> tuple[list[Part], int]:
-    """The answer and its exit status. Raises `CutOff`.
+    """The answer and its exit status. Raises `TruncatedResult`.
 
     Progress goes to `show` as it comes; without it, it is texts of the answer like others.
     """
@@ -70,7 +70,7 @@ def from_lines(lines: Iterable[bytes], show: Callable[[str], None] | None = None
         try:
             piece = _decoder.decode(line)
         except msgspec.MsgspecError as error:
-            raise CutOff(str(error)) from None
+            raise TruncatedResult(str(error)) from None
         if piece.kind == "end":
             return parts, piece.status
         last = parts[-1] if parts else None
@@ -84,5 +84,5 @@ def from_lines(lines: Iterable[bytes], show: Callable[[str], None] | None = None
         elif piece.kind in ("progress", "text", "alert"):
             parts.append(Alert(piece.text) if piece.kind == "alert" else Text(piece.text))
         else:
-            raise CutOff(f"unexpected {piece.kind}")
-    raise CutOff("no end")
+            raise TruncatedResult(f"unexpected {piece.kind}")
+    raise TruncatedResult("no end")

@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from strogoff.admin.reach import LocalNode, Unreachable
-from strogoff.admin.reply import Alert, Table, Text
-from strogoff.admin.wire import CutOff, from_lines
+from strogoff.admin.client import UnixSocketClient, Unreachable
+from strogoff.admin.result import Alert, Table, Text
+from strogoff.admin.wire import TruncatedResult, from_lines
 
 from .broker_process import BrokerProcess, free_port
 
@@ -76,14 +76,14 @@ class Node(BrokerProcess):
 
     async def ask(self, *words: str, within_s: float = 90) -> Answer:
         """Carry out a command of vmq-admin, over its socket."""
-        way = LocalNode(self.name, self.data / "admin.sock")
-        return await asyncio.wait_for(asyncio.to_thread(_asked, way, list(words)), within_s)
+        client = UnixSocketClient(self.name, self.data / "admin.sock")
+        return await asyncio.wait_for(asyncio.to_thread(_asked, client, list(words)), within_s)
 
     async def status(self) -> Row:
         """What `cluster status` says: the facts, and under "nodes" a row for each node. Empty if it does not answer."""
         try:
             answer = await self.ask("cluster", "status", within_s=STOPPED_S)
-        except (TimeoutError, Unreachable, CutOff):
+        except (TimeoutError, Unreachable, TruncatedResult):
             return {}
         if len(answer.tables) < 2:
             return {}
@@ -101,8 +101,8 @@ class Node(BrokerProcess):
         return facts == ("whole", count, count, count - (count % 2 == 0))
 
 
-def _asked(way: LocalNode, words: list[str]) -> Answer:
-    parts, status = from_lines(way.ask(words))
+def _asked(client: UnixSocketClient, words: list[str]) -> Answer:
+    parts, status = from_lines(client.run(words))
     tables = [[dict(zip(part.columns, row, strict=True)) for row in part.rows] for part in parts if type(part) is Table]
     return Answer(status, tables, "\n".join(part.text for part in parts if isinstance(part, Text | Alert)))
 

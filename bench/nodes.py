@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from strogoff.admin.reach import LocalNode, Unreachable
-from strogoff.admin.reply import Table
-from strogoff.admin.wire import CutOff, from_lines
+from strogoff.admin.client import UnixSocketClient, Unreachable
+from strogoff.admin.result import Table
+from strogoff.admin.wire import TruncatedResult, from_lines
 
 from .broker_process import BrokerProcess, free_port
 
@@ -41,7 +41,7 @@ class ClusterNode(BrokerProcess):
         """What `vmq-admin cluster status` says; empty if the node does not answer."""
         try:
             return await asyncio.wait_for(asyncio.to_thread(_ask, self.name, self.data / "admin.sock"), 5)
-        except (TimeoutError, Unreachable, CutOff):
+        except (TimeoutError, Unreachable, TruncatedResult):
             return {}
 
     async def whole(self, count: int) -> bool:
@@ -51,7 +51,7 @@ class ClusterNode(BrokerProcess):
 
 
 def _ask(name: str, socket: Path) -> dict[str, Any]:
-    parts, _ = from_lines(LocalNode(name, socket).ask(["cluster", "status"]))
+    parts, _ = from_lines(UnixSocketClient(name, socket).run(["cluster", "status"]))
     facts = next((part for part in parts if isinstance(part, Table)), None)
     return {} if facts is None else {str(row[0]): row[1] for row in facts.rows}
 

@@ -68,7 +68,7 @@ SHELLS = {
             plugins/passwd_cli plugins/watched_file process/container process/daemon process/eventlog
             process/eventlog_files process/logs process/server
         """,
-        "admin": "cli context door elsewhere http_listeners http_pages metrics performing reach service",
+        "admin": "cli client context dispatch fan_out http_listeners http_pages metrics server unix_socket",
         "testing": """
             activity capture client faults faulty gate hosting line loop_thread neighbourhood node process running
             steady wiring

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from ...broker.clustering.operator_port import NodeRow, OperatorPort
 from ..context import Context
-from ..reply import DONE, Cell, CommandError, Part, Table, Text
+from ..grammar import Argument, Call, Command, Flag
+from ..result import DONE, Cell, CommandError, Part, Table, Text
 from ..status import cluster_facts, members
-from ..words import Call, Command, Flag, Key
 
 _COLUMNS = {
     "State": "state",
@@ -39,7 +39,7 @@ def seconds(longest: int) -> Callable[[str], int]:
     return convert
 
 
-def office_of(context: Context) -> OperatorPort:
+def require_cluster(context: Context) -> OperatorPort:
     """The node's part in the cluster. Raises `CommandError` if it has no way to others."""
     if context.cluster is None:
         said = f"{context.node.name} is a node on its own: no listener.vmq or listener.vmqs is configured,"
@@ -50,66 +50,66 @@ def office_of(context: Context) -> OperatorPort:
 async def _show(context: Context, call: Call) -> list[Part]:
     if not call.has("verbose"):
         return [Table(("Node", "Running"), list(members(context).items()))]
-    return [_nodes(office_of(context), members(context))]
+    return [_nodes(require_cluster(context), members(context))]
 
 
-def _nodes(office: OperatorPort, running: dict[str, bool]) -> Table:
+def _nodes(cluster: OperatorPort, running: dict[str, bool]) -> Table:
     def cells(row: NodeRow) -> tuple[Cell, ...]:
         more = [getattr(row, field) for field in _COLUMNS.values()]
         return (row.node, running[row.node], *(None if value == "" else value for value in more))
 
-    return Table(("Node", "Running", *_COLUMNS), [cells(row) for row in office.rows()])
+    return Table(("Node", "Running", *_COLUMNS), [cells(row) for row in cluster.rows()])
 
 
 async def _status(context: Context, call: Call) -> list[Part]:
-    office = office_of(context)
+    cluster = require_cluster(context)
     facts = cluster_facts(context) or {}
-    return [Table(("Status", "Value"), list(facts.items())), _nodes(office, members(context))]
+    return [Table(("Status", "Value"), list(facts.items())), _nodes(cluster, members(context))]
 
 
 @contextmanager
 def _moving(context: Context, what: str) -> Iterator[None]:
     """One change of the membership at a time through one node; VerneMQ lets two overlap."""
-    if context.moving:
-        raise CommandError(f"{context.moving} is under way; wait for its end.")
-    context.moving = what
+    if context.membership_change:
+        raise CommandError(f"{context.membership_change} is under way; wait for its end.")
+    context.membership_change = what
     try:
         yield
     finally:
-        context.moving = ""
+        context.membership_change = ""
 
 
 async def _join(context: Context, call: Call) -> list[Part]:
-    office, discovery_node = office_of(context), call.keys["discovery-node"]
-    if discovery_node == office.name:
+    cluster, discovery_node = require_cluster(context), call.arguments["discovery-node"]
+    if discovery_node == cluster.name:
         raise CommandError(f"{discovery_node} is this node: a node cannot join itself.")
     with _moving(context, f"cluster join discovery-node={discovery_node}"):
-        await office.join(discovery_node, call.has("merge"), call.has("replace"))
+        await cluster.join(discovery_node, call.has("merge"), call.has("replace"))
     context.server.log("notice", f"joined the cluster of {discovery_node}")
     return [DONE]
 
 
 async def _found(context: Context, call: Call) -> list[Part]:
-    await office_of(context).found()
+    await require_cluster(context).found()
     return [DONE]
 
 
 async def _leave(context: Context, call: Call) -> list[Part]:
-    office, node = office_of(context), call.keys["node"]
-    known = [row.node for row in office.rows()]
-    if node not in known and office.status().sees != "minority":  # without a lease it may not know all
+    cluster, node = require_cluster(context), call.arguments["node"]
+    known = [row.node for row in cluster.rows()]
+    if node not in known and cluster.status().sees != "minority":  # without a lease it may not know all
         raise CommandError(f"{node} is not a member of this cluster. Members are {', '.join(known)}.")
     interval_s = float(call.flag("summary-interval", SUMMARY_S))
     timeout_s = float(call.flag("timeout", TIMEOUT_S))
     kill_sessions, accept_loss = call.has("kill_sessions"), call.has("accept-loss")
     done: list[Part] = []
     with _moving(context, f"cluster leave node={node}"):
-        async for line in office.leave(node, kill_sessions, interval_s, timeout_s, accept_loss):
+        async for line in cluster.leave(node, kill_sessions, interval_s, timeout_s, accept_loss):
             context.server.log("notice", f"cluster leave node={node}: {line}")
             if line.startswith(DONE.text):
                 done.append(Text(line))
             else:
-                await call.say(line)
+                await call.report(line)
     if not done:
         raise CommandError(f"{node} has not left.")
     return done
@@ -127,7 +127,7 @@ COMMANDS = (
         "cluster join",
         "Make this node a member of the cluster that another node is in.",
         _join,
-        keys=(Key("discovery-node", "any node of that cluster"),),
+        arguments=(Argument("discovery-node", "any node of that cluster"),),
         flags=(
             Flag("merge", "although this node has sessions of its own: they come along"),
             Flag("replace", "although a member of this name is away with another disk, whose sessions are given up"),
@@ -142,7 +142,7 @@ COMMANDS = (
         "cluster leave",
         "Take a node out of the cluster, one that runs or one that is lost.",
         _leave,
-        keys=(Key("node", "the node that leaves"),),
+        arguments=(Argument("node", "the node that leaves"),),
         flags=(
             Flag("kill_sessions", "close its connections and end its sessions; without it only its ports close", "k"),
             Flag(

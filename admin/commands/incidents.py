@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ..context import Context
-from ..reply import Cell, Part, Table
-from ..words import Call, Command, Flag, number
-from .cluster import office_of
+from ..grammar import Call, Command, Flag, number
+from ..result import Cell, Part, Table
+from .cluster import require_cluster
 
 _COLUMNS = (
     "Number", "Begin (UTC)", "Detected (UTC)", "Healed (UTC)", "Window (ms)", "Split (ms)", "State", "Worst", "Peers",
@@ -19,7 +19,7 @@ LIMIT = 20
 
 
 async def _incidents(context: Context, call: Call) -> list[Part]:
-    rows = office_of(context).incidents()[::-1][: call.flag("limit", LIMIT)]
+    rows = require_cluster(context).incidents()[::-1][: call.flag("limit", LIMIT)]
     return [Table(_COLUMNS, [_cells(row) for row in rows])]
 
 

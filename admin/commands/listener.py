@@ -7,12 +7,12 @@ from ...broker.listeners.sockets import ListenError
 from ...broker.plugins.hooks import PluginError
 from ...configs import ConfigError, ListenerSettings, Settings, load
 from ..context import Context
+from ..grammar import Argument, Call, Command, Flag, number
 from ..http_listeners import TYPES as HTTP_TYPES
-from ..reply import DONE, Cell, CommandError, Part, Table
-from ..words import Call, Command, Flag, Key, number
+from ..result import DONE, Cell, CommandError, Part, Table
 
-_ADDRESS = Key("address", "IP address, or local:/PATH for a unix socket")
-_PORT = Key("port", "port; 0 with a unix socket", number)
+_ADDRESS = Argument("address", "IP address, or local:/PATH for a unix socket")
+_PORT = Argument("port", "port; 0 with a unix socket", number)
 _BASIC = ("type", "status", "address", "port", "mountpoint", "max_conns", "active_conns", "all_conns")
 _TLS = {
     "tls_version": "tls_versions",
@@ -106,7 +106,7 @@ def _wanted(known: Settings, call: Call) -> ListenerSettings:
     type_ = {(False, False): "tcp", (True, False): "ws", (False, True): "http"}[websocket, http]
     if tls:
         type_ = {"tcp": "ssl", "ws": "wss", "http": "https"}[type_]
-    address, port = call.keys["address"], call.keys["port"]
+    address, port = call.arguments["address"], call.arguments["port"]
     name = "".join(char if char.isalnum() else "_" for char in f"{address}_{port}")
     key = f"listener.{type_}.{name}"
     lines = _common(known)
@@ -160,7 +160,7 @@ async def _delete(context: Context, call: Call) -> list[Part]:
 
 def _which(context: Context, call: Call) -> tuple[str, bool]:
     """The address as listeners know it, and whether it is one for MQTT. ListenError if there is none."""
-    address, port = call.keys["address"], call.keys["port"]
+    address, port = call.arguments["address"], call.arguments["port"]
     ipv6 = ":" in address and not address.startswith(("[", "local:"))
     written = f"[{address}]:{port}" if ipv6 else f"{address}:{port}"
     try:
@@ -182,7 +182,7 @@ COMMANDS = (
         "listener start",
         "Open a listener until the node stops; what must stay belongs into vernemq.conf.",
         _start,
-        keys=(_ADDRESS, _PORT),
+        arguments=(_ADDRESS, _PORT),
         flags=(
             Flag("ssl", "with TLS"),
             Flag("websocket", "for MQTT over WebSocket", "ws"),
@@ -195,9 +195,9 @@ COMMANDS = (
         "listener stop",
         "Suspend a listener: its port is closed, MQTT connections stay.",
         _stop,
-        keys=(_ADDRESS, _PORT),
+        arguments=(_ADDRESS, _PORT),
         flags=(Flag("kill_sessions", "close its connections too", "k"),),
     ),
-    Command("listener restart", "Resume a listener that was stopped.", _restart, keys=(_ADDRESS, _PORT)),
-    Command("listener delete", "Stop a listener and forget it.", _delete, keys=(_ADDRESS, _PORT)),
+    Command("listener restart", "Resume a listener that was stopped.", _restart, arguments=(_ADDRESS, _PORT)),
+    Command("listener delete", "Stop a listener and forget it.", _delete, arguments=(_ADDRESS, _PORT)),
 )

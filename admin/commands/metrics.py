@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..context import Context
+from ..grammar import Call, Command, Flag, boolean
 from ..metric_names import described
 from ..metrics import Metric
-from ..reply import DONE, Cell, Part, Table
-from ..words import Call, Command, Flag, boolean
+from ..result import DONE, Cell, Part, Table
 
 _FILTERS = ("mqtt_version", "reason_code", "return_code")
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..context import Context
-from ..reply import Part, Table
+from ..grammar import Call, Command
+from ..result import Part, Table
 from ..status import figures
-from ..words import Call, Command
 
 
 async def _status(context: Context, call: Call) -> list[Part]:

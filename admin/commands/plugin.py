@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...broker.plugins.hook_table import HOOKS
 from ..context import Context
-from ..reply import Cell, Part, Table
-from ..words import Call, Command, Flag
+from ..grammar import Call, Command, Flag
+from ..result import Cell, Part, Table
 
 _APPLICATIONS = ("vmq_passwd", "vmq_acl")
 """Plugins that come with the broker; all others are modules of the operator's own."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ...broker import operations
+from ..columns import Query, Row, field_flags
 from ..context import Context
-from ..fields import Query, Row, field_flags
-from ..reply import DONE, CommandError, Part, Table
-from ..words import Call, Command, Flag, number
+from ..grammar import Call, Command, Flag, number
+from ..result import DONE, CommandError, Part, Table
 
 _FIELDS = ("payload", "topic", "mountpoint")
 
@@ -14,10 +14,10 @@ _FIELDS = ("payload", "topic", "mountpoint")
 async def _show(context: Context, call: Call) -> list[Part]:
     query = Query(call, ("payload", "topic"))
     table = Table(query.columns, [])
-    pace = context.pace()
+    time_slice = context.time_slice()
     for mountpoint in context.node.retained_mountpoints if query.limit else []:
         for step in operations.retained_messages(context.node, mountpoint):
-            await pace.breathe()
+            await time_slice.yield_if_due()
             for message in step:
                 payload = message.payload.decode("utf-8", "backslashreplace")
                 row: Row = {"payload": payload, "topic": message.topic, "mountpoint": mountpoint}
@@ -34,17 +34,17 @@ async def _delete(context: Context, call: Call) -> list[Part]:
         raise CommandError("--topic=TOPIC must be given.")
     if not operations.delete_retained(context.node, mountpoint, topic):
         raise CommandError(f"There is no retained message on {topic}.")
-    await context.spread()
+    await context.replicated()
     return [DONE]
 
 
 async def _delete_expired(context: Context, call: Call) -> list[Part]:
-    pace = context.pace()
+    time_slice = context.time_slice()
     total = 0
     for deleted in operations.delete_expired_retained(context.node):
         total += deleted
-        await pace.breathe()
-    await context.spread()
+        await time_slice.yield_if_due()
+    await context.replicated()
     return [Table(("expired",), [(total,)])]
 
 

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from ...broker import operations
+from ..columns import Query, field_flags
 from ..context import Context
-from ..elsewhere import ANSWER_BYTES, Answers, Found, Here, everywhere
-from ..fields import Query, field_flags
-from ..reply import DONE, CommandError, Part, Table
+from ..fan_out import MAX_RESULT_BYTES, ClusterResult, LocalHandler, NodeResult, run_on_all_nodes
+from ..grammar import Argument, Call, Command, Flag, number
+from ..result import DONE, CommandError, Part, Table
 from ..session_rows import DEFAULT, FIELDS, rows
-from ..words import Call, Command, Flag, Key, number
 
 _MOUNTPOINT = Flag("mountpoint", "the mountpoint of the client; default: none", "m", "MOUNTPOINT")
 _CLEANUP = Flag("cleanup", "end the session too: its subscriptions and messages are deleted", "c")
 
 
-async def _show_here(context: Context, call: Call) -> Found:
+async def _show_local(context: Context, call: Call) -> NodeResult:
     query = Query(call, DEFAULT)
-    found, size = Found([]), 0
+    found, size = NodeResult([]), 0
     if not query.limit:
         return found
     async for row in rows(context, query):
         cells = query.cells(row)
         size += sum(len(str(cell)) for cell in cells)
-        if size > ANSWER_BYTES and found.rows:
-            found.cut = True
+        if size > MAX_RESULT_BYTES and found.rows:
+            found.truncated = True
             break
         found.rows.append(cells)
         if len(found.rows) >= query.limit:
@@ -33,19 +33,19 @@ async def _show_here(context: Context, call: Call) -> Found:
 
 async def _show(context: Context, call: Call) -> list[Part]:
     query = Query(call, DEFAULT)
-    answers = await everywhere(context, "session show", _show_here, call)
-    table = Table(query.columns, [row for found in answers.found for row in found.rows][: query.limit])
-    if answers.found[0].cut:
-        answers.missing.append("There are more rows than one answer holds: ask for fewer columns, or with a filter.")
+    answers = await run_on_all_nodes(context, "session show", _show_local, call)
+    table = Table(query.columns, [row for found in answers.results for row in found.rows][: query.limit])
+    if answers.results[0].truncated:
+        answers.failures.append("There are more rows than one answer holds: ask for fewer columns, or with a filter.")
     return [table, *answers.alerts()]
 
 
-async def _disconnect_here(context: Context, call: Call) -> Found:
+async def _disconnect_local(context: Context, call: Call) -> NodeResult:
     mountpoint, cleanup = call.flag("mountpoint", ""), call.has("cleanup")
-    pace = context.pace()
-    found = Found([])
+    time_slice = context.time_slice()
+    found = NodeResult([])
     for client_id in _client_ids(call):
-        await pace.breathe()
+        await time_slice.yield_if_due()
         if not operations.disconnect(context.node, mountpoint, client_id, cleanup):
             found.unknown.append(client_id)
     await context.committed()
@@ -53,46 +53,46 @@ async def _disconnect_here(context: Context, call: Call) -> Found:
 
 
 def _client_ids(call: Call) -> list[str]:
-    if "client-id" in call.keys:
-        return [call.keys["client-id"]]
-    return [name for name in call.keys["client-ids"].split(",") if name]
+    if "client-id" in call.arguments:
+        return [call.arguments["client-id"]]
+    return [name for name in call.arguments["client-ids"].split(",") if name]
 
 
 async def _disconnect(context: Context, call: Call) -> list[Part]:
-    answers = await everywhere(context, "session disconnect", _disconnect_here, call)
+    answers = await run_on_all_nodes(context, "session disconnect", _disconnect_local, call)
     _all_known(answers, _client_ids(call), call.flag("mountpoint", ""))
     return [DONE, *answers.alerts()]
 
 
-async def _unsubscribe_here(context: Context, call: Call) -> Found:
-    mountpoint, client_id, topic = call.flag("mountpoint", ""), call.keys["client-id"], call.keys["topic"]
+async def _unsubscribe_local(context: Context, call: Call) -> NodeResult:
+    mountpoint, client_id, topic = call.flag("mountpoint", ""), call.arguments["client-id"], call.arguments["topic"]
     session = context.node.slots.get(mountpoint, client_id)
     if session is None:
-        return Found(unknown=[client_id])
+        return NodeResult(unknown=[client_id])
     if not operations.unsubscribe(context.node, session, topic):
-        return Found(without=[client_id])
+        return NodeResult(unchanged=[client_id])
     await context.committed()
-    return Found([])
+    return NodeResult([])
 
 
 async def _unsubscribe(context: Context, call: Call) -> list[Part]:
-    client_id = call.keys["client-id"]
-    answers = await everywhere(context, "session unsubscribe", _unsubscribe_here, call)
+    client_id = call.arguments["client-id"]
+    answers = await run_on_all_nodes(context, "session unsubscribe", _unsubscribe_local, call)
     _all_known(answers, [client_id], call.flag("mountpoint", ""))
-    if all(found.unknown or found.without for found in answers.found):
-        raise CommandError(_with_missing(f"{client_id} has no subscription to {call.keys['topic']}.", answers))
+    if all(found.unknown or found.unchanged for found in answers.results):
+        raise CommandError(_with_failures(f"{client_id} has no subscription to {call.arguments['topic']}.", answers))
     return [DONE, *answers.alerts()]
 
 
-def _all_known(answers: Answers, client_ids: list[str], mountpoint: str) -> None:
+def _all_known(answers: ClusterResult, client_ids: list[str], mountpoint: str) -> None:
     """Raise `CommandError` for clients that no node has a session of."""
-    unknown = [name for name in client_ids if all(name in found.unknown for found in answers.found)]
+    unknown = [name for name in client_ids if all(name in found.unknown for found in answers.results)]
     if unknown:
-        raise CommandError(_with_missing(_no_session(", ".join(unknown), mountpoint), answers))
+        raise CommandError(_with_failures(_no_session(", ".join(unknown), mountpoint), answers))
 
 
-def _with_missing(text: str, answers: Answers) -> str:
-    return "\n".join([text, *answers.missing])
+def _with_failures(text: str, answers: ClusterResult) -> str:
+    return "\n".join([text, *answers.failures])
 
 
 def _no_session(client_ids: str, mountpoint: str) -> str:
@@ -111,28 +111,28 @@ COMMANDS = (
         "session disconnect",
         "Close the connection of a client; MQTT 5 clients are told 0x98, administrative action.",
         _disconnect,
-        keys=(Key("client-id", "the client"),),
+        arguments=(Argument("client-id", "the client"),),
         flags=(_CLEANUP, _MOUNTPOINT),
     ),
     Command(
         "session disconnect clients",
         "The same for several clients.",
         _disconnect,
-        keys=(Key("client-ids", "the clients, separated by commas"),),
+        arguments=(Argument("client-ids", "the clients, separated by commas"),),
         flags=(_CLEANUP, _MOUNTPOINT),
     ),
     Command(
         "session unsubscribe",
         "Remove a subscription on behalf of its client.",
         _unsubscribe,
-        keys=(Key("client-id", "the client"), Key("topic", "the filter as the client wrote it")),
+        arguments=(Argument("client-id", "the client"), Argument("topic", "the filter as the client wrote it")),
         flags=(_MOUNTPOINT,),
     ),
 )
 
-HERE: dict[str, Here] = {
-    "session show": _show_here,
-    "session disconnect": _disconnect_here,
-    "session unsubscribe": _unsubscribe_here,
+LOCAL_HANDLERS: dict[str, LocalHandler] = {
+    "session show": _show_local,
+    "session disconnect": _disconnect_local,
+    "session unsubscribe": _unsubscribe_local,
 }
 """What another node of the cluster may ask this one for."""

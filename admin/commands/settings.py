@@ -11,8 +11,8 @@ from ...configs import Key as ConfigKey
 from ...configs import schema
 from ...configs.reference import EFFECTS
 from ..context import Context
-from ..reply import Alert, Cell, CommandError, Part, Table, Text
-from ..words import Call, Command, Flag
+from ..grammar import Call, Command, Flag
+from ..result import Alert, Cell, CommandError, Part, Table, Text
 
 
 def _known(name: str) -> ConfigKey:
@@ -26,8 +26,8 @@ def _known(name: str) -> ConfigKey:
 
 
 def _members(context: Context) -> list[str]:
-    office = context.cluster
-    return [context.node.name] if office is None else [row.node for row in office.rows()]
+    cluster = context.cluster
+    return [context.node.name] if cluster is None else [row.node for row in cluster.rows()]
 
 
 def _one_node(context: Context, call: Call) -> str:
@@ -50,7 +50,7 @@ async def _values(context: Context, node: str, names: list[str]) -> list[str | N
 
 async def _show(context: Context, call: Call) -> list[Part]:
     nodes = [_one_node(context, call)]
-    for name in call.rest:
+    for name in call.positionals:
         _known(name)
     if call.has("all"):
         nodes = _members(context)
@@ -58,17 +58,17 @@ async def _show(context: Context, call: Call) -> list[Part]:
     missing: list[Part] = []
     for node in nodes:
         try:
-            rows.append((node, *await _values(context, node, call.rest)))
+            rows.append((node, *await _values(context, node, call.positionals)))
         except ClusterError as error:
             if len(nodes) == 1:
                 raise
             missing.append(Alert(str(error)))
-    return [Table(("node", *call.rest), rows), *missing]
+    return [Table(("node", *call.positionals), rows), *missing]
 
 
 async def _describe(context: Context, call: Call) -> list[Part]:
     parts: list[Part] = []
-    for name in call.rest:
+    for name in call.positionals:
         key = _known(name)
         run_time = "yes" if context.server.runtime.changeable(key) else "no"
         lines = [
@@ -88,7 +88,7 @@ async def _set(context: Context, call: Call) -> list[Part]:
     node = _one_node(context, call)
     goal = EVERYWHERE if call.has("all") else node
     wanted = []
-    for word in call.rest:
+    for word in call.positionals:
         name, equals, text = word.partition("=")
         if not equals:
             raise CommandError(f"{word}: KEY=VALUE is expected.")
@@ -101,7 +101,7 @@ async def _set(context: Context, call: Call) -> list[Part]:
             context.server.log("notice", f"vmq-admin: {name} = {text}{_scope(context, goal)}, until `config reset`")
     except SetError as error:
         raise CommandError(f"{error}. Nothing was changed.") from None
-    await context.spread()
+    await context.replicated()
     return [
         *(Text(f"{name} = {text}") for name, text in wanted),
         *_remarks(context, goal, [name for name, _ in wanted]),
@@ -114,14 +114,14 @@ def _scope(context: Context, goal: str) -> str:
 
 def _remarks(context: Context, goal: str, names: list[str]) -> list[Part]:
     """What may keep a change from being in force everywhere it was meant for."""
-    runtime, office = context.server.runtime, context.cluster
+    runtime, cluster = context.server.runtime, context.cluster
     lines = []
     if goal == EVERYWHERE:
         for name in names:
             own = runtime.own(name)
             if own is not None:
                 lines.append(f"{context.node.name} has {name} = {own} of its own, which counts more.")
-    absent = [] if office is None else [row.node for row in office.rows() if row.state == "absent"]
+    absent = [] if cluster is None else [row.node for row in cluster.rows() if row.state == "absent"]
     lines += [f"{node} is absent: it gets that when it comes back." for node in absent if goal in (node, EVERYWHERE)]
     return [Text(line) for line in lines]
 
@@ -154,7 +154,7 @@ async def _config_reset(context: Context, call: Call) -> list[Part]:
         raise CommandError(_was_not_set(context, name, local, everywhere))
     said = f"{name} = {runtime.in_force(name)}"
     context.server.log("notice", f"vmq-admin: {said} again{' for all nodes' if everywhere else ''}")
-    await context.spread()
+    await context.replicated()
     return [Text(said), *_remarks(context, EVERYWHERE if everywhere else context.node.name, [name])]
 
 
@@ -163,7 +163,7 @@ async def _reset_elsewhere(context: Context, name: str, node: str) -> list[Part]
         raise CommandError(f"{name} was not set for {node}.")
     said = f"{name} is not set for {node} any more"
     context.server.log("notice", f"vmq-admin: {said}")
-    await context.spread()
+    await context.replicated()
     return [Text(f"{said}."), *_remarks(context, node, [name])]
 
 
@@ -182,9 +182,9 @@ COMMANDS = (
         "The values in force.",
         _show,
         flags=(Flag("node", "at that node of the cluster", value="NODE"), Flag("all", "at all nodes")),
-        rest="KEY ...",
+        positionals="KEY ...",
     ),
-    Command("describe", "What a key means and which values it takes.", _describe, rest="KEY ..."),
+    Command("describe", "What a key means and which values it takes.", _describe, positionals="KEY ..."),
     Command(
         "set",
         "Change settings now; they outlive restarts and count more than vernemq.conf until `config reset`.",
@@ -193,7 +193,7 @@ COMMANDS = (
             Flag("node", "for that node; default: for this one", value="NODE"),
             Flag("all", "for all nodes, also those that join later; what is set for one node counts more there"),
         ),
-        rest="KEY=VALUE ...",
+        positionals="KEY=VALUE ...",
     ),
     Command(
         "config show",

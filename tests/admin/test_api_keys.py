@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from strogoff.admin.api_keys import LONGEST, SCOPES, ApiKey, ApiKeyError, ApiKeys, shelf_of
+from strogoff.admin.api_keys import MAX_KEY_LENGTH, SCOPES, ApiKey, ApiKeyError, ApiKeys, key_store_of
 from strogoff.storage.sorted_keys import SortedKeys
 
-from .office import Office
+from .fake_operator_port import FakeOperatorPort
 
 NOW = 1_700_000_000
 
@@ -80,7 +80,12 @@ def test_the_longest_life_is_also_the_usual_one() -> None:
     ("key", "scope", "expires", "said"),
     [
         ("abc", "mgmt", None, "The key is too short: at least 4 characters are needed."),
-        ("x" * (LONGEST + 1), "mgmt", None, f"The key is too long: at most {LONGEST} characters are possible."),
+        (
+            "x" * (MAX_KEY_LENGTH + 1),
+            "mgmt",
+            None,
+            f"The key is too long: at most {MAX_KEY_LENGTH} characters are possible.",
+        ),
         ("ab:cd", "mgmt", None, "A key has letters, digits and signs of ASCII, but no colon and no spaces."),
         ("ab cd", "mgmt", None, "A key has letters"),
         ("abcdé", "mgmt", None, "A key has letters"),
@@ -138,20 +143,20 @@ def test_an_entry_that_is_damaged_opens_nothing() -> None:
 def test_keys_of_a_node_go_to_its_cluster_once() -> None:
     store = Shelf()
     server: Any = SimpleNamespace(store=store, cluster=None)
-    assert shelf_of(server) is store
+    assert key_store_of(server) is store
     keys(shelf=store).add("mine", "mgmt", None)
     store.put(b"nother", b"1")
-    office = Office()
+    office = FakeOperatorPort()
     server.cluster = office
     ApiKeys(office.config, 0, None, lambda: NOW, lambda some: some[0]).add("theirs", "health", None)
-    shelf = shelf_of(server)
+    shelf = key_store_of(server)
     assert shelf is office.config
     found = ApiKeys(shelf, 0, None, lambda: NOW, lambda some: some[0])
     assert [(row.key, row.scope) for row in found.rows()] == [("theirs", "health"), ("mine", "mgmt")]
     assert store.values == {b"nother": b"1"}
     found.delete("mine", None)
     assert [row.key for row in found.rows()] == ["theirs"]
-    assert shelf_of(server).scan(b"nkey.mgmt", b"nkey.mgmu") == []
+    assert key_store_of(server).scan(b"nkey.mgmt", b"nkey.mgmu") == []
 
 
 def test_what_is_no_text_opens_nothing_and_closes_nothing() -> None:

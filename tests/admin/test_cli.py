@@ -10,10 +10,10 @@ from subprocess import PIPE, Popen
 
 import pytest
 
-from strogoff.admin import reach
+from strogoff.admin import client
 from strogoff.admin.cli import main
 
-from .house import House, in_house
+from .server_harness import ServerHarness, run_with_server
 
 NODE = "Node 'VerneMQ@127.0.0.1'"
 
@@ -37,11 +37,11 @@ def test_a_node_that_was_killed(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_no_rights(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(connection: reach._UnixConnection) -> None:
+    def refused(connection: client._UnixConnection) -> None:
         raise PermissionError(13, "Permission denied")
 
     # the tests may run as root, whom no mode keeps out
-    monkeypatch.setattr(reach._UnixConnection, "connect", refused)
+    monkeypatch.setattr(client._UnixConnection, "connect", refused)
     assert main(["--data-dir", str(tmp_path), "node", "status"]) == 1
     assert capsys.readouterr().err == (
         f"You may not open {tmp_path}/admin.sock: be the user that runs node 'VerneMQ@127.0.0.1', or root.\n"
@@ -119,7 +119,7 @@ def test_wrong_options(words: list[str], said: str, capsys: pytest.CaptureFixtur
 
 
 def test_ways_to_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(house: House) -> None:
+    async def test(harness: ServerHarness) -> None:
         conf = tmp_path / "v.conf"
         conf.write_text(f"platform_data_dir = {tmp_path}/d\nnodename = other@127.0.0.1\n")
         for argv in (["-c", str(conf)], [f"--conf={conf}"], [f"--data-dir={tmp_path}/d"]):
@@ -136,7 +136,7 @@ def test_ways_to_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         conf.rename(tmp_path / "etc" / "vernemq.conf")
         assert await asyncio.to_thread(main, ["cluster", "show"]) == 0
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_variables_do_not_count_where_the_start_passed_over_them(
@@ -158,26 +158,28 @@ def test_variables_do_not_count_where_the_start_passed_over_them(
 def test_a_socket_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "mine.sock"
 
-    async def test(house: House) -> None:
+    async def test(harness: ServerHarness) -> None:
         assert path.exists()
         conf = tmp_path / "v.conf"
         conf.write_text(f"node.admin_socket = {path}\n")
         assert await asyncio.to_thread(main, ["-c", str(conf), "cluster", "show"]) == 0
 
-    in_house(tmp_path, test, node__admin_socket=str(path))
+    run_with_server(tmp_path, test, node__admin_socket=str(path))
 
 
 def test_wrong_commands(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        answer = await house.admin("sesion", "show")
+    async def test(harness: ServerHarness) -> None:
+        answer = await harness.admin("sesion", "show")
         assert (answer.status, answer.out) == (1, "")
         assert answer.err.startswith("Unknown command: sesion show. Did you mean session show?")
-        answer = await house.admin("session", "show", "--clientid", "--format", "json")
+        answer = await harness.admin("session", "show", "--clientid", "--format", "json")
         assert answer.status == 1
         (alert,) = answer.json
         assert alert["type"] == "alert"
         assert alert["alert"][0]["text"].startswith("session show has no flag --clientid. Did you mean --client_id?")
-        assert (await house.good("plugin", "--help")).out.startswith("  plugin show  ")
-        assert (await house.good("session", "disconnect", "-h")).out.startswith("Usage: vmq-admin session disconnect ")
+        assert (await harness.good("plugin", "--help")).out.startswith("  plugin show  ")
+        assert (await harness.good("session", "disconnect", "-h")).out.startswith(
+            "Usage: vmq-admin session disconnect "
+        )
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)

@@ -12,8 +12,8 @@ from yarl import URL
 
 from strogoff.admin.http_api import command_line
 
-from .house import House, in_house
-from .office import Office
+from .fake_operator_port import FakeOperatorPort
+from .server_harness import ServerHarness, run_with_server
 
 HTTP = {"listener__http__default": "127.0.0.1:0", "http_module__vmq_http_mgmt_api__auth__mode": "noauth"}
 
@@ -40,13 +40,13 @@ def test_from_path_to_words(path: str, words: list[str]) -> None:
 
 
 def test_answers(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
+    async def test(harness: ServerHarness) -> None:
         async def get(path: str, method: str = "GET") -> tuple[int, Any]:
-            status, text = await house.get(f"/api/v1/{path}", method=method)
+            status, text = await harness.get(f"/api/v1/{path}", method=method)
             return status, json.loads(text) if text else None
 
-        client = await house.client("a b", clean=False)
-        name = house.context.node.name
+        client = await harness.client("a b", clean=False)
+        name = harness.context.node.name
         assert await get("cluster/show") == (200, {"type": "table", "table": [{"Node": name, "Running": True}]})
         assert await get("session/show?--client_id") == (200, {"type": "table", "table": [{"client_id": "a b"}]})
         assert await get("sessions?--client_id=none") == (200, {"type": "table", "table": []})
@@ -58,62 +58,62 @@ def test_answers(tmp_path: Path) -> None:
         assert said["alert"][0]["text"].startswith("Unknown command: sesion show. Did you mean session show?")
         assert (await get("session/disconnect?client-id=x"))[0] == 400
         assert (await get(""))[0] == 400
-        assert "info vmq-admin session show --client_id, from 127.0.0.1" in house.lines
-        house.server.cluster = Office()  # type: ignore[assignment]
+        assert "info vmq-admin session show --client_id, from 127.0.0.1" in harness.lines
+        harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
         status, said = await get("cluster/leave?node=b@127.0.0.1&-k")
         assert (status, said) == (200, [{"type": "text", "text": text} for text in ("10 sessions to go", "Done")])
 
-    in_house(tmp_path, test, **HTTP)
+    run_with_server(tmp_path, test, **HTTP)
 
 
 def test_a_node_that_fails(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        listeners = house.server.listeners
-        del house.server.listeners
-        assert (await house.get("/api/v1/listeners"))[0] == 500
-        house.server.listeners = listeners
+    async def test(harness: ServerHarness) -> None:
+        listeners = harness.server.listeners
+        del harness.server.listeners
+        assert (await harness.get("/api/v1/listeners"))[0] == 500
+        harness.server.listeners = listeners
 
-    in_house(tmp_path, test, **HTTP)
+    run_with_server(tmp_path, test, **HTTP)
 
 
 def test_pages_of_other_hosts_may_ask_first(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
+    async def test(harness: ServerHarness) -> None:
         async with (
             aiohttp.ClientSession() as session,
-            session.options(f"{house.url}/api/v1/cluster/show") as response,
+            session.options(f"{harness.url}/api/v1/cluster/show") as response,
         ):
             assert response.status == 200
             assert response.headers["Access-Control-Allow-Origin"] == "*"
             assert response.headers["Access-Control-Allow-Methods"] == "GET, HEAD, OPTIONS"
-        assert (await house.get("/api/v1/cluster/show"))[0] == 401
+        assert (await harness.get("/api/v1/cluster/show"))[0] == 401
 
-    in_house(tmp_path, test, listener__http__default="127.0.0.1:0")
+    run_with_server(tmp_path, test, listener__http__default="127.0.0.1:0")
 
 
 def test_a_listener_without_the_module_has_none_of_it(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        assert (await house.get("/api/v1/cluster/show"))[0] == 404
-        assert (await house.get("/api/v1", method="POST"))[0] == 404
+    async def test(harness: ServerHarness) -> None:
+        assert (await harness.get("/api/v1/cluster/show"))[0] == 404
+        assert (await harness.get("/api/v1", method="POST"))[0] == 404
 
-    in_house(tmp_path, test, listener__http__default__http_modules="[vmq_health_http]", **HTTP)
+    run_with_server(tmp_path, test, listener__http__default__http_modules="[vmq_health_http]", **HTTP)
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b'{"words": 1}'])
 def test_what_is_no_command_line(tmp_path: Path, body: bytes) -> None:
-    async def test(house: House) -> None:
-        async with aiohttp.ClientSession() as session, session.post(f"{house.url}/api/v1", data=body) as response:
+    async def test(harness: ServerHarness) -> None:
+        async with aiohttp.ClientSession() as session, session.post(f"{harness.url}/api/v1", data=body) as response:
             assert (response.status, response.content_type) == (400, "text/plain")
 
-    in_house(tmp_path, test, **HTTP)
+    run_with_server(tmp_path, test, **HTTP)
 
 
 def test_a_connection_brings_one_command_line(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
+    async def test(harness: ServerHarness) -> None:
         async with (
             aiohttp.ClientSession() as session,
-            session.post(f"{house.url}/api/v1", data=b'{"words":["cluster","show"]}') as response,
+            session.post(f"{harness.url}/api/v1", data=b'{"words":["cluster","show"]}') as response,
         ):
             assert response.headers["Connection"] == "close"
             assert (await response.text()).endswith('{"kind":"end"}\n')
 
-    in_house(tmp_path, test, **HTTP)
+    run_with_server(tmp_path, test, **HTTP)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .house import House, in_house
+from .server_harness import ServerHarness, run_with_server
 
 HTTP = {"listener__http__default": "127.0.0.1:0"}
 PAGE = "/api/v1/cluster/show"
@@ -20,12 +20,12 @@ def basic(text: str) -> str:
 
 @pytest.mark.parametrize("user", ["k:", "k:whatever"])
 def test_ways_to_give_a_key(tmp_path: Path, user: str) -> None:
-    async def test(house: House) -> None:
-        house.context.api_keys.add("k", "mgmt", None)
-        assert (await house.get(PAGE, "k"))[0] == 200
-        assert (await house.get(PAGE, Authorization=basic(user)))[0] == 200
+    async def test(harness: ServerHarness) -> None:
+        harness.context.api_keys.add("k", "mgmt", None)
+        assert (await harness.get(PAGE, "k"))[0] == 200
+        assert (await harness.get(PAGE, Authorization=basic(user)))[0] == 200
 
-    in_house(tmp_path, test, **HTTP)
+    run_with_server(tmp_path, test, **HTTP)
 
 
 @pytest.mark.parametrize(
@@ -43,29 +43,29 @@ def test_ways_to_give_a_key(tmp_path: Path, user: str) -> None:
     ],
 )
 def test_what_does_not_fit(tmp_path: Path, headers: dict[str, str], reason: str, said: str) -> None:
-    async def test(house: House) -> None:
-        house.context.api_keys.add("k", "mgmt", None)
-        house.context.api_keys.add("other", "metrics", None)
-        house.server.store.put(b"nkey.mgmt.old", b"1000")
-        status, text = await house.get(PAGE, **headers)
+    async def test(harness: ServerHarness) -> None:
+        harness.context.api_keys.add("k", "mgmt", None)
+        harness.context.api_keys.add("other", "metrics", None)
+        harness.server.store.put(b"nkey.mgmt.old", b"1000")
+        status, text = await harness.get(PAGE, **headers)
         assert (status, json.loads(text)) == (401, {"reason": reason, "text": said})
-        (line,) = [line for line in house.lines if "refused" in line]
+        (line,) = [line for line in harness.lines if "refused" in line]
         assert line == f"info listener.http.default: {PAGE} refused to 127.0.0.1: API key {reason}"
 
-    in_house(tmp_path, test, **HTTP)
+    run_with_server(tmp_path, test, **HTTP)
 
 
 def test_a_path_is_one_line_of_the_log(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        assert (await house.get("/api/v1/x%0D%1B[2Jforged"))[0] == 401
-        (line,) = [line for line in house.lines if "refused" in line]
+    async def test(harness: ServerHarness) -> None:
+        assert (await harness.get("/api/v1/x%0D%1B[2Jforged"))[0] == 401
+        (line,) = [line for line in harness.lines if "refused" in line]
         assert "/api/v1/x\\r\\x1b[2Jforged refused" in line
 
-    in_house(tmp_path, test, **HTTP)
+    run_with_server(tmp_path, test, **HTTP)
 
 
 def test_no_key_is_asked_for_where_the_configuration_says_so(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        assert (await house.get(PAGE))[0] == 200
+    async def test(harness: ServerHarness) -> None:
+        assert (await harness.get(PAGE))[0] == 200
 
-    in_house(tmp_path, test, http_module__vmq_http_mgmt_api__auth__mode="noauth", **HTTP)
+    run_with_server(tmp_path, test, http_module__vmq_http_mgmt_api__auth__mode="noauth", **HTTP)

@@ -13,49 +13,49 @@ import trustme
 from strogoff.admin import http_listeners
 from strogoff.broker.listeners.sockets import ListenError
 
-from .house import House, both_loops, in_house, open_house
+from .server_harness import ServerHarness, both_loops, run_with_server, running_server
 
 HTTP = {"listener__http__default": "127.0.0.1:0"}
 
 
 @both_loops
 def test_stop_restart_delete(tmp_path: Path, loop: str) -> None:
-    async def test(house: House) -> None:
-        http = house.context.http
+    async def test(harness: ServerHarness) -> None:
+        http = harness.context.http
         (row,) = http.show()
         which = f"127.0.0.1:{row.port}"
         assert (row.key, row.type, row.status) == ("listener.http.default", "http", "running")
-        assert (await house.get("/health/ping"))[0] == 200
+        assert (await harness.get("/health/ping"))[0] == 200
         await http.stop(which)
         assert http.show()[0].status == "stopped"
         with pytest.raises(aiohttp.ClientConnectorError):
-            await house.get("/health/ping")
+            await harness.get("/health/ping")
         await http.restart(which)
         await http.restart("listener.http.default")
         assert http.show()[0].port == row.port
-        assert (await house.get("/health/ping"))[0] == 200
+        assert (await harness.get("/health/ping"))[0] == 200
         assert http.show()[0].all_conns == 2
         await http.delete(which)
         assert http.show() == []
         with pytest.raises(ListenError, match=f"there is no listener {which}"):
             http.find(which)
 
-    in_house(tmp_path, test, loop, **HTTP)
+    run_with_server(tmp_path, test, loop, **HTTP)
 
 
 @both_loops
 def test_one_is_stopped_by_a_request_to_itself(tmp_path: Path, loop: str) -> None:
-    async def test(house: House) -> None:
-        http = house.context.http
-        key = house.context.api_keys.create("mgmt", None)
+    async def test(harness: ServerHarness) -> None:
+        http = harness.context.http
+        key = harness.context.api_keys.create("mgmt", None)
         port = http.show()[0].port
         for word, left in (("stop", "stopped"), ("delete", "")):
-            assert (await house.get(f"/api/v1/listener/{word}?address=127.0.0.1&port={port}", key))[0] == 200
+            assert (await harness.get(f"/api/v1/listener/{word}?address=127.0.0.1&port={port}", key))[0] == 200
             assert "".join(row.status for row in http.show()) == left
             if left:
                 await http.restart("listener.http.default")
 
-    in_house(tmp_path, test, loop, **HTTP)
+    run_with_server(tmp_path, test, loop, **HTTP)
 
 
 def test_tls(tmp_path: Path) -> None:
@@ -64,16 +64,16 @@ def test_tls(tmp_path: Path) -> None:
     certificate.private_key_pem.write_to_path(tmp_path / "key.pem")
     certificate.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
 
-    async def test(house: House) -> None:
+    async def test(harness: ServerHarness) -> None:
         import ssl
 
         context = ssl.create_default_context()
         authority.configure_trust(context)
-        url = f"https://127.0.0.1:{house.context.http.show()[0].port}/health"
+        url = f"https://127.0.0.1:{harness.context.http.show()[0].port}/health"
         async with aiohttp.ClientSession() as session, session.get(url, ssl=context) as response:
             assert response.status == 200
 
-    in_house(
+    run_with_server(
         tmp_path,
         test,
         listener__https__default="127.0.0.1:0",
@@ -84,20 +84,20 @@ def test_tls(tmp_path: Path) -> None:
 
 @both_loops
 def test_connections_above_the_limit_are_closed(tmp_path: Path, loop: str) -> None:
-    async def test(house: House) -> None:
-        port = house.context.http.show()[0].port
+    async def test(harness: ServerHarness) -> None:
+        port = harness.context.http.show()[0].port
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         second, other = await asyncio.open_connection("127.0.0.1", port)
         assert await second.read() == b""
-        assert house.context.http.show()[0].active_conns == 1
+        assert harness.context.http.show()[0].active_conns == 1
         writer.write(b"GET /health/ping HTTP/1.1\r\nHost: x\r\n\r\n")
         assert (await reader.read()).startswith(b"HTTP/1.1 200 OK\r\n")
-        await house.until(lambda: house.context.http.show()[0].active_conns == 0)
-        assert (await house.get("/health/ping"))[0] == 200
+        await harness.until(lambda: harness.context.http.show()[0].active_conns == 0)
+        assert (await harness.get("/health/ping"))[0] == 200
         writer.close()
         other.close()
 
-    in_house(tmp_path, test, loop, listener__http__default__max_connections="1", **HTTP)
+    run_with_server(tmp_path, test, loop, listener__http__default__max_connections="1", **HTTP)
 
 
 @both_loops
@@ -116,22 +116,22 @@ def test_a_connection_without_a_request_is_closed(
 ) -> None:
     monkeypatch.setattr(http_listeners, "REQUEST_S", 0.05)
 
-    async def test(house: House) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", house.context.http.show()[0].port)
+    async def test(harness: ServerHarness) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", harness.context.http.show()[0].port)
         writer.write(said)
         assert await reader.read() == b""
-        await house.until(lambda: house.context.http.show()[0].active_conns == 0)
+        await harness.until(lambda: harness.context.http.show()[0].active_conns == 0)
         writer.close()
 
-    in_house(tmp_path, test, loop, **HTTP)
+    run_with_server(tmp_path, test, loop, **HTTP)
 
 
 def test_long_request_lines_are_refused(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        assert (await house.get("/" + "x" * 50))[0] == 404
-        assert (await house.get("/" + "x" * 500))[0] == 400
+    async def test(harness: ServerHarness) -> None:
+        assert (await harness.get("/" + "x" * 50))[0] == 404
+        assert (await harness.get("/" + "x" * 500))[0] == 400
 
-    in_house(tmp_path, test, listener__http__default__max_request_line_length="200", **HTTP)
+    run_with_server(tmp_path, test, listener__http__default__max_request_line_length="200", **HTTP)
 
 
 MALFORMED = {
@@ -150,15 +150,15 @@ def test_what_is_no_http_is_a_line_without_a_traceback(
 ) -> None:
     """Scanners and browsers with HTTP/2 wrote a traceback each, to standard error beside the log."""
 
-    async def test(house: House) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", house.context.http.show()[0].port)
+    async def test(harness: ServerHarness) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", harness.context.http.show()[0].port)
         writer.write(MALFORMED[what])
         assert b"400 Bad Request" in await asyncio.wait_for(reader.read(), 5)
         writer.close()
-        (line,) = [each for each in house.lines if "malformed request" in each]
+        (line,) = [each for each in harness.lines if "malformed request" in each]
         assert "peer=127.0.0.1" in line and "Traceback" not in line and line.startswith("info")
 
-    in_house(tmp_path, test, **HTTP)
+    run_with_server(tmp_path, test, **HTTP)
     assert caplog.records == []
 
 
@@ -175,7 +175,7 @@ def test_a_defect_is_an_error_with_its_traceback() -> None:
 
 
 async def _start(tmp_path: Path, **overrides: str) -> None:
-    async with open_house(tmp_path, **overrides):
+    async with running_server(tmp_path, **overrides):
         pass
 
 

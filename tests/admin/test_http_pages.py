@@ -11,17 +11,17 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from strogoff import __version__
 
-from .house import House, in_house
-from .office import INCIDENTS, Office, row
+from .fake_operator_port import INCIDENTS, FakeOperatorPort, row
+from .server_harness import ServerHarness, run_with_server
 
 HTTP = {"listener__http__default": "127.0.0.1:0"}
 NODE = "VerneMQ@127.0.0.1"
 
 
 def test_metrics(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        await (await house.client("a", 5)).leave()
-        status, text = await house.get("/metrics")
+    async def test(harness: ServerHarness) -> None:
+        await (await harness.client("a", 5)).leave()
+        status, text = await harness.get("/metrics")
         assert status == 200
         families = list(text_string_to_metric_families(text))
         samples = [sample for family in families for sample in family.samples]
@@ -33,61 +33,61 @@ def test_metrics(tmp_path: Path) -> None:
         assert len({family.name for family in families}) == len(families)
         assert text.count("# TYPE vernemq_mqtt_connack_sent counter") == 1
 
-    in_house(tmp_path, test, **HTTP)
+    run_with_server(tmp_path, test, **HTTP)
 
 
 def test_the_prefix_is_a_setting(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        _, text = await house.get("/metrics")
+    async def test(harness: ServerHarness) -> None:
+        _, text = await harness.get("/metrics")
         assert "\nmqtt_connect_received{" in text and "vernemq_" not in text
 
-    in_house(tmp_path, test, prometheus_namespace="", **HTTP)
+    run_with_server(tmp_path, test, prometheus_namespace="", **HTTP)
 
 
 def test_health_says_what_is_damaged(tmp_path: Path) -> None:
     """The node serves whom it can, so it stays in the load balancer; the remedy is in the answer."""
 
-    async def test(house: House) -> None:
-        house.server.node.store.damage = "messages/000005.ldb: a block is damaged. Run `strogoff repair`"
-        status, text = await house.get("/health")
+    async def test(harness: ServerHarness) -> None:
+        harness.server.node.store.damage = "messages/000005.ldb: a block is damaged. Run `strogoff repair`"
+        status, text = await harness.get("/health")
         said = json.loads(text)
         assert (status, said["status"]) == (200, "DEGRADED")
         (reason,) = said["reasons"]
         assert "messages/000005.ldb" in reason and "strogoff repair" in reason
 
-    in_house(tmp_path, test, **HTTP)
+    run_with_server(tmp_path, test, **HTTP)
 
 
 def test_health(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
+    async def test(harness: ServerHarness) -> None:
         ok = (200, {"status": "OK"})
 
         async def get(path: str) -> tuple[int, Any]:
-            status, text = await house.get(path)
+            status, text = await harness.get(path)
             return status, json.loads(text)
 
         for path in ("/health", "/health/ping", "/health/listeners"):
             assert await get(path) == ok
-        port = house.port
-        await house.good("listener", "stop", "address=127.0.0.1", f"port={port}")
+        port = harness.port
+        await harness.good("listener", "stop", "address=127.0.0.1", f"port={port}")
         reason = f"listener mqtt 127.0.0.1:{port} is stopped"
         assert await get("/health") == (503, {"status": "DOWN", "reasons": [reason]})
         assert await get("/health/listeners") == (503, {"status": "DOWN", "reason": reason})
         assert await get("/health/ping") == ok
-        await house.good("listener", "restart", "address=127.0.0.1", f"port={port}")
+        await harness.good("listener", "restart", "address=127.0.0.1", f"port={port}")
         assert await get("/health") == ok
-        house.server.node.closing = True
+        harness.server.node.closing = True
         assert await get("/health") == (503, {"status": "DOWN", "reasons": ["the node is stopping"]})
-        house.server.node.closing = False
+        harness.server.node.closing = False
 
-    in_house(tmp_path, test, **HTTP)
+    run_with_server(tmp_path, test, **HTTP)
 
 
 def test_status(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        client = await house.client("a", clean=False)
+    async def test(harness: ServerHarness) -> None:
+        client = await harness.client("a", clean=False)
         await client.subscribe(("x", 1))
-        status, text = await house.get("/status.json")
+        status, text = await harness.get("/status.json")
         assert status == 200
         ((name, found),) = json.loads(text)[0].items()
         assert name == NODE
@@ -103,68 +103,68 @@ def test_status(tmp_path: Path) -> None:
             "type": "mqtt",
             "status": "running",
             "ip": "127.0.0.1",
-            "port": house.port,
+            "port": harness.port,
             "mountpoint": "",
             "max_conns": 10000,
         }
         assert [each["type"] for each in found["listeners"]] == ["mqtt", "http"]
 
-    in_house(tmp_path, test, **HTTP)
+    run_with_server(tmp_path, test, **HTTP)
 
 
 def test_a_listener_serves_its_modules_only(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        assert (await house.get("/health"))[0] == 200
+    async def test(harness: ServerHarness) -> None:
+        assert (await harness.get("/health"))[0] == 200
         for path in ("/metrics", "/status.json", "/", "/api/v1/session/show"):
-            assert (await house.get(path))[0] == 404
+            assert (await harness.get(path))[0] == 404
         expected = "warning listener.http.default: the HTTP module vmq_web_ui is not in this version"
-        assert expected in house.lines
+        assert expected in harness.lines
 
-    in_house(tmp_path, test, listener__http__default__http_modules="[vmq_health_http, vmq_web_ui]", **HTTP)
+    run_with_server(tmp_path, test, listener__http__default__http_modules="[vmq_health_http, vmq_web_ui]", **HTTP)
 
 
 def test_the_modules_of_the_default_are_no_reason_to_warn(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        assert [line for line in house.lines if "HTTP module" in line and not line.startswith("debug")] == []
+    async def test(harness: ServerHarness) -> None:
+        assert [line for line in harness.lines if "HTTP module" in line and not line.startswith("debug")] == []
 
-    in_house(tmp_path, test, **HTTP)
+    run_with_server(tmp_path, test, **HTTP)
 
 
 def test_a_module_that_wants_keys_is_closed_to_others(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        assert (await house.get("/metrics"))[0] == 401
-        assert (await house.get("/health"))[0] == 200
-        house.context.api_keys.add("k", "metrics", None)
-        assert (await house.get("/metrics", "k"))[0] == 200
+    async def test(harness: ServerHarness) -> None:
+        assert (await harness.get("/metrics"))[0] == 401
+        assert (await harness.get("/health"))[0] == 200
+        harness.context.api_keys.add("k", "metrics", None)
+        assert (await harness.get("/metrics", "k"))[0] == 200
 
-    in_house(tmp_path, test, http_module__vmq_metrics_http__auth__mode="apikey", **HTTP)
+    run_with_server(tmp_path, test, http_module__vmq_metrics_http__auth__mode="apikey", **HTTP)
 
 
 @pytest.mark.parametrize("module", ["vmq_health_http", "vmq_status_http"])
 def test_the_mode_of_one_listener_counts_more(tmp_path: Path, module: str) -> None:
-    async def test(house: House) -> None:
+    async def test(harness: ServerHarness) -> None:
         for path in ("/health", "/health/ping", "/status.json"):
             closed = ("health" in path) == ("health" in module)
-            assert (await house.get(path))[0] == (401 if closed else 200)
+            assert (await harness.get(path))[0] == (401 if closed else 200)
 
     mode = {f"listener__http__default__http_module__{module}__auth__mode": "apikey"}
-    in_house(tmp_path, test, **mode, **HTTP)
+    run_with_server(tmp_path, test, **mode, **HTTP)
 
 
 def test_a_module_that_is_named_twice_is_served_once(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        assert (await house.get("/health"))[0] == 200
+    async def test(harness: ServerHarness) -> None:
+        assert (await harness.get("/health"))[0] == 200
 
-    in_house(tmp_path, test, listener__http__default__http_modules="[vmq_health_http, vmq_health_http]", **HTTP)
+    run_with_server(tmp_path, test, listener__http__default__http_modules="[vmq_health_http, vmq_health_http]", **HTTP)
 
 
 def test_pages_in_a_cluster(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
+    async def test(harness: ServerHarness) -> None:
         async def get(path: str) -> tuple[int, Any]:
-            status, text = await house.get(path)
+            status, text = await harness.get(path)
             return status, json.loads(text)
 
-        office = house.server.cluster = Office()  # type: ignore[assignment]
+        office = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
         facts = {"sees": "majority", "members": 3, "serving": 2}
         assert await get("/health") == (200, {"status": "OK", "cluster": facts})
         assert await get("/health/ping") == await get("/health/listeners") == (200, {"status": "OK"})
@@ -177,4 +177,4 @@ def test_pages_in_a_cluster(tmp_path: Path) -> None:
         office.nodes = [row(NODE, state="joining"), row("b@127.0.0.1")]
         assert (await get("/health"))[1]["reasons"] == ["the node is joining the cluster"]
 
-    in_house(tmp_path, test, **HTTP)
+    run_with_server(tmp_path, test, **HTTP)

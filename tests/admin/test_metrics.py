@@ -8,24 +8,24 @@ from pathlib import Path
 
 from strogoff.admin.metric_names import described
 
-from .house import House, in_house, open_house
-from .office import Office
+from .fake_operator_port import FakeOperatorPort
+from .server_harness import ServerHarness, run_with_server, running_server
 
 
-def values(house: House) -> dict[tuple[str, ...], int]:
-    rows = house.context.metrics.rows()
+def values(harness: ServerHarness) -> dict[tuple[str, ...], int]:
+    rows = harness.context.metrics.rows()
     return {(row.name, *(value for _, value in row.labels)): row.value for row in rows}
 
 
 def test_what_clients_did_is_counted(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        old = await house.client("old")
-        new = await house.client("new", 5, False)
+    async def test(harness: ServerHarness) -> None:
+        old = await harness.client("old")
+        new = await harness.client("new", 5, False)
         await old.subscribe(("a", 0))
         await new.publish("a", b"x", retain=True)
         await new.leave()
-        await house.until(lambda: house.server.listeners.active() == 1)
-        found = values(house)
+        await harness.until(lambda: harness.server.listeners.active() == 1)
+        found = values(harness)
         expected = {
             ("mqtt_connect_received", "4"): 1,
             ("mqtt_connect_received", "5"): 1,
@@ -52,15 +52,15 @@ def test_what_clients_did_is_counted(tmp_path: Path) -> None:
         assert found["retain_memory",] > 300
         assert found["vm_memory_total",] > 10_000_000
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_every_series_is_there_once_with_those_of_its_metric_and_has_a_meaning(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        await (await house.client("a", 5)).leave()
-        await (await house.client("a", 4)).leave()
-        house.server.node.counters.drop("queue_full")
-        rows = house.context.metrics.rows()
+    async def test(harness: ServerHarness) -> None:
+        await (await harness.client("a", 5)).leave()
+        await (await harness.client("a", 4)).leave()
+        harness.server.node.counters.drop("queue_full")
+        rows = harness.context.metrics.rows()
         keys = [(row.name, row.labels) for row in rows]
         assert len(set(keys)) == len(keys)
         names = [row.name for row in rows]
@@ -68,32 +68,32 @@ def test_every_series_is_there_once_with_those_of_its_metric_and_has_a_meaning(t
         assert changes == len(set(names)) - 1
         assert [row.name for row in rows if not described(row.name)[1] or described(row.name)[0] != row.type] == []
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_a_reset_counts_from_zero_and_leaves_gauges_and_totals_alone(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        client = await house.client("a")
+    async def test(harness: ServerHarness) -> None:
+        client = await harness.client("a")
         await client.publish("a", b"x", retain=True)
-        house.context.metrics.reset()
-        totals = house.context.metrics.totals()
+        harness.context.metrics.reset()
+        totals = harness.context.metrics.totals()
         assert (totals["mqtt_publish_received"], totals["retain_messages"]) == (0, 1)
-        assert sum(house.server.node.counters.publish_received) == 1
+        assert sum(harness.server.node.counters.publish_received) == 1
         await client.publish("a", b"y")
-        assert house.context.metrics.totals()["mqtt_publish_received"] == 1
-        house.context.metrics.reset()
-        assert house.context.metrics.totals()["mqtt_publish_received"] == 0
+        assert harness.context.metrics.totals()["mqtt_publish_received"] == 1
+        harness.context.metrics.reset()
+        assert harness.context.metrics.totals()["mqtt_publish_received"] == 0
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 async def _two_boots(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as house:
-        client = await house.client("kept", clean=False)
+    async with running_server(tmp_path) as harness:
+        client = await harness.client("kept", clean=False)
         await client.subscribe(("a", 1), ("b", 1))
         await client.publish("r", b"x", retain=True)
-    async with open_house(tmp_path) as house:
-        totals = house.context.metrics.totals()
+    async with running_server(tmp_path) as harness:
+        totals = harness.context.metrics.totals()
         assert totals["mqtt_publish_received"] == totals["mqtt_connect_received"] == totals["socket_open"] == 0
         assert totals["queue_initialized_from_storage"] == 1
         assert (totals["retain_messages"], totals["router_subscriptions"], totals["queue_processes"]) == (1, 2, 1)
@@ -105,27 +105,27 @@ def test_after_a_restart_counters_begin_again_and_gauges_are_right(tmp_path: Pat
 
 
 def test_the_cluster(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
+    async def test(harness: ServerHarness) -> None:
         names = ("members", "serving", "view_id", "leased", "whole")
 
         def gauges() -> list[int]:
-            return [values(house)[f"cluster_{name}",] for name in names]
+            return [values(harness)[f"cluster_{name}",] for name in names]
 
         assert gauges() == [1, 1, 0, 1, 1]
-        office = house.server.cluster = Office()  # type: ignore[assignment]
+        office = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
         assert gauges() == [3, 2, 7, 1, 0]
         office.sees(sees="minority", view_id=8)
         assert gauges() == [3, 2, 8, 0, 0]
         office.sees(sees="whole", serving=3)
         assert gauges() == [3, 3, 8, 1, 1]
-        found = values(house)
+        found = values(harness)
         assert (found["cluster_bytes_sent",], found["cluster_bytes_received",], found["netsplit_detected",]) == (
             10,
             0,
             1,
         )
-        house.context.metrics.reset()
+        harness.context.metrics.reset()
         office.counters["netsplit_detected"] = 3
-        assert values(house)["netsplit_detected",] == 2
+        assert values(harness)["netsplit_detected",] == 2
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)

@@ -7,18 +7,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from strogoff.admin.service import AdminService
+from strogoff.admin.server import AdminServer
 from strogoff.broker.process.server import Server
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
 from strogoff.cluster.transport.memory_network import MemoryNetwork
 from strogoff.configs import load
 from strogoff.testing.pace import paced
-from tests.admin.house import House
+from tests.admin.server_harness import ServerHarness
 
 LIMIT = "max_inflight_messages"
 
 
-class Linked(House):
+class Linked(ServerHarness):
     """A node of several in this process, with a way to the others unless `network` is None."""
 
     def __init__(self, directory: Path, name: str, network: MemoryNetwork | None, **overrides: str) -> None:
@@ -37,7 +37,7 @@ class Linked(House):
             transport,
             lambda settings: paced(settings, 4, 2),
         )
-        self.service = AdminService()
+        self.service = AdminServer()
         await self.server.start()
         await self.service.start(self.server)
 
@@ -48,14 +48,14 @@ class Linked(House):
 
 
 @asynccontextmanager
-async def opened(house: Linked) -> AsyncIterator[Linked]:
-    house.directory.mkdir(exist_ok=True)
+async def opened(harness: Linked) -> AsyncIterator[Linked]:
+    harness.directory.mkdir(exist_ok=True)
     async with asyncio.timeout(30):
-        await house.start()
+        await harness.start()
         try:
-            yield house
+            yield harness
         finally:
-            await house.stop()
+            await harness.stop()
 
 
 async def _alone_then_joined(tmp_path: Path) -> None:

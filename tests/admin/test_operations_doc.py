@@ -7,14 +7,14 @@ from pathlib import Path
 
 from yarl import URL
 
-from strogoff.admin.catalogue import COMMANDS
+from strogoff.admin.grammar import find, parse
 from strogoff.admin.http_api import command_line
 from strogoff.admin.http_pages import MODULES
 from strogoff.admin.metric_names import COUNTERS, GAUGES
+from strogoff.admin.registry import COMMANDS
 from strogoff.admin.session_rows import FIELDS
-from strogoff.admin.words import find, parse
 
-from .house import House, in_house
+from .server_harness import ServerHarness, run_with_server
 
 DOC = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 
@@ -45,7 +45,7 @@ def test_every_key_and_flag_of_a_command_is_known() -> None:
             for flag in re.findall(r"--([a-z_-]+)", text.replace("`--with-", ""))
             if flag not in flags
         ]
-        for key in command.keys:
+        for key in command.arguments:
             if f"{key.name}=" not in text:
                 wrong.append(f"{name} {key.name}=")
     assert [each for each in wrong if each != "session disconnect --cleanup"] == []
@@ -77,12 +77,12 @@ def test_every_page_is_there_and_no_other(tmp_path: Path) -> None:
     rows = re.findall(r"^\| `(/[^`]*)` \| `(\w+)` \|", section("## HTTP"), re.MULTILINE)
     assert {module for _, module in rows} == set(MODULES)
 
-    async def test(house: House) -> None:
-        key = house.context.api_keys.create("mgmt", None)
+    async def test(harness: ServerHarness) -> None:
+        key = harness.context.api_keys.create("mgmt", None)
         for path, _ in rows:
-            assert (await house.get(path.replace("COMMAND", "cluster/show"), key))[0] == 200
+            assert (await harness.get(path.replace("COMMAND", "cluster/show"), key))[0] == 200
 
-    in_house(tmp_path, test, listener__http__default="127.0.0.1:0")
+    run_with_server(tmp_path, test, listener__http__default="127.0.0.1:0")
 
 
 def test_every_metric_is_there_and_no_other() -> None:
@@ -93,8 +93,8 @@ def test_every_metric_is_there_and_no_other() -> None:
 
 
 def test_every_metric_that_is_described_exists(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        house.server.node.counters.drop("queue_full")
-        assert {row.name for row in house.context.metrics.rows()} == {*COUNTERS, *GAUGES}
+    async def test(harness: ServerHarness) -> None:
+        harness.server.node.counters.drop("queue_full")
+        assert {row.name for row in harness.context.metrics.rows()} == {*COUNTERS, *GAUGES}
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)

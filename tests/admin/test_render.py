@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from strogoff.admin.render import alerts, render
-from strogoff.admin.reply import Alert, Part, Table, Text
+from strogoff.admin.result import Alert, Part, Table, Text
 
 TABLE = Table(("Node", "Running"), [("VerneMQ@127.0.0.1", True), ("b@c", None)])
 

@@ -6,30 +6,30 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from strogoff.admin.fields import Query
+from strogoff.admin.columns import Query
+from strogoff.admin.grammar import Call
 from strogoff.admin.session_rows import DEFAULT, FIELDS, rows
-from strogoff.admin.words import Call
 from strogoff.broker.sessions.session import Session
 
-from .house import House, in_house
+from .server_harness import ServerHarness, run_with_server
 
 LONGEST_PART = 0.1
 
 
-async def found(house: House, *flags: tuple[str, Any]) -> list[dict[str, Any]]:
+async def found(harness: ServerHarness, *flags: tuple[str, Any]) -> list[dict[str, Any]]:
     query = Query(Call({}, list(flags), []), DEFAULT)
-    return [dict(zip(query.columns, query.cells(row), strict=True)) async for row in rows(house.context, query)]
+    return [dict(zip(query.columns, query.cells(row), strict=True)) async for row in rows(harness.context, query)]
 
 
 def test_every_column(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        kept = await house.client("kept", 5, False, username="ann")
+    async def test(harness: ServerHarness) -> None:
+        kept = await harness.client("kept", 5, False, username="ann")
         await kept.subscribe(("a", 1))
         await kept.leave()
-        clean = await house.client("clean", username="bob")
+        clean = await harness.client("clean", username="bob")
         await clean.publish("a", b"x\xff")
         columns = [(name, None) for name in FIELDS]
-        (offline,) = await found(house, ("client_id", "kept"), *columns)
+        (offline,) = await found(harness, ("client_id", "kept"), *columns)
         assert offline.pop("msg_ref").startswith("VerneMQ@127.0.0.1/1/")
         assert offline == {
             "node": "VerneMQ@127.0.0.1",
@@ -57,33 +57,35 @@ def test_every_column(tmp_path: Path) -> None:
             "dup": False,
             "payload": "x\\xff",
         }
-        (online,) = await found(house, ("client_id", "clean"), *[(name, None) for name in (*FIELDS[:13], "queue_size")])
+        (online,) = await found(
+            harness, ("client_id", "clean"), *[(name, None) for name in (*FIELDS[:13], "queue_size")]
+        )
         assert online["peer_host"] == "127.0.0.1" and online["peer_port"] == clean.port
         assert (online["statename"], online["clean_session"], online["user"]) == ("online", True, "bob")
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_a_row_for_each_subscription_and_none_for_those_without(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        first = await house.client("first")
+    async def test(harness: ServerHarness) -> None:
+        first = await harness.client("first")
         await first.subscribe(("a", 0), ("$share/g/b/#", 1))
-        await house.client("second")
-        assert await found(house, ("client_id", None), ("topic", None)) == [
+        await harness.client("second")
+        assert await found(harness, ("client_id", None), ("topic", None)) == [
             {"client_id": "first", "topic": "a"},
             {"client_id": "first", "topic": "$share/g/b/#"},
         ]
-        assert await found(house, ("client_id", None), ("topic", "~b")) == [
+        assert await found(harness, ("client_id", None), ("topic", "~b")) == [
             {"client_id": "first", "topic": "$share/g/b/#"}
         ]
-        assert [row["client_id"] for row in await found(house)] == ["first", "second"]
+        assert [row["client_id"] for row in await found(harness)] == ["first", "second"]
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_many_sessions_do_not_hold_up_the_loop(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        node = house.server.node
+    async def test(harness: ServerHarness) -> None:
+        node = harness.server.node
         for number in range(20_000):
             session = Session(node, "", f"c{number}", number, False)
             node.slots._sessions["", f"c{number}"] = session  # clients by the thousand would take minutes
@@ -98,8 +100,8 @@ def test_many_sessions_do_not_hold_up_the_loop(tmp_path: Path) -> None:
             loop.call_soon(tick)
 
         tick()
-        assert len(await found(house, ("client_id", None), ("queue_size", None))) == 20_000
+        assert len(await found(harness, ("client_id", None), ("queue_size", None))) == 20_000
         # in parts of the whole, not in seconds: a machine that is busy elsewhere makes all of them longer
         assert sorted(pauses)[-5] < sum(pauses) * LONGEST_PART
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)

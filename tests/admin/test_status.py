@@ -7,19 +7,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from strogoff.admin.status import absentees, cluster_facts, figures, members, not_running, not_serving
+from strogoff.admin.status import cluster_facts, figures, members, missing_members, not_serving, stopped_listeners
 
-from .house import House, in_house
-from .office import HERE, Office, row
+from .fake_operator_port import THIS_NODE, FakeOperatorPort, row
+from .server_harness import ServerHarness, run_with_server
 
 
 def test_figures(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        kept = await house.client("kept", clean=False)
+    async def test(harness: ServerHarness) -> None:
+        kept = await harness.client("kept", clean=False)
         await kept.subscribe(("a", 1))
         await kept.leave()
-        await (await house.client("c")).publish("a", b"x", retain=True)
-        found = figures(house.context)
+        await (await harness.client("c")).publish("a", b"x", retain=True)
+        found = figures(harness.context)
         assert list(found) == [
             "num_online",
             "num_offline",
@@ -37,84 +37,84 @@ def test_figures(tmp_path: Path) -> None:
         ]
         assert list(found.values())[:12] == [1, 1, 1, 0, 1, 0, 0, 0, 1, 1, 1, 0]
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_who_runs(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        assert members(house.context) == {"VerneMQ@127.0.0.1": True}
-        assert not_running(house.context) == []
-        await house.server.listeners.stop("tcp.default")
-        assert not_running(house.context) == [f"listener mqtt 127.0.0.1:{house.port} is stopped"]
+    async def test(harness: ServerHarness) -> None:
+        assert members(harness.context) == {"VerneMQ@127.0.0.1": True}
+        assert stopped_listeners(harness.context) == []
+        await harness.server.listeners.stop("tcp.default")
+        assert stopped_listeners(harness.context) == [f"listener mqtt 127.0.0.1:{harness.port} is stopped"]
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_a_node_alone(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        assert cluster_facts(house.context) is None
-        assert absentees(house.context) == not_serving(house.context) == []
+    async def test(harness: ServerHarness) -> None:
+        assert cluster_facts(harness.context) is None
+        assert missing_members(harness.context) == not_serving(harness.context) == []
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_disks_that_cannot_be_written(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        office = house.server.cluster = Office()  # type: ignore[assignment]
+    async def test(harness: ServerHarness) -> None:
+        office = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
         office.sees(log_disk="full")
-        assert not_serving(house.context) == ["the disk of the cluster's log is full"]
+        assert not_serving(harness.context) == ["the disk of the cluster's log is full"]
         office.sees(log_disk="failed")
-        assert not_serving(house.context) == ["the disk of the cluster's log has failed: start the node again"]
+        assert not_serving(harness.context) == ["the disk of the cluster's log has failed: start the node again"]
         office.sees(log_disk="serving", serves_nobody="it waits for n2")
         office.nodes = [msgspec.structs.replace(office.nodes[0], state="absent")]
-        assert not_serving(house.context) == ["it waits for n2"]
-        assert (cluster_facts(house.context) or {})["serves_nobody"] == "it waits for n2"
+        assert not_serving(harness.context) == ["it waits for n2"]
+        assert (cluster_facts(harness.context) or {})["serves_nobody"] == "it waits for n2"
         office.sees(serves_nobody="")
-        assert not_serving(house.context) == ["the node is not in the cluster's view"]
-        assert not {"serves_nobody", "no_lease"} & set(cluster_facts(house.context) or {})
+        assert not_serving(harness.context) == ["the node is not in the cluster's view"]
+        assert not {"serves_nobody", "no_lease"} & set(cluster_facts(harness.context) or {})
         office.sees(no_lease="its disk has not answered for 1600 ms")
-        assert (cluster_facts(house.context) or {})["no_lease"] == "its disk has not answered for 1600 ms"
+        assert (cluster_facts(harness.context) or {})["no_lease"] == "its disk has not answered for 1600 ms"
         office.sees(no_lease="")
-        office.nodes = Office().nodes
-        store = house.server.store
+        office.nodes = FakeOperatorPort().nodes
+        store = harness.server.store
         store.state = "full"
-        assert not_serving(house.context) == []  # it keeps its place, and serves what is there
+        assert not_serving(harness.context) == []  # it keeps its place, and serves what is there
         store.state, store.detail = "failed", "EIO"
-        assert not_serving(house.context) == ["the message store has failed, start the node again: EIO"]
+        assert not_serving(harness.context) == ["the message store has failed, start the node again: EIO"]
         store.state = "serving"
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 @pytest.mark.parametrize("policy", ["off", "majority", "on"])
 def test_a_node_that_is_cut_off_gets_no_clients_unless_it_takes_them(tmp_path: Path, policy: str) -> None:
-    async def test(house: House) -> None:
-        office = house.server.cluster = Office()  # type: ignore[assignment]
+    async def test(harness: ServerHarness) -> None:
+        office = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
         office.sees(sees="minority")
         said = "the node has no lease: no majority of its cluster has renewed it"
-        assert not_serving(house.context) == ([] if policy == "on" else [said])
+        assert not_serving(harness.context) == ([] if policy == "on" else [said])
         office.sees(sees="majority")
-        assert not_serving(house.context) == []
+        assert not_serving(harness.context) == []
 
-    in_house(tmp_path, test, allow_register_during_netsplit=policy)
+    run_with_server(tmp_path, test, allow_register_during_netsplit=policy)
 
 
 def test_who_runs_in_a_cluster(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        office = house.server.cluster = Office()  # type: ignore[assignment]
-        assert members(house.context) == {HERE: True, "b@127.0.0.1": True, "c@127.0.0.1": False}
-        facts = cluster_facts(house.context)
+    async def test(harness: ServerHarness) -> None:
+        office = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
+        assert members(harness.context) == {THIS_NODE: True, "b@127.0.0.1": True, "c@127.0.0.1": False}
+        facts = cluster_facts(harness.context)
         assert facts is not None and (facts["view_id"], facts["sees"], facts["leader"]) == (
             7,
             "majority",
             "b@127.0.0.1",
         )
-        assert not_serving(house.context) == []
-        assert absentees(house.context) == ["node c@127.0.0.1 does not run"]
+        assert not_serving(harness.context) == []
+        assert missing_members(harness.context) == ["node c@127.0.0.1 does not run"]
         office.nodes[1] = row("b@127.0.0.1", state="joining")
-        assert absentees(house.context) == ["node c@127.0.0.1 does not run", "node b@127.0.0.1 is joining"]
+        assert missing_members(harness.context) == ["node c@127.0.0.1 does not run", "node b@127.0.0.1 is joining"]
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 @pytest.mark.parametrize(
@@ -126,14 +126,14 @@ def test_who_runs_in_a_cluster(tmp_path: Path) -> None:
     ],
 )
 def test_a_node_that_does_not_serve(tmp_path: Path, state: str | None, reason: str) -> None:
-    async def test(house: House) -> None:
-        office = house.server.cluster = Office()  # type: ignore[assignment]
+    async def test(harness: ServerHarness) -> None:
+        office = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
         me = office.nodes.pop(0)
         if state is not None:
             office.nodes.append(msgspec.structs.replace(me, state=state))
-        assert not_serving(house.context) == [reason]
-        house.server.node.closing = True
-        assert not_serving(house.context) == ["the node is stopping", reason]
-        house.server.node.closing = False
+        assert not_serving(harness.context) == [reason]
+        harness.server.node.closing = True
+        assert not_serving(harness.context) == ["the node is stopping", reason]
+        harness.server.node.closing = False
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.admin.reply import Alert, Part, Table, Text
-from strogoff.admin.wire import ROWS, CutOff, from_lines, progress_line, to_lines
+from strogoff.admin.result import Alert, Part, Table, Text
+from strogoff.admin.wire import ROWS, TruncatedResult, from_lines, progress_line, to_lines
 
 
 def test_what_goes_in_comes_out() -> None:
@@ -33,7 +33,7 @@ def test_what_goes_in_comes_out() -> None:
     ],
 )
 def test_an_answer_without_an_end_is_none(lines: list[bytes]) -> None:
-    with pytest.raises(CutOff):
+    with pytest.raises(TruncatedResult):
         from_lines(lines)
 
 
@@ -43,6 +43,6 @@ def test_progress_is_shown_as_it_comes_or_is_part_of_the_answer() -> None:
     assert from_lines(lines, shown.append) == ([Text("Done")], 0)
     assert shown == ["half"]
     assert from_lines(lines) == ([Text("half"), Text("Done")], 0)
-    with pytest.raises(CutOff):
+    with pytest.raises(TruncatedResult):
         from_lines(lines[:1], shown.append)
     assert shown == ["half", "half"]

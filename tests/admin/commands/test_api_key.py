@@ -7,41 +7,41 @@ from pathlib import Path
 
 import pytest
 
-from ..house import House, in_house, open_house
+from ..server_harness import ServerHarness, run_with_server, running_server
 
 
 def test_create_and_show(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        key = (await house.good("api-key", "create")).out.strip()
+    async def test(harness: ServerHarness) -> None:
+        key = (await harness.good("api-key", "create")).out.strip()
         assert len(key) == 32 and key.isalnum()
-        assert (await house.good("api-key", "add", "key=mine", "scope=metrics", "expires=2999-01-02T03:04:05")).out == (
-            "Done\n"
-        )
-        assert (await house.good("api-key", "show", "--format=json")).table == [
+        assert (
+            await harness.good("api-key", "add", "key=mine", "scope=metrics", "expires=2999-01-02T03:04:05")
+        ).out == ("Done\n")
+        assert (await harness.good("api-key", "show", "--format=json")).table == [
             {"Key": "mine", "Scope": "metrics", "Expires (UTC)": "2999-01-02T03:04:05", "has expired": False},
             {"Key": key, "Scope": "mgmt", "Expires (UTC)": "never", "has expired": False},
         ]
-        assert (await house.good("api-key", "show", "scope=metrics")).out == (
+        assert (await harness.good("api-key", "show", "scope=metrics")).out == (
             "+----+-------+-------------------+-----------+\n"
             "|Key | Scope |   Expires (UTC)   |has expired|\n"
             "+----+-------+-------------------+-----------+\n"
             "|mine|metrics|2999-01-02T03:04:05|   false   |\n"
             "+----+-------+-------------------+-----------+\n"
         )
-        assert (await house.good("api-key", "show", "scope=health")).out == ""
+        assert (await harness.good("api-key", "show", "scope=health")).out == ""
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_keys_outlive_a_restart(tmp_path: Path) -> None:
     async def test() -> None:
-        async with open_house(tmp_path) as house:
-            await house.good("api-key", "add", "key=mine")
-            await house.good("api-key", "add", "key=gone")
-            await house.good("api-key", "delete", "key=gone")
-        async with open_house(tmp_path) as house:
-            assert [row.key for row in house.context.api_keys.rows()] == ["mine"]
-            assert house.context.api_keys.check("mine", "mgmt") == "ok"
+        async with running_server(tmp_path) as harness:
+            await harness.good("api-key", "add", "key=mine")
+            await harness.good("api-key", "add", "key=gone")
+            await harness.good("api-key", "delete", "key=gone")
+        async with running_server(tmp_path) as harness:
+            assert [row.key for row in harness.context.api_keys.rows()] == ["mine"]
+            assert harness.context.api_keys.check("mine", "mgmt") == "ok"
 
     asyncio.run(test())
 
@@ -60,10 +60,10 @@ def test_keys_outlive_a_restart(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_done(tmp_path: Path, words: list[str], said: str) -> None:
-    async def test(house: House) -> None:
-        answer = await house.admin("api-key", *words)
+    async def test(harness: ServerHarness) -> None:
+        answer = await harness.admin("api-key", *words)
         assert (answer.status, answer.out) == (1, "")
         assert answer.err.startswith(said)
-        assert len((await house.good("api-key", "create")).out.strip()) == 40
+        assert len((await harness.good("api-key", "create")).out.strip()) == 40
 
-    in_house(tmp_path, test, min_apikey_length="40", max_apikey_expiry_days="30")
+    run_with_server(tmp_path, test, min_apikey_length="40", max_apikey_expiry_days="30")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..house import House, in_house
-from ..office import Office
+from ..fake_operator_port import FakeOperatorPort
+from ..server_harness import ServerHarness, run_with_server
 
 
 def test_the_last_incident_comes_first(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        house.server.cluster = Office()  # type: ignore[assignment]
-        answer = await house.good("cluster", "incidents", "--format=csv")
+    async def test(harness: ServerHarness) -> None:
+        harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
+        answer = await harness.good("cluster", "incidents", "--format=csv")
         assert answer.out.splitlines() == [
             "Number,Begin (UTC),Detected (UTC),Healed (UTC),Window (ms),Split (ms),State,Worst,Peers,View,Uncertain,"
             "Counts",
@@ -19,17 +19,17 @@ def test_the_last_incident_comes_first(tmp_path: Path) -> None:
             "1,2023-11-14T22:13:20.250,2023-11-14T22:13:22.750,2023-11-14T22:13:32.000,2500,9250,majority,minority,"
             '"b@127.0.0.1, c@127.0.0.1",5,publish_accepted 3,"publish_accepted 4, publish_refused 2"',
         ]
-        rows = (await house.good("cluster", "incidents", "--limit=1", "--format=json")).table
+        rows = (await harness.good("cluster", "incidents", "--limit=1", "--format=json")).table
         assert [(row["Number"], row["Healed (UTC)"], row["Split (ms)"], row["Counts"]) for row in rows] == [
             (2, None, None, None)
         ]
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_a_node_alone_has_none(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        answer = await house.admin("cluster", "incidents")
+    async def test(harness: ServerHarness) -> None:
+        answer = await harness.admin("cluster", "incidents")
         assert answer.status == 1 and "is a node on its own: no listener.vmq" in answer.err
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)

@@ -10,7 +10,7 @@ import trustme
 
 from bench.broker_process import free_port
 
-from ..house import House, both_loops, in_house
+from ..server_harness import ServerHarness, both_loops, run_with_server
 
 
 def at(port: int) -> tuple[str, str]:
@@ -18,10 +18,10 @@ def at(port: int) -> tuple[str, str]:
 
 
 def test_show(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        await house.client("c")
-        mqtt, http = str(house.port), str(house.context.http.show()[0].port)
-        assert (await house.good("listener", "show")).out == (
+    async def test(harness: ServerHarness) -> None:
+        await harness.client("c")
+        mqtt, http = str(harness.port), str(harness.context.http.show()[0].port)
+        assert (await harness.good("listener", "show")).out == (
             "+----+-------+---------+-----+----------+---------+------------+---------+\n"
             "|type|status | address |port |mountpoint|max_conns|active_conns|all_conns|\n"
             "+----+-------+---------+-----+----------+---------+------------+---------+\n"
@@ -29,11 +29,11 @@ def test_show(tmp_path: Path) -> None:
             f"|http|running|127.0.0.1|{http:5}|          |infinity |     0      |    0    |\n"
             "+----+-------+---------+-----+----------+---------+------------+---------+\n"
         )
-        first, second = (await house.good("listener", "show", "--tls", "-m", "--format=json")).table
+        first, second = (await harness.good("listener", "show", "--tls", "-m", "--format=json")).table
         assert first["allowed_protocol_versions"] == "3,4,5,131"
         assert (first["tls_version"], second["require_certificate"]) == ("tlsv1.2", False)
 
-    in_house(
+    run_with_server(
         tmp_path,
         test,
         listener__tcp__default__max_connections="50",
@@ -44,50 +44,50 @@ def test_show(tmp_path: Path) -> None:
 
 @both_loops
 def test_stop_keeps_connections_unless_they_are_to_be_killed(tmp_path: Path, loop: str) -> None:
-    async def test(house: House) -> None:
-        port = house.port
-        first = await house.client("first")
-        assert (await house.good("listener", "stop", *at(port))).out == "Done\n"
+    async def test(harness: ServerHarness) -> None:
+        port = harness.port
+        first = await harness.client("first")
+        assert (await harness.good("listener", "stop", *at(port))).out == "Done\n"
         with pytest.raises(OSError, match=r"refused|Connect call failed"):
-            await house.client_at(port, "second")
+            await harness.client_at(port, "second")
         await first.subscribe(("a", 0))
-        (row,) = (await house.good("listener", "show", "--format=json")).table
+        (row,) = (await harness.good("listener", "show", "--format=json")).table
         assert (row["status"], row["active_conns"]) == ("stopped", 1)
-        await house.good("listener", "restart", *at(port))
-        second = await house.client_at(port, "second")
-        await house.good("listener", "stop", *at(port), "--kill_sessions")
+        await harness.good("listener", "restart", *at(port))
+        second = await harness.client_at(port, "second")
+        await harness.good("listener", "stop", *at(port), "--kill_sessions")
         assert (await first.packet(), await second.packet()) == (None, None)
-        await house.good("listener", "delete", *at(port))
-        assert (await house.good("listener", "show")).out == ""
-        answer = await house.admin("listener", "restart", *at(port))
+        await harness.good("listener", "delete", *at(port))
+        assert (await harness.good("listener", "show")).out == ""
+        answer = await harness.admin("listener", "restart", *at(port))
         assert (answer.status, answer.err) == (1, f"there is no listener 127.0.0.1:{port}\n")
 
-    in_house(tmp_path, test, loop)
+    run_with_server(tmp_path, test, loop)
 
 
 def test_start(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
+    async def test(harness: ServerHarness) -> None:
         port = free_port()
-        answer = await house.good("listener", "start", *at(port), "--mountpoint=mp", "--max_connections", "7")
+        answer = await harness.good("listener", "start", *at(port), "--mountpoint=mp", "--max_connections", "7")
         assert answer.out == "Done\n"
-        await house.client_at(port, "there")
-        (row,) = (await house.good("session", "show", "--client_id=there", "--mountpoint", "--format=json")).table
+        await harness.client_at(port, "there")
+        (row,) = (await harness.good("session", "show", "--client_id=there", "--mountpoint", "--format=json")).table
         assert row == {"client_id": "there", "mountpoint": "mp"}
-        rows = (await house.good("listener", "show", "--format=json")).table
+        rows = (await harness.good("listener", "show", "--format=json")).table
         assert (rows[1]["port"], rows[1]["max_conns"], rows[1]["mountpoint"]) == (port, 7, "mp")
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_what_the_flags_leave_open_is_as_configured(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        await house.good("listener", "start", *at(free_port()), "--websocket")
-        await house.good("listener", "start", *at(free_port()))
-        rows = (await house.good("listener", "show", "--mqtt", "--format=json")).table
+    async def test(harness: ServerHarness) -> None:
+        await harness.good("listener", "start", *at(free_port()), "--websocket")
+        await harness.good("listener", "start", *at(free_port()))
+        rows = (await harness.good("listener", "show", "--mqtt", "--format=json")).table
         assert [(row["type"], row["max_conns"]) for row in rows] == [("mqtt", 11), ("mqttws", 12), ("mqtt", 11)]
         assert rows[2]["allowed_protocol_versions"] == "4,5"
 
-    in_house(
+    run_with_server(
         tmp_path,
         test,
         listener__max_connections="11",
@@ -98,22 +98,22 @@ def test_what_the_flags_leave_open_is_as_configured(tmp_path: Path) -> None:
 
 @both_loops
 def test_http_listeners_are_listeners_too(tmp_path: Path, loop: str) -> None:
-    async def test(house: House) -> None:
+    async def test(harness: ServerHarness) -> None:
         port = free_port()
-        await house.good("listener", "start", *at(port), "--http", "--http_modules=[vmq_health_http]")
-        assert (await house.get("/health"))[0] == 200
-        assert (await house.get("/metrics"))[0] == 404
-        await house.good("listener", "stop", *at(port))
-        assert [row["status"] for row in (await house.good("listener", "show", "--format=json")).table] == [
+        await harness.good("listener", "start", *at(port), "--http", "--http_modules=[vmq_health_http]")
+        assert (await harness.get("/health"))[0] == 200
+        assert (await harness.get("/metrics"))[0] == 404
+        await harness.good("listener", "stop", *at(port))
+        assert [row["status"] for row in (await harness.good("listener", "show", "--format=json")).table] == [
             "running",
             "stopped",
         ]
-        await house.good("listener", "restart", *at(port))
-        assert (await house.get("/health"))[0] == 200
-        await house.good("listener", "delete", *at(port))
-        assert house.context.http.show() == []
+        await harness.good("listener", "restart", *at(port))
+        assert (await harness.get("/health"))[0] == 200
+        await harness.good("listener", "delete", *at(port))
+        assert harness.context.http.show() == []
 
-    in_house(tmp_path, test, loop)
+    run_with_server(tmp_path, test, loop)
 
 
 def test_tls_and_ipv6(tmp_path: Path) -> None:
@@ -121,31 +121,31 @@ def test_tls_and_ipv6(tmp_path: Path) -> None:
     certificate.private_key_pem.write_to_path(tmp_path / "key.pem")
     certificate.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
 
-    async def test(house: House) -> None:
+    async def test(harness: ServerHarness) -> None:
         port = free_port()
         words = ("address=::1", f"port={port}")
         files = (f"--certfile={tmp_path}/cert.pem", f"--keyfile={tmp_path}/key.pem")
-        await house.good("listener", "start", *words, "--ssl", *files, "--tls_version=tlsv1.2,tlsv1.3")
-        row = (await house.good("listener", "show", "--tls", "--format=json")).table[1]
+        await harness.good("listener", "start", *words, "--ssl", *files, "--tls_version=tlsv1.2,tlsv1.3")
+        row = (await harness.good("listener", "show", "--tls", "--format=json")).table[1]
         assert (row["type"], row["address"], row["tls_version"]) == ("mqtts", "::1", "tlsv1.2,tlsv1.3")
-        await house.good("listener", "stop", *words)
-        await house.good("listener", "delete", "address=[::1]", f"port={port}")
+        await harness.good("listener", "stop", *words)
+        await harness.good("listener", "delete", "address=[::1]", f"port={port}")
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 @both_loops
 def test_a_unix_socket(tmp_path: Path, loop: str) -> None:
     path = tmp_path / "mqtt.sock"
 
-    async def test(house: House) -> None:
-        await house.good("listener", "start", f"address=local:{path}", "port=0")
+    async def test(harness: ServerHarness) -> None:
+        await harness.good("listener", "start", f"address=local:{path}", "port=0")
         _, writer = await asyncio.open_unix_connection(path)
         writer.close()
-        await house.good("listener", "delete", f"address=local:{path}", "port=0")
+        await harness.good("listener", "delete", f"address=local:{path}", "port=0")
         assert not path.exists()
 
-    in_house(tmp_path, test, loop)
+    run_with_server(tmp_path, test, loop)
 
 
 @pytest.mark.parametrize(
@@ -169,21 +169,21 @@ def test_a_unix_socket(tmp_path: Path, loop: str) -> None:
     ],
 )
 def test_what_cannot_be_opened_is_said(tmp_path: Path, words: list[str], said: str) -> None:
-    async def test(house: House) -> None:
-        answer = await house.admin("listener", "start", *words)
+    async def test(harness: ServerHarness) -> None:
+        answer = await harness.admin("listener", "start", *words)
         assert answer.status == 1
         assert answer.err.startswith(said)
-        assert len(house.server.listeners.show()) == 1
+        assert len(harness.server.listeners.show()) == 1
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_a_port_in_use_fails_that_call_alone(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
+    async def test(harness: ServerHarness) -> None:
         for flags in ([], ["--http"]):
-            answer = await house.admin("listener", "start", *at(house.port), *flags)
+            answer = await harness.admin("listener", "start", *at(harness.port), *flags)
             assert answer.status == 1
-            assert answer.err.endswith(f"cannot listen on 127.0.0.1:{house.port}: address already in use\n")
-        await house.client("c")
+            assert answer.err.endswith(f"cannot listen on 127.0.0.1:{harness.port}: address already in use\n")
+        await harness.client("c")
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)

@@ -4,38 +4,38 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..house import House, in_house
+from ..server_harness import ServerHarness, run_with_server
 
 
 def test_lines(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        await house.client("a", 4)
-        await house.client("b", 5)
-        lines = (await house.good("metrics", "show")).out.splitlines()
+    async def test(harness: ServerHarness) -> None:
+        await harness.client("a", 4)
+        await harness.client("b", 5)
+        lines = (await harness.good("metrics", "show")).out.splitlines()
         assert "counter.mqtt_connect_received = 2" in lines
         assert "counter.mqtt_connack_sent = 2" in lines
         assert "gauge.total_active_connections = 2" in lines
         assert len({line.split(" = ")[0] for line in lines}) == len(lines)
-        (line,) = (await house.good("metrics", "show", "--return_code=success")).out.splitlines()
+        (line,) = (await harness.good("metrics", "show", "--return_code=success")).out.splitlines()
         assert line == "counter.mqtt_connack_sent = 1"
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_labels_and_descriptions(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        await house.client("b", 5)
+    async def test(harness: ServerHarness) -> None:
+        await harness.client("b", 5)
         show = ("metrics", "show", "--aggregate=false")
-        lines = (await house.good(*show)).out.splitlines()
+        lines = (await harness.good(*show)).out.splitlines()
         assert 'counter.mqtt_connect_received{mqtt_version="4"} = 0' in lines
         assert 'counter.mqtt_connack_sent{mqtt_version="5",reason_code="success"} = 1' in lines
         assert "gauge.queue_processes = 1" in lines
-        out = (await house.good(*show, "--mqtt_version=5", "--reason_code=success", "-d")).out
+        out = (await harness.good(*show, "--mqtt_version=5", "--reason_code=success", "-d")).out
         assert out.startswith(
             "# CONNACK packets sent, by return or reason code.\n"
             'counter.mqtt_connack_sent{mqtt_version="5",reason_code="success"} = 1\n'
         )
-        row = (await house.good(*show, "--mqtt_version=5", "--reason_code=success", "--format=json")).table[0]
+        row = (await harness.good(*show, "--mqtt_version=5", "--reason_code=success", "--format=json")).table[0]
         assert row == {
             "type": "counter",
             "metric": "mqtt_connack_sent",
@@ -43,16 +43,16 @@ def test_labels_and_descriptions(tmp_path: Path) -> None:
             "value": 1,
         }
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_reset(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        await house.client("b", 5)
-        assert (await house.good("metrics", "reset")).out == "Done\n"
-        lines = (await house.good("metrics", "show")).out.splitlines()
+    async def test(harness: ServerHarness) -> None:
+        await harness.client("b", 5)
+        assert (await harness.good("metrics", "reset")).out == "Done\n"
+        lines = (await harness.good("metrics", "show")).out.splitlines()
         assert "counter.mqtt_connect_received = 0" in lines
         assert "gauge.total_active_connections = 1" in lines
-        assert "notice metrics were reset by vmq-admin" in house.lines
+        assert "notice metrics were reset by vmq-admin" in harness.lines
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)

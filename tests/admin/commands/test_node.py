@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..house import House, in_house
+from ..server_harness import ServerHarness, run_with_server
 
 
 def test_status(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        await house.client("a")
-        assert (await house.good("node", "status")).out == (
+    async def test(harness: ServerHarness) -> None:
+        await harness.client("a")
+        assert (await harness.good("node", "status")).out == (
             "+-----------------+-----+\n"
             "|     Status      |Value|\n"
             "+-----------------+-----+\n"
@@ -30,4 +30,4 @@ def test_status(tmp_path: Path) -> None:
             "+-----------------+-----+\n"
         )
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ..house import House, in_house
+from ..server_harness import ServerHarness, run_with_server
 
 PLUGIN = """
 class Plugin:
@@ -22,8 +22,8 @@ def test_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "plugin_of_this_test.py").write_text(PLUGIN)
     monkeypatch.syspath_prepend(tmp_path)
 
-    async def test(house: House) -> None:
-        rows = (await house.good("plugin", "show", "--format=json")).table
+    async def test(harness: ServerHarness) -> None:
+        rows = (await harness.good("plugin", "show", "--format=json")).table
         assert [(row["Plugin"], row["Type"], row["Hook(s)"], row["M:F/A"]) for row in rows] == [
             ("vmq_passwd", "application", "auth_on_register", "vmq_passwd:auth_on_register/5"),
             ("vmq_acl", "application", "auth_on_publish", "vmq_acl:auth_on_publish/6"),
@@ -32,7 +32,7 @@ def test_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             ("mine", "module", "on_client_gone", "mine:on_client_gone/1"),
         ]
 
-        assert (await house.good("plugin", "show", "--hook=on_client_gone")).out == (
+        assert (await harness.good("plugin", "show", "--hook=on_client_gone")).out == (
             "+------+------+--------------+---------------------+\n"
             "|Plugin| Type |   Hook(s)    |        M:F/A        |\n"
             "+------+------+--------------+---------------------+\n"
@@ -40,16 +40,16 @@ def test_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "+------+------+--------------+---------------------+\n"
         )
 
-    in_house(tmp_path, test, plugins__python__mine="plugin_of_this_test:Plugin")
+    run_with_server(tmp_path, test, plugins__python__mine="plugin_of_this_test:Plugin")
 
 
 def test_filters(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
+    async def test(harness: ServerHarness) -> None:
         show = ("plugin", "show", "--format=csv")
-        assert (await house.good(*show, "--hook=auth_on_register")).out == (
+        assert (await harness.good(*show, "--hook=auth_on_register")).out == (
             "Plugin,Type,Hook(s),M:F/A\nvmq_passwd,application,auth_on_register,vmq_passwd:auth_on_register/5\n"
         )
-        assert len((await house.good(*show, "--plugin=vmq_acl")).out.splitlines()) == 3
-        assert len((await house.good(*show, "--plugin=nobody")).out.splitlines()) == 1
+        assert len((await harness.good(*show, "--plugin=vmq_acl")).out.splitlines()) == 3
+        assert len((await harness.good(*show, "--plugin=nobody")).out.splitlines()) == 1
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import msgspec
 
-from ..house import House, in_house
+from ..server_harness import ServerHarness, run_with_server
 
 
-async def publish(house: House) -> None:
-    client = await house.client("p", 5)
+async def publish(harness: ServerHarness) -> None:
+    client = await harness.client("p", 5)
     await client.publish("a/1", b"one", retain=True)
     await client.publish("a/2", b"t\xffo", retain=True)
     await client.publish("b", b"three", retain=True, message_expiry_interval=1000)
 
 
 def test_show(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        await publish(house)
-        assert (await house.good("retain", "show")).out == (
+    async def test(harness: ServerHarness) -> None:
+        await publish(harness)
+        assert (await harness.good("retain", "show")).out == (
             "+-------+-----+\n"
             "|payload|topic|\n"
             "+-------+-----+\n"
@@ -29,43 +29,43 @@ def test_show(tmp_path: Path) -> None:
             "+-------+-----+\n"
         )
         show = ("retain", "show", "--format=json")
-        assert (await house.good(*show, "--topic", "--limit=2")).table == [{"topic": "a/1"}, {"topic": "a/2"}]
-        assert (await house.good(*show, "--payload=one", "--mountpoint")).table == [
+        assert (await harness.good(*show, "--topic", "--limit=2")).table == [{"topic": "a/1"}, {"topic": "a/2"}]
+        assert (await harness.good(*show, "--payload=one", "--mountpoint")).table == [
             {"payload": "one", "mountpoint": ""}
         ]
-        assert (await house.good(*show, "--limit=0")).table == []
+        assert (await harness.good(*show, "--limit=0")).table == []
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_delete(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        await publish(house)
-        assert (await house.good("retain", "delete", "-t", "a/1")).out == "Done\n"
-        answer = await house.admin("retain", "delete", "--topic=a/1")
+    async def test(harness: ServerHarness) -> None:
+        await publish(harness)
+        assert (await harness.good("retain", "delete", "-t", "a/1")).out == "Done\n"
+        answer = await harness.admin("retain", "delete", "--topic=a/1")
         assert (answer.status, answer.err) == (1, "There is no retained message on a/1.\n")
-        assert (await house.admin("retain", "delete", "-t", "b", "-m", "x")).status == 1
-        assert (await house.admin("retain", "delete")).err == "--topic=TOPIC must be given.\n"
-        assert house.server.node.retained_count == 2
+        assert (await harness.admin("retain", "delete", "-t", "b", "-m", "x")).status == 1
+        assert (await harness.admin("retain", "delete")).err == "--topic=TOPIC must be given.\n"
+        assert harness.server.node.retained_count == 2
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_delete_expired(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        await publish(house)
-        assert (await house.good("retain", "delete-expired", "--format=json")).table == [{"expired": 0}]
-        message = house.server.node.retained("").get("b", 0)
+    async def test(harness: ServerHarness) -> None:
+        await publish(harness)
+        assert (await harness.good("retain", "delete-expired", "--format=json")).table == [{"expired": 0}]
+        message = harness.server.node.retained("").get("b", 0)
         assert message is not None
         # as if its time had come: the clock of a test does not jump
-        house.server.node.retain(msgspec.structs.replace(message, expires_at=1))
-        assert (await house.good("retain", "show", "--topic", "--format=json")).table == [
+        harness.server.node.retain(msgspec.structs.replace(message, expires_at=1))
+        assert (await harness.good("retain", "show", "--topic", "--format=json")).table == [
             {"topic": "a/1"},
             {"topic": "a/2"},
         ]
         assert (
-            await house.good("retain", "delete-expired")
+            await harness.good("retain", "delete-expired")
         ).out == "+-------+\n|expired|\n+-------+\n|   1   |\n+-------+\n"
-        assert house.server.node.retained_count == 2
+        assert harness.server.node.retained_count == 2
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)

@@ -9,15 +9,15 @@ import pytest
 from strogoff.mqtt import packets
 from strogoff.mqtt.reasons import ReasonCode
 
-from ..house import House, in_house
+from ..server_harness import ServerHarness, run_with_server
 
 
 def test_show(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        client = await house.client("reader", username="ann")
-        await (await house.client("gone", clean=False)).leave()
+    async def test(harness: ServerHarness) -> None:
+        client = await harness.client("reader", username="ann")
+        await (await harness.client("gone", clean=False)).leave()
         port = str(client.port)
-        assert (await house.good("session", "show")).out == (
+        assert (await harness.good("session", "show")).out == (
             "+---------+---------+----------+---------+---------+---------+\n"
             "|client_id|is_online|mountpoint|peer_host|peer_port|  user   |\n"
             "+---------+---------+----------+---------+---------+---------+\n"
@@ -26,18 +26,18 @@ def test_show(tmp_path: Path) -> None:
             "+---------+---------+----------+---------+---------+---------+\n"
         )
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_columns_filters_and_limit(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
+    async def test(harness: ServerHarness) -> None:
         for number in range(5):
-            client = await house.client(f"c{number}", 5 if number == 4 else 4)
+            client = await harness.client(f"c{number}", 5 if number == 4 else 4)
             await client.subscribe((f"t/{number}", number % 3))
         show = ("session", "show", "--format=json")
 
         async def rows(*words: str) -> object:
-            return (await house.good(*show, *words)).table
+            return (await harness.good(*show, *words)).table
 
         assert await rows("--client_id", "--topic=~[14]$", "--qos") == [
             {"client_id": "c1", "topic": "t/1", "qos": 1},
@@ -48,71 +48,71 @@ def test_columns_filters_and_limit(tmp_path: Path) -> None:
         assert await rows("--limit", "0") == []
         assert await rows("--client_id=nobody") == []
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_the_default_limit_is_100(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        client = await house.client("c")
+    async def test(harness: ServerHarness) -> None:
+        client = await harness.client("c")
         for first in range(0, 150, 50):
             await client.subscribe(*[(f"t/{number}", 0) for number in range(first, first + 50)])
-        assert len((await house.good("session", "show", "--topic", "--format=json")).table) == 100
-        assert len((await house.good("session", "show", "--topic", "--limit=1000", "--format=json")).table) == 150
+        assert len((await harness.good("session", "show", "--topic", "--format=json")).table) == 100
+        assert len((await harness.good("session", "show", "--topic", "--limit=1000", "--format=json")).table) == 150
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_disconnect(tmp_path: Path, version: int) -> None:
-    async def test(house: House) -> None:
-        client = await house.client("c", version, False)
-        assert (await house.good("session", "disconnect", "client-id=c")).out == "Done\n"
+    async def test(harness: ServerHarness) -> None:
+        client = await harness.client("c", version, False)
+        assert (await harness.good("session", "disconnect", "client-id=c")).out == "Done\n"
         if version == 5:
             assert await client.packet() == packets.Disconnect(ReasonCode.ADMINISTRATIVE_ACTION)
         assert await client.packet() is None
-        (row,) = (await house.good("session", "show", "--format=json")).table
+        (row,) = (await harness.good("session", "show", "--format=json")).table
         assert (row["client_id"], row["is_online"]) == ("c", False)
-        await house.good("session", "disconnect", "client-id=c", "--cleanup")
-        assert (await house.good("session", "show")).out == ""
-        answer = await house.admin("session", "disconnect", "client-id=c", "-c")
+        await harness.good("session", "disconnect", "client-id=c", "--cleanup")
+        assert (await harness.good("session", "show")).out == ""
+        answer = await harness.admin("session", "disconnect", "client-id=c", "-c")
         assert (answer.status, answer.out, answer.err) == (1, "", "There is no session of c.\n")
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_disconnect_at_a_mountpoint(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        await house.client("c")
-        answer = await house.admin("session", "disconnect", "client-id=c")
+    async def test(harness: ServerHarness) -> None:
+        await harness.client("c")
+        answer = await harness.admin("session", "disconnect", "client-id=c")
         assert answer.err == "There is no session of c.\n"
-        await house.good("session", "disconnect", "client-id=c", "-m", "factory")
-        answer = await house.admin("session", "disconnect", "client-id=c", "-m", "factory")
+        await harness.good("session", "disconnect", "client-id=c", "-m", "factory")
+        answer = await harness.admin("session", "disconnect", "client-id=c", "-m", "factory")
         assert answer.err == "There is no session of c at mountpoint factory.\n"
 
-    in_house(tmp_path, test, listener__tcp__default__mountpoint="factory")
+    run_with_server(tmp_path, test, listener__tcp__default__mountpoint="factory")
 
 
 def test_disconnect_several(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        clients = [await house.client(name) for name in "abc"]
-        answer = await house.admin("session", "disconnect", "clients", "client-ids=a,x,b")
+    async def test(harness: ServerHarness) -> None:
+        clients = [await harness.client(name) for name in "abc"]
+        answer = await harness.admin("session", "disconnect", "clients", "client-ids=a,x,b")
         assert (answer.status, answer.err) == (1, "There is no session of x.\n")
         assert [await client.packet() for client in clients[:2]] == [None, None]
-        assert [row["client_id"] for row in (await house.good("session", "show", "--format=json")).table] == ["c"]
+        assert [row["client_id"] for row in (await harness.good("session", "show", "--format=json")).table] == ["c"]
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_unsubscribe(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        client = await house.client("c", clean=False)
+    async def test(harness: ServerHarness) -> None:
+        client = await harness.client("c", clean=False)
         await client.subscribe(("a/#", 1), ("b", 1))
         unsubscribe = ("session", "unsubscribe", "client-id=c")
-        assert (await house.good(*unsubscribe, "topic=a/#")).out == "Done\n"
-        answer = await house.admin(*unsubscribe, "topic=a/#")
+        assert (await harness.good(*unsubscribe, "topic=a/#")).out == "Done\n"
+        answer = await harness.admin(*unsubscribe, "topic=a/#")
         assert (answer.status, answer.err) == (1, "c has no subscription to a/#.\n")
-        answer = await house.admin("session", "unsubscribe", "client-id=x", "topic=b")
+        answer = await harness.admin("session", "unsubscribe", "client-id=x", "topic=b")
         assert answer.err == "There is no session of x.\n"
-        assert (await house.good("session", "show", "--topic", "--format=json")).table == [{"topic": "b"}]
+        assert (await harness.good("session", "show", "--topic", "--format=json")).table == [{"topic": "b"}]
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)

@@ -7,73 +7,73 @@ from pathlib import Path
 
 import pytest
 
-from ..house import House, in_house, open_house
-from ..office import HERE, Office
+from ..fake_operator_port import THIS_NODE, FakeOperatorPort
+from ..server_harness import ServerHarness, run_with_server, running_server
 
 
 def test_show_and_set(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        assert (await house.good("set", "max_inflight_messages=3", "retry_interval=7")).out == (
+    async def test(harness: ServerHarness) -> None:
+        assert (await harness.good("set", "max_inflight_messages=3", "retry_interval=7")).out == (
             "max_inflight_messages = 3\nretry_interval = 7\n"
         )
-        assert (await house.good("show", "max_inflight_messages", "allow_anonymous", "listener.tcp.default")).out == (
+        assert (await harness.good("show", "max_inflight_messages", "allow_anonymous", "listener.tcp.default")).out == (
             "+-----------------+---------------------+---------------+--------------------+\n"
             "|      node       |max_inflight_messages|allow_anonymous|listener.tcp.default|\n"
             "+-----------------+---------------------+---------------+--------------------+\n"
             "|VerneMQ@127.0.0.1|          3          |      on       |    127.0.0.1:0     |\n"
             "+-----------------+---------------------+---------------+--------------------+\n"
         )
-        assert house.server.node.options.max_inflight_messages == 3
-        assert "notice vmq-admin: retry_interval = 7, until `config reset`" in house.lines
+        assert harness.server.node.options.max_inflight_messages == 3
+        assert "notice vmq-admin: retry_interval = 7, until `config reset`" in harness.lines
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_a_change_counts_for_the_next_client(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        await house.good("set", "max_client_id_size=3")
+    async def test(harness: ServerHarness) -> None:
+        await harness.good("set", "max_client_id_size=3")
         with pytest.raises(AssertionError, match="reason=2"):
-            await house.client("four")
-        await house.client("two")
+            await harness.client("four")
+        await harness.client("two")
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_wrong_changes_change_nothing(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        answer = await house.admin("set", "max_inflight_messages=3", "retry_interval=soon")
+    async def test(harness: ServerHarness) -> None:
+        answer = await harness.admin("set", "max_inflight_messages=3", "retry_interval=soon")
         assert (answer.status, answer.out) == (1, "")
         assert answer.err == ("retry_interval: expected an integer, 1 or more, found 'soon'. Nothing was changed.\n")
-        assert house.server.node.options.max_inflight_messages == 20
-        assert (await house.admin("set", "x")).err == "x: KEY=VALUE is expected.\n"
-        assert "cannot be changed at run time" in (await house.admin("set", "nodename=a@b")).err
-        answer = await house.admin("show", "max_inflight_mesages")
+        assert harness.server.node.options.max_inflight_messages == 20
+        assert (await harness.admin("set", "x")).err == "x: KEY=VALUE is expected.\n"
+        assert "cannot be changed at run time" in (await harness.admin("set", "nodename=a@b")).err
+        answer = await harness.admin("show", "max_inflight_mesages")
         assert answer.err == "max_inflight_mesages: unknown key. Did you mean max_inflight_messages?\n"
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 async def _over_a_restart(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as house:
-        await house.good("set", "max_inflight_messages=3")
-    async with open_house(tmp_path) as house:
-        assert house.server.node.options.max_inflight_messages == 3
-        assert (await house.good("config", "show", "-k", "max_inflight_messages")).out == (
+    async with running_server(tmp_path) as harness:
+        await harness.good("set", "max_inflight_messages=3")
+    async with running_server(tmp_path) as harness:
+        assert harness.server.node.options.max_inflight_messages == 3
+        assert (await harness.good("config", "show", "-k", "max_inflight_messages")).out == (
             "+---------------------+---+----+---------+\n"
             "|       Config        |Env|Node| Global  |\n"
             "+---------------------+---+----+---------+\n"
             "|max_inflight_messages|20 | 3  |undefined|\n"
             "+---------------------+---+----+---------+\n"
         )
-        rows = {row["Config"]: row for row in (await house.good("config", "show", "--format=json")).table}
+        rows = {row["Config"]: row for row in (await harness.good("config", "show", "--format=json")).table}
         assert rows["allow_anonymous"] == {"Config": "allow_anonymous", "Env": "on", "Node": None, "Global": None}
         assert rows["max_inflight_messages"]["Node"] == "3"
         reset = ("config", "reset", "--key=max_inflight_messages")
-        assert (await house.good(*reset)).out == "max_inflight_messages = 20\n"
-        assert (await house.admin(*reset)).err == "max_inflight_messages was not set at run time.\n"
-        assert (await house.admin("config", "reset")).err == "--key=KEY must be given.\n"
-    async with open_house(tmp_path) as house:
-        assert house.server.node.options.max_inflight_messages == 20
+        assert (await harness.good(*reset)).out == "max_inflight_messages = 20\n"
+        assert (await harness.admin(*reset)).err == "max_inflight_messages was not set at run time.\n"
+        assert (await harness.admin("config", "reset")).err == "--key=KEY must be given.\n"
+    async with running_server(tmp_path) as harness:
+        assert harness.server.node.options.max_inflight_messages == 20
 
 
 def test_changes_outlive_a_restart_until_they_are_reset(tmp_path: Path) -> None:
@@ -81,107 +81,109 @@ def test_changes_outlive_a_restart_until_they_are_reset(tmp_path: Path) -> None:
 
 
 def test_describe(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        out = (await house.good("describe", "max_inflight_messages", "nodename")).out
+    async def test(harness: ServerHarness) -> None:
+        out = (await harness.good("describe", "max_inflight_messages", "nodename")).out
         assert out.splitlines()[0] == "max_inflight_messages"
         assert "  values: an integer from 0 to 65535" in out
         assert "  can be set at run time: yes" in out and "  can be set at run time: no" in out
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_systree_can_be_switched_on(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        client = await house.client("c")
+    async def test(harness: ServerHarness) -> None:
+        client = await harness.client("c")
         await client.subscribe(("$SYS/#", 0))
-        await house.good("set", "systree_interval=10", "systree_enabled=on")
+        await harness.good("set", "systree_interval=10", "systree_enabled=on")
         assert (await client.packet()).topic.startswith("$SYS/VerneMQ@127.0.0.1/")
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_secrets_are_not_shown(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        assert (await house.good("show", "distributed_cookie", "--format=csv")).out.endswith(",(hidden)\n")
+    async def test(harness: ServerHarness) -> None:
+        assert (await harness.good("show", "distributed_cookie", "--format=csv")).out.endswith(",(hidden)\n")
 
-    in_house(tmp_path, test, distributed_cookie="monster")
+    run_with_server(tmp_path, test, distributed_cookie="monster")
 
 
 def test_global_overrides_of_a_node_alone(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        options = house.server.node.options
-        assert (await house.good("set", "max_inflight_messages=7", "--all")).out == "max_inflight_messages = 7\n"
+    async def test(harness: ServerHarness) -> None:
+        options = harness.server.node.options
+        assert (await harness.good("set", "max_inflight_messages=7", "--all")).out == "max_inflight_messages = 7\n"
         assert options.max_inflight_messages == 7
-        assert "notice vmq-admin: max_inflight_messages = 7 for all nodes, until `config reset`" in house.lines
-        await house.good("set", "max_inflight_messages=3")
+        assert "notice vmq-admin: max_inflight_messages = 7 for all nodes, until `config reset`" in harness.lines
+        await harness.good("set", "max_inflight_messages=3")
         assert options.max_inflight_messages == 3
-        assert (await house.good("set", "max_inflight_messages=8", "--all")).out == (
+        assert (await harness.good("set", "max_inflight_messages=8", "--all")).out == (
             "max_inflight_messages = 8\n"
             "VerneMQ@127.0.0.1 has max_inflight_messages = 3 of its own, which counts more.\n"
         )
-        assert (await house.good("config", "show", "-k", "max_inflight_messages", "--format=json")).table == [
+        assert (await harness.good("config", "show", "-k", "max_inflight_messages", "--format=json")).table == [
             {"Config": "max_inflight_messages", "Env": "20", "Node": "3", "Global": "8"}
         ]
         reset = ("config", "reset", "--key=max_inflight_messages")
-        assert (await house.good(*reset)).out == "max_inflight_messages = 8\n"
-        answer = await house.admin(*reset)
+        assert (await harness.good(*reset)).out == "max_inflight_messages = 8\n"
+        answer = await harness.admin(*reset)
         said = "max_inflight_messages was set for all nodes, not for this one alone: --global resets that.\n"
         assert (answer.status, answer.err) == (1, said)
-        assert (await house.good(*reset, "--global")).out == "max_inflight_messages = 20\n"
-        await house.good("set", "max_inflight_messages=3")
-        answer = await house.admin(*reset, "--global")
+        assert (await harness.good(*reset, "--global")).out == "max_inflight_messages = 20\n"
+        await harness.good("set", "max_inflight_messages=3")
+        answer = await harness.admin(*reset, "--global")
         assert answer.err == "max_inflight_messages was set for this node, not for all: --local resets that.\n"
-        await house.good("set", "max_inflight_messages=8", "--all")
-        assert (await house.good(*reset, "--global", "--local")).out == "max_inflight_messages = 20\n"
+        await harness.good("set", "max_inflight_messages=8", "--all")
+        assert (await harness.good(*reset, "--global", "--local")).out == "max_inflight_messages = 20\n"
         assert (
-            await house.admin(*reset, "--global", "--local")
+            await harness.admin(*reset, "--global", "--local")
         ).err == "max_inflight_messages was not set at run time.\n"
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_nodes_that_are_meant(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
+    async def test(harness: ServerHarness) -> None:
         strange = "x@127.0.0.1 is not a member of this cluster. Members are VerneMQ@127.0.0.1.\n"
-        assert (await house.admin("set", "retry_interval=3", "--node=x@127.0.0.1")).err == strange
-        assert (await house.admin("show", "retry_interval", "--node=x@127.0.0.1")).err == strange
+        assert (await harness.admin("set", "retry_interval=3", "--node=x@127.0.0.1")).err == strange
+        assert (await harness.admin("show", "retry_interval", "--node=x@127.0.0.1")).err == strange
         both = ("retry_interval=3", "--all", "--node=VerneMQ@127.0.0.1")
-        assert (await house.admin("set", *both)).err == "--all and --node exclude each other.\n"
-        office = house.server.cluster = Office()  # type: ignore[assignment]
-        assert (await house.good("show", "retry_interval", "--node=b@127.0.0.1", "--format=csv")).out == (
+        assert (await harness.admin("set", *both)).err == "--all and --node exclude each other.\n"
+        office = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
+        assert (await harness.good("show", "retry_interval", "--node=b@127.0.0.1", "--format=csv")).out == (
             "node,retry_interval\nb@127.0.0.1,retry_interval of b@127.0.0.1\n"
         )
         assert (
-            await house.admin("show", "retry_interval", "--node=c@127.0.0.1")
+            await harness.admin("show", "retry_interval", "--node=c@127.0.0.1")
         ).err == "c@127.0.0.1: nobody answers\n"
-        answer = await house.admin("show", "retry_interval", "--all", "--format=csv")
-        assert answer.out == f"node,retry_interval\n{HERE},20\nb@127.0.0.1,retry_interval of b@127.0.0.1\n"
+        answer = await harness.admin("show", "retry_interval", "--all", "--format=csv")
+        assert answer.out == f"node,retry_interval\n{THIS_NODE},20\nb@127.0.0.1,retry_interval of b@127.0.0.1\n"
         assert answer.err == "c@127.0.0.1: nobody answers\n"
-        await house.good("set", f"--node={HERE}", "retry_interval=7")
+        await harness.good("set", f"--node={THIS_NODE}", "retry_interval=7")
         assert office.asked == [("spread",)]
-        house.server.runtime.share(office.config)
-        assert (await house.good("set", "--all", "retry_interval=5")).out == (
+        harness.server.runtime.share(office.config)
+        assert (await harness.good("set", "--all", "retry_interval=5")).out == (
             "retry_interval = 5\n"
-            f"{HERE} has retry_interval = 7 of its own, which counts more.\n"
+            f"{THIS_NODE} has retry_interval = 7 of its own, which counts more.\n"
             "c@127.0.0.1 is absent: it gets that when it comes back.\n"
         )
-        assert (await house.good("set", "--node=b@127.0.0.1", "retry_interval=6")).out == "retry_interval = 6\n"
+        assert (await harness.good("set", "--node=b@127.0.0.1", "retry_interval=6")).out == "retry_interval = 6\n"
         assert office.config.get(b"nset.b@127.0.0.1\0retry_interval") == b"6"
-        assert house.server.node.options.retry_interval_s == 7
+        assert harness.server.node.options.retry_interval_s == 7
         reset = ("config", "reset", "--key=retry_interval")
-        assert (await house.admin(*reset, "--node=x@127.0.0.1")).err.startswith("x@127.0.0.1 is not a member")
-        assert (await house.admin(*reset, "--node=b@127.0.0.1", "--global")).err == (
+        assert (await harness.admin(*reset, "--node=x@127.0.0.1")).err.startswith("x@127.0.0.1 is not a member")
+        assert (await harness.admin(*reset, "--node=b@127.0.0.1", "--global")).err == (
             "--node excludes --local and --global.\n"
         )
         done = "retry_interval is not set for b@127.0.0.1 any more.\n"
-        assert (await house.good(*reset, "--node=b@127.0.0.1")).out == done
+        assert (await harness.good(*reset, "--node=b@127.0.0.1")).out == done
         assert office.config.get(b"nset.b@127.0.0.1\0retry_interval") is None
-        assert (await house.admin(*reset, "--node=b@127.0.0.1")).err == "retry_interval was not set for b@127.0.0.1.\n"
-        assert (await house.good(*reset, f"--node={HERE}")).out == "retry_interval = 5\n"
-        await house.good("set", "retry_interval=7")
+        assert (
+            await harness.admin(*reset, "--node=b@127.0.0.1")
+        ).err == "retry_interval was not set for b@127.0.0.1.\n"
+        assert (await harness.good(*reset, f"--node={THIS_NODE}")).out == "retry_interval = 5\n"
+        await harness.good("set", "retry_interval=7")
         office.slow = "not everyone has it"
-        answer = await house.admin("set", "--all", "retry_interval=4")
+        answer = await harness.admin("set", "--all", "retry_interval=4")
         assert (answer.status, answer.err) == (1, "not everyone has it\n")
-        assert house.server.runtime.everywhere("retry_interval") == "4"
+        assert harness.server.runtime.everywhere("retry_interval") == "4"
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strogoff.admin.reply import DONE, CommandError, Text
+from strogoff.admin.result import DONE, CommandError, Text
 
 
 def test_done_is_verne_mqs_word() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from strogoff.admin.fields import Query, Row, field_flags
-from strogoff.admin.reply import CommandError
-from strogoff.admin.words import Call
+from strogoff.admin.columns import Query, Row, field_flags
+from strogoff.admin.grammar import Call
+from strogoff.admin.result import CommandError
 
 ROW: Row = {"client_id": "abc", "is_online": True, "user": None, "peer_port": 1883}
 

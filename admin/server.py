@@ -7,17 +7,17 @@ import time
 from pathlib import Path
 
 from ..broker.process.server import Server
-from .api_keys import ApiKeys, shelf_of
-from .commands.session import HERE
+from .api_keys import ApiKeys, key_store_of
+from .commands.session import LOCAL_HANDLERS
 from .context import Context
-from .door import LocalDoor
-from .elsewhere import serve
+from .fan_out import answer_peers
 from .http_listeners import HttpListeners
-from .http_pages import pages_for
+from .http_pages import application_for
 from .metrics import Metrics
+from .unix_socket import AdminSocket
 
 
-class AdminService:
+class AdminServer:
     """An extension of the daemon: `start(server)` once the server runs, `stop` before it stops.
 
     `start` raises `ListenError` if the socket or an HTTP listener cannot be opened; then nothing of it is left open.
@@ -25,25 +25,25 @@ class AdminService:
 
     def __init__(self) -> None:
         self.context: Context | None = None
-        self._door: LocalDoor | None = None
+        self._socket: AdminSocket | None = None
 
     async def start(self, server: Server) -> None:
         """Open `node.admin_socket` and every `listener.http.*` and `listener.https.*`."""
         http = HttpListeners(server.log)
         settings = server.settings
         api_keys = ApiKeys(
-            shelf_of(server),
+            key_store_of(server),
             int(settings["min_apikey_length"]),
             settings["max_apikey_expiry_days"],
             time.time,
             random.SystemRandom().choice,
         )
         self.context = context = Context(server, http, Metrics(server), api_keys)
-        serve(context, HERE)
-        self._door = LocalDoor(context, Path(str(settings["node.admin_socket"])))
+        answer_peers(context, LOCAL_HANDLERS)
+        self._socket = AdminSocket(context, Path(str(settings["node.admin_socket"])))
         try:
-            await self._door.start()
-            await http.start(settings.listeners(), lambda one: pages_for(context, one))
+            await self._socket.start()
+            await http.start(settings.listeners(), lambda one: application_for(context, one))
         except BaseException:
             await self.stop()
             raise
@@ -52,5 +52,5 @@ class AdminService:
         """Close everything."""
         if self.context is not None:
             await self.context.http.close()
-        if self._door is not None:
-            await self._door.stop()
+        if self._socket is not None:
+            await self._socket.stop()

@@ -6,21 +6,21 @@ import asyncio
 from typing import Any
 
 from strogoff.admin.commands.cluster import TIMEOUT_S
-from tests.admin.agency import Agency, agency
+from tests.admin.cluster_harness import ClusterHarness, running_cluster
 
 LIMIT = "max_inflight_messages"
 
 
 def run(test: object, **conf: Any) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(TIMEOUT_S), agency(**conf) as office:
+        async with asyncio.timeout(TIMEOUT_S), running_cluster(**conf) as office:
             await test(office)  # type: ignore[operator]
 
     asyncio.run(bounded())
 
 
 def test_all_nodes_have_it_when_the_answer_comes() -> None:
-    async def test(office: Agency) -> None:
+    async def test(office: ClusterHarness) -> None:
         assert await office.said(0, "set", f"{LIMIT}=7", "--all") == [f"{LIMIT} = 7"]
         assert office.limits() == [7, 7, 7]
         names = [each.name for each in office.cluster.nodes]
@@ -53,7 +53,7 @@ def test_all_nodes_have_it_when_the_answer_comes() -> None:
 
 
 def test_who_was_away_has_it_when_it_serves_again_and_a_restart_forgets_nothing() -> None:
-    async def test(office: Agency) -> None:
+    async def test(office: ClusterHarness) -> None:
         cluster = office.cluster
         await cluster.stop(2)
         await cluster.sees((0, 1), "majority")
@@ -75,7 +75,7 @@ def test_who_was_away_has_it_when_it_serves_again_and_a_restart_forgets_nothing(
 
 
 def test_a_node_that_is_cut_off_says_that_the_others_do_not_have_it() -> None:
-    async def test(office: Agency) -> None:
+    async def test(office: ClusterHarness) -> None:
         cluster = office.cluster
         await office.said(1, "set", f"{LIMIT}=5", "--all")
         await cluster.partition({0}, {1, 2})
@@ -96,7 +96,7 @@ def test_a_node_that_is_cut_off_says_that_the_others_do_not_have_it() -> None:
 
 
 def test_publishes_that_were_parked_go_on_when_the_policy_changes() -> None:
-    async def test(office: Agency) -> None:
+    async def test(office: ClusterHarness) -> None:
         cluster = office.cluster
         reader = await cluster.client("reader", node=1)
         await reader.subscribe("t", qos=1)
@@ -118,7 +118,7 @@ def test_publishes_that_were_parked_go_on_when_the_policy_changes() -> None:
 
 
 def test_a_key_opens_every_node_until_it_is_deleted_at_one() -> None:
-    async def test(office: Agency) -> None:
+    async def test(office: ClusterHarness) -> None:
         (key,) = await office.said(0, "api-key", "create", "scope=metrics")
         assert [office.context(number).api_keys.check(key, "metrics") for number in range(3)] == ["ok"] * 3
         assert (await office.rows(1, "api-key", "show"))[0]["Key"] == key
@@ -134,7 +134,7 @@ def test_a_key_opens_every_node_until_it_is_deleted_at_one() -> None:
 
 
 def test_an_incident_is_told_from_its_begin_to_its_end() -> None:
-    async def test(office: Agency) -> None:
+    async def test(office: ClusterHarness) -> None:
         cluster = office.cluster
         before = len(await office.rows(0, "cluster", "incidents"))
         await cluster.kill(2)

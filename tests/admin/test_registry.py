@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strogoff.admin.catalogue import COMMANDS
-from strogoff.admin.words import Command, find
+from strogoff.admin.grammar import Command, find
+from strogoff.admin.registry import COMMANDS
 
 
 def test_every_name_is_there_once() -> None:

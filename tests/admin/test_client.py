@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import trustme
 
-from strogoff.admin import reach
+from strogoff.admin import client
 from strogoff.admin.cli import main
 
-from .house import House, in_house
-from .office import Office
+from .fake_operator_port import FakeOperatorPort
+from .server_harness import ServerHarness, run_with_server
 
 HTTP = {"listener__http__default": "127.0.0.1:0"}
 WORDS = ("cluster", "show", "--format=csv")
@@ -23,51 +23,51 @@ SHOWN = "Node,Running\nVerneMQ@127.0.0.1,true\n"
 
 
 def test_any_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(house: House) -> None:
-        house.context.api_keys.add("k", "mgmt", None)
-        answer = await house.remote(*WORDS, key="k")
+    async def test(harness: ServerHarness) -> None:
+        harness.context.api_keys.add("k", "mgmt", None)
+        answer = await harness.remote(*WORDS, key="k")
         assert (answer.status, answer.out, answer.err) == (0, SHOWN, "")
-        answer = await house.remote("sesion", "show", key="k")
+        answer = await harness.remote("sesion", "show", key="k")
         assert (answer.status, answer.out) == (1, "")
         assert answer.err.startswith("Unknown command: sesion show. Did you mean session show?")
-        answer = await house.remote("config", "show", f"--key={'x' * 20000}", key="k")
+        answer = await harness.remote("config", "show", f"--key={'x' * 20000}", key="k")
         assert answer.status == 1 and "unknown key" in answer.err
-        house.server.cluster = Office()  # type: ignore[assignment]
-        answer = await house.remote("cluster", "leave", "node=b@127.0.0.1", key="k")
+        harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
+        answer = await harness.remote("cluster", "leave", "node=b@127.0.0.1", key="k")
         assert (answer.status, answer.out) == (0, "10 sessions to go\nDone\n")
         monkeypatch.setenv("STROGOFF_API_KEY", "k")
-        assert (await house.remote("cluster", "show")).status == 0
+        assert (await harness.remote("cluster", "show")).status == 0
 
-    in_house(tmp_path, test, **HTTP)
+    run_with_server(tmp_path, test, **HTTP)
 
 
 def test_keys_that_do_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(house: House) -> None:
-        house.context.api_keys.add("other", "metrics", None)
-        house.server.store.put(b"nkey.mgmt.old", b"1000")
+    async def test(harness: ServerHarness) -> None:
+        harness.context.api_keys.add("other", "metrics", None)
+        harness.server.store.put(b"nkey.mgmt.old", b"1000")
         for key, said in (
             ("", "an API key is needed."),
             ("wrong", "this API key is wrong: there is no such key."),
             ("old", "this API key has expired."),
             ("other", "this API key is for something else: its scope is not mgmt."),
         ):
-            answer = await house.remote(*WORDS, key=key)
-            assert (answer.status, answer.out, answer.err) == (1, "", f"{house.url}: {said}\n")
+            answer = await harness.remote(*WORDS, key=key)
+            assert (answer.status, answer.out, answer.err) == (1, "", f"{harness.url}: {said}\n")
 
     monkeypatch.delenv("STROGOFF_API_KEY", raising=False)
-    in_house(tmp_path, test, **HTTP)
+    run_with_server(tmp_path, test, **HTTP)
 
 
 def test_a_listener_without_the_management_api(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        answer = await house.remote(*WORDS, key="k")
+    async def test(harness: ServerHarness) -> None:
+        answer = await harness.remote(*WORDS, key="k")
         assert (answer.status, answer.err) == (
             1,
-            f"{house.url} is not the management API of a node (it answered 404). The node must have vmq_http_mgmt_api "
-            "among the http_modules of this listener.\n",
+            f"{harness.url} is not the management API of a node (it answered 404). The node must have "
+            "vmq_http_mgmt_api among the http_modules of this listener.\n",
         )
 
-    in_house(tmp_path, test, listener__http__default__http_modules="[vmq_health_http]", **HTTP)
+    run_with_server(tmp_path, test, listener__http__default__http_modules="[vmq_health_http]", **HTTP)
 
 
 def test_https(tmp_path: Path) -> None:
@@ -77,14 +77,14 @@ def test_https(tmp_path: Path) -> None:
     certificate.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
 
-    async def test(house: House) -> None:
-        plain, tls = sorted(house.context.http.show(), key=lambda each: each.type)
-        house.context.api_keys.add("k", "mgmt", None)
+    async def test(harness: ServerHarness) -> None:
+        plain, tls = sorted(harness.context.http.show(), key=lambda each: each.type)
+        harness.context.api_keys.add("k", "mgmt", None)
         url = f"https://127.0.0.1:{tls.port}"
         ca = f"--cafile={tmp_path}/ca.pem"
 
         async def ask(url: str, *options: str) -> tuple[int, str]:
-            answer = await house.at(["--url", url, "--api-key", "k", *options, *WORDS])
+            answer = await harness.at(["--url", url, "--api-key", "k", *options, *WORDS])
             return answer.status, answer.out + answer.err
 
         assert await ask(url, ca) == (0, SHOWN)
@@ -102,7 +102,7 @@ def test_https(tmp_path: Path) -> None:
         )
         assert await ask(f"http://127.0.0.1:{plain.port}", ca) == (1, "--cafile is for https URLs.\n")
 
-    in_house(
+    run_with_server(
         tmp_path,
         test,
         listener__https__default="127.0.0.1:0",
@@ -187,8 +187,8 @@ def test_nobody_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
 
 def test_silence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     over = threading.Event()
-    monkeypatch.setattr(reach, "CONNECT_S", 0.05)
-    monkeypatch.setattr(reach, "ANSWER_S", 0.05)
+    monkeypatch.setattr(client, "CONNECT_S", 0.05)
+    monkeypatch.setattr(client, "ANSWER_S", 0.05)
 
     def silent(connection: socket.socket) -> None:
         over.wait(10)
@@ -220,8 +220,8 @@ def test_what_is_no_url(url: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("more", ["", "/", "/api/v1", "/api/v1/"])
 def test_what_may_stand_behind_host_and_port(tmp_path: Path, more: str) -> None:
-    async def test(house: House) -> None:
-        house.context.api_keys.add("k", "mgmt", None)
-        assert (await house.at(["--url", house.url + more, "--api-key=k", *WORDS])).out == SHOWN
+    async def test(harness: ServerHarness) -> None:
+        harness.context.api_keys.add("k", "mgmt", None)
+        assert (await harness.at(["--url", harness.url + more, "--api-key=k", *WORDS])).out == SHOWN
 
-    in_house(tmp_path, test, **HTTP)
+    run_with_server(tmp_path, test, **HTTP)

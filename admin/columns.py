@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .grammar import Call, Flag
 from .patterns import Pattern, PatternError
-from .reply import Cell, CommandError
-from .words import Call, Flag
+from .result import Cell, CommandError
 
 Row = dict[str, Cell]
 Test = Callable[[Cell], bool]
@@ -52,7 +52,7 @@ def _test(field: str, value: str) -> Test:
         pattern = Pattern(value[1:])
     except PatternError as error:
         raise CommandError(f"--{field}: {value[1:]!r} is no regular expression that is supported: {error}.") from None
-    return lambda cell: pattern.found_in(_text(cell))
+    return lambda cell: pattern.search(_text(cell))
 
 
 def _text(cell: Any) -> str:

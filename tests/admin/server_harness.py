@@ -16,7 +16,7 @@ import pytest
 import uvloop
 
 from strogoff.admin.cli import main
-from strogoff.admin.service import AdminService
+from strogoff.admin.server import AdminServer
 from strogoff.broker.process.server import Server
 from strogoff.configs import load
 from strogoff.mqtt import packets
@@ -92,7 +92,7 @@ class Client:
         self.writer.close()
 
 
-class House:
+class ServerHarness:
     """A node with its operators' side."""
 
     def __init__(self, directory: Path, overrides: dict[str, str]) -> None:
@@ -107,13 +107,13 @@ class House:
         }
         self.lines: list[str] = []
         self.server: Server
-        self.service: AdminService
+        self.service: AdminServer
         self._clients: list[Client] = []
 
     async def start(self) -> None:
         """Start the node on what is in its directory."""
         self.server = Server(load(None, {}, self.overrides), lambda level, line: self.lines.append(f"{level} {line}"))
-        self.service = AdminService()
+        self.service = AdminServer()
         await self.server.start()
         try:
             await self.service.start(self.server)
@@ -202,24 +202,24 @@ def _captured(argv: list[str]) -> Answer:
 
 
 @asynccontextmanager
-async def open_house(directory: Path, **overrides: str) -> AsyncIterator[House]:
+async def running_server(directory: Path, **overrides: str) -> AsyncIterator[ServerHarness]:
     """A running node; `__` in a name stands for a dot."""
-    house = House(directory, {name.replace("__", "."): value for name, value in overrides.items()})
-    await house.start()
+    harness = ServerHarness(directory, {name.replace("__", "."): value for name, value in overrides.items()})
+    await harness.start()
     try:
-        yield house
+        yield harness
     finally:
-        await house.stop()
+        await harness.stop()
 
 
-def in_house(
-    directory: Path, test: Callable[[House], Awaitable[None]], loop: str = "asyncio", **overrides: str
+def run_with_server(
+    directory: Path, test: Callable[[ServerHarness], Awaitable[None]], loop: str = "asyncio", **overrides: str
 ) -> None:
     """Run a test in a house, on that kind of loop."""
 
     async def bounded() -> None:
-        async with asyncio.timeout(60), open_house(directory, **overrides) as house:
-            await test(house)
+        async with asyncio.timeout(60), running_server(directory, **overrides) as harness:
+            await test(harness)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop if loop == "uvloop" else None) as runner:
         runner.run(bounded())

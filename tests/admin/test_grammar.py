@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from strogoff.admin.reply import CommandError, Part
-from strogoff.admin.words import Call, Command, Flag, Key, boolean, find, number, overview, parse
+from strogoff.admin.grammar import Argument, Call, Command, Flag, boolean, find, number, overview, parse
+from strogoff.admin.result import CommandError, Part
 
 
 async def nothing(context: Any, call: Call) -> list[Part]:
@@ -19,7 +19,7 @@ KICK = Command(
     "session kick",
     "Kick.",
     nothing,
-    keys=(Key("client-id", "who"), Key("port", "where", number)),
+    arguments=(Argument("client-id", "who"), Argument("port", "where", number)),
     flags=(
         Flag("cleanup", "all of it", "c"),
         Flag("mountpoint", "where", "m", "MOUNTPOINT"),
@@ -27,7 +27,7 @@ KICK = Command(
         Flag("aggregate", "yes or no", "a", "BOOL", True, boolean),
     ),
 )
-SET = Command("set", "Set.", nothing, rest="KEY=VALUE ...")
+SET = Command("set", "Set.", nothing, positionals="KEY=VALUE ...")
 ALL = (KICK, Command("session kick all", "Kick all.", nothing), Command("session show", "Show.", nothing), SET)
 GOOD = ["client-id=a=b", "port=1"]
 
@@ -59,7 +59,7 @@ def test_a_command_that_there_is_not(words: list[str], said: str) -> None:
 
 def test_keys_and_flags() -> None:
     call = parse(KICK, [*GOOD, "--cleanup", "-m", "mp", "--user", "--user=~x", "--aggregate=false"])
-    assert call.keys == {"client-id": "a=b", "port": 1}
+    assert call.arguments == {"client-id": "a=b", "port": 1}
     assert call.flags == [
         ("cleanup", None),
         ("mountpoint", "mp"),
@@ -79,7 +79,7 @@ def test_ways_to_write_a_value(words: list[str]) -> None:
 
 
 def test_words_that_stand_freely() -> None:
-    assert parse(SET, ["a=b", "c"]).rest == ["a=b", "c"]
+    assert parse(SET, ["a=b", "c"]).positionals == ["a=b", "c"]
 
 
 @pytest.mark.parametrize(
@@ -134,10 +134,12 @@ def test_no_number(text: str) -> None:
 
 
 def test_arguments_that_may_be_left_out() -> None:
-    command = Command("make", "Make.", nothing, keys=(Key("name", "which"), Key("size", "how big", number, True)))
+    command = Command(
+        "make", "Make.", nothing, arguments=(Argument("name", "which"), Argument("size", "how big", number, True))
+    )
     assert command.usage == "vmq-admin make name=... [size=...]"
-    assert parse(command, ["name=x"]).keys == {"name": "x"}
-    assert parse(command, ["size=3", "name=x"]).keys == {"name": "x", "size": 3}
+    assert parse(command, ["name=x"]).arguments == {"name": "x"}
+    assert parse(command, ["size=3", "name=x"]).arguments == {"name": "x", "size": 3}
     with pytest.raises(CommandError, match=r"name=\.\.\. must be given"):
         parse(command, ["size=3"])
 
@@ -145,12 +147,12 @@ def test_arguments_that_may_be_left_out() -> None:
 def test_what_a_command_says_is_heard_or_not() -> None:
     heard: list[str] = []
 
-    async def say(line: str) -> None:
+    async def report(line: str) -> None:
         heard.append(line)
 
     async def both() -> None:
-        await parse(KICK, GOOD, say).say("half")
-        await parse(KICK, GOOD).say("unheard")
+        await parse(KICK, GOOD, report).report("half")
+        await parse(KICK, GOOD).report("unheard")
 
     asyncio.run(both())
     assert heard == ["half"]

@@ -11,7 +11,7 @@ import msgspec
 from strogoff.broker.clustering.operator_port import ClusterError, NodeRow, StatusRow
 from strogoff.broker.shared_config import SharedConfig
 
-HERE = "VerneMQ@127.0.0.1"
+THIS_NODE = "VerneMQ@127.0.0.1"
 STATUS = StatusRow(
     cluster_id="c1",
     view_id=7,
@@ -43,7 +43,7 @@ def row(node: str, **fields: Any) -> NodeRow:
 
 INCIDENTS: list[dict[str, Any]] = [
     {
-        "node": HERE,
+        "node": THIS_NODE,
         "number": 1,
         "begin_ms": 1_700_000_000_250,
         "detected_ms": 1_700_000_002_750,
@@ -58,7 +58,7 @@ INCIDENTS: list[dict[str, Any]] = [
         "split_ms": 9250,
     },
     {
-        "node": HERE,
+        "node": THIS_NODE,
         "number": 2,
         "begin_ms": 1_700_000_100_000,
         "detected_ms": 1_700_000_101_000,
@@ -75,7 +75,7 @@ INCIDENTS: list[dict[str, Any]] = [
 ]
 
 
-class Paper:
+class FakeMap:
     """A map that one node writes alone."""
 
     def __init__(self) -> None:
@@ -93,19 +93,19 @@ class Paper:
         return iter([row for row in self.values.items() if row[0].startswith(prefix)])
 
 
-class Office:
+class FakeOperatorPort:
     """Implements `OperatorPort`: tells what it was told to, and writes down what it is asked."""
 
     def __init__(self) -> None:
-        self.name = HERE
+        self.name = THIS_NODE
         self.nodes = [
-            row(HERE, heard_ms=None),
+            row(THIS_NODE, heard_ms=None),
             row("b@127.0.0.1", heard_ms=120),
             row("c@127.0.0.1", running=False, state="absent", incarnation="", voter=False, stale=True),
         ]
         self.seen = STATUS
         self.counters = {"cluster_bytes_sent": 10, "netsplit_detected": 1, "netsplit_last_window_ms": 2500}
-        self.config = SharedConfig(Paper())
+        self.config = SharedConfig(FakeMap())
         self.operate: Any = None
         self.answers: dict[str, bytes] = {}
         """What other nodes say when they are asked."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from .reply import CommandError, Part
+from .result import CommandError, Part
 
 if TYPE_CHECKING:
     from .context import Context
@@ -32,11 +32,11 @@ def boolean(text: str) -> bool:
     return text in ("true", "on")
 
 
-async def _unheard(line: str) -> None:
+async def _ignore_progress(line: str) -> None:
     """Where nobody listens to what a command says before it is done."""
 
 
-class Key(msgspec.Struct, frozen=True):
+class Argument(msgspec.Struct, frozen=True):
     """An argument `name=value`, given exactly once; `convert` raises ValueError with what it expects."""
 
     name: str
@@ -56,19 +56,19 @@ class Flag(msgspec.Struct, frozen=True):
     convert: Callable[[str], Any] = str
 
 
-Say = Callable[[str], Awaitable[None]]
+Report = Callable[[str], Awaitable[None]]
 
 
 class Call(msgspec.Struct, frozen=True):
     """A command as it was given: flags in their order, a switch or a value that was left out is None.
 
-    `say` tells the operator a line while the command goes on.
+    `report` tells the operator a line while the command goes on.
     """
 
-    keys: dict[str, Any]
+    arguments: dict[str, Any]
     flags: list[tuple[str, Any]]
-    rest: list[str]
-    say: Say = _unheard
+    positionals: list[str]
+    report: Report = _ignore_progress
 
     def has(self, flag: str) -> bool:
         """Whether the flag was given."""
@@ -83,27 +83,27 @@ Run = Callable[["Context", Call], Awaitable[list[Part]]]
 
 
 class Command(msgspec.Struct, frozen=True):
-    """One command. `rest` names what may stand behind it freely, such as KEY, and there must be some of it."""
+    """One command. `positionals` names what may stand behind it freely, such as KEY, and there must be some of it."""
 
     name: str
     help: str
     run: Run
-    keys: tuple[Key, ...] = ()
+    arguments: tuple[Argument, ...] = ()
     flags: tuple[Flag, ...] = ()
-    rest: str = ""
+    positionals: str = ""
 
     @property
     def usage(self) -> str:
         """One line: how it is written."""
-        named = (f"[{key.name}=...]" if key.optional else f"{key.name}=..." for key in self.keys)
+        named = (f"[{key.name}=...]" if key.optional else f"{key.name}=..." for key in self.arguments)
         parts = [f"vmq-admin {self.name}", *named]
-        parts += [self.rest] if self.rest else []
+        parts += [self.positionals] if self.positionals else []
         parts += ["[--flags]"] if self.flags else []
         return " ".join(parts)
 
     def explain(self) -> str:
         """What `--help` says."""
-        rows = [(f"{key.name}=...", key.help) for key in self.keys]
+        rows = [(f"{key.name}=...", key.help) for key in self.arguments]
         rows += [(_written(flag), flag.help) for flag in self.flags]
         width = max((len(left) for left, _ in rows), default=0)
         return "\n".join([f"Usage: {self.usage}", "", self.help, *_two_columns(rows, width)])
@@ -146,36 +146,36 @@ def find(commands: Sequence[Command], words: Sequence[str]) -> tuple[Command, li
     raise CommandError(f"{said}{hint} `vmq-admin --help` lists all commands.")
 
 
-def parse(command: Command, words: Sequence[str], say: Say = _unheard) -> Call:
+def parse(command: Command, words: Sequence[str], report: Report = _ignore_progress) -> Call:
     """The arguments and flags behind a command's words."""
-    call = Call({}, [], [], say)
+    call = Call({}, [], [], report)
     todo = list(words)
     while todo:
         word = todo.pop(0)
         if word.startswith("-") and word != "-":
             _flag(command, call, word, todo)
-        elif "=" in word and not command.rest:
+        elif "=" in word and not command.positionals:
             _key(command, call, word)
-        elif command.rest:
-            call.rest.append(word)
+        elif command.positionals:
+            call.positionals.append(word)
         else:
             raise CommandError(f"{word} is not expected here.\n{command.explain()}")
-    missing = [key.name for key in command.keys if key.name not in call.keys and not key.optional]
+    missing = [key.name for key in command.arguments if key.name not in call.arguments and not key.optional]
     if missing:
         raise CommandError(f"{' and '.join(f'{name}=...' for name in missing)} must be given.\n{command.explain()}")
-    if command.rest and not call.rest:
+    if command.positionals and not call.positionals:
         raise CommandError(f"Something is missing.\n{command.explain()}")
     return call
 
 
 def _key(command: Command, call: Call, word: str) -> None:
     name, _, text = word.partition("=")
-    key = next((key for key in command.keys if key.name == name), None)
+    key = next((key for key in command.arguments if key.name == name), None)
     if key is None:
         raise CommandError(f"{command.name} has no argument {name}=.\n{command.explain()}")
-    if name in call.keys:
+    if name in call.arguments:
         raise CommandError(f"{name}= is given twice.")
-    call.keys[name] = _converted(f"{name}=", key.convert, text)
+    call.arguments[name] = _converted(f"{name}=", key.convert, text)
 
 
 def _flag(command: Command, call: Call, word: str, todo: list[str]) -> None:

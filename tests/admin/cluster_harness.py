@@ -8,27 +8,27 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from strogoff.admin.api_keys import ApiKeys, shelf_of
-from strogoff.admin.commands.session import HERE
+from strogoff.admin.api_keys import ApiKeys, key_store_of
+from strogoff.admin.commands.session import LOCAL_HANDLERS
 from strogoff.admin.context import Context
-from strogoff.admin.elsewhere import serve
+from strogoff.admin.dispatch import run_command
+from strogoff.admin.fan_out import answer_peers
 from strogoff.admin.http_listeners import HttpListeners
 from strogoff.admin.metrics import Metrics
-from strogoff.admin.performing import perform
-from strogoff.admin.reply import Alert, Part, Table, Text
+from strogoff.admin.result import Alert, Part, Table, Text
 from strogoff.broker.process.server import Server
 from strogoff.testing import Cluster
 
 
 def context_of(server: Server) -> Context:
     """What the commands of that node use."""
-    keys = ApiKeys(shelf_of(server), 0, None, time.time, random.Random(1).choice)
+    keys = ApiKeys(key_store_of(server), 0, None, time.time, random.Random(1).choice)
     context = Context(server, HttpListeners(server.log), Metrics(server), keys)
-    serve(context, HERE)
+    answer_peers(context, LOCAL_HANDLERS)
     return context
 
 
-class Agency:
+class ClusterHarness:
     """The operators of a cluster."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -46,34 +46,34 @@ class Agency:
         """The setting that these tests play with, at each node that runs."""
         return [each.node.options.max_inflight_messages for each in self.cluster.nodes if each.up]
 
-    async def perform(self, number: int, *words: str) -> tuple[list[Part], int]:
+    async def run_command(self, number: int, *words: str) -> tuple[list[Part], int]:
         """Parts and status of a command at a node, while all have their operators' side."""
         for each in self.cluster.nodes:
             if each.up:
                 context_of(each.server)
-        return await perform(self.context(number), list(words))
+        return await run_command(self.context(number), list(words))
 
     async def said(self, number: int, *words: str) -> list[str]:
         """The texts that a command answers; it succeeds."""
-        parts, status = await self.perform(number, *words)
+        parts, status = await self.run_command(number, *words)
         assert status == 0, parts
         return [part.text for part in parts if isinstance(part, Text)]
 
     async def refused(self, number: int, *words: str) -> str:
         """Why a command is refused."""
-        (part,), status = await self.perform(number, *words)
+        (part,), status = await self.run_command(number, *words)
         assert status == 1 and isinstance(part, Alert), part
         return part.text
 
     async def rows(self, number: int, *words: str) -> list[dict[str, Any]]:
         """The rows of the table that a command answers."""
-        (part, *_), status = await self.perform(number, *words)
+        (part, *_), status = await self.run_command(number, *words)
         assert status == 0 and isinstance(part, Table), part
         return [dict(zip(part.columns, row, strict=True)) for row in part.rows]
 
 
 @asynccontextmanager
-async def agency(nodes: int = 3, pace: float = 4, **conf: Any) -> AsyncIterator[Agency]:
+async def running_cluster(nodes: int = 3, pace: float = 4, **conf: Any) -> AsyncIterator[ClusterHarness]:
     """Operators of a cluster whose times are that much shorter; `__` in a name stands for a dot."""
     async with Cluster(nodes, {name.replace("__", "."): value for name, value in conf.items()}, pace=pace) as cluster:
-        yield Agency(cluster)
+        yield ClusterHarness(cluster)

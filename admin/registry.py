@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .commands import api_key, cluster, incidents, listener, metrics, node, plugin, retain, session, settings
-from .words import Command
+from .grammar import Command
 
 COMMANDS: tuple[Command, ...] = (
     *node.COMMANDS,

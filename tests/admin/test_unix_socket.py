@@ -12,17 +12,17 @@ import pytest
 
 from strogoff.broker.listeners.sockets import ListenError
 
-from .house import House, in_house, open_house
+from .server_harness import ServerHarness, run_with_server, running_server
 
 
 def test_only_the_owner_may_open_it(tmp_path: Path) -> None:
     path = tmp_path / "d" / "admin.sock"
 
-    async def test(house: House) -> None:
+    async def test(harness: ServerHarness) -> None:
         mode = path.stat().st_mode
         assert stat.S_ISSOCK(mode) and stat.S_IMODE(mode) == 0o600
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
     assert not path.exists()
 
 
@@ -32,10 +32,10 @@ def test_what_a_killed_node_left_is_replaced(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(path))
 
-    async def test(house: House) -> None:
-        await house.good("node", "status")
+    async def test(harness: ServerHarness) -> None:
+        await harness.good("node", "status")
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_a_data_directory_with_a_long_path(tmp_path: Path) -> None:
@@ -43,16 +43,16 @@ def test_a_data_directory_with_a_long_path(tmp_path: Path) -> None:
     folder = tmp_path / ("long" * 15) / ("long" * 15)
     folder.mkdir(parents=True)
 
-    async def test(house: House) -> None:
+    async def test(harness: ServerHarness) -> None:
         assert len(str(folder / "d" / "admin.sock")) > 130
-        await house.good("node", "status")
+        await harness.good("node", "status")
 
-    in_house(folder, test)
+    run_with_server(folder, test)
     assert not (folder / "d" / "admin.sock").exists()
 
 
 async def _start(tmp_path: Path, **overrides: str) -> None:
-    async with open_house(tmp_path, **overrides):
+    async with running_server(tmp_path, **overrides):
         pass
 
 
@@ -73,8 +73,8 @@ def test_a_place_where_it_cannot_be(tmp_path: Path, place: str, said: str) -> No
     assert (tmp_path / "file").read_text() == "mine"
 
 
-async def _post(house: House, body: bytes) -> tuple[int, str]:
-    connector = aiohttp.UnixConnector(str(house.directory / "d" / "admin.sock"))
+async def _post(harness: ServerHarness, body: bytes) -> tuple[int, str]:
+    connector = aiohttp.UnixConnector(str(harness.directory / "d" / "admin.sock"))
     async with (
         aiohttp.ClientSession(connector=connector) as session,
         session.post("http://localhost/command", data=body) as response,
@@ -84,8 +84,8 @@ async def _post(house: House, body: bytes) -> tuple[int, str]:
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"words": "node"}', b'{"words": [1]}'])
 def test_what_is_no_request_is_refused(tmp_path: Path, body: bytes) -> None:
-    async def test(house: House) -> None:
-        assert (await _post(house, body))[0] == 400
-        await house.good("node", "status")
+    async def test(harness: ServerHarness) -> None:
+        assert (await _post(harness, body))[0] == 400
+        await harness.good("node", "status")
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)

@@ -15,13 +15,13 @@ from aiohttp import web
 from ..broker.listeners.sockets import ListenError, bind, remove_socket_file
 from ..configs import ListenerSettings
 from .context import Context
-from .performing import LARGEST_REQUEST, answer
+from .dispatch import MAX_REQUEST_BYTES, handle_request
 
 _LEAVE_S = 2.0
 """How long a stop waits for commands under way."""
 
 
-class LocalDoor:
+class AdminSocket:
     """The socket; `start`, then `stop`."""
 
     def __init__(self, context: Context, path: Path) -> None:
@@ -32,7 +32,7 @@ class LocalDoor:
 
     async def start(self) -> None:
         """Listen. Raises `ListenError`."""
-        application = web.Application(client_max_size=LARGEST_REQUEST)
+        application = web.Application(client_max_size=MAX_REQUEST_BYTES)
         application.router.add_post("/command", self._command)
         listening = self._bind()
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=_LEAVE_S)
@@ -59,4 +59,4 @@ class LocalDoor:
             remove_socket_file(str(self._path), self._inode)
 
     async def _command(self, request: web.Request) -> web.StreamResponse:
-        return await answer(self._context, request)
+        return await handle_request(self._context, request)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from strogoff.admin.service import AdminService
+from strogoff.admin.server import AdminServer
 from strogoff.broker.listeners.sockets import ListenError
 from strogoff.broker.process.daemon import Extension, serve
 from strogoff.broker.process.server import Server
@@ -45,7 +45,7 @@ def settings(tmp_path: Path) -> dict[str, str]:
 
 def test_extensions_run_between_start_and_stop(tmp_path: Path) -> None:
     events: list[str] = []
-    extensions: list[Extension] = [AdminService(), Recorder("a", events), Recorder("b", events)]
+    extensions: list[Extension] = [AdminServer(), Recorder("a", events), Recorder("b", events)]
     assert asyncio.run(serve(load(None, {}, settings(tmp_path)), extensions)) == 0
     assert events == ["start a, 1 listening", "start b, 1 listening", "stop b", "stop a"]
     assert not (tmp_path / "d" / "admin.sock").exists()
@@ -53,7 +53,7 @@ def test_extensions_run_between_start_and_stop(tmp_path: Path) -> None:
 
 def test_one_that_cannot_start_ends_the_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     events: list[str] = []
-    extensions: list[Extension] = [AdminService(), Recorder("a", events, fails=True), Recorder("b", events)]
+    extensions: list[Extension] = [AdminServer(), Recorder("a", events, fails=True), Recorder("b", events)]
     assert asyncio.run(serve(load(None, {}, settings(tmp_path)), extensions)) == 1
     assert events == ["start a, 1 listening"]
     assert capsys.readouterr().err == "strogoff: the node cannot start: not today\n"
@@ -62,4 +62,4 @@ def test_one_that_cannot_start_ends_the_node(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_stop_before_start_is_no_matter() -> None:
-    asyncio.run(AdminService().stop())
+    asyncio.run(AdminServer().stop())

@@ -8,18 +8,18 @@ from typing import Any
 
 import msgspec
 
-from strogoff.admin import elsewhere
+from strogoff.admin import fan_out
 from strogoff.admin.commands.cluster import TIMEOUT_S
-from strogoff.admin.elsewhere import Found
-from strogoff.admin.reply import Alert, Table, Text
-from tests.admin.agency import Agency, agency
-from tests.admin.house import House, in_house
-from tests.admin.office import Office
+from strogoff.admin.fan_out import NodeResult
+from strogoff.admin.result import Alert, Table, Text
+from tests.admin.cluster_harness import ClusterHarness, running_cluster
+from tests.admin.fake_operator_port import FakeOperatorPort
+from tests.admin.server_harness import ServerHarness, run_with_server
 
 
 def run(test: Any, **conf: Any) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(TIMEOUT_S), agency(**conf) as office:
+        async with asyncio.timeout(TIMEOUT_S), running_cluster(**conf) as office:
             await test(office)
 
     asyncio.run(bounded())
@@ -28,7 +28,7 @@ def run(test: Any, **conf: Any) -> None:
 def test_sessions_of_all_nodes() -> None:
     """Shown, filtered, limited, disconnected and unsubscribed from any node."""
 
-    async def test(office: Agency) -> None:
+    async def test(office: ClusterHarness) -> None:
         cluster = office.cluster
         clients = [await cluster.client(f"c{number}", number) for number in range(3)]
         names = [each.name for each in cluster.nodes]
@@ -55,17 +55,17 @@ def test_sessions_of_all_nodes() -> None:
 
 
 def test_a_node_that_is_away_is_named() -> None:
-    async def test(office: Agency) -> None:
+    async def test(office: ClusterHarness) -> None:
         cluster = office.cluster
         await cluster.client("c1", 1)
         await cluster.kill(2)
         await cluster.sees((0, 1), "majority")
-        parts, status = await office.perform(0, "session", "show", "--client_id")
+        parts, status = await office.run_command(0, "session", "show", "--client_id")
         assert status == 0 and isinstance(parts[0], Table) and parts[0].rows == [("c1",)]
         assert parts[1:] == [Alert(f"{cluster[2].name} was not asked: it does not run.")]
         said = await office.refused(0, "session", "disconnect", "client-id=c9")
         assert said == f"There is no session of c9.\n{cluster[2].name} was not asked: it does not run."
-        parts, status = await office.perform(0, "session", "disconnect", "client-id=c1")
+        parts, status = await office.run_command(0, "session", "disconnect", "client-id=c1")
         assert (status, parts[0]) == (0, Text("Done")) and isinstance(parts[1], Alert)
 
     run(test)
@@ -74,7 +74,7 @@ def test_a_node_that_is_away_is_named() -> None:
 def test_retained_messages_of_the_cluster() -> None:
     """Shown at every node; deleted everywhere when the command answers; counted."""
 
-    async def test(office: Agency) -> None:
+    async def test(office: ClusterHarness) -> None:
         client = await office.cluster.client("p", 1)
         for number in range(3):
             await client.publish(f"t/{number}", "x", qos=1, retain=True)
@@ -96,39 +96,39 @@ def test_retained_messages_of_the_cluster() -> None:
 
 
 def test_what_another_node_says_is_merged_and_bounded(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        await house.client("here")
-        office: Any = Office()
-        house.server.cluster = office
-        office.answers["b@127.0.0.1"] = msgspec.msgpack.encode(Found([("b1",), ("b2",)], cut=True))
-        answer = await house.admin("session", "show", "--client_id", "--limit=2", "--format=json")
+    async def test(harness: ServerHarness) -> None:
+        await harness.client("here")
+        office: Any = FakeOperatorPort()
+        harness.server.cluster = office
+        office.answers["b@127.0.0.1"] = msgspec.msgpack.encode(NodeResult([("b1",), ("b2",)], truncated=True))
+        answer = await harness.admin("session", "show", "--client_id", "--limit=2", "--format=json")
         assert answer.json[0]["table"] == [{"client_id": "here"}, {"client_id": "b1"}]
         assert "b@127.0.0.1 has more rows than one answer holds" in answer.out
         assert "c@127.0.0.1 was not asked: it does not run" in answer.out
         office.answers = {}
-        answer = await house.admin("session", "show", "--client_id")
+        answer = await harness.admin("session", "show", "--client_id")
         assert "b@127.0.0.1 did not answer: nobody answers" in answer.err and "here" in answer.out
         office.answers["b@127.0.0.1"] = b"\xc1"
-        answer = await house.admin("session", "show", "--client_id")
+        answer = await harness.admin("session", "show", "--client_id")
         assert "b@127.0.0.1 did not answer" in answer.err
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)
 
 
 def test_an_answer_has_a_bound(tmp_path: Path) -> None:
     """What one node says fits into one message between nodes."""
 
-    async def test(house: House) -> None:
+    async def test(harness: ServerHarness) -> None:
         for number in range(3):
-            await house.client(f"client-{number}")
-        before, elsewhere_bytes = elsewhere.ANSWER_BYTES, 20
+            await harness.client(f"client-{number}")
+        before, elsewhere_bytes = fan_out.MAX_RESULT_BYTES, 20
         from strogoff.admin.commands import session
 
-        session.ANSWER_BYTES = elsewhere_bytes  # type: ignore[attr-defined]
+        session.MAX_RESULT_BYTES = elsewhere_bytes  # type: ignore[attr-defined]
         try:
-            answer = await house.admin("session", "show", "--client_id", "--format=json")
+            answer = await harness.admin("session", "show", "--client_id", "--format=json")
         finally:
-            session.ANSWER_BYTES = before  # type: ignore[attr-defined]
+            session.MAX_RESULT_BYTES = before  # type: ignore[attr-defined]
         assert len(answer.json[0]["table"]) == 2 and "more rows than one answer holds" in answer.out
 
-    in_house(tmp_path, test)
+    run_with_server(tmp_path, test)

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ..broker.listeners.unix_paths import unix_address
-from .wire import CutOff, Refusal
+from .wire import Refusal, TruncatedResult
 
 ANSWER_S = 600.0
 """How long a node may say nothing; one that hangs is noticed sooner, by its listeners."""
@@ -27,13 +27,13 @@ class Unreachable(Exception):
     """What keeps vmq-admin from getting an answer, in a sentence."""
 
 
-class Way(Protocol):
+class NodeClient(Protocol):
     """One of the two."""
 
     name: str
 
-    def ask(self, words: list[str]) -> Iterator[bytes]:
-        """The lines of the node's answer as they come. Raises `Unreachable`, and `CutOff` in the middle of it."""
+    def run(self, words: list[str]) -> Iterator[bytes]:
+        """Yields the lines of the node's result as they arrive. Raises `Unreachable` or `TruncatedResult`."""
         ...
 
 
@@ -51,7 +51,7 @@ class _UnixConnection(HTTPConnection):
             self.sock.connect(address)
 
 
-class LocalNode:
+class UnixSocketClient:
     """A node on this machine, by its socket."""
 
     def __init__(self, node: str, path: Path) -> None:
@@ -59,8 +59,8 @@ class LocalNode:
         self._node = f"node '{node}'"
         self._path = path
 
-    def ask(self, words: list[str]) -> Iterator[bytes]:
-        """See `Way`."""
+    def run(self, words: list[str]) -> Iterator[bytes]:
+        """See `NodeClient`."""
         connection = _UnixConnection(str(self._path))
         try:
             response = self._post(connection, words)
@@ -88,7 +88,7 @@ class LocalNode:
             raise Unreachable(f"{down} {path}: {error}") from None
 
 
-class RemoteNode:
+class HttpClient:
     """A node by the URL of one of its HTTP listeners; `cafile` is whom to trust, empty for those of the system.
 
     Raises `Unreachable` for a URL that is none and a file that cannot be read.
@@ -106,12 +106,12 @@ class RemoteNode:
         if parts.scheme not in ("http", "https") or not self._host or parts.username is not None or parts.query:
             raise Unreachable(wrong)
         self._path = parts.path.rstrip("/").removesuffix(API_PATH) + API_PATH
-        self._tls = _trusting(cafile) if parts.scheme == "https" else None
+        self._tls = _tls_context(cafile) if parts.scheme == "https" else None
         if cafile and self._tls is None:
             raise Unreachable("--cafile is for https URLs.")
 
-    def ask(self, words: list[str]) -> Iterator[bytes]:
-        """See `Way`."""
+    def run(self, words: list[str]) -> Iterator[bytes]:
+        """See `NodeClient`."""
         connection: HTTPConnection
         if self._tls is None:
             connection = HTTPConnection(self._host, self._port, timeout=CONNECT_S)
@@ -182,7 +182,7 @@ def _refusal(body: bytes) -> str:
         return "this API key is not accepted."
 
 
-def _trusting(cafile: str) -> ssl.SSLContext:
+def _tls_context(cafile: str) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=cafile or None)
     except ssl.SSLError:
@@ -197,4 +197,4 @@ def _lines(name: str, response: HTTPResponse) -> Iterator[bytes]:
     except TimeoutError:
         raise Unreachable(f"{name} went silent: nothing came within {ANSWER_S:.0f} s.") from None
     except (OSError, HTTPException) as error:
-        raise CutOff(str(error)) from None
+        raise TruncatedResult(str(error)) from None

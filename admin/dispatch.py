@@ -13,15 +13,15 @@ from ..broker.clustering.operator_port import ClusterError
 from ..broker.listeners.sockets import ListenError
 from ..configs.settings import is_secret
 from ..storage.engine import StorageError
-from .catalogue import COMMANDS
 from .context import Context
-from .render import visible
-from .reply import Alert, CommandError, Part, Text
+from .grammar import Report, find, overview, parse
+from .registry import COMMANDS
+from .render import escape_unprintable
+from .result import Alert, CommandError, Part, Text
 from .wire import progress_line, to_lines
-from .words import Say, find, overview, parse
 
 CONTENT_TYPE = "application/x-ndjson"
-LARGEST_REQUEST = 1 << 20
+MAX_REQUEST_BYTES = 1 << 20
 REQUEST_S = 10.0
 """How long a command line may take to come."""
 DONE, REFUSED, FAILED = 0, 1, 2
@@ -37,28 +37,28 @@ class Request(msgspec.Struct):
     words: list[str]
 
 
-async def perform(context: Context, words: Sequence[str], say: Say | None = None) -> tuple[list[Part], int]:
+async def run_command(context: Context, words: Sequence[str], report: Report | None = None) -> tuple[list[Part], int]:
     """Carry out a command line; its answer, and DONE, REFUSED or FAILED. Whatever is wrong with it is an alert.
 
-    What the command tells on its way goes to `say`; without it, it is the beginning of the answer.
+    What the command tells on its way goes to `report`; without it, it is the beginning of the answer.
     """
     told: list[Part] = []
 
     async def keep(line: str) -> None:
         told.append(Text(line))
 
-    parts, status = await _perform(context, words, say or keep)
+    parts, status = await _dispatch(context, words, report or keep)
     return told + parts, status
 
 
-async def _perform(context: Context, words: Sequence[str], say: Say) -> tuple[list[Part], int]:
+async def _dispatch(context: Context, words: Sequence[str], report: Report) -> tuple[list[Part], int]:
     try:
         if words[-1:] in (["--help"], ["-h"]) and (family := [c for c in COMMANDS if c.name.split()[:1] == words[:-1]]):
             return [Text(overview(family))], DONE
         command, rest = find(COMMANDS, words)
         if "--help" in rest or "-h" in rest:
             return [Text(command.explain())], DONE
-        call = parse(command, rest, say)
+        call = parse(command, rest, report)
         return await command.run(context, call), DONE
     except (CommandError, ListenError, ClusterError) as error:
         return [Alert(str(error))], REFUSED
@@ -70,12 +70,12 @@ async def _perform(context: Context, words: Sequence[str], say: Say) -> tuple[li
         said = f"Done, but it is not on the disk yet ({detail}); after a crash it may have to be repeated."
         return [Alert(said)], FAILED
     except Exception as error:
-        context.server.log("error", f"vmq-admin {loggable(words)}: {''.join(format_exception(error))}")
+        context.server.log("error", f"vmq-admin {redacted(words)}: {''.join(format_exception(error))}")
         said = f"The node failed to do that, which is a defect; its log has the details: {error!r}"
         return [Alert(said)], FAILED
 
 
-def loggable(words: Sequence[str]) -> str:
+def redacted(words: Sequence[str]) -> str:
     """The command line without secrets, as one line."""
     secret_keys = _SECRET_KEYS.get(words[0], ()) if words else ()
     shown: list[str] = []
@@ -83,11 +83,11 @@ def loggable(words: Sequence[str]) -> str:
         name = word.partition("=")[0]
         secret = (name in _SECRETS or name in secret_keys or (words[0] == "set" and is_secret(name))) and "=" in word
         hidden = bool(shown) and shown[-1] in _SECRETS
-        shown.append(f"{name}=(hidden)" if secret else "(hidden)" if hidden else visible(word))
+        shown.append(f"{name}=(hidden)" if secret else "(hidden)" if hidden else escape_unprintable(word))
     return " ".join(shown)
 
 
-async def answer(context: Context, request: web.Request, whence: str = "") -> web.StreamResponse:
+async def handle_request(context: Context, request: web.Request, source: str = "") -> web.StreamResponse:
     """Read `{"words": [...]}`, carry it out, and answer with the lines of `wire`, each as soon as there is one.
 
     A command goes on to its end also when whoever asked has gone: half a `cluster leave` would be worse.
@@ -100,7 +100,7 @@ async def answer(context: Context, request: web.Request, whence: str = "") -> we
         return web.Response(status=400, text=f"{error}\n")
     except TimeoutError:
         return web.Response(status=408, text=f"No command line came within {REQUEST_S:.0f} s.\n")
-    log_command(context, words, whence)
+    log_command(context, words, source)
     response = web.StreamResponse()
     response.content_type = CONTENT_TYPE
     response.force_close()
@@ -114,12 +114,12 @@ async def answer(context: Context, request: web.Request, whence: str = "") -> we
                 await response.write(line)
             except ConnectionError:
                 gone = True
-                context.server.log("notice", f"vmq-admin {loggable(words)}: whoever asked has gone; it goes on")
+                context.server.log("notice", f"vmq-admin {redacted(words)}: whoever asked has gone; it goes on")
 
-    async def say(line: str) -> None:
+    async def report(line: str) -> None:
         await write(progress_line(line))
 
-    parts, status = await perform(context, words, say)
+    parts, status = await run_command(context, words, report)
     for line in to_lines(parts, min(status, 1)):
         await write(line)
     if not gone:
@@ -127,8 +127,8 @@ async def answer(context: Context, request: web.Request, whence: str = "") -> we
     return response
 
 
-def log_command(context: Context, words: Sequence[str], whence: str) -> None:
-    """A line in the node's log for each command; `whence` says who asked, empty for the local door."""
+def log_command(context: Context, words: Sequence[str], source: str) -> None:
+    """A line in the node's log for each command; `source` says who asked, empty for the local door."""
     # a container's health check asks for the status every few seconds
     level = "debug" if words[:2] == ["node", "status"] else "info"
-    context.server.log(level, f"vmq-admin {loggable(words)}{f', from {whence}' if whence else ''}")
+    context.server.log(level, f"vmq-admin {redacted(words)}{f', from {source}' if source else ''}")

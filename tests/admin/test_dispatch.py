@@ -1,0 +1,108 @@
+"""Carrying out commands: what is logged, and what becomes of failures."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from strogoff.admin import dispatch
+from strogoff.admin.dispatch import FAILED, REFUSED, redacted, run_command
+from strogoff.admin.result import Alert, Text
+from strogoff.storage.engine import StorageError
+
+from .fake_operator_port import FakeOperatorPort
+from .server_harness import ServerHarness, run_with_server
+
+
+def test_commands_are_logged_without_secrets(tmp_path: Path) -> None:
+    async def test(harness: ServerHarness) -> None:
+        await harness.good("cluster", "show")
+        assert "info vmq-admin cluster show" in harness.lines
+        await harness.good("api-key", "add", "key=topsecret")
+        assert "info vmq-admin api-key add key=(hidden)" in harness.lines
+        assert not any("topsecret" in line for line in harness.lines)
+
+    run_with_server(tmp_path, test)
+    assert redacted(["listener", "start", "--keypasswd=x", "--ssl", "--keypasswd", "y"]) == (
+        "listener start --keypasswd=(hidden) --ssl --keypasswd (hidden)"
+    )
+    assert redacted(["config", "show", "--key=listener"]) == "config show --key=listener"
+    assert (
+        redacted(["set", "listener.ssl.mine.keypasswd=x", "--all"]) == "set listener.ssl.mine.keypasswd=(hidden) --all"
+    )
+    assert redacted(["session", "disconnect", "client-id=a\n[ERROR] b"]) == "session disconnect client-id=a\\n[ERROR] b"
+    assert redacted([]) == ""
+
+
+def test_a_defect_is_said_and_logged_with_its_cause(tmp_path: Path) -> None:
+    async def test(harness: ServerHarness) -> None:
+        listeners = harness.server.listeners
+        del harness.server.listeners
+        answer = await harness.admin("listener", "show")
+        assert answer.status == 1
+        assert answer.err.startswith("The node failed to do that, which is a defect; its log has the details: Attri")
+        (line,) = [line for line in harness.lines if line.startswith("error vmq-admin listener show: Traceback")]
+        assert "commands/listener.py" in line
+        harness.server.listeners = listeners
+
+    run_with_server(tmp_path, test)
+
+
+def test_a_store_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise StorageError("the disk is bad")
+
+    async def test(harness: ServerHarness) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(type(harness.server.store), "scan", broken)
+            answer = await harness.admin("api-key", "show")
+            parts, status = await run_command(harness.context, ["api-key", "show"])
+        assert (answer.status, answer.err) == (1, "The message store cannot be read: the disk is bad\n")
+        assert (parts, status) == ([Alert("The message store cannot be read: the disk is bad")], FAILED)
+
+    run_with_server(tmp_path, test)
+
+
+def test_a_change_that_does_not_reach_the_disk_in_time_is_said(tmp_path: Path) -> None:
+    async def test(harness: ServerHarness) -> None:
+        async def late() -> None:
+            raise TimeoutError
+
+        harness.context.committed = late
+        answer = await harness.admin("api-key", "create")
+        assert answer.status == 1
+        assert answer.err.startswith("Done, but it is not on the disk yet (the disk is slow)")
+
+    run_with_server(tmp_path, test)
+
+
+def test_progress_is_the_beginning_of_an_answer_or_goes_its_own_way(tmp_path: Path) -> None:
+    async def test(harness: ServerHarness) -> None:
+        office = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
+        words = ["cluster", "leave", "node=b@127.0.0.1"]
+        assert await run_command(harness.context, words) == ([Text("10 sessions to go"), Text("Done")], 0)
+        heard: list[str] = []
+
+        async def report(line: str) -> None:
+            heard.append(line)
+
+        assert await run_command(harness.context, words, report) == ([Text("Done")], 0)
+        assert heard == ["10 sessions to go"]
+        office.wrong = "no"
+        assert await run_command(harness.context, words, report) == ([Alert("no")], REFUSED)
+
+    run_with_server(tmp_path, test)
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "REQUEST_S", 0.05)
+
+    async def test(harness: ServerHarness) -> None:
+        reader, writer = await asyncio.open_unix_connection(tmp_path / "d" / "admin.sock")
+        writer.write(b"POST /command HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n{")
+        assert b"408 Request Timeout" in await reader.readuntil(b"No command line came")
+        writer.close()
+
+    run_with_server(tmp_path, test)
