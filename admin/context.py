@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..broker.clustering.operator_port import OperatorPort
@@ -39,11 +40,11 @@ class Context:
     @property
     def cluster(self) -> OperatorPort | None:
         """The node's part in the cluster, None while it is alone."""
-        return cluster_of(self.server)
+        return self.server.cluster
 
     def time_slice(self) -> TimeSlice:
         """For one long piece of work: see `TimeSlice`."""
-        return TimeSlice(self._loop)
+        return TimeSlice(self._loop.time)
 
     async def committed(self) -> None:
         """Wait until what was changed is safe. TimeoutError if the disk does not take it."""
@@ -59,21 +60,15 @@ class Context:
             await self.cluster.spread()
 
 
-def cluster_of(server: Server) -> OperatorPort | None:
-    """The server's `cluster`, if it has one."""
-    cluster: OperatorPort | None = getattr(server, "cluster", None)
-    return cluster
-
-
 class TimeSlice:
-    """Cooperative scheduling: a long command awaits `yield_if_due` between its steps."""
+    """Cooperative scheduling: a long command awaits `yield_if_due` between its steps. `clock` returns seconds."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._since = loop.time()
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._since = clock()
 
     async def yield_if_due(self) -> None:
         """Let the event loop run if this command has worked for `TIME_SLICE_S` seconds."""
-        if self._loop.time() - self._since >= TIME_SLICE_S:
+        if self._clock() - self._since >= TIME_SLICE_S:
             await asyncio.sleep(0)
-            self._since = self._loop.time()
+            self._since = self._clock()

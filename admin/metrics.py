@@ -17,7 +17,6 @@ import msgspec
 from ..broker.clustering.operator_port import counters, gauges
 from ..broker.operations import retained_bytes
 from ..broker.process.server import Server
-from .context import cluster_of
 from .metric_names import COUNTER, REASONS, RETURN_CODES, described, reason_label
 
 _STATM = Path("/proc/self/statm")
@@ -72,7 +71,7 @@ class Metrics:
             # a socket counts as open from the moment it speaks MQTT, as in `$SYS`
             if name not in ("socket_open", "socket_close"):
                 yield name, (), value
-        for name, value in counters(cluster_of(server)).items():
+        for name, value in counters(server.cluster).items():
             yield name, (), value
         usage = resource.getrusage(resource.RUSAGE_SELF)
         yield "system_wallclock", (), round((time.time() - server.started_s) * 1000)
@@ -94,7 +93,7 @@ class Metrics:
 
     def _cluster_gauges(self) -> Iterator[tuple[str, int]]:
         """A node that is alone is a cluster of one, whole as long as it runs."""
-        cluster = cluster_of(self._server)
+        cluster = self._server.cluster
         status = cluster.status() if cluster is not None else None
         yield "cluster_members", status.members if status else 1
         yield "cluster_serving", status.serving if status else 1

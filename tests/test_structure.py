@@ -120,8 +120,6 @@ TOO_MANY_ATTRIBUTES: dict[str, int] = {
 """Class -> how many it has today."""
 
 KNOWN_CIRCLES = {
-    "admin.context",
-    "admin.metrics",
     "broker.connection.ack_queue",
     "broker.connection.auth",
     "broker.connection.connect",

@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 import pytest
 
 from strogoff.admin import context as context_module
+from strogoff.admin.context import TIME_SLICE_S, TimeSlice
 
 from .server_harness import ServerHarness, run_with_server
 
 
-def test_long_work_lets_others_in_between(tmp_path: Path) -> None:
-    async def test(harness: ServerHarness) -> None:
-        turns = 0
-        loop = asyncio.get_running_loop()
-
-        def turn() -> None:
-            nonlocal turns
-            turns += 1
-            loop.call_soon(turn)
-
-        loop.call_soon(turn)
-        time_slice = harness.context.time_slice()
-        await time_slice.yield_if_due()
-        assert turns == 0
-        until = time.monotonic() + 5 * context_module.TIME_SLICE_S
-        while time.monotonic() < until:
+def test_a_long_command_yields_when_its_time_slice_is_over() -> None:
+    async def test() -> None:
+        now = 0.0
+        time_slice = TimeSlice(lambda: now)
+        for elapsed, yields in ((0.0, False), (0.9, False), (1.0, True), (1.5, False), (2.0, True)):
+            now = elapsed * TIME_SLICE_S
+            others = asyncio.Event()
+            asyncio.get_running_loop().call_soon(others.set)
             await time_slice.yield_if_due()
-        assert 2 <= turns <= 10
+            assert others.is_set() == yields, elapsed
+            await others.wait()
 
-    run_with_server(tmp_path, test)
+    asyncio.run(test())
 
 
 def test_committed_waits_for_the_disk(tmp_path: Path) -> None:
