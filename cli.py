@@ -1,9 +1,14 @@
-"""The `strogoff` command: the root of the package, where all rooms meet. Each word loads only what it needs."""
+"""The `strogoff` command: one tree of argparse parsers.
+
+Each package registers the parser of its own subcommand. A package is imported only if the command line names it, so
+`strogoff --help` and `strogoff version` start fast.
+"""
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from . import __version__
 
@@ -21,50 +26,108 @@ USAGE = """usage: strogoff COMMAND ...
 `strogoff COMMAND --help` tells more. `vmq-admin` talks to a running node, `vmq-passwd` keeps password files.
 """
 
+Register = Callable[[argparse.ArgumentParser], None]
+"""Adds the arguments of a subcommand to its parser, and the default `run`: a function from the parsed arguments to the
+exit status."""
+
+
+class _RootParser(argparse.ArgumentParser):
+    def format_help(self) -> str:
+        return USAGE
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; the exit status."""
+    """Run the command line. Returns the exit status: 2 if the command line is wrong."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if not words or words[0] in ("-h", "--help", "help"):
+    if not words:
         print(USAGE, end="")
-        return 0 if words else 2
-    command, rest = words[0], words[1:]
-    if command in ("version", "--version"):
-        print(f"strogoff {__version__}")
-        return 0
-    if command == "start":
-        from .admin.server import AdminServer
-        from .broker.process.daemon import main as start
-
-        return start(rest, [AdminServer()])
-    if command == "config":
-        return _config(rest)
-    if command == "sim":
-        from .sim.commands import main as sim
-
-        return sim(rest)
-    if command == "analytics":
-        from .analytics.commands import main as analytics
-
-        return analytics(rest)
-    if command == "reset":
-        from .storage.reset_cli import main as reset
-
-        return reset(rest)
-    if command == "repair":
-        from .storage.repair_cli import main as repair
-
-        return repair(rest)
-    print(f"strogoff: unknown command {command!r}\n\n{USAGE}", end="", file=sys.stderr)
-    return 2
+        return 2
+    try:
+        arguments = _tree(words[0]).parse_args(words)
+        run: Callable[[argparse.Namespace], int] = arguments.run
+        return run(arguments)
+    except SystemExit as stopped:  # argparse has printed the help or the error
+        return int(stopped.code or 0)
 
 
-def _config(words: list[str]) -> int:
-    from .configs import commands
+def _tree(command: str) -> argparse.ArgumentParser:
+    """All parsers. Only the subcommand `command` has its arguments, because the others need not be imported."""
+    root = _RootParser(prog="strogoff", usage="strogoff COMMAND ...")
+    root.add_argument("--version", action="version", version=f"strogoff {__version__}")
+    commands = root.add_subparsers(
+        prog="strogoff", metavar="COMMAND", required=True, parser_class=argparse.ArgumentParser
+    )
+    for name, register in COMMANDS.items():
+        parser = commands.add_parser(name)
+        if name == command:
+            register(parser)
+    return root
 
-    if words[:1] == ["check"]:
-        return commands.check_main(words[1:])
-    if words[:1] == ["reference"]:
-        return commands.reference_main(words[1:])
-    print("usage: strogoff config check FILE | strogoff config reference [--text | --conf] [WORD]", file=sys.stderr)
-    return 2
+
+def _register_start(parser: argparse.ArgumentParser) -> None:
+    from .admin.server import AdminServer
+    from .broker.process.daemon import register
+
+    register(parser, [AdminServer()])
+
+
+def _register_config(parser: argparse.ArgumentParser) -> None:
+    from .configs.commands import register
+
+    register(parser)
+
+
+def _register_sim(parser: argparse.ArgumentParser) -> None:
+    from .sim.commands import register
+
+    register(parser)
+
+
+def _register_analytics(parser: argparse.ArgumentParser) -> None:
+    from .analytics.commands import register
+
+    register(parser)
+
+
+def _register_reset(parser: argparse.ArgumentParser) -> None:
+    from .storage.reset_cli import register
+
+    register(parser)
+
+
+def _register_repair(parser: argparse.ArgumentParser) -> None:
+    from .storage.repair_cli import register
+
+    register(parser)
+
+
+def _register_version(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Print the version."
+    parser.set_defaults(run=_print_version)
+
+
+def _register_help(parser: argparse.ArgumentParser) -> None:
+    parser.description = "List the commands."
+    parser.set_defaults(run=_print_help)
+
+
+def _print_version(_arguments: argparse.Namespace) -> int:
+    print(f"strogoff {__version__}")
+    return 0
+
+
+def _print_help(_arguments: argparse.Namespace) -> int:
+    print(USAGE, end="")
+    return 0
+
+
+COMMANDS: dict[str, Register] = {
+    "start": _register_start,
+    "config": _register_config,
+    "sim": _register_sim,
+    "analytics": _register_analytics,
+    "reset": _register_reset,
+    "repair": _register_repair,
+    "version": _register_version,
+    "help": _register_help,
+}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +24,8 @@ class _Trouble(Exception):
     """What the user can put right. Its text is for the user."""
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run `strogoff analytics ARGV`: 0, or 1 with the reason on standard error, or 2 for a wrong command line."""
-    try:
-        arguments = _parser().parse_args(argv)
-    except SystemExit as leaving:  # argparse has said why
-        return int(leaving.code or 0)
+def run(arguments: argparse.Namespace) -> int:
+    """Run a job. Returns 0, or 1 with the reason on standard error."""
     try:
         _check_log(arguments.logdir)
         _check_out(arguments.out)
@@ -40,8 +36,10 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="strogoff analytics", description="Jobs on event logs (eventlog.dir).")
+def register(parser: argparse.ArgumentParser) -> None:
+    """Add the jobs of `strogoff analytics`, each a subcommand with its arguments."""
+    parser.description = "Jobs on event logs (eventlog.dir)."
+    parser.set_defaults(run=run)
     jobs = parser.add_subparsers(required=True, metavar="JOB", dest="job")
     summary = jobs.add_parser(
         "summary",
@@ -52,7 +50,6 @@ def _parser() -> argparse.ArgumentParser:
     summary.add_argument("--out", metavar="DIR", help="also write the tables there as Parquet, rejected lines included")
     summary.add_argument("--master", default="local[*]", help="the Spark cluster to run on; default: this machine")
     summary.add_argument("--memory", default="1g", help="memory of Spark's driver; default: 1g")
-    return parser
 
 
 def _check_log(logdir: str) -> None:

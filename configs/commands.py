@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
 from .loader import load
@@ -22,23 +21,28 @@ def check(path: Path | str) -> tuple[int, str]:
     return 0, "\n".join([f"{path}: no errors", *_summary(settings)])
 
 
-def check_main(argv: Sequence[str]) -> int:
-    """`config check FILE`: prints the result and returns the exit code."""
-    parser = argparse.ArgumentParser(prog="strogoff config check", description="Look for mistakes in a vernemq.conf.")
-    parser.add_argument("file", help="the vernemq.conf; the conf.d/*.conf beside it are read too")
-    code, text = check(parser.parse_args(argv).file)
+def register(parser: argparse.ArgumentParser) -> None:
+    """Add the two subcommands of `strogoff config`."""
+    parser.usage = "strogoff config check FILE | strogoff config reference [--text | --conf] [WORD]"
+    commands = parser.add_subparsers(prog="strogoff config", metavar="check | reference", required=True)
+    checks = commands.add_parser("check", description="Look for mistakes in a vernemq.conf.")
+    checks.add_argument("file", help="the vernemq.conf; the conf.d/*.conf beside it are read too")
+    checks.set_defaults(run=_check)
+    explains = commands.add_parser("reference", description="Explain the keys of vernemq.conf.")
+    form = explains.add_mutually_exclusive_group()
+    form.add_argument("--text", action="store_true", help="plain text instead of markdown")
+    form.add_argument("--conf", action="store_true", help="a vernemq.conf with every documented key and its default")
+    explains.add_argument("word", nargs="?", default="", help="only keys that contain this")
+    explains.set_defaults(run=_reference)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    code, text = check(arguments.file)
     print(text)
     return code
 
 
-def reference_main(argv: Sequence[str]) -> int:
-    """`config reference [--text | --conf] [WORD]`: prints every key, or those that contain WORD."""
-    parser = argparse.ArgumentParser(prog="strogoff config reference", description="Explain the keys of vernemq.conf.")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--text", action="store_true", help="plain text instead of markdown")
-    form.add_argument("--conf", action="store_true", help="a vernemq.conf with every documented key and its default")
-    parser.add_argument("word", nargs="?", default="", help="only keys that contain this")
-    arguments = parser.parse_args(argv)
+def _reference(arguments: argparse.Namespace) -> int:
     text = shipped_conf() if arguments.conf else reference(not arguments.text, arguments.word)
     print(text, end="")
     return 0 if text else 1

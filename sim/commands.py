@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import gc
 import signal
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from math import inf
 from multiprocessing import get_context
@@ -19,12 +18,11 @@ from .scenarios.catalogue import SCENARIOS
 from .world import Outcome
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="strogoff sim",
-        description="Simulate one node or a cluster with model clients on virtual time, under kills, power loss, full "
-        "and slow disks, wrong clocks, cuts and bad networks, and check the promises. The same seed always does the "
-        "same.",
+def register(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `strogoff sim`."""
+    parser.description = (
+        "Simulate one node or a cluster with model clients on virtual time, under kills, power loss, full and slow "
+        "disks, wrong clocks, cuts and bad networks, and check the promises. The same seed always does the same."
     )
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="how many seeds to run (default: 1)")
     parser.add_argument("--first", type=int, default=0, metavar="K", help="the first seed (default: 0)")
@@ -61,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--limit", type=float, default=inf, metavar="S", help="begin no seed after S seconds of real time"
     )
-    return parser
+    parser.set_defaults(run=partial(run, parser))
 
 
 def _add_kinds(parser: argparse.ArgumentParser, name: str, kinds: Callable[[str], object], text: str) -> None:
@@ -137,10 +135,8 @@ def _print_bugs() -> int:
     return 0
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; 1 if a promise was broken, 2 for a wrong command line, 130 if it was stopped by Ctrl-C."""
-    parser = _parser()
-    arguments = parser.parse_args(argv)
+def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    """Run the command; 1 if a promise was broken, 130 if it was stopped by Ctrl-C. `SystemExit` for a wrong line."""
     if arguments.workload and (arguments.nodes == 1 or arguments.bug or arguments.scenario):
         parser.error("--workload is for several nodes, and neither bug nor scenario")
     if arguments.scenario and (arguments.nodes == 1 or arguments.bug):
@@ -184,7 +180,3 @@ def _tell(outcome: Outcome, arguments: argparse.Namespace) -> None:
     for violation in outcome.violations[:5]:
         print(f"    {violation}")
     print(f"    again: {replay(outcome, arguments)}", flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

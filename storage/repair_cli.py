@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from .directory import DATABASES, MARKER
@@ -13,11 +12,16 @@ from .files import PathLock
 from .repair import repair
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run the command: 0 if nothing was lost, 3 if something was, 1 if it cannot be done."""
-    parser = argparse.ArgumentParser(prog="strogoff repair", description="Repair a stopped node's databases.")
+def register(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `strogoff repair`."""
+    parser.description = "Repair a stopped node's databases."
     parser.add_argument("directory", type=Path, help="the node's data directory (platform_data_dir)")
-    directory: Path = parser.parse_args(argv).directory
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    """Returns 0 if no write was lost, 3 if some were, 1 if the databases cannot be repaired."""
+    directory: Path = arguments.directory
     folders = [directory / name for name in DATABASES if (directory / name).is_dir()]
     if not folders:
         print(f"strogoff repair: {directory} holds no database of a node", file=sys.stderr)

@@ -5,21 +5,24 @@ from __future__ import annotations
 import argparse
 import sys
 import uuid
-from collections.abc import Sequence
 from pathlib import Path
 
 from .engine import StorageError
 from .reset import reset
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run the command: 0 if it was done, 1 if it cannot be."""
-    parser = argparse.ArgumentParser(
-        prog="strogoff reset",
-        description="Set a stopped node's data aside, so that the node can join its cluster again, with no sessions.",
+def register(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `strogoff reset`."""
+    parser.description = (
+        "Set a stopped node's data aside, so that the node can join its cluster again, with no sessions."
     )
     parser.add_argument("directory", type=Path, help="the node's data directory (platform_data_dir)")
-    directory: Path = parser.parse_args(argv).directory
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    """Returns 0 if the directory is empty now, 1 if it cannot be emptied."""
+    directory: Path = arguments.directory
     try:
         aside = reset(directory, lambda: str(uuid.uuid4()))
     except (StorageError, OSError) as error:

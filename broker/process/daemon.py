@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -41,25 +42,29 @@ class Extension(Protocol):
         ...
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="strogoff start", description="Run a broker node until Ctrl-C or SIGTERM.")
+def register(parser: argparse.ArgumentParser, extensions: Sequence[Extension] = ()) -> None:
+    """Add the arguments of `strogoff start`."""
+    parser.description = "Run a broker node until Ctrl-C or SIGTERM."
     parser.add_argument("-c", "--conf", type=Path, help="vernemq.conf (default: ./etc/vernemq.conf if it is there)")
     parser.add_argument("--data-dir", help="directory of the node's data; stands for platform_data_dir")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key; may be repeated")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", type=_override, help="set a key; may be repeated"
+    )
     parser.add_argument("--found", action="store_true", help="found a cluster if none is found; for this start alone")
     parser.add_argument("--container", action="store_true", help="begin as the container image does")
-    return parser
+    parser.set_defaults(run=partial(run, extensions=extensions))
 
 
-def read_settings(argv: Sequence[str]) -> Settings:
+def _override(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text}: KEY=VALUE is expected")
+    return key.strip(), value.strip()
+
+
+def read_settings(arguments: argparse.Namespace) -> Settings:
     """The settings that the command line, the file and the environment ask for. Raises ConfigError."""
-    arguments = _parser().parse_args(argv)
-    overrides: dict[str, str] = {}
-    for text in arguments.set:
-        key, equals, value = text.partition("=")
-        if not equals:
-            _parser().error(f"--set {text}: KEY=VALUE is expected")
-        overrides[key.strip()] = value.strip()
+    overrides: dict[str, str] = dict(arguments.set)
     if arguments.data_dir is not None:
         overrides["platform_data_dir"] = arguments.data_dir
     if arguments.found:
@@ -163,10 +168,10 @@ async def _stop(server: Server, extensions: Sequence[Extension]) -> None:
     await server.stop()
 
 
-def main(argv: Sequence[str], extensions: Sequence[Extension] = ()) -> int:
-    """Run the command; 1 if the node cannot start, 2 for a wrong command line."""
+def run(arguments: argparse.Namespace, extensions: Sequence[Extension] = ()) -> int:
+    """Run the node until it is stopped. Returns the exit status: 1 if the node cannot start."""
     try:
-        settings = read_settings(argv)
+        settings = read_settings(arguments)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 1

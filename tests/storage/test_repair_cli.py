@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from strogoff.cli import main
 from strogoff.storage.directory import DataDirectory
 from strogoff.storage.engine import Corrupted
-from strogoff.storage.repair_cli import main
 
 from .contract import END, LevelDBHarness
 
@@ -33,7 +33,7 @@ def log_of(folder: Path) -> Path:
 
 def test_nothing_is_wrong(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Status 0, a line for each database."""
-    assert main([str(data)]) == 0
+    assert main(["repair", str(data)]) == 0
     said = capsys.readouterr().out.splitlines()
     assert [line.split(": ")[0] for line in said] == [str(data / "messages"), str(data / "meta")]
     assert "100 keys" in said[0]
@@ -42,7 +42,7 @@ def test_nothing_is_wrong(data: Path, capsys: pytest.CaptureFixture[str]) -> Non
 def test_lists_of_files_alone_cost_nothing(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Status 0, and the keys are there."""
     (data / "messages" / "CURRENT").unlink()
-    assert main([str(data)]) == 0
+    assert main(["repair", str(data)]) == 0
     assert "CURRENT" in capsys.readouterr().out
     harness = LevelDBHarness(data / "messages", "os")
     harness.open()
@@ -56,12 +56,12 @@ def test_what_is_lost_is_counted(data: Path, capsys: pytest.CaptureFixture[str])
     content = bytearray(log.read_bytes())
     content[5000:5100] = bytes(100)
     log.write_bytes(content)
-    assert main([str(data)]) == 3
+    assert main(["repair", str(data)]) == 3
     said = capsys.readouterr().out
     assert "repaired" in said and "lost are at least 1 writes" in said
     assert f"the damaged files are in lost/: {log.name}" in said
     assert list((data / "messages" / "lost").iterdir())
-    assert main([str(data)]) == 0
+    assert main(["repair", str(data)]) == 0
 
 
 @pytest.mark.parametrize("name", ["messages", "meta"])
@@ -80,17 +80,17 @@ def test_who_lost_something_of_the_log_of_the_cluster_is_told_to_join_again(
     content = bytearray(log.read_bytes())
     content[5000:5100] = bytes(100)
     log.write_bytes(content)
-    assert main([str(folder)]) == 3
+    assert main(["repair", str(folder)]) == 3
     assert ("let the node join again with an empty one" in capsys.readouterr().out) is (name == "meta")
 
 
 def test_what_cannot_be_done(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No database there, or a node has it: status 1 and a line."""
-    assert main([str(tmp_path / "nothing")]) == 1
+    assert main(["repair", str(tmp_path / "nothing")]) == 1
     assert capsys.readouterr().err == f"strogoff repair: {tmp_path / 'nothing'} holds no database of a node\n"
     harness = LevelDBHarness(data / "messages", "os")
     harness.open()
-    assert main([str(data)]) == 1
+    assert main(["repair", str(data)]) == 1
     assert "is in use" in capsys.readouterr().err
     harness.engine.close()
 
@@ -98,10 +98,10 @@ def test_what_cannot_be_done(data: Path, tmp_path: Path, capsys: pytest.CaptureF
 def test_a_node_that_runs_keeps_its_databases_to_itself(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The lock of the data directory counts before any database is looked at."""
     node = DataDirectory(data, "node@here", lambda: "id")
-    assert main([str(data)]) == 1
+    assert main(["repair", str(data)]) == 1
     assert "is in use" in capsys.readouterr().err
     node.close()
-    assert main([str(data)]) == 0
+    assert main(["repair", str(data)]) == 0
 
 
 @pytest.mark.parametrize("what", ["folder", "content", "content but the marker", "log"])
@@ -115,7 +115,7 @@ def test_an_emptied_database_is_no_healthy_one(data: Path, capsys: pytest.Captur
             place.unlink()
     if what == "folder":
         messages.rmdir()
-    assert main([str(data)]) in (1, 3)
+    assert main(["repair", str(data)]) in (1, 3)
     said = capsys.readouterr()
     about = [line for line in (said.out + said.err).splitlines() if str(messages) in line]
     assert about and not any("nothing is" in line for line in about)
@@ -128,6 +128,6 @@ def test_an_emptied_database_does_not_start(data: Path) -> None:
     harness = LevelDBHarness(data / "messages", "os")
     with pytest.raises(Corrupted, match="the log is gone"):
         harness.open()
-    assert main([str(data)]) == 3
+    assert main(["repair", str(data)]) == 3
     harness.open()
     harness.engine.close()

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from strogoff.cli import main
 from strogoff.storage.directory import DataDirectory
-from strogoff.storage.reset_cli import main
 
 
 def test_it_says_where_the_old_data_is_and_what_comes_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "data"
     DataDirectory(path, "n1", lambda: "id").close()
-    assert main([str(path)]) == 0
+    assert main(["reset", str(path)]) == 0
     said = capsys.readouterr().out
     assert f"are in {path / 'set-aside-1'}. Start the node" in said
     assert "vmq-admin cluster join discovery-node=NODE" in said
@@ -23,9 +23,9 @@ def test_it_says_where_the_old_data_is_and_what_comes_next(tmp_path: Path, capsy
 
 
 def test_it_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(tmp_path)]) == 1
+    assert main(["reset", str(tmp_path)]) == 1
     assert "strogoff reset: " in capsys.readouterr().err
     directory = DataDirectory(tmp_path / "data", "n1", lambda: "id")
-    assert main([str(tmp_path / "data")]) == 1
+    assert main(["reset", str(tmp_path / "data")]) == 1
     assert "strogoff reset: " in capsys.readouterr().err
     directory.close()

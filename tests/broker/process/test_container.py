@@ -16,7 +16,7 @@ from bench.steady import SteadyClient
 from strogoff.broker.plugins.passwords import SALT_BYTES, hashed
 from strogoff.broker.process import container
 from strogoff.broker.process.container import prepare
-from strogoff.broker.process.daemon import main
+from strogoff.cli import main
 from strogoff.configs import Settings, load
 from strogoff.storage.directory import DataDirectory
 
@@ -157,11 +157,11 @@ def test_what_cannot_be_done_is_a_clear_line(
     """No etc to write to, a user that cannot be: status 1."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DOCKER_VERNEMQ_USER_ALICE", "wonder")
-    assert main(["--container"]) == 1
+    assert main(["start", "--container"]) == 1
     assert f"No such file or directory: '{tmp_path}/etc/vmq.passwd'" in capsys.readouterr().err
     (tmp_path / "etc").mkdir()
     monkeypatch.setenv("DOCKER_VERNEMQ_USER_A:B", "wonder")
-    assert main(["--container"]) == 1
+    assert main(["start", "--container"]) == 1
     assert "a:b" in capsys.readouterr().err
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import logging
 import os
@@ -14,6 +15,7 @@ import pytest
 from strogoff.broker.listeners.listeners import ListenError
 from strogoff.broker.process import daemon
 from strogoff.broker.process.server import Server
+from strogoff.cli import main
 from strogoff.configs import ConfigError, Settings, load
 
 pytestmark = pytest.mark.timeout(30)
@@ -41,40 +43,45 @@ def settings(folder: Path, **more: str) -> Settings:
     return load(None, {}, wanted | {name.replace("__", "."): value for name, value in more.items()})
 
 
+def read(*words: str) -> Settings:
+    """What `strogoff start` with these words would use."""
+    parser = argparse.ArgumentParser()
+    daemon.register(parser)
+    return daemon.read_settings(parser.parse_args(words))
+
+
 def test_the_file_in_etc_is_the_default(tmp_path: Path) -> None:
     """./etc/vernemq.conf if it is there, no file otherwise."""
-    assert daemon.read_settings([])["retry_interval"] == 20
+    assert read()["retry_interval"] == 20
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc" / "vernemq.conf").write_text("retry_interval = 7\n")
-    assert daemon.read_settings([])["retry_interval"] == 7
+    assert read()["retry_interval"] == 7
 
 
 def test_the_command_line_wins(tmp_path: Path) -> None:
     """--set and --data-dir over the environment over the file."""
     conf = tmp_path / "my.conf"
     conf.write_text("retry_interval = 7\nmax_client_id_size = 30\nplatform_data_dir = /nowhere\n")
-    read = daemon.read_settings(
-        ["-c", str(conf), "--set", "max_client_id_size = 40", "--data-dir", "here", "--set", "queue_type=lifo"]
+    values_of = read(
+        "-c", str(conf), "--set", "max_client_id_size = 40", "--data-dir", "here", "--set", "queue_type=lifo"
     )
-    values = [read[key] for key in ("retry_interval", "max_client_id_size", "platform_data_dir", "queue_type")]
+    values = [values_of[key] for key in ("retry_interval", "max_client_id_size", "platform_data_dir", "queue_type")]
     assert values == [7, 40, "here", "lifo"]
 
 
 def test_the_environment_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """DOCKER_VERNEMQ_*, also outside of a container."""
     monkeypatch.setenv("DOCKER_VERNEMQ_RETRY_INTERVAL", "9")
-    assert daemon.read_settings([])["retry_interval"] == 9
+    assert read()["retry_interval"] == 9
 
 
 def test_a_wrong_setting_is_a_config_error(capsys: pytest.CaptureFixture[str]) -> None:
     """Status 1 and what is wrong; a wrong command line is 2."""
     with pytest.raises(ConfigError, match="no_such_key"):
-        daemon.read_settings(["--set", "no_such_key=1"])
-    assert daemon.main(["--set", "no_such_key=1"]) == 1
+        read("--set", "no_such_key=1")
+    assert main(["start", "--set", "no_such_key=1"]) == 1
     assert "no_such_key: unknown key" in capsys.readouterr().err
-    with pytest.raises(SystemExit) as wrong:
-        daemon.main(["--set", "retry_interval"])
-    assert wrong.value.code == 2
+    assert main(["start", "--set", "retry_interval"]) == 2
     assert "KEY=VALUE is expected" in capsys.readouterr().err
 
 
