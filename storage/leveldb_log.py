@@ -11,29 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import google_crc32c
+
 BLOCK = 32768
 HEADER = 7
 FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
 
 
-def _make_table() -> tuple[int, ...]:
-    table = []
-    for byte in range(256):
-        for _ in range(8):
-            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
-        table.append(byte)
-    return tuple(table)
-
-
-_TABLE = _make_table()
-
-
 def checksum(data: bytes) -> int:
-    """CRC-32C, masked as LevelDB stores it. 16 MB take about a second."""
-    table, crc = _TABLE, 0xFFFFFFFF
-    for byte in data:
-        crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8
-    crc ^= 0xFFFFFFFF
+    """CRC-32C, masked as LevelDB stores it."""
+    crc: int = google_crc32c.value(data)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
