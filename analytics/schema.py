@@ -241,26 +241,6 @@ COLUMNS: Final = {each.name: each for each in (*HEADER, *FIELDS.values())}
 """Every field that a row can have, header first: the columns of the log as a table."""
 
 
-def hlc_encode(physical_ms: int, logical: int = 0) -> int:
-    """One integer that sorts as (physical_ms, logical)."""
-    return (physical_ms << LOGICAL_BITS) + logical
-
-
-def hlc_decode(hlc: int) -> tuple[int, int]:
-    """(milliseconds since 1970, logical)."""
-    return hlc >> LOGICAL_BITS, hlc & ((1 << LOGICAL_BITS) - 1)
-
-
-def hlc_next(last: int, now_ms: int) -> int:
-    """The stamp after `last` at wall time `now_ms`: never smaller, also when the wall clock went back."""
-    return max(last + 1, now_ms << LOGICAL_BITS)
-
-
-def hlc_compare(left: int, right: int) -> int:
-    """-1, 0 or 1 as `left` is before, the same as or after `right`."""
-    return (left > right) - (left < right)
-
-
 def validate(row: Mapping[str, Any]) -> list[str]:
     """What is wrong with a row, in words; empty when it is as this schema says. Never raises."""
     problems = [f"{each.name}: missing" for each in HEADER if each.name not in row]

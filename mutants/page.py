@@ -46,12 +46,6 @@ def _seed(mutant: Mutant, verdict: Verdict) -> str:
     return f"{verdict.found}{shown}: {verdict.why}, {verdict.seconds:.0f} s" if verdict.found else f"none{shown}"
 
 
-def names_in(page: str) -> list[str]:
-    """The mutants that the table of a page has, in its order."""
-    rows = [line for line in _between(page).splitlines() if line.startswith("| `")]
-    return [row.split("`")[1] for row in rows]
-
-
 def with_table(page: str, text: str) -> str:
     """The page with this table between the marks."""
     _between(page)

@@ -40,11 +40,10 @@ class Return(NamedTuple):
 
 
 class _Peer:
-    __slots__ = ("answered_at", "down", "heard_at", "suspected_since")
+    __slots__ = ("down", "heard_at", "suspected_since")
 
     def __init__(self, now: int) -> None:
         self.heard_at = now
-        self.answered_at = -1
         self.down = ""
         self.suspected_since = -1
 
@@ -76,28 +75,11 @@ class SuspicionTracker:
         known.heard_at = max(known.heard_at, now)
         known.down = ""
 
-    def answered(self, peer: str, now: int) -> None:
-        """The peer answered a lease request of this node: heard, and alive enough to decide."""
-        self.heard(peer, now)
-        known = self._peers.get(peer)
-        if known is not None:
-            known.answered_at = max(known.answered_at, now)
-
     def lost(self, peer: str, reason: str, now: int) -> None:
         """The link to the peer ended, for `reason`, a few words. The silence begins with the last frame, not here."""
         known = self._peers.get(peer)
         if known is not None:
             known.down = reason or "link down"
-
-    def last_heard(self, peer: str) -> int | None:
-        """When the peer was last heard, None for a stranger."""
-        known = self._peers.get(peer)
-        return None if known is None else known.heard_at
-
-    def last_answer(self, peer: str) -> int | None:
-        """When the peer last answered a lease request, None if never."""
-        known = self._peers.get(peer)
-        return None if known is None or known.answered_at < 0 else known.answered_at
 
     def suspect(self, now: int) -> tuple[Suspicion, ...]:
         """The peers that are silent for longer than the limit, the longest silence first, then by name.

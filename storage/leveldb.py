@@ -147,13 +147,6 @@ class LevelDBEngine:
         self._busy = True
         self._jobs.put((batch, done))
 
-    def write_now(self, batch: Batch) -> None:
-        """Write and wait for it; for start-up, before anybody else writes. Raises what `done` would be given."""
-        assert not self._busy, "a write is under way"
-        error = self._attempt(batch)
-        if error is not None:
-            raise error
-
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
             batch, done = job

@@ -83,11 +83,6 @@ class VolatileMemoryEngine:
         self._table.put_all(batch.items())
         done(None)
 
-    def write_now(self, batch: Batch) -> None:
-        """Land a batch at once; for start-up, before anybody writes."""
-        assert not self._busy, "a write is under way"
-        self._table.put_all(batch.items())
-
     def close(self) -> None:
         """End it; the content stays readable for whoever still looks."""
         self._closed = True

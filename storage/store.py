@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from itertools import islice
 
 from .engine import Batch, Engine, Passing, StorageError
@@ -26,8 +25,6 @@ from .sorted_keys import SortedKeys
 
 RETRY_FIRST_S = 0.5
 RETRY_LAST_S = 1.0
-DELETE_STEP = 1000
-"""Keys that `delete_range` deletes in one turn: about 1 ms."""
 
 State = str
 """serving, full, failed or closed."""
@@ -112,22 +109,6 @@ class Store:
         self._open_bytes += len(key)
         if self._idle:
             self._kick()
-
-    def delete_range(self, start: bytes, stop: bytes, then: Callable[[], None] | None = None) -> None:
-        """Delete start <= key < stop in steps of `DELETE_STEP` keys, each after the one before is durable.
-
-        The first step is part of the present turn's batch; the loop is free between steps. `then` is called when the
-        whole range is durably empty. Keys written into the range between this call and `then` are deleted or not,
-        depending on how far the steps are: use it only for ranges that nobody writes any more. After a crash in the
-        middle a part of the range is left; calling it again finishes the work.
-        """
-        keys = self.keys(start, stop, DELETE_STEP)
-        for key in keys:
-            self.delete(key)
-        if len(keys) == DELETE_STEP:
-            self.when_committed(self.open_commit, partial(self.delete_range, keys[-1], stop, then))
-        elif then is not None:
-            self.flush(then)
 
     @property
     def bytes_waiting(self) -> int:

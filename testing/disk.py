@@ -68,12 +68,6 @@ class MemoryDiskEngine:
         self._disk.commits += 1
         done(None)
 
-    def write_now(self, batch: Batch) -> None:
-        """Land a batch at once; for start-up, before anybody writes."""
-        assert not self._busy, "a write is under way"
-        self._disk.table.put_all(batch.items())
-        self._disk.commits += 1
-
     def close(self) -> None:
         """End this opening; the disk keeps what has landed."""
         self._closed = True

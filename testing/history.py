@@ -156,13 +156,6 @@ class History:
                 handler(self, place, row)
         self._judge_wills()
 
-    def session_at(self, owner: Owner, place: int) -> Session | None:
-        """The session of a client of a node at a place."""
-        for session in reversed(self.sessions.get(owner, [])):
-            if session.begun <= place <= session.ended:
-                return session
-        return None
-
     def retained(self, owner: Owner, message: Accepted) -> bool:
         """Whether a SUBSCRIBE may have brought a message: then it comes out of turn, and as often as one subscribes."""
         return message.retain and (owner, message.topic) in self._brought

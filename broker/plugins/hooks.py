@@ -135,11 +135,6 @@ class Hooks:
             if name in chain[:at]:
                 raise PluginError(f"the plugin {name!r} is named twice in a chain")
 
-    @property
-    def dropped_notifications(self) -> int:
-        """Notifications that an asynchronous plugin was too slow for."""
-        return self._lanes.dropped
-
     # -- asking and telling
 
     def has(self, hook: str) -> bool:

@@ -101,7 +101,7 @@ class Events:
         if not self.level:
             return
         self.seq = seq = self.seq + 1
-        # schema.hlc_next, inlined: this runs several times per message at level `message`
+        # a hybrid logical clock: never smaller than before, also when the wall clock goes back
         self._hlc = hlc = max(self._hlc + 1, self._now_ms() << LOGICAL_BITS)
         row: Row = {
             "v": VERSION,

@@ -136,7 +136,7 @@ class Links:
     def ack(self, node: str, lane: Lane, seq: int, boot: int | None = None) -> None:
         """Everything up to `seq` of the peer's lane is done with, durably where that matters: tell it in this turn.
 
-        Who does not acknowledge within `deliver` names the `boot` that the item came from (`boot_of`): what belongs to
+        Who does not acknowledge within `deliver` names the `boot` that the item came from: what belongs to
         an earlier start of the peer is not acknowledged to the later one.
         """
         stream = self._in[node]
@@ -151,11 +151,6 @@ class Links:
         stream = self._in[node]
         if stream.peer is not None and stream.peer.boot == boot:
             stream.ack_early(lane, seqs)
-
-    def boot_of(self, node: str) -> int:
-        """The boot that the items now delivered from a node belong to; 0 if none ever came."""
-        stream = self._in.get(node)
-        return stream.peer.boot if stream is not None and stream.peer is not None else 0
 
     def try_again(self) -> None:
         """What was refused can be taken now, perhaps: ask for the lanes that are held, without waiting."""

@@ -89,14 +89,6 @@ class RaftStable:
         """Delete the entries up to `index`, but none that the snapshot in the store does not hold."""
         self._drop(0, min(index, self._compacted))
 
-    def wipe(self, then: Callable[[], None]) -> None:
-        """Forget everything, for a peer that begins anew under another name; `then` is called once durable."""
-        self._drop(0, self._last)
-        self._last = self._compacted = 0
-        self._store.delete(self._hard)
-        self._store.delete(self._snapshot)
-        self._store.when_committed(self._store.open_commit, then)
-
     def _key(self, index: int) -> bytes:
         return self._entry + index.to_bytes(8, "big")
 

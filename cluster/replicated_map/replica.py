@@ -24,11 +24,6 @@ _EMPTY: dict[bytes, Siblings] = {}
 """Stands for every bucket that has had no key; nothing is put into it."""
 
 
-def bucket_of(key: bytes) -> int:
-    """The bucket of a key, the same on every node."""
-    return crc32(key) % BUCKETS
-
-
 class _Seen:
     """The context of one key: the clock and what is known beyond it."""
 

@@ -80,15 +80,6 @@ class SimDisk:
         self._ends_at = self._now() + self._rng.uniform(*self.latency_s)
         self._arm()
 
-    def write_now(self, batch: Batch) -> None:
-        """Write and be done, durably; for start-up, before anybody else writes."""
-        self._check()
-        assert self._writing is None, "a write is under way"
-        if self.full:
-            raise DiskFull("the simulated disk is full")
-        self._land(batch)
-        self._unsynced.clear()
-
     def close(self) -> None:
         """End it as a process does that ends well: the write under way lands, nobody is told."""
         if not self._gone:

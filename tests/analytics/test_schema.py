@@ -1,4 +1,4 @@
-"""The event log's schema: the table itself, the clock's arithmetic and what `validate` says of rows."""
+"""The event log's schema: the table itself, and what `validate` says of rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strogoff.analytics import schema
-from strogoff.analytics.schema import hlc_compare, hlc_decode, hlc_encode, hlc_next, validate
+from strogoff.analytics.schema import validate
 
 SAMPLES: dict[str, Any] = {
     schema.STRING: "x",
@@ -85,31 +85,3 @@ def test_missing_fields_are_named() -> None:
 )
 def test_validate_never_raises(anything: dict[str, Any]) -> None:
     assert isinstance(validate(anything), list)
-
-
-PHYSICAL = st.integers(0, 1 << 46)
-LOGICAL = st.integers(0, 65535)
-
-
-@given(PHYSICAL, LOGICAL, PHYSICAL, LOGICAL)
-def test_stamps_sort_as_their_parts(ms: int, logical: int, other_ms: int, other_logical: int) -> None:
-    left, right = hlc_encode(ms, logical), hlc_encode(other_ms, other_logical)
-    assert hlc_decode(left) == (ms, logical)
-    assert hlc_compare(left, right) == ((ms, logical) > (other_ms, other_logical)) - (
-        (ms, logical) < (other_ms, other_logical)
-    )
-    assert left < 1 << 63
-
-
-@given(st.lists(PHYSICAL, min_size=1))
-def test_stamps_rise_and_keep_up_with_the_clock(times: list[int]) -> None:
-    last = 0
-    for now_ms in times:
-        fresh = hlc_next(last, now_ms)
-        assert fresh > last
-        assert fresh >= hlc_encode(now_ms)
-        last = fresh
-
-
-def test_many_events_in_one_millisecond_carry_into_the_next() -> None:
-    assert hlc_decode(hlc_next(hlc_encode(10, 65535), 10)) == (11, 0)

@@ -218,13 +218,6 @@ class EngineContract:
         harness.loop.run_until(lambda: bool(ends))
         assert harness.engine.get(b"a") == b"1"
 
-    def test_write_now_is_there_at_once(self, harness: Harness) -> None:
-        harness.engine.write_now({b"a": b"1", b"b": b"2"})
-        harness.engine.write_now({b"a": None})
-        assert harness.all() == {b"b": b"2"}
-        assert harness.write({b"c": b"3"}) is None
-        assert harness.all() == {b"b": b"2", b"c": b"3"}
-
     def test_nobody_is_told_after_close(self, harness: Harness) -> None:
         ends: list[Exception | None] = []
         harness.engine.write({b"a": b"1"}, ends.append)

@@ -9,7 +9,7 @@ import pytest
 
 from strogoff.storage.engine import Batch, Corrupted, DiskFull, Done
 from strogoff.storage.memory import Table
-from strogoff.storage.store import DELETE_STEP, Store
+from strogoff.storage.store import Store
 
 from .contract import END, Loop
 
@@ -274,68 +274,6 @@ def test_any_other_error_is_the_end_of_acknowledging(rig: Rig, full_before: bool
     assert (disk.under_way, store.committed) == (None, 0)
     assert not {"a", "b"} & set(rig.seen)
     assert store.get(b"a") == b"1", "reads go on"
-
-
-def test_delete_range_goes_in_steps_each_durable_before_the_next(rig: Rig) -> None:
-    store, disk = rig.store, rig.disk
-    count = 2 * DELETE_STEP + 10
-    disk.put_all((b"q%06d" % n, b"x") for n in range(count))
-    disk.put_all([(b"p", b"x"), (b"r", b"x")])
-    store.delete_range(b"q", b"r", rig.note("empty"))
-    sizes = []
-    rig.loop.turn()
-    while disk.under_way:
-        sizes.append(len(disk.batches[-1]))
-        assert rig.seen == []
-        disk.end()
-        rig.loop.turn()
-    assert sizes == [DELETE_STEP, DELETE_STEP, 10]
-    assert rig.seen == ["empty"]
-    assert disk.keys(b"", END) == [b"p", b"r"]
-
-
-def test_delete_range_of_little_is_part_of_the_turn(rig: Rig) -> None:
-    rig.disk.put(b"q1", b"x")
-    rig.store.put(b"q2", b"x")
-    rig.store.delete_range(b"q", b"r", rig.note("empty"))
-    assert rig.store.keys(b"", END) == []
-    rig.loop.turn()
-    assert rig.disk.batches == [{b"q1": None, b"q2": None}]
-    assert rig.seen == []
-    rig.disk.end()
-    assert rig.seen == ["empty"]
-
-
-def test_delete_range_of_nothing_still_waits_for_what_was_written(rig: Rig) -> None:
-    """`then` promises that the range is durably empty: also when it is empty only since this turn."""
-    rig.store.delete_range(b"q", b"r", rig.note("nothing"))
-    assert rig.seen == ["nothing"]
-    rig.disk.put(b"q1", b"x")
-    rig.store.delete(b"q1")
-    rig.store.delete_range(b"q", b"r", rig.note("empty"))
-    assert rig.seen == ["nothing"]
-    rig.loop.turn()
-    rig.disk.end()
-    assert rig.seen == ["nothing", "empty"]
-
-
-def test_a_range_left_by_a_crash_is_finished_by_asking_again(rig: Rig) -> None:
-    disk = rig.disk
-    disk.put_all((b"q%06d" % n, b"x") for n in range(3 * DELETE_STEP))
-    rig.store.delete_range(b"q", b"r")
-    rig.loop.turn()
-    disk.end()
-    after = Disk()
-    after.put_all(disk.values.items())
-    left = len(after.values)
-    assert 0 < left < 3 * DELETE_STEP
-    again = Store(after, rig.loop.call_soon, rig.loop.call_later)
-    again.delete_range(b"q", b"r", rig.note("empty"))
-    rig.loop.turn()
-    while after.under_way:
-        after.end()
-        rig.loop.turn()
-    assert (after.values, rig.seen) == ({}, ["empty"])
 
 
 def test_close_calls_nobody_back(rig: Rig) -> None:

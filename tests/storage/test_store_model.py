@@ -12,10 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from strogoff.storage import store as store_module
 from strogoff.storage.store import Store
 
-from .contract import END, KINDS, Harness, make_harness
+from .contract import KINDS, Harness, make_harness
 
 Model = dict[bytes, bytes]
 
@@ -28,7 +27,6 @@ operations = st.one_of(
     st.tuples(st.just("get"), keys),
     st.tuples(st.just("scan"), keys, keys, st.integers(0, 4), st.booleans()),
     st.tuples(st.just("keys"), keys, keys, st.integers(0, 4)),
-    st.tuples(st.just("delete_range"), keys, keys),
     st.tuples(st.just("flush")),
     st.tuples(st.just("step")),
     st.tuples(st.just("step")),
@@ -83,18 +81,6 @@ class Run:
         want = sorted(k for k in self.model if start <= k < stop)
         assert self.store.keys(start, stop, limit) == (want[:limit] if limit else want)
 
-    def delete_range(self, start: bytes, stop: bytes) -> None:
-        """To its end, without other writes: what is deleted of keys written meanwhile is not promised."""
-        ended: list[bool] = []
-        self.model = {key: value for key, value in self.model.items() if not start <= key < stop}
-        self.store.delete_range(start, stop, lambda: ended.append(True))
-        # The first step is in the open batch: callbacks of earlier writes may find the engine with it.
-        self.ends[self.store.open_commit] = dict(self.store.scan(b"", END))
-        self.harness.loop.run_until(lambda: bool(ended))
-        assert self.store.keys(start, stop) == []
-        assert self.harness.engine.keys(start, stop) == []
-        self.ends[self.store.committed] = dict(self.model)
-
     def flush(self) -> None:
         self.store.flush(lambda: None)
 
@@ -114,10 +100,7 @@ def examples(kind: str) -> int:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("step", [2, 1000])
-def test_it_equals_a_dict(kind: str, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "DELETE_STEP", step)
-
+def test_it_equals_a_dict(kind: str) -> None:
     @settings(max_examples=examples(kind), deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(script=st.lists(operations, max_size=60), seed=st.integers(0, 99))
     def check(script: list[tuple[Any, ...]], seed: int) -> None:

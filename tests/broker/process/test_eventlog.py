@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from strogoff.analytics.schema import MESSAGE, hlc_encode, validate
+from strogoff.analytics.schema import LOGICAL_BITS, MESSAGE, validate
 from strogoff.broker.process.eventlog import EventLog
 from strogoff.broker.reporting.events import Events
 
@@ -91,7 +91,7 @@ def test_rows_are_in_the_file_after_flush(make: Make, tmp_path: Path) -> None:
     assert [row["type"] for row in rows] == ["conn.open", "pub.recv"]
     assert [validate(row) for row in rows] == [[], []]
     assert rows[0]["client"] == "ключ"
-    assert (rows[1]["mid"], rows[1]["hlc"]) == (["n1", 1, 1], hlc_encode(NOW_MS, 1))
+    assert (rows[1]["mid"], rows[1]["hlc"]) == (["n1", 1, 1], (NOW_MS << LOGICAL_BITS) + 1)
     assert (log.written, log.lost) == (2, 0)
 
 

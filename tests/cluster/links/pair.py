@@ -76,10 +76,9 @@ class Node:
         self.events.append(("item", node, lane, seq, payload))
         if self.on_deliver is not None:
             self.on_deliver(node, lane, seq, payload)
-        boot = self.links.boot_of(node)
         peer = self.links._in[node].peer
         assert peer is not None
-        key = (node, peer.disk, boot, lane)
+        key = (node, peer.disk, peer.boot, lane)
         if lane == Lane.METADATA:
             self.links.ack(node, Lane.METADATA, seq)
         elif self.commit_s is None:

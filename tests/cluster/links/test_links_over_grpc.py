@@ -37,7 +37,9 @@ class _Keeper:
     def deliver(self, node: str, lane: int, seq: int, payload: bytes) -> None:
         assert self.links is not None
         self.items.append(payload)
-        self.watermarks[node, self.links.boot_of(node), lane] = seq
+        peer = self.links._in[node].peer
+        assert peer is not None
+        self.watermarks[node, peer.boot, lane] = seq
         self.links.ack(node, Lane(lane), seq)
         self.changed.set()
 

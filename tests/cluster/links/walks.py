@@ -49,13 +49,14 @@ class Walk:
                 raise Refuse("not now")
             if int(payload) % UNREADABLE == 0:
                 raise Unreadable("no node reads this")
-            key = (node.links.boot_of(sender), lane)
+            peer = node.links._in[sender].peer
+            assert peer is not None
+            key = (peer.boot, lane)
             assert int(payload) > last.get(key, 0), f"{lane} out of order or twice in one process"
             last[key] = int(payload)
             if lane != Lane.METADATA and self.rng.random() < 0.05:  # only this process needs it
                 self.voided.add(payload)
-                boot = node.links.boot_of(sender)
-                node.links.ack_early(sender, Lane(lane), [_seq], boot)
+                node.links.ack_early(sender, Lane(lane), [_seq], peer.boot)
 
         node.on_deliver = seen
         return node

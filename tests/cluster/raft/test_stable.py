@@ -105,15 +105,6 @@ def test_a_batch_without_sync_goes_on_at_once() -> None:
     assert rig.again().hard.commit == 1
 
 
-def test_wiped() -> None:
-    rig = Rig()
-    rig.save(hard=HardState(2, "a", 1), entries=log(1, 1))
-    rig.store.put(b"other", b"stays")
-    rig.stable.wipe(rig.count)
-    assert rig.again() == empty() and rig.done == 2
-    assert rig.store.get(b"other") == b"stays"
-
-
 def test_damage_is_named() -> None:
     rig = Rig()
     rig.save(hard=HardState(2, "a", 2), entries=log(1, 1, 1))

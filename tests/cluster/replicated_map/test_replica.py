@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from strogoff.cluster.replicated_map.actors import Actors, dot_of
 from strogoff.cluster.replicated_map.dvv import NOTHING, Siblings
-from strogoff.cluster.replicated_map.replica import BUCKETS, Replica, bucket_of
+from strogoff.cluster.replicated_map.replica import Replica
 from strogoff.cluster.replicated_map.version_vector import VersionVector
 
 
@@ -68,8 +68,7 @@ def test_forgotten_without_a_trace() -> None:
     assert not replica.merge(b"k", (dot_of(a, 1), b"v"), context(actors, 1, "a"))
 
 
-def test_buckets_are_the_same_everywhere() -> None:
-    assert bucket_of(b"fsensors/1") == 0xF748638C % BUCKETS
+def test_a_walk_goes_through_all_buckets() -> None:
     replica, actors, _ = made()
     a = actors.number("a", 1)
     for number in range(200):

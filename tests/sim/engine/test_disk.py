@@ -101,15 +101,6 @@ def test_what_survived_a_power_loss_survives_the_next() -> None:
         assert harness.all() == left
 
 
-def test_written_now_survives_everything() -> None:
-    harness = SimHarness("os")
-    harness.open()
-    harness.engine.write_now({b"a": b"1"})
-    harness.engine.crash(power=True)
-    harness.open()
-    assert harness.all() == {b"a": b"1"}
-
-
 def test_old_unsynced_writes_get_flushed_by_the_system() -> None:
     for seed in range(5):
         harness = SimHarness("os", seed)
@@ -128,8 +119,6 @@ def test_a_full_disk_fails_writes_and_serves_reads() -> None:
     assert harness.write({b"a": b"1"}) is None
     harness.engine.full = True
     assert isinstance(harness.write({b"a": b"2", b"b": b"2"}), DiskFull)
-    with pytest.raises(DiskFull):
-        harness.engine.write_now({b"a": b"2"})
     assert harness.all() == {b"a": b"1"}
     harness.engine.crash(power=False)
     harness.open()
