@@ -1,7 +1,8 @@
 """The HTTP request that opens a WebSocket: its limits, what refuses it, and what trusted proxies add to it.
 
-The handshake itself (RFC 6455 section 4) is the library's; here stands what comes before. The library takes lines of at
-most 8192 bytes and 128 headers, so larger limits of a listener have no effect.
+`websockets` does the handshake itself (RFC 6455 section 4). This module reads the request head before it, because
+`websockets` (15.0) has fixed limits (8192 bytes a line, 128 headers) and answers a wrong request by closing the
+connection, without an HTTP status. Larger limits of a listener have no effect.
 """
 
 from __future__ import annotations
