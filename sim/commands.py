@@ -15,7 +15,7 @@ from .planted_bugs.cluster_bugs import CLUSTER_BUGS
 from .planted_bugs.node_bugs import NODE_BUGS
 from .runner import SECONDS, WORKLOADS, RunOptions, kinds_of, run_seed, variants_of
 from .scenarios.catalogue import SCENARIOS
-from .world import Outcome
+from .simulation import Outcome
 
 
 def register(parser: argparse.ArgumentParser) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from ..netsplit.policy import ViewState
 from .engine.pipe import Pipe
 
 NEVER = 1 << 60
@@ -197,6 +198,39 @@ class Life:
 
 
 @dataclass(slots=True)
+class ViewLog:
+    """How much of the cluster each node saw: (time in s, state) of each change, in the order of time."""
+
+    states: dict[str, list[tuple[float, ViewState]]] = field(default_factory=dict)
+
+    def note(self, node: str, at_s: float, state: ViewState) -> None:
+        """Record the state of a node; the same state as before is no change."""
+        known = self.states.setdefault(node, [])
+        if not known or known[-1][1] is not state:
+            known.append((at_s, state))
+
+    def between(self, node: str, begin_s: float, end_s: float) -> set[ViewState]:
+        """The states that the node was in from the first time to the second."""
+        found: set[ViewState] = set()
+        for at_s, state in self.states.get(node, []):
+            if at_s <= begin_s:
+                found = {state}
+            elif at_s <= end_s:
+                found.add(state)
+        return found
+
+    def lacked_whole_view(self, node: str, since_s: float) -> bool:
+        """Whether the node did not see the whole cluster at some time since then."""
+        last = ViewState.MINORITY
+        for at_s, state in self.states.get(node, []):
+            if at_s <= since_s:
+                last = state
+            elif state is not ViewState.WHOLE:
+                return True
+        return last is not ViewState.WHOLE
+
+
+@dataclass(slots=True)
 class History:
     """Everything that happened. `lines` is the readable trace, None while nobody wants one.
 
@@ -219,6 +253,7 @@ class History:
     durable: dict[tuple[str, str], int] = field(default_factory=dict)
     ids: list[IdReuse] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    views: ViewLog = field(default_factory=ViewLog)
     power_lost: bool = False
     commits: int = 0
     healed: int = NEVER

@@ -1,24 +1,27 @@
-"""Looks at all machines at once, by true time: who holds a lease, who sees whom, and what nobody answers.
+"""Invariants: what has to hold at every moment of a cluster, by true time.
 
-It finds what no node can know by itself, and what is wrong for a moment only.
+The monitor looks at all machines at once. It finds violations that no node can know of, and those that last a moment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from ..netsplit.policy import OPERATIONS, ViewState
-from .engine.machine import Machine
-
-if TYPE_CHECKING:
-    from .cluster_world import ClusterWorld
-
-Judge = Callable[["ClusterWorld", list["Lease"]], Iterable[str]]
+from ..cluster.transport.memory_stream import Path
+from ..netsplit.policy import OPERATIONS
+from .checkers import leases, roles, sides, unanswered
+from .history import Attempt
+from .machines import ClusterMachine
+from .workload.roaming_client import RoamingClient
+from .world import ClusterWorld
 
 EVERY_S = 0.05
 """How often the machines are looked at."""
+
+AT_PROMISES = 3
+"""So many of the `invariants`, from the first on, are also checked at each promise: a violation may last a moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,29 +42,149 @@ class Lease:
     row_process: str
 
 
-@dataclass(slots=True)
-class Sightings:
-    """What was seen. `states` has the changes of each node's state, (time, state) in the order of time.
+Judge = Callable[[ClusterWorld, list[Lease]], Iterable[str]]
+"""Gets the world and the leases that are held now, and yields a sentence for each violation."""
 
-    `problems` are sentences about what may never be, whatever else happens.
+Leaders = Mapping[str, tuple[str, ...]]
+"""The voters as each node knows them that thinks that it leads."""
+
+
+class News:
+    """Asks a judge who looks at nothing but leases, only when they are others than before."""
+
+    def __init__(self, judge: Callable[[list[Lease]], Iterator[str]]) -> None:
+        self._judge = judge
+        self._held: list[Lease] = []
+
+    def __call__(self, world: ClusterWorld, held: list[Lease]) -> Iterator[str]:
+        """Asked every moment."""
+        if held == self._held:
+            return iter(())
+        self._held = held
+        return self._judge(held)
+
+
+class Sides:
+    """Remembers when each node could last reach a majority (H-21).
+
+    Where one cut has ended and another has begun between two looks, what neither hinders came through; a machine that
+    stands still at both may have run in between.
     """
 
-    states: dict[str, list[tuple[float, ViewState]]] = field(default_factory=dict)
-    problems: dict[str, None] = field(default_factory=dict)
-    leases: int = 0
+    def __init__(self) -> None:
+        self._reached: dict[str, float] = {}
+        self._reaching: list[str] = []
+        self._ways: object = None
+        """From what `_reaching` followed: leaders with their voters, who stands still, cuts."""
+        self._cuts: dict[Path, int] = {}
+        self._still: dict[str, tuple[int, int]] = {}
+
+    def __call__(self, world: ClusterWorld, held: list[Lease]) -> Iterator[str]:
+        """Asked every moment."""
+        now = world.loop.now_s
+        leaders = {machine.name: machine.voters() for machine in world.machines.values() if machine.leads}
+        cuts = world.network.cuts
+        still = {name: since for name, machine in world.machines.items() if (since := machine.still) is not None}
+        ways = (leaders, still, cuts)
+        if ways != self._ways:
+            cut = dict(self._cuts.items() & cuts.items())
+            stood = dict(self._still.items() & still.items())
+            self._ways, self._cuts, self._still = ways, cuts, still
+            self._reaching = _reaching(world, leaders, world.hears)
+
+            def heard(a: str, b: str) -> bool:
+                return a not in stood and b not in stood and (b, a) not in cut
+
+            self._reached.update(dict.fromkeys(_reaching(world, leaders, heard), now))
+        self._reached.update(dict.fromkeys(self._reaching, now))
+        return sides.judge(now, [each.node for each in held], self._reached)
+
+
+def _reaching(world: ClusterWorld, leaders: Leaders, hears: Callable[[str, str], bool]) -> list[str]:
+    return [name for name in world.machines if not leaders or sides.reaches_majority(name, leaders, hears)]
+
+
+class Unanswered:
+    """Remembers since when nothing happens, and what waits meanwhile (H-06)."""
+
+    def __init__(self) -> None:
+        self._waits = unanswered.Waits()
+        self._calm_since: dict[str, float] = {}
+        self._then = 0.0
+
+    def __call__(self, world: ClusterWorld, held: list[Lease]) -> Iterator[str]:
+        """Asked every moment."""
+        now, then = world.loop.now_s, self._then
+        if now - then < 0.5:
+            return iter(())
+        self._then = now
+        views = {each.view for each in held}
+        calm = len(views) == 1 and len(held[0].rows) == len(held) > len(world.machines) // 2
+        nodes = {each.node for each in held} if calm else set()
+        for name in world.machines:
+            if name not in nodes or world.machines[name].hindered(now):
+                self._calm_since.pop(name, None)
+            else:
+                self._calm_since.setdefault(name, now)
+        homes = {client.host.name for client in world.clients if client.spec.filters}
+        waited_for = {name: now - self._calm_since.get(name, now) for name in nodes | homes}
+        attempts = [
+            flight.attempt
+            for client in world.clients
+            if client.connected and client.host.name in nodes and client.reads
+            if client.is_read or not world.network.slowed  # else its node waits for a slow link before it takes more
+            for flight in client.sender.open.values()
+            if not flight.released and _accepted(world, client, flight.attempt)
+        ]
+        return self._waits.judge(now - then, attempts, waited_for)
+
+
+def _accepted(world: ClusterWorld, client: RoamingClient, attempt: Attempt) -> bool:
+    """What the client sent before this connection it sent again at its begin, with DUP. What waits for the disk, or
+    behind what does, comes to the policy later: when that said no, it had come for sure."""
+    assert client.connection is not None
+    flag = world.swarm.options.allow_publish_during_netsplit
+    opened_at, between, name = client.connection.opened_at, world.history.views.between, client.host.name
+    sent_at = max(attempt.sent_at, opened_at)
+    come_at = max(sent_at + world.swarm.delay_s[1], unanswered.denied_at(world.history.events, attempt, sent_at))
+    arrival, later = between(name, sent_at, come_at), between(name, come_at, world.loop.now_s)
+    return unanswered.accepted(flag, arrival, later, attempt.sent_at < opened_at)
+
+
+def invariants() -> tuple[Judge, ...]:
+    """All invariants, new for each simulation."""
+    return (
+        News(roles.judge),
+        News(leases.judge),
+        Sides(),
+        Unanswered(),
+        _refused,
+    )
+
+
+def _refused(world: ClusterWorld, held: list[Lease]) -> Iterator[str]:
+    """Who is refused serves nobody, also where the policy asks for no lease (H-01)."""
+    for machine in world.machines.values():
+        node, member = machine.node, machine.member
+        problem = "" if member is None else member.registrar.problem
+        if problem and node is not None and any(session.online for session in node.slots):
+            yield f"refused: {machine.name} serves ({problem})"
 
 
 class InvariantMonitor:
-    """Looks every `EVERY_S`, from `begin` on. Each of `judges` gets the fleet and its leases and says what is wrong."""
+    """Checks the invariants every `EVERY_S`, from `begin` on, and some of them at each promise that leaves a node.
 
-    def __init__(self, world: ClusterWorld, judges: tuple[Judge, ...], at_promises: int = 0) -> None:
-        """The first `at_promises` judges are asked at every promise as well."""
+    `problems` has the violations as sentences, each once, in the order in which they were found. `leases` counts the
+    leases that were seen.
+    """
+
+    def __init__(self, world: ClusterWorld) -> None:
         self._world = world
-        self._judges = judges
-        self._at_promises = at_promises
-        self.seen = Sightings({name: [] for name in world.machines})
+        self._judges = invariants()
+        self.problems: dict[str, None] = {}
+        self.leases = 0
         self._shown: dict[str, str] = {}
-        self._leases: dict[str, tuple[object, Lease]] = {}
+        self._known_leases: dict[str, tuple[object, Lease]] = {}
         self._since: dict[str, tuple[int, int]] = {}
 
     def begin(self) -> None:
@@ -70,69 +193,77 @@ class InvariantMonitor:
 
     def _look(self) -> None:
         world = self._world
-        leases = self._leases_now()
-        self.seen.leases += len(leases)
+        held = self._leases_now()
+        self.leases += len(held)
         for machine in world.machines.values():
-            self.state(machine)
-        for judge in self._judges:
-            for text in judge(world, leases):
-                self.complain(text)
+            self.note_state(machine)
+        self._check(self._judges, held)
         world.loop.call_later(EVERY_S, self._look)
 
-    def guard(self, machine: Machine) -> None:
-        """Look also at each moment at which a process that has just started lets a promise leave."""
-        node: Any = machine.node
-        flags = self._world.swarm.options
-        allows = node.guard
-        lenient = any(getattr(flags, f"allow_{operation}_during_netsplit") == "on" for operation in OPERATIONS)
+    def _check(self, judges: tuple[Judge, ...], held: list[Lease]) -> None:
+        for judge in judges:
+            for text in judge(self._world, held):
+                self.complain(text)
 
-        def guarding(front: Any, promised: int, out: list[bytes]) -> bool:
-            leaves = allows(front, promised, out)
+    def watch(self, machine: ClusterMachine) -> None:
+        """Look also at each moment at which a process that has just started sends a promise, or its lease changes."""
+        clustering = machine.clustering
+        assert clustering is not None
+        changed = clustering.lease_changed
+
+        def watched() -> None:
+            changed()
+            self.note_state(machine)
+
+        clustering.lease_changed = watched  # type: ignore[method-assign]
+        self.watch_promises(machine)
+
+    def watch_promises(self, machine: ClusterMachine) -> None:
+        """Look at each moment at which the node's guard lets a promise leave."""
+        node: Any = machine.node
+        options = self._world.swarm.options
+        allows = node.guard
+        lenient = any(getattr(options, f"allow_{operation}_during_netsplit") == "on" for operation in OPERATIONS)
+
+        def guarding(connection: Any, promised: int, out: list[bytes]) -> bool:
+            leaves = allows(connection, promised, out)
             if leaves:
                 self._promised(machine, lenient)
             return bool(leaves)
 
         node.guard = guarding
 
-    def _promised(self, machine: Machine, lenient: bool) -> None:
+    def _promised(self, machine: ClusterMachine, lenient: bool) -> None:
         member = machine.member
         if member is None or not member.clustered:
             return
         if not _holds_lease(machine) and not lenient and not member.alone:
             self.complain(f"two leases: {machine.name} promises without a lease")
             return
-        leases = self._leases_now()
-        for judge in self._judges[: self._at_promises]:
-            for text in judge(self._world, leases):
-                self.complain(text)
-
-    def _leases_now(self) -> list[Lease]:
-        return [self._lease(machine) for machine in self._world.machines.values() if _holds_lease(machine)]
+        self._check(self._judges[:AT_PROMISES], self._leases_now())
 
     def complain(self, text: str) -> None:
-        """Something is wrong; said once."""
-        if text not in self.seen.problems:
-            self.seen.problems[text] = None
+        """Note a violation, the same one only once."""
+        if text not in self.problems:
+            self.problems[text] = None
             self._world.history.say("PROBLEM", text)
 
-    def state(self, machine: Machine) -> None:
-        """Note the state of the view of a machine's node, and the moment when the node entered a view."""
-        node = machine.node
+    def note_state(self, machine: ClusterMachine) -> None:
+        """Let the history have what the node sees of the cluster now, and when it entered a view."""
+        node, history = machine.node, self._world.history
         if node is None or machine.member is None:
             return
-        states = self.seen.states[machine.name]
-        if not states or states[-1][1] is not node.view_state:
-            states.append((self._world.loop.now_s, node.view_state))
+        history.views.note(machine.name, self._world.loop.now_s, node.view_state)
         incarnation = machine.member.incarnation
         since = (machine.life, 0 if incarnation is None else incarnation.since)
         if since[1] and self._since.get(machine.name) != since:
             self._since[machine.name] = since
-            self._world.history.life(machine.name).entered.append(self._world.loop.now_s)
-        if self._world.history.lines is not None:
+            history.life(machine.name).entered.append(self._world.loop.now_s)
+        if history.lines is not None:
             self._show(machine)
 
-    def _show(self, machine: Machine) -> None:
-        """A line of the trace when view, lease or leader are others than before."""
+    def _show(self, machine: ClusterMachine) -> None:
+        """Add a line to the trace if the view, the lease or the leader has changed."""
         member, node = machine.member, machine.node
         assert member is not None and node is not None
         rows = " ".join(f"{row.node}/{row.boot}@{row.since}{'' if row.serving else '?'}" for row in member.view.rows)
@@ -142,13 +273,16 @@ class InvariantMonitor:
             self._shown[machine.name] = text
             self._world.history.say(machine.name, text)
 
-    def _lease(self, machine: Machine) -> Lease:
-        """The lease that a machine holds; the same as before while nothing in it is another."""
+    def _leases_now(self) -> list[Lease]:
+        return [self._lease(machine) for machine in self._world.machines.values() if _holds_lease(machine)]
+
+    def _lease(self, machine: ClusterMachine) -> Lease:
+        """The lease that a machine holds; the same object until something in it changes."""
         member, name = machine.member, machine.name
         assert member is not None
         known = member.membership.members.get(name)
         source = (member, member.view, known)
-        before = self._leases.get(name)
+        before = self._known_leases.get(name)
         if before is not None and before[0] == source:
             return before[1]
         row = member.view.row(name)
@@ -162,36 +296,12 @@ class InvariantMonitor:
             member.me.process,
             known.process if known is not None else "",
         )
-        self._leases[name] = (source, lease)
+        self._known_leases[name] = (source, lease)
         return lease
 
-    def between(self, node: str, begin_s: float, end_s: float) -> set[ViewState]:
-        """What the node saw of the cluster between two times."""
-        found: set[ViewState] = set()
-        for at_s, state in self.seen.states.get(node, []):
-            if at_s <= begin_s:
-                found = {state}
-            elif at_s <= end_s:
-                found.add(state)
-        return found
 
-    def lacked_whole_view(self, node: str, since_s: float) -> bool:
-        """Whether the node did not see the whole cluster at some time since then, or does not now."""
-        running = self._world.machines[node].node
-        if running is not None and running.view_state is not ViewState.WHOLE:
-            return True
-        states = self.seen.states.get(node, [])
-        last = ViewState.MINORITY
-        for at_s, state in states:
-            if at_s <= since_s:
-                last = state
-            elif state is not ViewState.WHOLE:
-                return True
-        return last is not ViewState.WHOLE
-
-
-def _holds_lease(machine: Machine) -> bool:
-    """Whether a machine whose process runs holds a lease, without touching anything in it."""
+def _holds_lease(machine: ClusterMachine) -> bool:
+    """Whether a process that runs holds a lease. Asking changes nothing in the process."""
     member = machine.member
     if member is None or member.lease_service is None or member.closed or machine.gate.shut:
         return False

@@ -1,4 +1,4 @@
-"""An engine that looks at what is written: which message is durable for which session, and since which commit."""
+"""A disk that records which message is durable for which session, and since which commit."""
 
 from __future__ import annotations
 
@@ -6,65 +6,49 @@ from collections.abc import Callable
 
 from ..broker.queues.records import Origins, decode_entry, decode_message
 from ..storage.engine import Batch, DiskFull, Done
-from .engine.disk import SimDisk
+from .engine.disk import ReplaceableDisk, SimDisk
 from .history import History
 from .workload.sender import key_of
 
 _ORIGINS = Origins()
 
 
-class RecordingDisk:
-    """A `SimDisk` with an eye on it. The history counts the batches that are done, on all disks over all starts."""
+class RecordingDisk(ReplaceableDisk):
+    """A disk whose batches the history counts once they are written, over all disks and restarts.
+
+    `writes` counts the writes that began. `on_write` is called at the begin of each.
+    """
 
     def __init__(self, history: History, disk: SimDisk) -> None:
-        self.disk = disk
-        self.durability = disk.durability
+        super().__init__(disk)
         self.writes = 0
         self.on_write: Callable[[], None] | None = None
         self._history = history
         self._bodies: dict[bytes, str] = {}
         self._places: dict[tuple[bytes, tuple[str, int, int]], bytes] = {}
         self._writing: Batch = {}
-        self.get = disk.get
-        self.scan = disk.scan
-        self.keys = disk.keys
-
-    def crash(self, power: bool) -> None:
-        """The process or the machine dies; what was under way is there or not."""
-        self.disk.crash(power)
-        self.reopen()
 
     def reopen(self) -> None:
-        """The disk after a restart, as it is. Nobody was told of a write that was under way at the end, or failed."""
-        self.disk = self.disk.reopen()
-        self.adopt()
+        """As `ReplaceableDisk.reopen`. A write that was under way, or failed, counts if the disk has all of it."""
+        super().reopen()
         batch, self._writing = self._writing, {}
         if batch and all(self.get(key) == value for key, value in batch.items()):
             self._history.commits += 1
             self._note(batch)
 
     def replace(self, disk: SimDisk) -> None:
-        """The machine gets another disk: what stood in the queues of the old one is nothing to it."""
-        self.disk = disk
+        """As `ReplaceableDisk.replace`. The queues on the old disk say nothing about those on the new one."""
+        super().replace(disk)
         self._places.clear()
-        self.adopt()
-
-    def adopt(self) -> None:
-        """`disk` is another one."""
-        disk = self.disk
-        self.get = disk.get
-        self.scan = disk.scan
-        self.keys = disk.keys
 
     def write(self, batch: Batch, done: Done) -> None:
         """As `Engine.write`."""
         self.writes += 1
         if self.on_write is not None:
             self.on_write()
-
         self._writing = batch
 
-        def landed(error: Exception | None) -> None:
+        def written(error: Exception | None) -> None:
             if error is None or isinstance(error, DiskFull):
                 self._writing = {}
             if error is None:
@@ -72,11 +56,7 @@ class RecordingDisk:
                 self._note(batch)
             done(error)
 
-        self.disk.write(batch, landed)
-
-    def close(self) -> None:
-        """As `Engine.close`."""
-        self.disk.close()
+        self.disk.write(batch, written)
 
     def _note(self, batch: Batch) -> None:
         durable, commits = self._history.durable, self._history.commits

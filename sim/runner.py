@@ -9,17 +9,16 @@ from dataclasses import dataclass, replace
 
 from ..storage.engine import Durability
 from .cluster_plan import ALL, KINDS, ClusterPlan, plan
-from .cluster_world import ClusterWorld
 from .faults.node_injector import FAILS
 from .faults.rare import RARE
 from .planted_bugs.cluster_bugs import CLUSTER_BUGS
 from .planted_bugs.node_bugs import NODE_BUGS
 from .scenarios.catalogue import SCENARIOS
+from .simulation import ClusterSimulation, NodeSimulation, Outcome
 from .variants import VARIANTS, vary
 from .workload.changing_routes import with_changing_routes
 from .workload.shared_groups import with_groups
 from .workload.swarm import Swarm, draw
-from .world import Outcome, World
 
 SECONDS = 20.0
 """Virtual time under faults, before the healing."""
@@ -83,29 +82,36 @@ def variants_of(text: str) -> tuple[str, ...] | None:
 
 
 def run_seed(seed: int, options: RunOptions | None = None, trace: bool = False) -> Outcome:
-    """One seed from begin to verdict. An exception anywhere in a node is a violation as well."""
-    world = _world(seed, options or RunOptions(), trace)
+    """Run one seed from begin to verdict. An exception anywhere in a node is a violation as well."""
+    simulation = _simulation(seed, options or RunOptions(), trace)
     try:
-        return world.run()
+        return simulation.run()
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         text = f"crash: {type(error).__name__}: {error}, at {where.filename}:{where.lineno} in {where.name}"
-        seen = tuple(world.monitor.seen.problems) if isinstance(world, ClusterWorld) else ()
-        return world.outcome((*seen, text))
+        return simulation.outcome((*simulation.problems, text))
 
 
-def _world(seed: int, options: RunOptions, trace: bool) -> World | ClusterWorld:
-    bug = CLUSTER_BUGS.get(options.bug or "") or SCENARIOS.get(options.scenario)
-    if bug is not None:
-        found = bug.plan(seed, max(bug.nodes, options.nodes), options.durability, options.seconds)
-        return ClusterWorld(vary(found, options.variants) if options.variants else found, trace, bug)
+def _simulation(seed: int, options: RunOptions, trace: bool) -> NodeSimulation | ClusterSimulation:
+    bug = CLUSTER_BUGS.get(options.bug or "")
+    scenario = bug or SCENARIOS.get(options.scenario)
+    if scenario is not None:
+        found = scenario.plan(seed, max(scenario.nodes, options.nodes), options.durability, options.seconds)
+        varied = vary(found, options.variants) if options.variants else found
+        return ClusterSimulation(varied, trace, None if bug is None else bug.apply, scenario.begin)
     if options.nodes > 1:
-        found = vary(plan(seed, options.nodes, options.durability, options.seconds, options.kinds), options.variants)
-        return ClusterWorld(WORKLOADS[options.workload](found) if options.workload else found, trace)
+        drawn = plan(seed, options.nodes, options.durability, options.seconds, options.kinds)
+        varied = vary(drawn, options.variants)
+        return ClusterSimulation(WORKLOADS[options.workload](varied) if options.workload else varied, trace)
+    return _node_simulation(seed, options, trace)
+
+
+def _node_simulation(seed: int, options: RunOptions, trace: bool) -> NodeSimulation:
     swarm = draw(seed, options.durability, options.seconds)
-    return World(
-        swarm if options.kinds is None else _only(swarm, options.kinds), trace, NODE_BUGS.get(options.bug or "")
-    )
+    if options.kinds is not None:
+        swarm = _only(swarm, options.kinds)
+    bug = NODE_BUGS.get(options.bug or "")
+    return NodeSimulation(swarm, trace) if bug is None else NodeSimulation(swarm, trace, bug.apply, bug.durability)
 
 
 def _only(swarm: Swarm, kinds: tuple[str, ...]) -> Swarm:

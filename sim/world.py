@@ -1,202 +1,191 @@
-"""One seed from begin to verdict: faults while clients work, then healing, then everything must come to rest."""
+"""The simulated world of one seed: virtual time, one machine or several, clients, and the history that they write.
+
+Injectors, invariants and checkers act on a world and look at it. The world knows none of them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from functools import partial
 from math import inf
 from random import Random
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from ..broker.node import Node
-from .drop_recorder import DropRecorder
-from .engine.disk import SimDisk
-from .engine.host import Host
+from ..mqtt.topics import parse_shared
+from ..netsplit.policy import ViewState
+from ..storage.engine import Durability
+from .checkers.case import topic_matches
+from .cluster_plan import ClusterPlan
 from .engine.loop import VirtualLoop
-from .faults.node_injector import NodeFaultInjector
-from .history import History
-from .judge import judge, make_case
-from .planted_bugs.node_bugs import NodeBug
-from .recording_disk import RecordingDisk
-from .shared_assignments import record_assignments
+from .engine.network import SimNetwork
+from .engine.pipe import Mark
+from .history import NEVER, History, Subscribed
+from .machines import ClusterMachine, NodeMachine
 from .workload.behaviour import Behaviour
 from .workload.client import ModelClient
-from .workload.swarm import Swarm
+from .workload.roaming_client import RoamingClient
+from .workload.swarm import ClientSpec, Swarm
 
-HEAL_S = 60.0
-"""Virtual time within which everything must have come to rest after the healing."""
-STEP_S = 1.0
-WILL_S = 8.0
-"""At least so long the world is watched after the healing: longer than any will waits or session lasts."""
+M = TypeVar("M", NodeMachine, ClusterMachine)
+C = TypeVar("C", bound=ModelClient)
 
+RECORDED_EVENTS = ("conn.open", "will.fire", "sess.end", "policy.deny")
+"""Types of the domain events that checkers read."""
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The verdict of one seed: what was broken, how much happened, and the trace if one was asked for."""
-
-    seed: int
-    violations: tuple[str, ...]
-    messages: int
-    deliveries: int
-    faults: int
-    clients: int
-    lines: tuple[str, ...] = ()
+_HEADER = ("v", "run_id", "node", "boot", "seq", "hlc", "mono_ns", "type")
 
 
-def _made(history: History, bug: NodeBug | None, node: Node) -> None:
-    record_assignments(history, node)
-    if bug is not None:
-        bug.apply(node)
+class World(Generic[M, C]):
+    """Everything that one seed consists of. `on_started` gets each machine whose process has just been started."""
 
-
-class World:
-    """All that one seed consists of."""
-
-    def __init__(self, swarm: Swarm, trace: bool = False, bug: NodeBug | None = None) -> None:
+    def __init__(self, swarm: Swarm, trace: bool) -> None:
         self.swarm = swarm
         self.loop = loop = VirtualLoop()
-        self.history = history = History(lambda: loop.now_s, [] if trace else None)
-        rng = Random(f"disk/{swarm.seed}")
-        durability = swarm.durability
-        if bug is not None and bug.durability is not None:
-            durability = bug.durability
-        self.recorder = RecordingDisk(
-            history, SimDisk(rng, loop.call_later, lambda: loop.now_s, durability, swarm.latency_s)
-        )
-        plugins: dict[str, object] = {"witness": DropRecorder(history)}
-        self.host = Host(loop, lambda host: self.recorder, swarm.options, swarm.seed, plugins=plugins)
-        self.host.event_level = 1
-        self.host.on_event = self._event
-        self.host.mark = lambda: (history.commits, loop.now_s, False)
-        self.host.on_node = partial(_made, history, bug)
-        kept = swarm.options.persistent_client_expiration_s or None
-        self.clients = [
-            ModelClient(spec, self.host, history, Random(f"{swarm.seed}/{spec.name}"), swarm.delay_s, kept)
-            for spec in swarm.clients
-        ]
+        self.history = History(lambda: loop.now_s, [] if trace else None)
+        self.machines: dict[str, M] = {}
+        self.clients: list[C] = []
+        self.behaviours: list[Behaviour] = []
+        self.on_started: Callable[[M], None] | None = None
+
+    def add_machine(self, machine: M) -> None:
+        """Let the history have the events of this machine, and the time and lease of all that it sends."""
+        machine.event_level = 1
+        machine.on_event = partial(self._event, machine)
+        machine.mark = partial(self._mark, machine)
+        self.machines[machine.name] = machine
+
+    def add_clients(self, clients: Iterable[C]) -> None:
+        """These clients take part, each with a behaviour of its own."""
+        seed = self.swarm.seed
+        self.clients = list(clients)
         self.behaviours = [
-            Behaviour(client, swarm, Random(f"{swarm.seed}/{client.name}/mood")) for client in self.clients
+            Behaviour(client, self.swarm, Random(f"{seed}/{client.name}/mood")) for client in self.clients
         ]
-        self.faults = NodeFaultInjector(self, Random(f"faults/{swarm.seed}"))
 
-    # -- what faults use
+    # -- what is done to machines
 
-    def start(self) -> None:
-        """Start the node again, if nobody did."""
-        if self.host.node is None:
-            # a machine whose clock is wrong when the process starts cannot know how long it was away
-            self.host.wall_off_ms = 0.0
-            self.history.say("FAULT", "the node starts")
-            self.host.start()
-            self._started()
-
-    def _started(self) -> None:
-        now = self.loop.now_s
-        life = self.history.life()
+    def start(self, machine: M) -> None:
+        """Start the process of a machine. Its wall clock is right again: else it cannot know how long it was away."""
+        machine.wall_off_ms = 0.0
+        history, now = self.history, self.loop.now_s
+        history.say("FAULT", f"{machine.title} starts")
+        life = history.life(machine.name)
         life.starts.append(now)
         life.full_until = min(life.full_until, now)
-        for connections in self.history.connections.values():
+        machine.start()
+        if self.on_started is not None:
+            self.on_started(machine)
+        for connections in history.connections.values():
             for connection in connections:
-                if connection.noticed_at is None and connection.asked_at < now:
+                if connection.node == machine.name and connection.noticed_at is None and connection.asked_at < now:
                     connection.came_back_at = now
 
-    def crash(self, power: bool) -> None:
-        """The process or the machine dies."""
+    def crash(self, machine: M, power: bool) -> None:
+        """The process or, with `power`, the machine dies."""
         if power and self.swarm.durability == "os":
             self.history.power_lost = True
-        self.history.life().ends.append(self.loop.now_s)
-        self.recorder.crash(power)
-        self.host.kill()
+        self.history.life(machine.name).ends.append(self.loop.now_s)
+        machine.crash(power)
 
-    def stopped(self) -> None:
-        """The process has ended in order; what the disk did not take in time is gone as by a kill."""
-        if self.host.unwritten:
-            self.history.fault("kill")
-        self.history.life().ends.append(self.loop.now_s)
-        self.recorder.reopen()
+    def stopped(self, machine: M) -> None:
+        """A process has ended in order. If the disk did not take everything in time, the history notes a kill."""
+        if machine.unwritten:
+            self.history.fault("kill", machine.name)
+        self.history.life(machine.name).ends.append(self.loop.now_s)
+        machine.stopped()
 
-    def set_delay(self, delay_s: tuple[float, float]) -> None:
-        """How slow the network is from now on."""
-        for client in self.clients:
-            client.delay_s = delay_s
-        for pipe in self.host.pipes:
-            pipe.to_node.delay_s = pipe.to_client.delay_s = delay_s
+    # -- what machines report
 
-    # -- events of the node
+    def _mark(self, machine: M) -> Mark:
+        node = machine.node
+        without_lease = node is not None and node.view_state is ViewState.MINORITY
+        return (self.history.commits, self.loop.now_s, without_lease)
 
-    def _event(self, row: dict[str, Any]) -> None:
+    def _event(self, machine: M, row: dict[str, Any]) -> None:
         kind = row["type"]
         history = self.history
         if kind == "store.state":
-            history.life().full_until = self.loop.now_s if row["state"] == "serving" else inf
-        if kind in ("will.fire", "sess.end", "policy.deny"):
+            history.life(machine.name).full_until = self.loop.now_s if row["state"] == "serving" else inf
+        if kind in RECORDED_EVENTS:
             history.events.append((self.loop.now_s, row))
         if history.lines is not None:
             shown = {name: value for name, value in row.items() if name not in _HEADER}
-            history.say("node", f"{kind} {shown}")
+            history.say(machine.speaker, f"{kind} {shown}")
 
-    # -- the run
 
-    def run(self) -> Outcome:
-        """All phases; the verdict."""
-        self.start()
-        for behaviour in self.behaviours:
-            behaviour.begin()
-        self.faults.begin()
-        self.loop.run_until(self.swarm.seconds)
-        self._heal()
-        self._rest()
-        node = self.host.node
-        assert node is not None
-        case = make_case(self.history, self.swarm, self.clients, node, self.recorder.disk.content())
-        return self.outcome(tuple(judge(case)))
+class NodeWorld(World[NodeMachine, ModelClient]):
+    """A world with one node. `durability` is what its disk does, by default what the swarm says."""
 
-    def outcome(self, violations: tuple[str, ...]) -> Outcome:
-        """The verdict, with what happened so far."""
-        history = self.history
-        return Outcome(
-            self.swarm.seed,
-            violations,
-            len(history.attempts),
-            len(history.deliveries),
-            len(history.faults),
-            len(self.clients),
-            tuple(history.lines or ()),
+    def __init__(self, swarm: Swarm, trace: bool = False, durability: Durability | None = None) -> None:
+        super().__init__(swarm, trace)
+        self.machine = NodeMachine(self.loop, self.history, swarm, durability or swarm.durability)
+        self.add_machine(self.machine)
+        kept_s = swarm.options.persistent_client_expiration_s or None
+        self.add_clients(
+            ModelClient(spec, self.machine, self.history, Random(f"{swarm.seed}/{spec.name}"), swarm.delay_s, kept_s)
+            for spec in swarm.clients
         )
 
-    def _heal(self) -> None:
-        """End the faults and start the node once more; everybody comes back."""
-        history = self.history
-        self.faults.heal()
-        history.healed = history.next()
-        history.healed_at = self.loop.now_s
-        history.say("FAULT", "all is healed, the node is restarted")
-        if self.host.up:
-            self.crash(False)
-        elif self.host.node is not None:
-            self.crash(False)  # it was stopping, perhaps waiting for its disk
-        self.start()
-        for behaviour in self.behaviours:
-            behaviour.calm()
-
-    def _rest(self) -> None:
-        limit = self.loop.now_s + HEAL_S
-        earliest = self.loop.now_s + WILL_S
-        while self.loop.now_s < limit:
-            self.loop.run_for(STEP_S)
-            if self.loop.now_s >= earliest and self._at_rest():
-                return
-
-    def _at_rest(self) -> bool:
-        node = self.host.node
-        assert node is not None
-        if node.store.bytes_waiting or not all(client.connected or client.gone for client in self.clients):
-            return False
-        return not any(client.sender.open for client in self.clients if client.connected) and _queues_rest(node)
+    def set_delay(self, delay_s: tuple[float, float]) -> None:
+        """From now on bytes between clients and node take between these two times in seconds."""
+        for client in self.clients:
+            client.delay_s = delay_s
+        for pipe in self.machine.pipes:
+            pipe.to_node.delay_s = pipe.to_client.delay_s = delay_s
 
 
-def _queues_rest(node: Node) -> bool:
-    return all(not each.online or (not each.queue.inflight and not each.queue.size) for each in node.slots)
+class ClusterWorld(World[ClusterMachine, RoamingClient]):
+    """A world with several nodes on one network."""
 
+    def __init__(self, plan: ClusterPlan, trace: bool = False) -> None:
+        super().__init__(plan.swarm, trace)
+        self.plan = plan
+        loop = self.loop
+        self.network = SimNetwork(
+            loop.call_soon, loop.call_later, lambda: loop.now_s, Random(f"roads/{plan.swarm.seed}"),
+            plan.network_delay_s, plan.bytes_per_s,
+        )  # fmt: skip
+        for a, b, seconds in plan.slow_data:
+            self.network.slow_data(a, b, seconds)
+        for name, rate in zip(plan.nodes, plan.rates, strict=True):
+            self.add_machine(ClusterMachine(loop, self.network, self.history, plan, name, rate))
+        self.add_clients(self._client(spec) for spec in plan.swarm.clients)
 
-_HEADER = ("v", "run_id", "node", "boot", "seq", "hlc", "mono_ns", "type")
+    def _client(self, spec: ClientSpec) -> RoamingClient:
+        swarm, plan = self.swarm, self.plan
+        home = self.machines[plan.homes[spec.name]]
+        places = tuple(self.machines.values()) if spec.name in plan.roaming else (home,)
+        kept_s = swarm.options.persistent_client_expiration_s or None
+        rng = Random(f"{swarm.seed}/{spec.name}")
+        client = RoamingClient(spec, home, places, self.history, rng, swarm.delay_s, kept_s)
+        if plan.prompt:
+            client.on_granted = self._publish_at_once
+        return client
+
+    def _publish_at_once(self, granted: Subscribed) -> None:
+        """After a SUBACK: of each other node one writer publishes on a topic of the filter."""
+        asked = {granted.node}
+        for client in self.clients:
+            if self.history.healed != NEVER or client.host.name in asked or not client.connected:
+                continue
+            _, pattern = parse_shared(granted.filter)
+            topics = [topic for topic in client.spec.topics if topic[0] != "r" and topic_matches(pattern, topic)]
+            if topics:
+                asked.add(client.host.name)
+                client.sender.publish(topics[0], 1)
+
+    def hears(self, a: str, b: str) -> bool:
+        """Whether machine `a` hears machine `b`: both run, and no cut is on the way from `b` to `a`."""
+        return self.machines[a].runs and self.machines[b].runs and not self.network.is_cut(b, a)
+
+    def lose_disk(self, machine: ClusterMachine) -> None:
+        """The machine loses all that its node had stored, and with the sessions its clients forget their QoS 2 ids.
+
+        The clients need not hear of it. If the CONNACK that says so is lost, the next CONNACK speaks of the session
+        that the unanswered CONNECT has made.
+        """
+        for client in self.clients:
+            if client.host is machine:
+                client.receiver.forget()
+        self.history.life(machine.name).emptied.append(self.loop.now_s)
+        machine.lose_disk()

@@ -164,3 +164,39 @@ class SimDisk:
     def _end(self, how: str) -> None:
         self._gone = how
         self._writing = None
+
+
+class ReplaceableDisk:
+    """The engine of a machine over all its restarts: it stays the same object while the `SimDisk` behind it changes."""
+
+    def __init__(self, disk: SimDisk) -> None:
+        self.use(disk)
+
+    def use(self, disk: SimDisk) -> None:
+        """Read and write this disk from now on."""
+        self.disk = disk
+        self.durability = disk.durability
+        self.get = disk.get
+        self.scan = disk.scan
+        self.keys = disk.keys
+
+    def write(self, batch: Batch, done: Done) -> None:
+        """As `Engine.write`."""
+        self.disk.write(batch, done)
+
+    def close(self) -> None:
+        """As `Engine.close`."""
+        self.disk.close()
+
+    def crash(self, power: bool) -> None:
+        """The process or the machine dies; the write that was under way is on the disk or not."""
+        self.disk.crash(power)
+        self.reopen()
+
+    def reopen(self) -> None:
+        """The disk after a restart, as it is."""
+        self.use(self.disk.reopen())
+
+    def replace(self, disk: SimDisk) -> None:
+        """The machine gets another disk."""
+        self.use(disk)

@@ -18,12 +18,8 @@ from ...broker.options import Options
 from ...cluster.membership.consensus import node_of
 from ...cluster.transport.memory_wire import MemoryTransport
 from ...storage.engine import Durability
-from ..drop_recorder import DropRecorder
-from ..history import History
-from ..recording_disk import RecordingDisk
-from ..shared_assignments import record_assignments
 from .cluster_host import ClusterHost
-from .disk import SimDisk
+from .disk import ReplaceableDisk, SimDisk
 from .host import EPOCH_MS
 from .loop import Scheduled, VirtualLoop
 from .network import SimNetwork
@@ -51,50 +47,38 @@ class Machine(ClusterHost):
         self,
         loop: VirtualLoop,
         network: SimNetwork,
-        history: History,
         options: Options,
         seed: int,
         name: str,
         durability: Durability,
         latency_s: tuple[float, float],
         rate: float,
+        plugins: dict[str, object] | None = None,
     ) -> None:
         self.gate = ProcessGate(loop.call_soon)
         network.gates[name] = self.gate
         self.rate = rate
         self.network: SimNetwork = network
         self.public = False
-        self.on_member: Callable[[Machine], None] | None = None
         self.backup: Backup | None = None
         self._rng = Random(f"disk/{seed}/{name}")
         self.latency_s = latency_s
         self._durability = durability
         self._frozen_at: float | None = None
-        self.log_dots = self.sync_ms = 0
-        """As in `ClusterPlan`."""
         self._frozen_s = 0.0
         self._stops = 0
         self._disks = 0
         self.loop = loop
-        self.recorder = RecordingDisk(history, self._new_disk(durability))
+        self.messages = self.message_disk(self._new_disk(durability))
         self.meta = self._new_disk("sync")
-        plugins: dict[str, object] = {"witness": DropRecorder(history)}
         super().__init__(loop, network, _messages, _raft, options, seed, name, plugins)
-        self.on_node = partial(record_assignments, history)
 
     def _new_disk(self, durability: Durability, content: Mapping[bytes, bytes] | None = None) -> SimDisk:
         return SimDisk(self._rng, self.loop.call_later, lambda: self.loop.now_s, durability, self.latency_s, content)
 
-    def bound(self) -> None:
-        """For who puts bugs into members, and makes their limits small."""
-        assert self.member is not None
-        metadata = self.member.metadata
-        if self.log_dots:
-            metadata._compactor.log_limit = self.log_dots
-        if self.sync_ms:
-            metadata.sync_interval_ms, metadata.sync_leeway_ms = self.sync_ms, self.sync_ms // 2
-        if self.on_member is not None:
-            self.on_member(self)
+    def message_disk(self, disk: SimDisk) -> ReplaceableDisk:
+        """The engine for the disk of messages; a subclass may return one that records."""
+        return ReplaceableDisk(disk)
 
     def new_transport(self) -> MemoryTransport:
         """The network behind the gate."""
@@ -172,11 +156,11 @@ class Machine(ClusterHost):
     @property
     def disks(self) -> tuple[SimDisk, SimDisk]:
         """Of messages and of Raft."""
-        return self.recorder.disk, self.meta
+        return self.messages.disk, self.meta
 
     def hindered(self, now_s: float) -> bool:
         """The disk of messages is full, hangs, or is slow."""
-        disk = self.recorder.disk
+        disk = self.messages.disk
         return disk.full or disk.stall_until > now_s or disk.latency_s != self.latency_s
 
     @property
@@ -228,14 +212,14 @@ class Machine(ClusterHost):
         """The process or the machine dies."""
         self.gate.forget()
         self.wake_up()
-        self.recorder.crash(power)
+        self.messages.crash(power)
         self.meta.crash(power)
         self.meta = self.meta.reopen()
         self.kill()
 
     def stopped(self) -> None:
         """The process has ended in order."""
-        self.recorder.reopen()
+        self.messages.reopen()
         self.meta_store.close()
         self.meta = self.meta.reopen()
 
@@ -268,7 +252,7 @@ class Machine(ClusterHost):
     def keep_backup(self) -> None:
         """Copy the data directory as it is."""
         self.backup = Backup(
-            self.recorder.disk.content(), self.meta.content(), self.boot, self.disk_id, self.cluster_id
+            self.messages.disk.content(), self.meta.content(), self.boot, self.disk_id, self.cluster_id
         )
 
     def lose_disk(self) -> None:
@@ -286,13 +270,13 @@ class Machine(ClusterHost):
 
     def _swap(self, data: Backup) -> None:
         assert self.node is None
-        self.recorder.replace(self._new_disk(self._durability, data.messages))
+        self.messages.replace(self._new_disk(self._durability, data.messages))
         self.meta = self._new_disk("sync", data.meta)
         self.boot, self.disk_id, self.cluster_id = data.boot, data.disk_id, data.cluster_id
 
 
 def _messages(host: Any) -> GatedEngine:
-    return GatedEngine(host.recorder, host.gate)
+    return GatedEngine(host.messages, host.gate)
 
 
 def _raft(host: Any) -> GatedEngine:

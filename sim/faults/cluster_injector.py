@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING
 
 from ...cluster.membership.state_machine import peer_of
 from ...netsplit.policy import ViewState
-from ..engine.machine import Machine
+from ..machines import ClusterMachine
+from ..world import ClusterWorld
 from . import kinds, rare
 from .schedule import Step
-
-if TYPE_CHECKING:
-    from ..cluster_world import ClusterWorld
 
 DOWN_S = (0.3, 2.0, 5.0)
 """How long a killed node stays away, by chance."""
@@ -74,7 +71,7 @@ class ClusterFaultInjector:
             if isinstance(step.fault, kinds.BackupRestored):
                 machine = self._world.machines[step.fault.node]
                 loop.call_later(step.at_s * self._rng.random() * 0.9, partial(self._copy, machine))
-            loop.call_later(step.at_s, partial(self._strike, step))
+            loop.call_later(step.at_s, partial(self.strike, step))
         for at_s, node in plan.stops:
             loop.call_later(at_s, partial(self._stop, self._world.machines[node]))
         if plan.departure is not None:
@@ -84,7 +81,7 @@ class ClusterFaultInjector:
             at_s, node = plan.twin
             loop.call_later(at_s, partial(self._twin, self._world.machines[node]))
 
-    def _copy(self, machine: Machine) -> None:
+    def _copy(self, machine: ClusterMachine) -> None:
         # a copy from before its log has its own name knows of no cluster: it is another node, alone, that the operator
         # has to empty. Where it is the only voter the copy is a majority by itself, and serves as long as it reaches
         # nobody who knows better
@@ -92,7 +89,8 @@ class ClusterFaultInjector:
         if joined and machine.voters() != (machine.name,) and not self._over:
             machine.keep_backup()
 
-    def _strike(self, step: Step) -> None:
+    def strike(self, step: Step) -> None:
+        """Begin a fault of the schedule now."""
         if self._over:
             return
         fault = step.fault
@@ -113,9 +111,9 @@ class ClusterFaultInjector:
         elif isinstance(fault, kinds.Loss):
             network.lose(fault.a, fault.b, 0.0)
         elif isinstance(fault, kinds.DiskFull):
-            self._world.machines[fault.node].recorder.disk.full = False
+            self._world.machines[fault.node].messages.disk.full = False
         elif isinstance(fault, kinds.DiskStall):
-            self._world.machines[fault.node].recorder.disk.stall_until = 0.0
+            self._world.machines[fault.node].messages.disk.stall_until = 0.0
         elif isinstance(fault, rare.DiskTrouble):
             rare.end(fault, self._world.machines[fault.node])
         else:
@@ -172,11 +170,11 @@ class ClusterFaultInjector:
         away = 0.05 + self._rng.random() * 1.2 if fast else self._rng.choice(DOWN_S) * (0.5 + self._rng.random())
         self._world.loop.call_later(away, partial(self._start_again, machine, machine.life))
 
-    def _start_again(self, machine: Machine, life: int) -> None:
+    def _start_again(self, machine: ClusterMachine, life: int) -> None:
         if not self._over and machine.node is None and machine.life == life:
             self.start(machine)
 
-    def start(self, machine: Machine) -> None:
+    def start(self, machine: ClusterMachine) -> None:
         """Start a process; one that is not a member any more joins."""
         self._world.start(machine)
         if machine.public and self._has_forgotten(machine):
@@ -185,7 +183,7 @@ class ClusterFaultInjector:
         if not machine.public and not waits_for_empty_disk:
             self.rejoin(machine)
 
-    def _has_forgotten(self, machine: Machine) -> bool:
+    def _has_forgotten(self, machine: ClusterMachine) -> bool:
         """Whether it is let in and knows of no cluster. Only the first one ever was that without having joined: of it
         the others know, unless they have just been started, too."""
         machines = self._world.machines
@@ -194,17 +192,17 @@ class ClusterFaultInjector:
         joined = machine is not next(iter(machines.values()))
         return (joined or known) and machine.member is not None and not machine.member.clustered
 
-    def rejoin(self, machine: Machine) -> None:
+    def rejoin(self, machine: ClusterMachine) -> None:
         """Join through any node that is up, until it works; then clients may come. Once for each process: an operator
         who has asked waits for the answer (5 nodes, seed 40028)."""
         if self._joining.get(machine.name) != machine.life:
             self._joining[machine.name] = machine.life
             self._join_soon(machine)
 
-    def _join_soon(self, machine: Machine) -> None:
+    def _join_soon(self, machine: ClusterMachine) -> None:
         self._world.loop.call_later(REJOIN_S, partial(self._join, machine, machine.life))
 
-    def _join(self, machine: Machine, life: int) -> None:
+    def _join(self, machine: ClusterMachine, life: int) -> None:
         if machine.public or not machine.alive(life):
             return
         if machine.gate.shut:
@@ -226,7 +224,7 @@ class ClusterFaultInjector:
         else:
             self._join_soon(machine)
 
-    def _try_again(self, machine: Machine) -> None:
+    def _try_again(self, machine: ClusterMachine) -> None:
         """A name that was a member with another disk counts its starts on from there."""
         if machine.boot_above >= machine.boot:
             self._world.crash(machine, False)
@@ -235,18 +233,18 @@ class ClusterFaultInjector:
         else:
             self._join_soon(machine)
 
-    def _stop(self, machine: Machine) -> None:
+    def _stop(self, machine: ClusterMachine) -> None:
         if self._over or not machine.up or machine.gate.shut:
             return
         self._world.history.fault("stop", machine.name)
         life = machine.life
         machine.stop(partial(self._stopped, machine, life))
 
-    def _stopped(self, machine: Machine, life: int) -> None:
+    def _stopped(self, machine: ClusterMachine, life: int) -> None:
         self._world.stopped(machine)
         self._world.loop.call_later(self._rng.random() * 3, partial(self._start_again, machine, life))
 
-    def _take_out(self, machine: Machine) -> None:
+    def _take_out(self, machine: ClusterMachine) -> None:
         """An operator takes a member out, at another node; again until that is done, for an answer may get lost."""
         if self._over or (self._lost and self._leaving is None):
             return  # those who vote without a node that is gone for good may be too few, if another one leaves
@@ -259,7 +257,7 @@ class ClusterFaultInjector:
             return
         self._ask_out(machine, self._rng.choice(others))
 
-    def _ask_out(self, machine: Machine, asked: Machine) -> None:
+    def _ask_out(self, machine: ClusterMachine, asked: ClusterMachine) -> None:
         """One request. With the process that was asked ends the operator's connection: no answer comes any more."""
         loop, life, disk = self._world.loop, asked.life, machine.disk_id
         pending = True
@@ -281,7 +279,7 @@ class ClusterFaultInjector:
         asked.leave(machine.name, answered)
         loop.call_later(LEAVE_AGAIN_S, look)
 
-    def _taken_out(self, machine: Machine, disk: str, problem: str) -> None:
+    def _taken_out(self, machine: ClusterMachine, disk: str, problem: str) -> None:
         self._world.history.say("FAULT", f"{machine.name} is taken out: {problem or 'done'}")
         if machine.disk_id != disk:
             return  # it has an empty disk already
@@ -293,11 +291,11 @@ class ClusterFaultInjector:
             return
         self._departed(machine)
 
-    def may_be_out(self, machine: Machine) -> bool:
+    def may_be_out(self, machine: ClusterMachine) -> bool:
         """An operator has asked for it, and was not always told no: what is not answered may be done, at any time."""
         return self._leaving == (machine.name, machine.disk_id) and self._unsure > 0
 
-    def was_taken_out(self, machine: Machine) -> bool:
+    def was_taken_out(self, machine: ClusterMachine) -> bool:
         """An operator has asked for it, perhaps without an answer, and others that serve know of no such member."""
         others = [each.member for each in self._world.machines.values() if each is not machine and each.member]
         served = [each for each in others if each.lease_service is not None and each.leased()]
@@ -305,20 +303,20 @@ class ClusterFaultInjector:
             machine.name not in each.membership.members for each in served
         )
 
-    def left(self, machine: Machine, life: int) -> None:
+    def left(self, machine: ClusterMachine, life: int) -> None:
         """A process has heard that its node was taken out: it ends."""
         if machine.alive(life):
             self._world.crash(machine, False)
             self._departed(machine)
 
-    def _departed(self, machine: Machine) -> None:
+    def _departed(self, machine: ClusterMachine) -> None:
         """The sessions of a node that was taken out are nobody's any more, whatever its disk has."""
         self._world.history.fault("kill", machine.name)
         self._world.history.life(machine.name).emptied.append(self._world.loop.now_s)
         machine.public = False
         self._world.loop.call_later(self._rng.choice(EMPTIED_S), partial(self._begin_anew, machine, machine.disk_id))
 
-    def _begin_anew(self, machine: Machine, disk: str) -> None:
+    def _begin_anew(self, machine: ClusterMachine, disk: str) -> None:
         """The node that was taken out gets an empty disk, and joins again."""
         if machine.disk_id == disk:
             if machine.node is not None:
@@ -326,11 +324,11 @@ class ClusterFaultInjector:
             self._world.lose_disk(machine)
             self.start(machine)
 
-    def _twin(self, machine: Machine) -> None:
+    def _twin(self, machine: ClusterMachine) -> None:
         """A stranger asks to join under the name of a node that serves and sees the whole cluster."""
         world, now = self._world, self._world.loop.now_s
         others = [each for each in world.machines.values() if each is not machine and each.public and each.runs]
-        whole = machine.runs and world.monitor.between(machine.name, now - TWIN_S, now) == {ViewState.WHOLE}
+        whole = machine.runs and world.history.views.between(machine.name, now - TWIN_S, now) == {ViewState.WHOLE}
         if self._over:
             return
         if not others or not whole or not machine.public:
@@ -340,7 +338,7 @@ class ClusterFaultInjector:
         asked = self._rng.choice(others)
         asked.claim(machine.name, machine.boot, partial(self._claimed, machine, machine.still, machine.life, now))
 
-    def _claimed(self, machine: Machine, still: object, life: int, asked_s: float, problem: str) -> None:
+    def _claimed(self, machine: ClusterMachine, still: object, life: int, asked_s: float, problem: str) -> None:
         world = self._world
         world.history.say("FAULT", f"the stranger is {problem or 'let in'}")
         undisturbed = (machine.still, machine.life) == (still, life) and world.loop.now_s - asked_s < TWIN_S
@@ -356,13 +354,13 @@ class ClusterFaultInjector:
         machine.stand_still(isinstance(fault, kinds.Freeze))
         self._world.loop.call_later(fault.s, partial(self._go_on, machine, machine.life))
 
-    def _go_on(self, machine: Machine, life: int) -> None:
+    def _go_on(self, machine: ClusterMachine, life: int) -> None:
         if not self._over and machine.alive(life):
             self._world.history.say("FAULT", f"{machine.name} goes on")
             machine.wake_up()
 
     def _disk(self, fault: kinds.Fault) -> None:
-        disk = self._world.machines[fault.nodes[0]].recorder.disk
+        disk = self._world.machines[fault.nodes[0]].messages.disk
         if isinstance(fault, kinds.DiskFull):
             disk.full = True
         else:
@@ -375,7 +373,7 @@ class ClusterFaultInjector:
         if fault.fails:
             self._look_after(machine)
 
-    def _look_after(self, machine: Machine) -> None:
+    def _look_after(self, machine: ClusterMachine) -> None:
         """An operator restarts a node that says that its disk has failed."""
         if not self._over:
             if machine.failed:
@@ -383,7 +381,7 @@ class ClusterFaultInjector:
             else:
                 self._world.loop.call_later(self._rng.choice(FAILED_S), partial(self._look_after, machine))
 
-    def restart(self, machine: Machine) -> None:
+    def restart(self, machine: ClusterMachine) -> None:
         """Kill a process and start it again."""
         self._world.history.fault("kill", machine.name)
         self._world.crash(machine, False)
@@ -395,13 +393,13 @@ class ClusterFaultInjector:
             self.empty(machine)
             self._world.loop.call_later(self._rng.random() * 2, partial(self._start_again, machine, machine.life))
 
-    def _may_lose(self, machine: Machine) -> bool:
+    def _may_lose(self, machine: ClusterMachine) -> bool:
         """One disk per seed, of a node without which the other voters are a majority: else the log goes with it."""
         may = machine.public and not self._lost and self._others_have_the_log(machine)
         self._lost = self._lost or may
         return may
 
-    def _others_have_the_log(self, machine: Machine) -> bool:
+    def _others_have_the_log(self, machine: ClusterMachine) -> bool:
         """Whether the voters are a majority without this node, as most of the others know them.
 
         It may become a voter before anybody knows that it is gone: of two then, if it joins (3 nodes, seed 41724). A
@@ -416,13 +414,13 @@ class ClusterFaultInjector:
         sets = [{*voters, machine.peer} for each in others for voters in each.peer_quorums()]
         return 2 * len(others) > len(machines) and all(2 * len(intact & voters) > len(voters) for voters in sets)
 
-    def _has_notice(self, machine: Machine) -> bool:
+    def _has_notice(self, machine: ClusterMachine) -> bool:
         """A leader is about to give it up, also if nobody has applied that yet."""
         leaders = [each.member for each in self._world.machines.values() if each.leads]
         services = [each.lease_service for each in leaders if each is not None]
         return any(each.coordinator.gives_notice(machine.name) for each in services if each is not None)
 
-    def empty(self, machine: Machine) -> None:
+    def empty(self, machine: ClusterMachine) -> None:
         """The node gets an empty data directory."""
         if machine.node is not None:
             self._world.crash(machine, True)
@@ -447,7 +445,7 @@ class ClusterFaultInjector:
         machine.restore_backup()
         self._world.loop.call_later(self._rng.random() * 2, partial(self._start_again, machine, machine.life))
 
-    def _all_know_a_later_start(self, machine: Machine, boot: int) -> bool:
+    def _all_know_a_later_start(self, machine: ClusterMachine, boot: int) -> bool:
         """Raft promises nothing for a peer that has forgotten something, if nobody can tell."""
         for other in self._world.machines.values():
             if other is not machine:
@@ -463,7 +461,7 @@ class ClusterFaultInjector:
         if not isinstance(fault, rare.ClockSet):
             self._world.loop.call_later(self._rng.choice((1.0, 5.0)), partial(self._jump_back, machine))
 
-    def _jump_back(self, machine: Machine) -> None:
+    def _jump_back(self, machine: ClusterMachine) -> None:
         machine.wall_off_ms = 0.0
 
 

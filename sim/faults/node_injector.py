@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ..world import World
+from ..world import NodeWorld
 
 GOOD_NETWORK_S = (0.0005, 0.01)
 YEAR_MS = 365 * 86400 * 1000.0
@@ -19,8 +17,9 @@ FAILS = "fails"
 class NodeFaultInjector:
     """Injects the faults of a swarm. Half of the kills come a moment after some write has begun, where it hurts."""
 
-    def __init__(self, world: World, rng: Random) -> None:
+    def __init__(self, world: NodeWorld, rng: Random) -> None:
         self._world = world
+        self._machine = world.machine
         self._rng = rng
         self._over = False
         self._kinds: dict[str, Callable[[], None]] = {
@@ -52,70 +51,76 @@ class NodeFaultInjector:
         """No more faults, and those that last end."""
         self._over = True
         world = self._world
-        world.host.wall_off_ms = 0.0
-        world.recorder.disk.full = world.recorder.disk.failing = False
-        world.recorder.disk.stall_until = 0.0
-        world.recorder.on_write = None
+        self._machine.wall_off_ms = 0.0
+        self._machine.messages.disk.full = self._machine.messages.disk.failing = False
+        self._machine.messages.disk.stall_until = 0.0
+        self._machine.messages.on_write = None
         world.set_delay(GOOD_NETWORK_S)
 
     def _strike(self, kind: str) -> None:
-        if not self._over and self._world.host.up:
+        if not self._over and self._machine.up:
             self._kinds[kind]()
 
     def _after_write(self, kind: str) -> None:
         """Strike soon after the next write has begun."""
-        recorder, loop = self._world.recorder, self._world.loop
+        messages, loop = self._machine.messages, self._world.loop
 
         def begun() -> None:
-            recorder.on_write = None
+            messages.on_write = None
             reach = 1.5 * self._world.swarm.latency_s[1]
             loop.call_later(self._rng.random() * reach, lambda: self._strike(kind))
 
         if not self._over:
-            recorder.on_write = begun
+            messages.on_write = begun
 
     def _crash(self, power: bool) -> None:
         world = self._world
         world.history.fault("power loss" if power else "kill")
-        world.crash(power)
-        world.loop.call_later(self._rng.choice((0.01, 0.3, 2.0)) * (0.5 + self._rng.random()), world.start)
+        world.crash(self._machine, power)
+        down_s = self._rng.choice((0.01, 0.3, 2.0)) * (0.5 + self._rng.random())
+        world.loop.call_later(down_s, self._start)
+
+    def _start(self) -> None:
+        """Start the node again, unless the healing has done it."""
+        if self._machine.node is None:
+            self._world.start(self._machine)
 
     def _restart(self) -> None:
         world = self._world
         world.history.fault("restart")
         pause = self._rng.random()
-        world.host.stop(lambda: self._stopped(pause))
+        self._machine.stop(lambda: self._stopped(pause))
 
     def _stopped(self, pause_s: float) -> None:
-        self._world.stopped()
-        self._world.loop.call_later(pause_s, self._world.start)
+        self._world.stopped(self._machine)
+        self._world.loop.call_later(pause_s, self._start)
 
     def _stall(self) -> None:
         world = self._world
         seconds = self._rng.choice((0.5, 2.0, 6.0))
         world.history.fault(f"disk stalls for {seconds} s")
-        world.recorder.disk.stall_until = world.loop.now_s + seconds
+        self._machine.messages.disk.stall_until = world.loop.now_s + seconds
 
     def _full(self) -> None:
         world = self._world
         world.history.fault("disk full")
-        world.recorder.disk.full = True
+        self._machine.messages.disk.full = True
         world.loop.call_later(self._rng.choice((0.5, 2.0, 5.0)), self._room)
 
     def _room(self) -> None:
         if not self._over:
             self._world.history.fault("disk has room")
-        self._world.recorder.disk.full = False
+        self._machine.messages.disk.full = False
 
     def _fails(self) -> None:
         """The next write fails, and may be on the disk all the same."""
         self._world.history.fault("a write fails")
-        self._world.recorder.disk.failing = True
+        self._machine.messages.disk.failing = True
         self._look_after()
 
     def _look_after(self) -> None:
         """An operator starts the node again when it says that its disk has failed."""
-        node = self._world.host.node
+        node = self._machine.node
         if node is not None and node.store.state == "failed":
             self._crash(False)
         elif not self._over:
@@ -125,15 +130,15 @@ class NodeFaultInjector:
         world = self._world
         off = self._rng.choice((YEAR_MS, -YEAR_MS, 60_000.0, -60_000.0))
         world.history.fault(f"wall clock is set by {off / 1000:+.0f} s")
-        world.host.wall_off_ms = off
+        self._machine.wall_off_ms = off
         world.loop.call_later(self._rng.choice((1.0, 5.0)), self._wall_right)
 
     def _wall_right(self) -> None:
-        self._world.host.wall_off_ms = 0.0
+        self._machine.wall_off_ms = 0.0
 
     def _cut(self) -> None:
         """Some connections break at once."""
-        pipes = list(self._world.host.pipes)
+        pipes = list(self._machine.pipes)
         for pipe in pipes:
             if self._rng.random() < 0.5:
                 pipe.break_off()

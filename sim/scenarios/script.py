@@ -1,7 +1,7 @@
-"""A small cast for a planted bug: few clients at chosen nodes, so that nobody else's subscription hides what is lost.
+"""The parts of scenarios: a few clients at chosen nodes, and what each does at what time.
 
-A node that has any subscriber for a topic gets every message on it and matches again, so one reader too many makes up
-for a route that was never told. What the seed still decides: clocks, delays, disks, durability and who leads.
+A node with any subscriber for a topic gets every message on it and matches again. So one subscriber too many can hide
+that another node never learned of a route.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from ..cluster_plan import ClusterPlan
+from ..history import Subscribed
+from ..simulation import ClusterSimulation
+from ..workload.roaming_client import RoamingClient
 from ..workload.swarm import WATCHER, WILL_FILTER, ClientSpec
 
-if TYPE_CHECKING:
-    from ..cluster_world import ClusterWorld
-
-Act = tuple[float, Callable[["ClusterWorld"], None]]
-"""Seconds after the faults begin, and what somebody does then."""
+Act = tuple[float, Callable[[ClusterSimulation], None]]
+"""Seconds after the faults begin, and what happens then."""
 
 IDLE_S = 1e6
-"""The pace of who does only what the script says."""
+"""The pace of a client that does only what the script says."""
 TOPIC = "t/0"
 
 
@@ -31,7 +31,7 @@ def client(
     name: str, filters: tuple[str, ...] = (), topics: tuple[str, ...] = (), pace_s: float = IDLE_S, clean: bool = False,
     version: int = 4, qos: int = 1,
 ) -> ClientSpec:  # fmt: skip
-    """A client that does not go away by itself. It publishes on one of `topics` at its pace; filters have `qos`."""
+    """A client that stays connected. It publishes on one of `topics` every `pace_s`; it subscribes with `qos`."""
     wanted = tuple([(each, qos) for each in filters])
     return ClientSpec(
         name, version, 0 if clean else None, not clean, bool(topics), topics, wanted, None, 100, 0.0, pace_s, False
@@ -39,30 +39,32 @@ def client(
 
 
 def reader(name: str = "c0", clean: bool = False) -> ClientSpec:
-    """It subscribes to the one topic."""
+    """A client that subscribes to `TOPIC`."""
     return client(name, (TOPIC,), clean=clean, version=5)
 
 
 def writer(name: str = "w0", pace_s: float = 0.05, topics: tuple[str, ...] = (TOPIC,)) -> ClientSpec:
-    """It publishes."""
+    """A client that publishes every `pace_s` seconds."""
     return client(name, topics=topics, pace_s=pace_s)
 
 
 def member(name: str) -> ClientSpec:
-    """One of the group that shares what it gets; its session lasts."""
+    """A member of the shared group `g` of `TOPIC`, with a session that never ends."""
     return client(name, (f"$share/g/{TOPIC}",), version=5, qos=2)
 
 
-def with_script(plan: ClusterPlan, clients: dict[str, ClientSpec], flag: str = "majority", qos: int = 1) -> ClusterPlan:
-    """The plan with these clients only, each at the node that is its key up to a dot, and `flag` for all policies.
+def with_script(
+    plan: ClusterPlan, clients: dict[str, ClientSpec], policy: str = "majority", qos: int = 1
+) -> ClusterPlan:
+    """The plan with these clients only, and `policy` for all operations without the whole cluster.
 
-    What they publish at their pace has this QoS.
+    The key of a client is its node, with a dot and a suffix if several are at one node. All publish with `qos`.
     """
     homes = {each.name: place.partition(".")[0] for place, each in clients.items()}
     watcher = ClientSpec(WATCHER, 5, None, True, False, (), ((WILL_FILTER, 2),), None, 100, 0.0, IDLE_S, False)
     homes[WATCHER] = plan.nodes[0]
     swarm = plan.swarm
-    options = msgspec.structs.replace(swarm.options, **_PLAIN, **dict.fromkeys(_FLAGS, flag))
+    options = msgspec.structs.replace(swarm.options, **_PLAIN, **dict.fromkeys(_FLAGS, policy))
     scripted_swarm = replace(
         swarm,
         clients=(watcher, *clients.values()),
@@ -80,16 +82,16 @@ _PLAIN: dict[str, Any] = {
 }  # fmt: skip
 
 
-# -- what is done to clients
+# -- acts of clients
 
 
 def leaves_topic(at_s: float, name: str = "c0", topic: str = TOPIC) -> Act:
-    """The client gives a subscription up."""
-    return at_s, lambda world: _named(world, name).unsubscribe(topic)
+    """The client unsubscribes from a topic."""
+    return at_s, lambda simulation: _named(simulation, name).unsubscribe(topic)
 
 
 def wants_topic(at_s: float, name: str = "c0", topic: str = TOPIC) -> Act:
-    """The client subscribes again."""
+    """The client subscribes to a topic again."""
     return at_s, partial(_subscribe, name, topic)
 
 
@@ -109,7 +111,8 @@ def moves(at_s: float, node: str, name: str = "w0") -> Act:
 
 
 def one_by_one(begin_s: float, name: str, writers: tuple[str, ...], topics: tuple[str, ...]) -> tuple[Act, ...]:
-    """The client gives all topics up early; then it wants one after the other, and somebody publishes on each."""
+    """The client unsubscribes from all topics early. Then it subscribes to one after the other, and for each of them
+    one of the writers publishes a moment later."""
     acts = [leaves_topic(2.0, name, topic) for topic in topics]
     for number, topic in enumerate(topics):
         at_s = begin_s + number * EVERY_S
@@ -118,27 +121,60 @@ def one_by_one(begin_s: float, name: str, writers: tuple[str, ...], topics: tupl
     return tuple(acts)
 
 
+def at_suback(at_s: float, name: str, then: Callable[[ClusterSimulation], None]) -> Act:
+    """From that time on: act once, as soon as the client gets a SUBACK."""
+
+    def listen(simulation: ClusterSimulation) -> None:
+        found = _named(simulation, name)
+
+        def granted(_: Subscribed) -> None:
+            found.on_granted = None
+            then(simulation)
+
+        found.on_granted = granted
+
+    return at_s, listen
+
+
+def at_view(at_s: float, node: str, then: Callable[[ClusterSimulation], None]) -> Act:
+    """From that time on: act once, as soon as the node has applied another view."""
+
+    def begin(simulation: ClusterSimulation) -> None:
+        machine = simulation.world.machines[node]
+        before = machine.member.view.id if machine.member is not None else 0
+
+        def look() -> None:
+            if machine.member is not None and machine.member.view.id > before:
+                then(simulation)
+            else:
+                simulation.world.loop.call_later(0.0005, look)
+
+        look()
+
+    return at_s, begin
+
+
 EVERY_S = 0.3
 
 
-def _named(world: ClusterWorld, name: str) -> Any:
-    return next(each for each in world.clients if each.name == name)
+def _named(simulation: ClusterSimulation, name: str) -> RoamingClient:
+    return next(each for each in simulation.world.clients if each.name == name)
 
 
-def _subscribe(name: str, topic: str, world: ClusterWorld) -> None:
-    found = _named(world, name)
+def _subscribe(name: str, topic: str, simulation: ClusterSimulation) -> None:
+    found = _named(simulation, name)
     if found.connected:
         found.subscribe([topic])
 
 
-def _publish(name: str, topic: str, world: ClusterWorld, retain: bool = False) -> None:
-    found = _named(world, name)
+def _publish(name: str, topic: str, simulation: ClusterSimulation, retain: bool = False) -> None:
+    found = _named(simulation, name)
     if found.connected:
         found.sender.publish(topic, 1, retain)
 
 
-def _move(name: str, node: str, world: ClusterWorld) -> None:
-    found = _named(world, name)
+def _move(name: str, node: str, simulation: ClusterSimulation) -> None:
+    found = _named(simulation, name)
     found.lose()
-    found.host = world.machines[node]
+    found.host = simulation.world.machines[node]
     found.connect(found.spec.expiry_s == 0)

@@ -10,6 +10,7 @@ from functools import partial
 from random import Random
 
 from ...mqtt import packets
+from ...netsplit.policy import ViewState
 from ..engine.machine import Machine
 from ..engine.pipe import Mark
 from ..history import NEVER, History, Subscribed
@@ -22,10 +23,7 @@ REFUSALS = {"register": (3, 0x88), "subscribe": (0x80, 0x83, 0x87), "unsubscribe
 
 
 class RoamingClient(ModelClient):
-    """A client of `home`; one that roams chooses another of `machines` for each connection.
-
-    `lacked_whole_view(machine, since_s)` is true if the machine did not see the whole cluster at some time since.
-    """
+    """A client of `home`; one that roams chooses another of `machines` for each connection."""
 
     def __init__(
         self,
@@ -36,11 +34,9 @@ class RoamingClient(ModelClient):
         rng: Random,
         delay_s: tuple[float, float],
         kept_s: int | None,
-        lacked_whole_view: Callable[[str, float], bool],
     ) -> None:
         super().__init__(spec, home, history, rng, delay_s, kept_s)
         self._machines = machines
-        self._lacked_whole_view = lacked_whole_view
         self.on_granted: Callable[[Subscribed], None] | None = None
         """Told of each filter that a SUBACK has granted."""
 
@@ -70,7 +66,14 @@ class RoamingClient(ModelClient):
             return True
         assert self.connection is not None
         since = self.connection.asked_at if operation == "register" else self.history.now() - 30
-        return reason in REFUSALS[operation] and self._lacked_whole_view(self.host.name, since)
+        return reason in REFUSALS[operation] and self._lacked_whole_view(since)
+
+    def _lacked_whole_view(self, since_s: float) -> bool:
+        """Whether the client's node did not see the whole cluster at some time since then, or does not now."""
+        node = self.host.node
+        if node is not None and node.view_state is not ViewState.WHOLE:
+            return True
+        return self.history.views.lacked_whole_view(self.host.name, since_s)
 
     def not_granted(self, subscribed: Subscribed) -> None:
         """Ask again in a while."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from strogoff.sim.cluster_plan import ClusterPlan, plan
-from strogoff.sim.cluster_world import ClusterWorld
+from strogoff.sim.simulation import ClusterSimulation
+from strogoff.sim.world import ClusterWorld
 
 PATIENCE_S = 20.0
 
@@ -14,12 +15,13 @@ def quiet(seed: int = 3, nodes: int = 3) -> ClusterPlan:
     return plan(seed, nodes, kinds=())
 
 
-def joined(seed: int = 3, nodes: int = 3, trace: bool = False) -> ClusterWorld:
+def joined(seed: int = 3, nodes: int = 3, trace: bool = False) -> ClusterSimulation:
     """A fleet whose nodes are one cluster and see each other."""
-    world = ClusterWorld(quiet(seed, nodes), trace)
-    world.begin()
+    simulation = ClusterSimulation(quiet(seed, nodes), trace)
+    world = simulation.world
+    simulation.begin()
     until(world, lambda: all(machine.up and whole(world, name) for name, machine in world.machines.items()))
-    return world
+    return simulation
 
 
 def whole(world: ClusterWorld, name: str) -> bool:

@@ -11,7 +11,7 @@ from strogoff.cli import main
 from strogoff.sim import commands
 from strogoff.sim.commands import run_seeds
 from strogoff.sim.runner import RunOptions, run_seed
-from strogoff.sim.world import Outcome, World
+from strogoff.sim.simulation import NodeSimulation, Outcome
 
 
 def test_clean_seeds(capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,10 +53,10 @@ def test_jobs_change_nothing() -> None:
 
 
 def test_an_exception_in_the_node_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: World) -> None:
+    def broken(self: NodeSimulation) -> None:
         raise ValueError("no good")
 
-    monkeypatch.setattr(World, "run", broken)
+    monkeypatch.setattr(NodeSimulation, "run", broken)
     (text,) = run_seed(0).violations
     assert text.startswith("crash: ValueError: no good, at ")
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
+from strogoff.netsplit.policy import ViewState
 from strogoff.sim.engine.loop import VirtualLoop
 from strogoff.sim.engine.pipe import Pipe
-from strogoff.sim.history import Connection, History
+from strogoff.sim.history import Connection, History, ViewLog
 
 
 def test_one_counter_for_everything() -> None:
@@ -40,3 +41,14 @@ def test_when_the_node_knew_of_an_end() -> None:
     connection.pipe = None
     connection.came_back_at = 7.0
     assert connection.noticed_at == 7.0
+
+
+def test_the_states_of_a_node_between_two_times() -> None:
+    views = ViewLog()
+    views.note("n1", 1.0, ViewState.MINORITY)
+    views.note("n1", 2.0, ViewState.MINORITY)
+    views.note("n1", 3.0, ViewState.WHOLE)
+    assert views.states == {"n1": [(1.0, ViewState.MINORITY), (3.0, ViewState.WHOLE)]}
+    assert views.between("n1", 2.0, 3.0) == {ViewState.MINORITY, ViewState.WHOLE}
+    assert views.between("n1", 4.0, 5.0) == {ViewState.WHOLE} and views.between("n2", 0.0, 9.0) == set()
+    assert views.lacked_whole_view("n1", 2.0) and not views.lacked_whole_view("n1", 3.0)

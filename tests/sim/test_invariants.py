@@ -1,4 +1,4 @@
-"""What is seen of all machines at once."""
+"""The invariants, and the monitor that looks at all machines at once."""
 
 from __future__ import annotations
 
@@ -8,43 +8,118 @@ from typing import Any
 import msgspec
 
 from strogoff.netsplit.policy import OPERATIONS, ViewState
+from strogoff.sim.checkers.unanswered import PATIENCE_S
+from strogoff.sim.faults.schedule import FaultSchedule
+from strogoff.sim.invariants import Lease, Sides
+from strogoff.sim.scenarios.script import reader, with_script, writer
+from strogoff.sim.simulation import ClusterSimulation
 
-from .clusters import joined
+from .clusters import joined, quiet, until
 
 
 def test_states_and_leases() -> None:
-    world = joined(trace=True)
-    seen = world.monitor.seen
+    simulation = joined(trace=True)
+    world = simulation.world
     now = world.loop.now_s
-    assert seen.leases > 10 and not seen.problems
-    assert world.monitor.between("n2", now, now) == {ViewState.WHOLE}
-    assert world.monitor.lacked_whole_view("n2", 0.9) and not world.monitor.lacked_whole_view("n2", now)
+    assert simulation.monitor.leases > 10 and not simulation.monitor.problems
+    assert world.history.views.between("n2", now, now) == {ViewState.WHOLE}
+    assert world.history.views.lacked_whole_view("n2", 0.9) and not world.history.views.lacked_whole_view("n2", now)
     assert any("leads, whole, view" in line for line in world.history.lines or ())
-    node = world.machines["n2"].node
-    assert node is not None
-    node.view_state = ViewState.MINORITY
-    assert world.monitor.lacked_whole_view("n2", now), "it refuses before anybody looks (3 nodes, seed 229188)"
 
 
 def test_a_complaint_is_made_once() -> None:
-    world = joined()
-    world.monitor.complain("it is so")
-    world.monitor.complain("it is so")
-    assert list(world.monitor.seen.problems) == ["it is so"]
+    simulation = joined()
+    simulation.monitor.complain("it is so")
+    simulation.monitor.complain("it is so")
+    assert list(simulation.monitor.problems) == ["it is so"]
 
 
 def test_a_promise_without_a_lease_is_seen_at_the_moment_it_leaves() -> None:
-    world = joined()
+    simulation = joined()
+    world = simulation.world
     machine = world.machines["n2"]
     node: Any = machine.node
     assert node is not None and machine.member is not None and machine.member.lease_service is not None
     options = msgspec.structs.replace(
         world.swarm.options, **{f"allow_{each}_during_netsplit": "majority" for each in OPERATIONS}
     )
-    world.swarm = world.monitor._world.swarm = replace(world.swarm, options=options)
+    world.swarm = simulation.monitor._world.swarm = replace(world.swarm, options=options)
     node.guard = lambda front, promised, out: True
-    world.monitor.guard(machine)
-    assert node.guard(None, 1, []) and not world.monitor.seen.problems
+    simulation.monitor.watch_promises(machine)
+    assert node.guard(None, 1, []) and not simulation.monitor.problems
     machine.member.lease_service.holder._lose()
     assert node.guard(None, 1, [])
-    assert list(world.monitor.seen.problems) == ["two leases: n2 promises without a lease"]
+    assert list(simulation.monitor.problems) == ["two leases: n2 promises without a lease"]
+
+
+def test_what_comes_through_between_two_cuts_counts_although_nobody_looked_then() -> None:
+    """5 nodes, seed 30937: a lease that was asked for in the first cut."""
+    world = joined().world
+    sides, held = Sides(), [Lease("n3", 1, 1, (), 1, 1, "", "")]
+
+    def looked(seconds: float) -> list[str]:
+        world.loop.run_for(seconds)
+        return list(sides(world, held))
+
+    def cut_off() -> None:
+        world.network.cut("n1", "n3")
+        world.network.cut("n2", "n3")
+
+    assert looked(0.0) == []
+    cut_off()
+    assert looked(0.05) == [] and looked(1.7) == []
+    world.network.heal()
+    cut_off()
+    assert looked(0.05) == [] and looked(1.7) == []
+    assert looked(0.2) == ["side: n3 holds a lease, and could reach no majority of the voters for 1.90 s"]
+
+
+def test_who_ran_between_two_pauses_counts_although_nobody_looked_then() -> None:
+    """3 nodes, seed 49340: a leader answered for eleven milliseconds."""
+    world = joined().world
+    sides, held = Sides(), [Lease("n3", 1, 1, (), 1, 1, "", "")]
+    others = [world.machines[name] for name in ("n1", "n2")]
+
+    def looked(seconds: float) -> list[str]:
+        world.loop.run_for(seconds)
+        return list(sides(world, held))
+
+    def stand_still() -> None:
+        for machine in others:
+            machine.stand_still(frozen=True)
+
+    assert looked(0.0) == []
+    stand_still()
+    assert looked(0.05) == [] and looked(1.7) == []
+    for machine in others:
+        machine.wake_up()
+    stand_still()
+    assert looked(0.05) == [] and looked(1.7) == []
+    assert looked(0.2) == ["side: n3 holds a lease, and could reach no majority of the voters for 1.90 s"]
+
+
+def test_what_a_policy_parks_is_owed_no_answer_although_nobody_has_sessions_on_the_node_that_is_missing() -> None:
+    cast = {"n1.reader": reader(), "n1.writer": writer(pace_s=0.5)}
+    schedule = FaultSchedule.parse("at 2s cut n1 n2 | n3 for 14s")
+    simulation = ClusterSimulation(replace(with_script(quiet(), cast, "off"), schedule=schedule))
+    world = simulation.world
+    assert simulation.run().violations == ()
+    assert any(each.acked_at - each.sent_at > 8.0 for each in world.history.attempts.values())
+
+
+def test_what_a_node_does_not_read_is_owed_no_answer_while_a_link_is_slow() -> None:
+    """It reads no more of its publishers while another node takes little (3 nodes, seed 223355)."""
+    simulation = ClusterSimulation(with_script(quiet(), {"n1.writer": writer(pace_s=0.5)}, "off"))
+    world = simulation.world
+    simulation.begin()
+    client = next(each for each in world.clients if each.spec.writes)
+    until(world, lambda: bool(client.sender.open))
+    assert client.peer is not None
+    client.peer.pipe.to_node.pause()
+    world.network.slow("n1", "n2", 0.1)
+    until(world, lambda: bool(client.sender.open))
+    world.loop.run_for(2 * PATIENCE_S)
+    assert not simulation.monitor.problems
+    world.network.mend()
+    world.loop.run_for(2 * PATIENCE_S)
+    assert any("unanswered: w0-" in text for text in simulation.monitor.problems)

@@ -10,7 +10,7 @@ from strogoff.cluster.membership.consensus import Consensus
 from strogoff.cluster.membership.state_machine import MembershipState
 from strogoff.cluster.replicated_map.compaction import Compactor
 from strogoff.sim.cluster_plan import USUAL, plan
-from strogoff.sim.cluster_world import ClusterWorld
+from strogoff.sim.simulation import ClusterSimulation
 from strogoff.sim.variants import LEAVES, NARROW, SLOW_DATA, SMALL, SPARSE, TWIN, VARIANTS, vary
 from strogoff.sim.workload.changing_routes import with_changing_routes
 
@@ -62,15 +62,16 @@ def test_small_limits_are_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     for owner, name in ((Consensus, "_restore"), (Compactor, "_shorten"), (MembershipState, "_stale")):
         recorder(owner, name)
     for seed in range(16):
-        assert ClusterWorld(with_changing_routes(vary(plan(seed, 3), (SMALL,)))).run().violations == ()
+        assert ClusterSimulation(with_changing_routes(vary(plan(seed, 3), (SMALL,)))).run().violations == ()
         if len(seen) == 3:
             break
     assert seen == {"_restore", "_shorten", "_stale"}
 
 
 def test_a_node_is_taken_out_and_comes_back_with_an_empty_disk() -> None:
-    world = ClusterWorld(vary(plan(1, 3, "sync", 12.0, ()), (LEAVES,)))
+    simulation = ClusterSimulation(vary(plan(1, 3, "sync", 12.0, ()), (LEAVES,)))
+    world = simulation.world
     assert world.plan.departure is not None
-    assert world.run().violations == ()
+    assert simulation.run().violations == ()
     machine = world.machines[world.plan.departure[1]]
     assert len(world.history.life(machine.name).emptied) >= 2 and machine.disk_id != f"{machine.name}-disk"

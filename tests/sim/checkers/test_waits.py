@@ -7,7 +7,7 @@ from tests.sim.clusters import joined
 
 
 def test_nothing_waits_in_peace_and_an_exchange_and_a_barrier_do() -> None:
-    world = joined()
+    world = joined().world
     world.loop.run_for(1)
     machine = world.machines["n2"]
     assert list(waiting(machine)) == []

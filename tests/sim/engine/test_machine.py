@@ -8,7 +8,7 @@ from ..clusters import joined, until, whole
 
 
 def test_a_frozen_machine_has_lost_time_and_a_stopped_process_has_not() -> None:
-    world = joined()
+    world = joined().world
     frozen, paused = world.machines["n2"], world.machines["n3"]
     before = frozen.mono_s(), paused.mono_s(), frozen._wall_ms()
     frozen.stand_still(True)
@@ -23,7 +23,7 @@ def test_a_frozen_machine_has_lost_time_and_a_stopped_process_has_not() -> None:
 
 
 def test_timers_follow_the_clock_of_the_machine() -> None:
-    world = joined()
+    world = joined().world
     machine = world.machines["n2"]
     due: list[float] = []
     begin = world.loop.now_s
@@ -38,17 +38,18 @@ def test_timers_follow_the_clock_of_the_machine() -> None:
 
 
 def test_who_lost_its_disk_joins_again_under_another() -> None:
-    world = joined()
+    simulation = joined()
+    world = simulation.world
     machine = world.machines["n3"]
-    world.injector.empty(machine)
+    simulation.injector.empty(machine)
     assert machine.boot == 0 and not machine.public
-    world.injector.start(machine)
+    simulation.injector.start(machine)
     until(world, lambda: machine.public and whole(world, "n3"))
     assert machine.boot > 1 and machine.disk_id == "n3-disk1"
 
 
 def test_who_comes_with_an_old_copy_is_refused() -> None:
-    world = joined()
+    world = joined().world
     machine = world.machines["n3"]
     assert not machine.restore_backup()
     machine.keep_backup()

@@ -8,29 +8,31 @@ import pytest
 
 from strogoff.cluster.membership.settings import Settings as ViewSettings
 from strogoff.cluster.ports import Settings
-from strogoff.sim.cluster_world import ClusterWorld
 from strogoff.sim.engine.machine import Machine
 from strogoff.sim.faults import kinds
 from strogoff.sim.faults.schedule import Step
+from strogoff.sim.simulation import ClusterSimulation
 
 from ..clusters import joined, quiet, until, whole
 
 
-def founded() -> ClusterWorld:
+def founded() -> ClusterSimulation:
     """All processes run; n1 is a cluster, and nobody has joined it."""
-    world = ClusterWorld(quiet())
+    simulation = ClusterSimulation(quiet())
+    world = simulation.world
     for machine in world.machines.values():
         world.start(machine)
     world.machines["n1"].public = True
-    return world
+    return simulation
 
 
 def test_overlapping_cuts_end_one_by_one() -> None:
-    world = joined()
-    injector, network = world.injector, world.network
+    simulation = joined()
+    world = simulation.world
+    injector, network = simulation.injector, world.network
     first, second = kinds.Cut((("n1",), ("n2", "n3"))), kinds.PairCut("n1", "n2")
-    injector._strike(Step(0, first))
-    injector._strike(Step(0, second))
+    injector.strike(Step(0, first))
+    injector.strike(Step(0, second))
     injector._end(first)
     assert network.is_cut("n1", "n2") and network.is_cut("n2", "n1") and not network.is_cut("n1", "n3")
     injector._end(second)
@@ -38,52 +40,56 @@ def test_overlapping_cuts_end_one_by_one() -> None:
 
 
 def test_each_kind_strikes_and_all_heals() -> None:
-    world = joined(trace=True)
+    simulation = joined(trace=True)
+    world = simulation.world
     texts = (
         "disk_full n1", "disk_stall n2", "clock_jump n1 +60000ms", "loss n1 n2 0.1", "delay n1 n3 200ms",
         "one_way_cut n2 n3", "pause n1 0.5s", "vm_freeze n2 0.5s", "fast_restart n3", "kill n1", "power_loss n2",
     )  # fmt: skip
     for text in texts:
-        world.injector._strike(Step(0, kinds.parse(text)))
+        simulation.injector.strike(Step(0, kinds.parse(text)))
         world.loop.run_for(0.7)
     assert len(world.history.faults) == len(texts)
-    world.injector.heal()
+    simulation.injector.heal()
     until(world, lambda: all(whole(world, name) for name in world.machines))
-    assert not world.monitor.seen.problems
+    assert not simulation.monitor.problems
     assert any("fast_restart n3" in line for line in world.history.lines or ())
 
 
 def test_one_disk_may_be_lost() -> None:
-    world = joined()
+    simulation = joined()
+    world = simulation.world
     until(world, lambda: all(len(machine.voters()) == 3 for machine in world.machines.values()))
-    world.injector._strike(Step(0, kinds.DiskLost("n2")))
+    simulation.injector.strike(Step(0, kinds.DiskLost("n2")))
     assert world.history.life("n2").emptied
-    world.injector._strike(Step(0, kinds.DiskLost("n3")))
+    simulation.injector.strike(Step(0, kinds.DiskLost("n3")))
     assert not world.history.life("n3").emptied
     until(world, lambda: world.machines["n2"].public and whole(world, "n2"))
 
 
-def forgetful() -> ClusterWorld:
+def forgetful() -> ClusterSimulation:
     """A cluster of three voters that gives up who is away for 4 s."""
     settings = Settings(views=ViewSettings(away_ms=1000, forget_after_ms=4000))
-    world = ClusterWorld(replace(quiet(), settings=settings))
-    world.begin()
+    simulation = ClusterSimulation(replace(quiet(), settings=settings))
+    world = simulation.world
+    simulation.begin()
     until(
         world,
         lambda: all(len(machine.voters()) == 3 and whole(world, machine.name) for machine in world.machines.values()),
     )
-    return world
+    return simulation
 
 
-def has_notice(world: ClusterWorld, name: str) -> bool:
+def has_notice(simulation: ClusterSimulation, name: str) -> bool:
     """Whether a leader is about to give up a member."""
-    return world.injector._has_notice(world.machines[name])
+    return simulation.injector._has_notice(simulation.world.machines[name])
 
 
 def test_who_comes_back_to_a_cluster_that_was_about_to_give_it_up_is_needed() -> None:
     """The disk of the other voter was lost a moment before: nobody else agrees that it is given up (3 nodes, seed
     207177)."""
-    world = forgetful()
+    simulation = forgetful()
+    world = simulation.world
     first, second, third = world.machines.values()
     assert first.leads and first.member is not None and first.member.lease_service is not None
     coordinator, membership = first.member.lease_service.coordinator, first.member.membership
@@ -91,11 +97,11 @@ def test_who_comes_back_to_a_cluster_that_was_about_to_give_it_up_is_needed() ->
     until(world, lambda: membership.members["n3"].away_ms > 0)
     due_ms = membership.members["n3"].away_ms + coordinator.settings.forget_after_ms
     until(world, lambda: coordinator._cluster_ms() >= due_ms - 100, 0.001)
-    world.injector.empty(second)
+    simulation.injector.empty(second)
     until(world, lambda: membership.index < last_index(first), 0.001)
     third.wake_up()
     until(world, lambda: membership.index == last_index(first) == last_index(third))
-    world.injector.start(second)
+    simulation.injector.start(second)
     until(world, lambda: second.public and all(whole(world, name) for name in world.machines))
     assert third.disk_id == "n3-disk"
 
@@ -109,22 +115,23 @@ def last_index(machine: Machine) -> int:
 @pytest.mark.parametrize("moment", ["notice", "stale"])
 def test_who_was_given_up_counts_as_a_lost_disk(moment: str) -> None:
     """It has to come back empty. Without a second voter the log would be gone, too (3 nodes, seed 910020)."""
-    world = forgetful()
+    simulation = forgetful()
+    world = simulation.world
     first, second, third = world.machines.values()
     second.stand_still(False)
     if moment == "notice":
-        until(world, lambda: has_notice(world, "n2"), 0.001)
+        until(world, lambda: has_notice(simulation, "n2"), 0.001)
         assert not is_stale(first, "n2") and not is_stale(third, "n2")
     else:
         until(world, lambda: is_stale(first, "n2") or is_stale(third, "n2"), 0.001)
     assert {len(first.voters()), len(third.voters())} == {3}
-    world.injector._strike(Step(0, kinds.DiskLost("n3")))
-    world.injector._take_out(third)
-    assert not world.history.life("n3").emptied and world.injector._leaving is None
-    world.injector.empty(second)
-    world.injector.start(second)
+    simulation.injector.strike(Step(0, kinds.DiskLost("n3")))
+    simulation.injector._take_out(third)
+    assert not world.history.life("n3").emptied and simulation.injector._leaving is None
+    simulation.injector.empty(second)
+    simulation.injector.start(second)
     until(world, lambda: second.public and second.peer in first.peer_quorums()[0] and whole(world, "n2"))
-    world.injector._strike(Step(0, kinds.DiskLost("n3")))
+    simulation.injector.strike(Step(0, kinds.DiskLost("n3")))
     assert world.history.life("n3").emptied
 
 
@@ -135,108 +142,117 @@ def is_stale(machine: Machine, name: str) -> bool:
 
 def test_no_old_copy_of_the_only_voter_comes_back() -> None:
     """It is a majority by itself: cut off from all others it serves, and nothing can tell (3 nodes, seed 51006)."""
-    world = joined(nodes=2)
+    simulation = joined(nodes=2)
+    world = simulation.world
     first, second = world.machines.values()
     assert first.voters() == (first.name,)
     for machine in (first, second):
-        world.injector._copy(machine)
+        simulation.injector._copy(machine)
     assert first.backup is None
     assert second.backup is not None
 
 
 def test_no_copy_is_kept_from_before_the_log_of_a_node_has_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would come back as a node that never joined, which an operator has to empty (3 nodes, seed 221281)."""
-    world = joined()
+    simulation = joined()
+    world = simulation.world
     third = world.machines["n3"]
     assert third.member is not None and third.member.clustered
     with monkeypatch.context() as patch:
         patch.setattr(third.member.membership, "members", {})
-        world.injector._copy(third)
+        simulation.injector._copy(third)
     assert third.backup is None
-    world.injector._copy(third)
+    simulation.injector._copy(third)
     assert third.backup is not None
 
 
 def test_who_forgot_that_it_had_joined_joins_again_although_nobody_knows_of_it_yet() -> None:
     """All were killed before its disk knew (3 nodes, seed 103161): nobody has read its own log again."""
-    world = joined()
+    simulation = joined()
+    world = simulation.world
     for machine in world.machines.values():
         world.crash(machine, False)
     last = world.machines["n3"]
     last.lose_disk()
     last.public = True
     for machine in world.machines.values():
-        world.injector.start(machine)
+        simulation.injector.start(machine)
     assert [machine.public for machine in world.machines.values()] == [True, True, False]
     until(world, lambda: last.public and whole(world, "n3"))
 
 
 def test_the_last_majority_keeps_its_disks() -> None:
     """The only voter that has the entry by which the others begin to vote: the log must not go with its disk."""
-    world = founded()
+    simulation = founded()
+    world = simulation.world
     _, second, third = world.machines.values()
-    world.injector.rejoin(third)
+    simulation.injector.rejoin(third)
     until(world, lambda: third.public)
-    world.injector.rejoin(second)
+    simulation.injector.rejoin(second)
     until(world, lambda: len(second.quorums()) == 2, 0.001)
-    world.injector._strike(Step(0, kinds.DiskLost("n1")))
+    simulation.injector.strike(Step(0, kinds.DiskLost("n1")))
     assert not world.history.life("n1").emptied
     until(world, lambda: [len(machine.quorums()) for machine in world.machines.values()] == [1] * 3)
-    world.injector._strike(Step(0, kinds.DiskLost("n3")))
+    simulation.injector.strike(Step(0, kinds.DiskLost("n3")))
     assert world.history.life("n3").emptied
 
 
 def test_who_is_about_to_vote_as_one_of_two_keeps_its_disk() -> None:
     """3 nodes, seed 41724: the leader made it a voter a moment after its disk had been lost."""
-    world = founded()
+    simulation = founded()
+    world = simulation.world
     first, second, third = world.machines.values()
-    world.injector.rejoin(third)
+    simulation.injector.rejoin(third)
     until(world, lambda: third.public and bool(third.voters()))
-    world.injector.rejoin(second)
+    simulation.injector.rejoin(second)
     until(world, lambda: second.public)
     assert first.voters() == third.voters() == ("n1",)
-    world.injector._strike(Step(0, kinds.DiskLost("n2")))
+    simulation.injector.strike(Step(0, kinds.DiskLost("n2")))
     assert not world.history.life("n2").emptied
 
 
 def test_who_is_told_twice_to_join_asks_once() -> None:
     """A node that was to join late had been restarted just before, and tried already (5 nodes, seed 40028)."""
-    world = ClusterWorld(quiet(), trace=True)
+    simulation = ClusterSimulation(quiet(), trace=True)
+    world = simulation.world
     first, second, _ = world.machines.values()
     world.start(first)
     first.public = True
     world.network.slow("n1", "n2", 0.3)
-    world.injector.start(second)
-    world.injector.rejoin(second)
+    simulation.injector.start(second)
+    simulation.injector.rejoin(second)
     until(world, lambda: second.public and whole(world, "n2"))
     assert len([line for line in world.history.lines or () if "n2       join: done" in line]) == 1
 
 
 def test_a_kill_is_called_like_that_of_one_node() -> None:
     """Checkers look for it: what a kill undoes shortly after it began is excused (5 nodes, seed 1730)."""
-    world = joined()
-    world.injector._strike(Step(0, kinds.Kill("n2")))
+    simulation = joined()
+    world = simulation.world
+    simulation.injector.strike(Step(0, kinds.Kill("n2")))
     assert [(each.kind, each.node) for each in world.history.faults] == [("kill", "n2")]
 
 
 def test_who_was_killed_before_its_disk_knew_that_it_had_joined_joins_again() -> None:
     """5 nodes, seed 1806."""
-    world = founded()
+    simulation = founded()
+    world = simulation.world
     _, second, _ = world.machines.values()
-    world.injector.rejoin(second)
+    simulation.injector.rejoin(second)
     until(world, lambda: second.public)
     world.crash(second, False)
     second.meta = second._new_disk("sync")
-    world.injector.start(second)
+    simulation.injector.start(second)
     assert not second.public
     until(world, lambda: second.public and whole(world, second.name))
 
 
 def test_an_operator_asks_again_if_the_process_that_was_asked_has_ended() -> None:
     """For as long as the node has the disk with which it was a member: once it has joined anew, it stays."""
-    world = joined()
+    simulation = joined()
+    world = simulation.world
     second, third = world.machines["n2"], world.machines["n3"]
-    world.injector._ask_out(third, second)
+    simulation.injector._ask_out(third, second)
     world.crash(second, False)
     world.start(second)
     until(world, lambda: third.disk_id == "n3-disk1" and third.public and whole(world, "n3"))
@@ -246,11 +262,12 @@ def test_an_operator_asks_again_if_the_process_that_was_asked_has_ended() -> Non
 
 def test_who_was_taken_out_is_not_taken_out_again_although_no_answer_came() -> None:
     """The node has heard of it itself, and joins anew before the operator asks again."""
-    world = joined()
+    simulation = joined()
+    world = simulation.world
     second, third = world.machines["n2"], world.machines["n3"]
-    world.injector._ask_out(third, second)
+    simulation.injector._ask_out(third, second)
     until(world, lambda: bool(world.history.life("n3").emptied), 0.001)
-    world.injector._taken_out(third, "n3-disk", "n2 has ended without an answer")
+    simulation.injector._taken_out(third, "n3-disk", "n2 has ended without an answer")
     until(world, lambda: third.disk_id == "n3-disk1" and third.public and whole(world, "n3"))
     world.loop.run_for(10.0)
     assert third.disk_id == "n3-disk1" and whole(world, "n3")

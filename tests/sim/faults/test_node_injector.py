@@ -7,15 +7,16 @@ from dataclasses import replace
 import pytest
 
 from strogoff.sim.faults.node_injector import FAILS
+from strogoff.sim.simulation import NodeSimulation
 from strogoff.sim.workload.swarm import FAULTS, draw
-from strogoff.sim.world import World
+from strogoff.sim.world import NodeWorld
 
 
-def run(kind: str, seed: int = 3) -> World:
+def run(kind: str, seed: int = 3) -> NodeWorld:
     swarm = replace(draw(seed, "sync", 10.0), faults=(kind,), fault_count=3)
-    world = World(swarm, trace=True)
-    assert world.run().violations == ()
-    return world
+    simulation = NodeSimulation(swarm, trace=True)
+    assert simulation.run().violations == ()
+    return simulation.world
 
 
 @pytest.mark.parametrize("kind", [*FAULTS, FAILS])
@@ -26,13 +27,13 @@ def test_each_kind_happens_and_passes(kind: str) -> None:
         "wall": "wall clock", "cut": "connections break", "slow_net": "the network is slow", FAILS: "a write fails",
     }  # fmt: skip
     assert any(each.kind.startswith(words[kind]) for each in world.history.faults)
-    assert world.host.wall_off_ms == 0.0 and not world.recorder.disk.full
+    assert world.machine.wall_off_ms == 0.0 and not world.machine.messages.disk.full
 
 
 def test_crashes_end_processes_and_start_others() -> None:
     world = run("kill")
     kills = sum(each.kind == "kill" for each in world.history.faults)
-    assert len(world.history.life().starts) == world.host.boot == kills + 2
+    assert len(world.history.life().starts) == world.machine.boot == kills + 2
     assert len(world.history.life().ends) == kills + 1
 
 
@@ -44,5 +45,6 @@ def test_who_cannot_write_any_more_is_started_again() -> None:
 
 
 def test_no_faults_at_all() -> None:
-    world = World(replace(draw(3, "sync", 5.0), faults=()), trace=True)
-    assert world.run().violations == () and world.history.faults == []
+    simulation = NodeSimulation(replace(draw(3, "sync", 5.0), faults=()), trace=True)
+    world = simulation.world
+    assert simulation.run().violations == () and world.history.faults == []

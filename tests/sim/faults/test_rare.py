@@ -8,10 +8,10 @@ from math import inf
 import pytest
 
 from strogoff.sim.cluster_plan import ALL, plan
-from strogoff.sim.cluster_world import ClusterWorld
 from strogoff.sim.engine.machine import Machine
 from strogoff.sim.faults import rare
 from strogoff.sim.faults.schedule import Step
+from strogoff.sim.world import ClusterWorld
 
 from ..clusters import joined, until, whole
 
@@ -41,44 +41,47 @@ def test_who_has_trouble_with_the_log_is_made_to_write_it() -> None:
 
 
 WRONG: dict[str, Callable[[Machine], bool]] = {
-    "raft_full": lambda machine: (machine.meta.full, machine.recorder.disk.full) == (True, False),
-    "raft_stall": lambda machine: (machine.meta.stall_until, machine.recorder.disk.stall_until) == (inf, 0.0),
-    "volume_full": lambda machine: machine.meta.full and machine.recorder.disk.full,
-    "volume_stall": lambda machine: machine.meta.stall_until == machine.recorder.disk.stall_until == inf,
-    "volume_slow": lambda machine: machine.meta.latency_s == machine.recorder.disk.latency_s == rare.SLOW_S,
+    "raft_full": lambda machine: (machine.meta.full, machine.messages.disk.full) == (True, False),
+    "raft_stall": lambda machine: (machine.meta.stall_until, machine.messages.disk.stall_until) == (inf, 0.0),
+    "volume_full": lambda machine: machine.meta.full and machine.messages.disk.full,
+    "volume_stall": lambda machine: machine.meta.stall_until == machine.messages.disk.stall_until == inf,
+    "volume_slow": lambda machine: machine.meta.latency_s == machine.messages.disk.latency_s == rare.SLOW_S,
 }
 
 
 @pytest.mark.parametrize("kind", WRONG)
 def test_trouble_begins_and_ends(kind: str) -> None:
-    world = joined()
+    simulation = joined()
+    world = simulation.world
     machine = world.machines["n2"]
     fault = rare.DiskTrouble(kind, "n2")
     assert (str(fault), fault.nodes, fault.fails) == (f"{kind} n2", ("n2",), False)
-    world.injector._strike(Step(0, fault))
+    simulation.injector.strike(Step(0, fault))
     assert WRONG[kind](machine)
     assert machine.hindered(world.loop.now_s) is kind.startswith("volume")
     world.loop.run_for(4.0)
-    world.injector._end(fault)
+    simulation.injector._end(fault)
     assert not WRONG[kind](machine) and not machine.hindered(world.loop.now_s)
     until(world, lambda: all_whole(world))
 
 
 def test_a_slow_disk_takes_seconds_and_the_others_go_on() -> None:
-    world = joined()
-    world.injector._strike(Step(0, rare.DiskTrouble("volume_slow", "n3")))
+    simulation = joined()
+    world = simulation.world
+    simulation.injector.strike(Step(0, rare.DiskTrouble("volume_slow", "n3")))
     world.loop.run_for(10.0)
     assert world.machines["n1"].member.leased() and world.machines["n2"].member.leased()  # type: ignore[union-attr]
-    world.injector.heal()
+    simulation.injector.heal()
     until(world, lambda: all_whole(world))
 
 
 @pytest.mark.parametrize("kind", ["write_fails", "raft_write_fails"])
 def test_an_operator_starts_a_node_again_whose_write_has_failed(kind: str) -> None:
-    world = joined()
+    simulation = joined()
+    world = simulation.world
     machine = world.machines["n2"]
     life = machine.life
-    world.injector._strike(Step(0, rare.DiskTrouble(kind, "n2")))
+    simulation.injector.strike(Step(0, rare.DiskTrouble(kind, "n2")))
     machine.meta_store.put(b"nothing", b"")
     until(world, lambda: machine.failed)
     assert any("failed: StorageError" in text for level, text in machine.lines if level == "error")
@@ -86,20 +89,22 @@ def test_an_operator_starts_a_node_again_whose_write_has_failed(kind: str) -> No
 
 
 def test_who_has_failed_when_all_is_healed_is_started_again() -> None:
-    world = joined()
+    simulation = joined()
+    world = simulation.world
     machine = world.machines["n2"]
     machine.meta.failing = True
     machine.meta_store.put(b"nothing", b"")
     until(world, lambda: machine.failed)
-    world.injector.heal()
-    world._put_right()
+    simulation.injector.heal()
+    simulation.operate(healed=True)
     until(world, lambda: not machine.failed and all_whole(world))
 
 
 def test_sockets_are_read_before_timers_run() -> None:
-    world = joined()
+    simulation = joined()
+    world = simulation.world
     machine, got = world.machines["n2"], list[str]()
-    world.injector._strike(Step(0, rare.SocketsFirst("n2", 1.0)))
+    simulation.injector.strike(Step(0, rare.SocketsFirst("n2", 1.0)))
     assert machine.gate.sockets_first and machine.gate.shut
     machine.later(0.1, lambda: got.append("timer"))
     world.loop.run_for(0.5)
@@ -109,10 +114,11 @@ def test_sockets_are_read_before_timers_run() -> None:
 
 
 def test_a_clock_that_is_set_stays_so() -> None:
-    world = joined()
+    simulation = joined()
+    world = simulation.world
     machine: Machine = world.machines["n2"]
-    world.injector._strike(Step(0, rare.ClockSet("n2", 5000)))
+    simulation.injector.strike(Step(0, rare.ClockSet("n2", 5000)))
     world.loop.run_for(10.0)
     assert machine.wall_off_ms == 5000
-    world.injector.heal()
+    simulation.injector.heal()
     assert machine.wall_off_ms == 0

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from strogoff.sim.cluster_world import ClusterWorld
 from strogoff.sim.planted_bugs.cluster_bugs import CLUSTER_BUGS
 from strogoff.sim.runner import RunOptions, run_seed
+from strogoff.sim.simulation import ClusterSimulation
 
 QUICK = ("view-without-boot", "guard-off", "drained-at-heal")
 """Looked for on every check; the others with the slow tests."""
-PLANTS = [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in CLUSTER_BUGS]
+BUGS = [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in CLUSTER_BUGS]
 
 
-@pytest.mark.parametrize("name", PLANTS)
+@pytest.mark.parametrize("name", BUGS)
 def test_found_by_its_checker(name: str) -> None:
     bug = CLUSTER_BUGS[name]
     seen: list[str] = []
@@ -27,13 +25,13 @@ def test_found_by_its_checker(name: str) -> None:
     pytest.fail(f"{name} was not found within {bug.seeds} seeds; found was {seen}")
 
 
-@pytest.mark.parametrize("name", PLANTS)
+@pytest.mark.parametrize("name", BUGS)
 def test_without_the_bug_nothing_is_found(name: str) -> None:
     """Under the same faults: what is found is the plant, not the schedule."""
-    innocent = replace(CLUSTER_BUGS[name], apply=lambda _: None)
+    innocent = CLUSTER_BUGS[name]
     seed = innocent.first
-    world = ClusterWorld(innocent.plan(seed, innocent.nodes, None, 20.0), bug=innocent)
-    assert world.run().violations == ()
+    simulation = ClusterSimulation(innocent.plan(seed, innocent.nodes, None, 20.0), script=innocent.begin)
+    assert simulation.run().violations == ()
 
 
 def test_first_seeds_are_within_the_bounds() -> None:

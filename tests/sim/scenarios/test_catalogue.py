@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from strogoff.broker.clustering.forward_sender import ForwardSender, OutstandingForward
-from strogoff.sim.cluster_world import ClusterWorld
 from strogoff.sim.planted_bugs.cluster_bugs import CLUSTER_BUGS
 from strogoff.sim.runner import RunOptions, run_seed
-from strogoff.sim.scenarios.catalogue import SCENARIOS, at_suback
+from strogoff.sim.scenarios.catalogue import SCENARIOS
 
 OWN = sorted(set(SCENARIOS) - set(CLUSTER_BUGS))
 
@@ -36,19 +35,3 @@ def test_a_copy_that_is_dropped_while_its_node_is_away_is_found(monkeypatch: pyt
 
     monkeypatch.setattr(ForwardSender, "away", forgetful)
     assert any(text.startswith("lost: ") for text in run_seed(0, RunOptions(nodes=3, scenario="away")).violations)
-
-
-def test_a_suback_sets_off_what_waits_for_it_once() -> None:
-    plan = SCENARIOS["known-by-two"].plan(1, 3, "sync", 5.0)
-    world = ClusterWorld(plan)
-    world.begin()
-    happened: list[float] = []
-    _, listen = at_suback(0.0, "c0", lambda world: happened.append(world.loop.now_s))
-    listen(world)
-    world.loop.run_for(2.0)
-    reader = next(each for each in world.clients if each.name == "c0")
-    assert len(happened) == 1 and reader.on_granted is None
-    reader.unsubscribe("t/0")
-    reader.subscribe(["t/0"])
-    world.loop.run_for(1.0)
-    assert len(happened) == 1

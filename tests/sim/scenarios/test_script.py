@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from strogoff.sim.cluster_plan import plan
-from strogoff.sim.cluster_world import ClusterWorld
 from strogoff.sim.faults.schedule import FaultSchedule
-from strogoff.sim.planted_bugs.cluster_bugs import ClusterBug
+from strogoff.sim.scenarios.catalogue import SCENARIOS
+from strogoff.sim.scenarios.scenario import Scenario
 from strogoff.sim.scenarios.script import (
     TOPIC,
+    at_suback,
     client,
     leaves_topic,
     moves,
@@ -17,6 +18,7 @@ from strogoff.sim.scenarios.script import (
     with_script,
     writer,
 )
+from strogoff.sim.simulation import ClusterSimulation
 
 
 def test_only_the_cast_is_there() -> None:
@@ -32,9 +34,27 @@ def test_the_script_is_followed() -> None:
         leaves_topic(1.5), publishes(2.0), wants_topic(2.5), publishes(3.5), moves(4.0, "n2"), publishes(5.0),
     )  # fmt: skip
     clients = {"n1": reader(), "n3": client("w0", topics=(TOPIC,), clean=True)}
-    bug = ClusterBug("none", 0, "no bug", 0, 1, (), lambda _: None, kinds=(), clients=clients, acts=acts)
-    world = ClusterWorld(bug.plan(3, 3, "sync", 7.0), bug=bug)
+    scenario = Scenario("none", "no faults", kinds=(), clients=clients, acts=acts)
+    simulation = ClusterSimulation(scenario.plan(3, 3, "sync", 7.0), script=scenario.begin)
+    world = simulation.world
     assert world.plan.schedule == FaultSchedule()
-    assert world.run().violations == ()
+    assert simulation.run().violations == ()
     assert [each.key for each in world.history.deliveries if each.client == "c0"] == ["w0-2", "w0-3"]
     assert [each.node for each in world.history.attempts.values()] == ["n3", "n3", "n2"]
+
+
+def test_a_suback_sets_off_what_waits_for_it_once() -> None:
+    plan = SCENARIOS["known-by-two"].plan(1, 3, "sync", 5.0)
+    simulation = ClusterSimulation(plan)
+    world = simulation.world
+    simulation.begin()
+    happened: list[float] = []
+    _, listen = at_suback(0.0, "c0", lambda simulation: happened.append(simulation.world.loop.now_s))
+    listen(simulation)
+    world.loop.run_for(2.0)
+    reader = next(each for each in world.clients if each.name == "c0")
+    assert len(happened) == 1 and reader.on_granted is None
+    reader.unsubscribe("t/0")
+    reader.subscribe(["t/0"])
+    world.loop.run_for(1.0)
+    assert len(happened) == 1

@@ -9,8 +9,8 @@ import pytest
 from strogoff.broker.clustering.adapter import ClusterAdapter
 from strogoff.cluster.node import ClusterNode
 from strogoff.sim.cluster_plan import plan
-from strogoff.sim.cluster_world import ClusterWorld
 from strogoff.sim.runner import WORKLOADS, RunOptions, run_seed
+from strogoff.sim.simulation import ClusterSimulation
 from strogoff.sim.workload.changing_routes import with_changing_routes
 from strogoff.sim.workload.swarm import WATCHER
 
@@ -25,8 +25,9 @@ def test_every_node_has_one_reader_at_most_and_the_rest_of_the_plan_is_the_same(
 
 
 def test_whoever_gets_a_suback_is_owed_what_is_published_at_that_moment() -> None:
-    world = ClusterWorld(with_changing_routes(plan(7, 3, "sync", 5.0, ())))
-    assert world.run().violations == ()
+    simulation = ClusterSimulation(with_changing_routes(plan(7, 3, "sync", 5.0, ())))
+    world = simulation.world
+    assert simulation.run().violations == ()
     granted = [each for each in world.history.subscriptions if each.filter != "w/#" and each.granted_at]
     sent = {round(each.sent_at, 6) for each in world.history.attempts.values()}
     assert len(granted) > 4

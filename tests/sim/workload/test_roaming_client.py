@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from strogoff.netsplit.policy import ViewState
 from strogoff.sim.cluster_plan import ClusterPlan, plan
-from strogoff.sim.cluster_world import ClusterWorld
+from strogoff.sim.simulation import ClusterSimulation
+
+from ..clusters import joined
 
 
 def _moves(each: ClusterPlan) -> bool:
@@ -12,8 +15,19 @@ def _moves(each: ClusterPlan) -> bool:
 
 def test_those_without_a_session_go_elsewhere_and_the_others_stay() -> None:
     seed = next(seed for seed in range(100) if _moves(plan(seed, 3, kinds=())))
-    world = ClusterWorld(plan(seed, 3, kinds=()))
-    assert world.run().violations == ()
+    simulation = ClusterSimulation(plan(seed, 3, kinds=()))
+    world = simulation.world
+    assert simulation.run().violations == ()
     places = {name: {each.node for each in known} for name, known in world.history.connections.items()}
     assert all(places[name] == {world.plan.homes[name]} for name in places if name not in world.plan.roaming)
     assert any(len(places[name]) > 1 for name in world.plan.roaming)
+
+
+def test_a_refusal_is_right_as_soon_as_the_node_has_lost_its_view() -> None:
+    """The node refuses before the monitor looks at it again (3 nodes, seed 229188)."""
+    world = joined().world
+    client = world.clients[0]
+    assert not client._lacked_whole_view(world.loop.now_s)
+    assert client.host.node is not None
+    client.host.node.view_state = ViewState.MINORITY
+    assert client._lacked_whole_view(world.loop.now_s)

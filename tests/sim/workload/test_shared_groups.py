@@ -6,9 +6,9 @@ import pytest
 
 from strogoff.broker.clustering.forward_sender import ForwardSender
 from strogoff.sim.cluster_plan import plan
-from strogoff.sim.cluster_world import ClusterWorld
 from strogoff.sim.history import NEVER
 from strogoff.sim.runner import WORKLOADS, RunOptions, run_seed
+from strogoff.sim.simulation import ClusterSimulation
 from strogoff.sim.workload.shared_groups import GROUPS, with_groups
 
 
@@ -30,8 +30,9 @@ def test_members_of_every_kind_are_there() -> None:
 
 
 def test_members_come_and_go() -> None:
-    world = ClusterWorld(with_groups(plan(7, 3, "sync", 5.0, ("kill",))))
-    assert world.run().violations == ()
+    simulation = ClusterSimulation(with_groups(plan(7, 3, "sync", 5.0, ("kill",))))
+    world = simulation.world
+    assert simulation.run().violations == ()
     subscriptions = [each for each in world.history.subscriptions if each.filter in GROUPS]
     assert any(each.given_up != NEVER for each in subscriptions)
     assert len(subscriptions) > len({each.client for each in subscriptions})

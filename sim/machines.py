@@ -1,0 +1,80 @@
+"""The machines of a simulation: machines of the engine whose disks, drops and shared deliveries the history records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+
+from ..storage.engine import Durability
+from .cluster_plan import ClusterPlan
+from .drop_recorder import DropRecorder
+from .engine.disk import ReplaceableDisk, SimDisk
+from .engine.host import Host
+from .engine.loop import VirtualLoop
+from .engine.machine import Machine
+from .engine.network import SimNetwork
+from .history import History
+from .recording_disk import RecordingDisk
+from .shared_assignments import record_assignments
+from .workload.swarm import Swarm
+
+
+class NodeMachine(Host):
+    """The machine of a simulation with one node, which is no member of a cluster."""
+
+    title = "the node"
+    """What the trace calls it when it starts."""
+    speaker = "node"
+    """The name before the node's events in the trace."""
+
+    def __init__(self, loop: VirtualLoop, history: History, swarm: Swarm, durability: Durability) -> None:
+        rng = Random(f"disk/{swarm.seed}")
+        disk = SimDisk(rng, loop.call_later, lambda: loop.now_s, durability, swarm.latency_s)
+        self.messages = RecordingDisk(history, disk)
+        plugins: dict[str, object] = {"drops": DropRecorder(history)}
+        super().__init__(loop, lambda _: self.messages, swarm.options, swarm.seed, plugins=plugins)
+        self.on_node = partial(record_assignments, history)
+
+    def crash(self, power: bool) -> None:
+        """The process or, with `power`, the machine dies."""
+        self.messages.crash(power)
+        self.kill()
+
+    def stopped(self) -> None:
+        """The process has ended in order."""
+        self.messages.reopen()
+
+
+class ClusterMachine(Machine):
+    """A machine of a simulated cluster. `on_member` gets the machine whose member is made and not open yet."""
+
+    def __init__(
+        self, loop: VirtualLoop, network: SimNetwork, history: History, plan: ClusterPlan, name: str, rate: float
+    ) -> None:
+        swarm = plan.swarm
+        self._history = history
+        self._plan = plan
+        plugins: dict[str, object] = {"drops": DropRecorder(history)}
+        super().__init__(
+            loop, network, swarm.options, swarm.seed, name, swarm.durability, swarm.latency_s, rate, plugins
+        )
+        self.title = self.speaker = name
+        self.settings = plan.settings
+        self.on_node = partial(record_assignments, history)
+        self.on_member: Callable[[ClusterMachine], None] | None = None
+
+    def message_disk(self, disk: SimDisk) -> ReplaceableDisk:
+        """As `Machine.message_disk`, for the history."""
+        return RecordingDisk(self._history, disk)
+
+    def bound(self) -> None:
+        """Give the member the plan's limits of metadata, and the bug that is planted."""
+        assert self.member is not None
+        metadata = self.member.metadata
+        if self._plan.log_dots:
+            metadata._compactor.log_limit = self._plan.log_dots
+        if self._plan.sync_ms:
+            metadata.sync_interval_ms, metadata.sync_leeway_ms = self._plan.sync_ms, self._plan.sync_ms // 2
+        if self.on_member is not None:
+            self.on_member(self)

@@ -1,0 +1,193 @@
+"""The verdict on a world at its end: what does not rest, and every violation that the checkers find."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ..broker.node import Node
+from ..cluster.replicated_map.actors import COUNTER
+from ..cluster.replicated_map.dvv import pairs
+from ..netsplit.policy import ViewState
+from .checkers import (
+    ack_order,
+    agreement,
+    complaints,
+    early_ack,
+    exactly_once,
+    expiry,
+    limits,
+    lost,
+    order,
+    owners,
+    packet_ids,
+    policies,
+    rest,
+    retained,
+    sessions,
+    stale,
+    unexpected,
+    waits,
+    wills,
+)
+from .checkers.case import Case, Checker
+from .faults.kinds import Freeze, Pause
+from .history import History
+from .machines import ClusterMachine
+from .workload.client import ModelClient
+from .workload.swarm import Swarm
+from .world import ClusterWorld, NodeWorld
+
+CHECKERS: tuple[Checker, ...] = (
+    complaints.check,
+    rest.check,
+    lost.check,
+    exactly_once.check,
+    order.check,
+    ack_order.check,
+    early_ack.check,
+    unexpected.check,
+    packet_ids.check,
+    sessions.check,
+    owners.check,
+    wills.check,
+    expiry.check,
+    limits.check,
+    retained.check,
+)
+
+
+def make_case(
+    history: History, swarm: Swarm, clients: list[ModelClient], node: Node, content: Mapping[bytes, bytes]
+) -> Case:
+    """What the checkers need of a world at its end."""
+    sessions = {client.name: client.epoch for client in clients if client.connected}
+    found = rest.pending(node, clients, not history.power_lost)
+    if not found:
+        found += rest.leftovers(content)
+    return Case(history, swarm, sessions, not history.power_lost, history.now(), found)
+
+
+def judge(case: Case) -> Iterator[str]:
+    """Every violation, in the order of the checkers."""
+    for check in CHECKERS:
+        yield from check(case)
+
+
+def node_rests(world: NodeWorld) -> bool:
+    """Whether nothing is under way any more in a world with one node."""
+    node = world.machine.node
+    assert node is not None
+    if node.store.bytes_waiting or not all(client.connected or client.gone for client in world.clients):
+        return False
+    return not any(client.sender.open for client in world.clients if client.connected) and _queues_rest(node)
+
+
+def _queues_rest(node: Node) -> bool:
+    return all(not each.online or (not each.queue.inflight and not each.queue.size) for each in node.slots)
+
+
+def of_node(world: NodeWorld) -> Iterator[str]:
+    """Every violation in a world with one node."""
+    machine = world.machine
+    assert machine.node is not None
+    case = make_case(world.history, world.swarm, world.clients, machine.node, machine.messages.disk.content())
+    yield from judge(case)
+
+
+def cluster_rests(world: ClusterWorld) -> bool:
+    """Nothing is under way any more."""
+    if not all(client.connected or client.gone for client in world.clients):
+        return False
+    if any(client.sender.open or client.wants for client in world.clients if client.connected):
+        return False
+    return not any(_waiting(world))
+
+
+def _waiting(world: ClusterWorld) -> Iterator[str]:
+    """What is not at rest on some node."""
+    for machine in world.machines.values():
+        node, member = machine.node, machine.member
+        if node is None or member is None:
+            yield f"{machine.name} does not run"
+            continue
+        if not machine.public:
+            yield f"{machine.name} has not joined"
+        if node.view_state is not ViewState.WHOLE or not member.leased():
+            yield f"{machine.name} is {node.view_state.value} in view {member.view.id}"
+        for text in waits.waiting(machine):
+            yield f"{machine.name}: {text}"
+        for session in node.slots:
+            if session.online and (session.queue.inflight or session.queue.size):
+                yield f"{machine.name}: queue of {session.client_id}"
+
+
+def _still(world: ClusterWorld) -> Iterator[Pause | Freeze]:
+    for step in world.plan.schedule.steps:
+        if isinstance(step.fault, Pause | Freeze):
+            yield step.fault
+
+
+def _without_lease(world: ClusterWorld) -> None:
+    """What a node was asked while it had no lease it accepted on what it could reach, whenever it said so."""
+    history, options, between = world.history, world.swarm.options, world.history.views.between
+    # where a policy does not allow it, an answer without a lease is no excuse: it must not have left (H-04)
+    for attempt in history.attempts.values():
+        attempt.without_lease = attempt.without_lease and options.allow_publish_during_netsplit == "on"
+    for each in history.subscriptions:
+        each.without_lease = each.without_lease and options.allow_subscribe_during_netsplit == "on"
+    if options.allow_publish_during_netsplit == "on":
+        for attempt in history.attempts.values():
+            seen = between(attempt.node, attempt.sent_at, attempt.acked_at)
+            attempt.without_lease = attempt.without_lease or ViewState.MINORITY in seen
+    if options.allow_subscribe_during_netsplit == "on":
+        for each in history.subscriptions:
+            each.without_lease = each.without_lease or ViewState.MINORITY in between(
+                each.node, each.asked_at, each.granted_at
+            )
+    if options.allow_register_during_netsplit == "on":
+        for connections in history.connections.values():
+            for one in connections:
+                one.without_lease = ViewState.MINORITY in between(one.node, one.asked_at, one.opened_at)
+
+
+def of_cluster(world: ClusterWorld) -> Iterator[str]:
+    """Every violation."""
+    history = world.history
+    _without_lease(world)
+    found = list(_waiting(world))
+    found += rest.clients_waiting(list(world.clients), not history.power_lost)
+    for machine in world.machines.values():
+        if machine.node is not None:
+            found += [f"{machine.name}: {text}" for text in rest.pending(machine.node, [], True, alone=False)]
+            if not found:
+                found += [f"{machine.name}: {text}" for text in rest.leftovers(machine.messages.disk.content())]
+    sessions = {client.name: client.epoch for client in world.clients if client.connected}
+    case = Case(history, world.swarm, sessions, not history.power_lost, history.now(), found)
+    case.scattered = True
+    case.drift = max(abs(rate - 1.0) for rate in world.plan.rates) * 2
+    case.stood_s = sum(fault.s for fault in _still(world))
+    lengths = {str(fault): fault.s for fault in _still(world)}
+    stood = [(each.node, each.at_s, each.at_s + lengths[each.kind]) for each in history.faults if each.kind in lengths]
+    case.stood = tuple(stood)
+    for check in CHECKERS:
+        yield from check(case)
+    yield from stale.check(case, world.history.views.between)
+    yield from policies.check(case, world.history.views.between)
+    if not found:
+        yield from agreement.judge({name: _metadata(machine) for name, machine in world.machines.items()})
+
+
+def _metadata(machine: ClusterMachine) -> dict[bytes, object]:
+    """What every node has to have alike: the values of each key and the writes that they are."""
+    member = machine.member
+    assert member is not None
+    metadata = member.metadata
+    found: dict[bytes, object] = {}
+    for replica in metadata._halves:
+        for key, siblings in replica.walk():
+            versions = [(metadata._actors.writer(dot), dot & COUNTER, value) for dot, value in pairs(siblings)]
+            # a tombstone goes when a node knows that all have it: not everywhere at once
+            live = sorted([each for each in versions if each[-1] is not None])
+            if live:
+                found[key] = live
+    return found

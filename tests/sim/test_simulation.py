@@ -1,0 +1,124 @@
+"""Whole seeds, of one node and of several."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from strogoff.sim.runner import RunOptions, run_seed
+from strogoff.sim.simulation import NodeSimulation
+from strogoff.sim.workload.swarm import draw
+
+from .clusters import joined, until
+
+
+def test_a_seed_is_meaningful() -> None:
+    """Dozens of messages, several clients and faults, on average."""
+    outcomes = [NodeSimulation(draw(seed)).run() for seed in range(20)]
+    assert all(outcome.violations == () and outcome.lines == () for outcome in outcomes)
+    assert sum(outcome.messages for outcome in outcomes) > 20 * 30
+    assert sum(outcome.deliveries for outcome in outcomes) > 20 * 60
+    assert sum(outcome.faults for outcome in outcomes) > 20 * 2
+    assert min(outcome.clients for outcome in outcomes) >= 3
+
+
+def test_the_same_seed_does_the_same() -> None:
+    first, second = (NodeSimulation(draw(5), trace=True).run() for _ in range(2))
+    assert first == second and len(first.lines) > 100
+
+
+def test_the_same_in_another_process_with_another_hash_seed() -> None:
+    code = "from strogoff.sim.commands import main; main(['--first', '5', '--trace', '--seconds', '8'])"
+    traces = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    assert traces[0] == traces[1] and traces[0].count("\n") > 100
+
+
+def test_power_loss_with_os_excuses_what_it_excuses() -> None:
+    """Nothing is promised after it, but the node comes to rest and nothing else breaks."""
+    lost = 0
+    for seed in range(30):
+        swarm = replace(draw(seed, "os"), faults=("power",), fault_count=4)
+        simulation = NodeSimulation(swarm)
+        world = simulation.world
+        assert simulation.run().violations == (), seed
+        lost += world.history.power_lost
+    assert lost > 20
+
+
+def test_what_cannot_come_to_rest_is_said() -> None:
+    """A disk that stays full: nobody gets an answer."""
+    simulation = NodeSimulation(replace(draw(5, "sync", 3.0), faults=()))
+    world = simulation.world
+    simulation.injector.heal = lambda: None  # type: ignore[method-assign]
+    world.loop.call_later(2.0, lambda: setattr(world.machine.messages.disk, "full", True))
+    assert any(text.startswith("not at rest") for text in simulation.run().violations)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "seed"), [(2, 1), (3, 0), (3, 9), (3, 25), (3, 26), (3, 390), (3, 4691), (3, 10667), (3, 116710), (4, 2)]
+)
+def test_seeds(nodes: int, seed: int) -> None:
+    outcome = run_seed(seed, RunOptions(nodes=nodes))
+    assert outcome.violations == () and outcome.messages > 0
+
+
+def test_a_seed_replays_exactly_and_its_trace_has_all() -> None:
+    first, second = (run_seed(2, RunOptions(nodes=3), trace=True) for _ in range(2))
+    assert first.lines == second.lines
+    text = "\n".join(first.lines)
+    for part in ("FAULT", " leads, whole, view ", "--> PUBLISH", "conn.open"):
+        assert part in text, part
+
+
+def test_a_node_that_is_refused_without_a_reason_is_a_violation() -> None:
+    """What it has agreed to is gone from the disks of the others: its own disk was never replaced."""
+    simulation = joined()
+    world = simulation.world
+    machine = world.machines["n2"]
+    assert machine.member is not None
+    machine.member.registrar.broken("its log is of another history")
+    simulation.operate(healed=True)
+    assert list(simulation.monitor.problems) == ["refused: n2, which has its whole disk and was never taken out"]
+    assert len(world.history.life("n2").emptied) == 1
+
+
+def test_a_node_whose_departure_was_asked_for_without_an_answer_may_be_refused() -> None:
+    """The process that was asked has died; the others took the node out (3 nodes, seeds 200101 and 201299)."""
+    simulation = joined()
+    world = simulation.world
+    second, third = world.machines["n2"], world.machines["n3"]
+    simulation.injector._ask_out(third, second)
+    world.crash(second, False)
+    assert third.member is not None
+    third.member.registrar.broken("it was taken out")
+    simulation.operate()
+    assert list(simulation.monitor.problems) == []
+    assert len(world.history.life("n3").emptied) == 1
+
+
+def test_a_node_is_refused_without_a_reason_if_all_who_asked_for_its_departure_were_told_no() -> None:
+    simulation = joined(trace=True)
+    world = simulation.world
+    first, second, third = world.machines.values()
+    until(world, lambda: len(first.voters()) == 3)
+    world.crash(second, False)
+    until(world, lambda: first.member is not None and first.member.view.row("n2") is None)
+    simulation.injector._ask_out(third, first)
+    until(world, lambda: any("n3 is taken out: n3 is needed" in line for line in world.history.lines or ()))
+    assert third.member is not None
+    third.member.registrar.broken("it was taken out")
+    simulation.operate()
+    assert list(simulation.monitor.problems) == ["refused: n3, which has its whole disk and was never taken out"]
