@@ -73,7 +73,7 @@ class ClusterMachine(Machine):
         assert self.member is not None
         metadata = self.member.metadata
         if self._plan.log_dots:
-            metadata._compactor.log_limit = self._plan.log_dots
+            metadata.log_limit = self._plan.log_dots
         if self._plan.sync_ms:
             metadata.sync_interval_ms, metadata.sync_leeway_ms = self._plan.sync_ms, self._plan.sync_ms // 2
         if self.on_member is not None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ..broker.node import Node
-from ..cluster.replicated_map.actors import COUNTER
-from ..cluster.replicated_map.dvv import pairs
 from ..netsplit.policy import ViewState
 from .checkers import (
     ack_order,
@@ -107,14 +105,14 @@ def _waiting(world: ClusterWorld) -> Iterator[str]:
     """What is not at rest on some node."""
     for machine in world.machines.values():
         node, member = machine.node, machine.member
-        if node is None or member is None:
+        if node is None or member is None or machine.clustering is None:
             yield f"{machine.name} does not run"
             continue
         if not machine.public:
             yield f"{machine.name} has not joined"
         if node.view_state is not ViewState.WHOLE or not member.leased():
             yield f"{machine.name} is {node.view_state.value} in view {member.view.id}"
-        for text in waits.waiting(machine):
+        for text in waits.waiting(machine.clustering, member):
             yield f"{machine.name}: {text}"
         for session in node.slots:
             if session.online and (session.queue.inflight or session.queue.size):
@@ -178,16 +176,6 @@ def of_cluster(world: ClusterWorld) -> Iterator[str]:
 
 
 def _metadata(machine: ClusterMachine) -> dict[bytes, object]:
-    """What every node has to have alike: the values of each key and the writes that they are."""
-    member = machine.member
-    assert member is not None
-    metadata = member.metadata
-    found: dict[bytes, object] = {}
-    for replica in metadata._halves:
-        for key, siblings in replica.walk():
-            versions = [(metadata._actors.writer(dot), dot & COUNTER, value) for dot, value in pairs(siblings)]
-            # a tombstone goes when a node knows that all have it: not everywhere at once
-            live = sorted([each for each in versions if each[-1] is not None])
-            if live:
-                found[key] = live
-    return found
+    """What all nodes must have alike: the values of each key, and the writes that they come from."""
+    assert machine.member is not None
+    return dict(machine.member.metadata.versions())

@@ -152,6 +152,11 @@ class JoinLeaveService:
     # -- going on
 
     @property
+    def open_requests(self) -> int:
+        """How many requests to join or leave wait for their answer."""
+        return len(self._waiting)
+
+    @property
     def waits(self) -> bool:
         """Whether a request waits for its answer, or the cluster for its identifier."""
         return bool(self._waiting) or not self._member.membership.cluster_id

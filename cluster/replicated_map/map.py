@@ -142,6 +142,21 @@ class ReplicatedMap:
                 if value is not None:
                     yield key, value
 
+    def versions(self) -> Iterator[tuple[bytes, list[tuple[tuple[str, int], int, bytes]]]]:
+        """Each key of both halves with its concurrent values, as (writer, number of the write, value), sorted.
+
+        A writer is (node, boot). Deletions are left out: nodes forget tombstones at different times. For checkers.
+        """
+        for replica in self._halves:
+            for key, siblings in replica.walk():
+                found = [
+                    (self._actors.writer(dot), dot & COUNTER, value)
+                    for dot, value in dvv.pairs(siblings)
+                    if value is not None
+                ]
+                if found:
+                    yield key, sorted(found)
+
     def _space(self, key: bytes) -> Namespace:
         return self._namespaces[key[:1]]
 
@@ -241,6 +256,16 @@ class ReplicatedMap:
                 then(False)
 
         self._anti_entropy.ask(peer, view, ended)
+
+    @property
+    def open_barriers(self) -> int:
+        """How many barriers wait."""
+        return len(self._barriers)
+
+    @property
+    def exchanging(self) -> bool:
+        """Whether this node waits for an exchange that it has asked for."""
+        return bool(self._anti_entropy.pending())
 
     # Messages
 
@@ -396,6 +421,15 @@ class ReplicatedMap:
                         self._hlc.observe(int.from_bytes(value[:STAMP], "big"))
 
     # Compaction
+
+    @property
+    def log_limit(self) -> int:
+        """Dots that the log of one half holds at most; may be set."""
+        return self._compactor.log_limit
+
+    @log_limit.setter
+    def log_limit(self, dots: int) -> None:
+        self._compactor.log_limit = dots
 
     def tick(self, now_ms: float) -> None:
         """Time has passed: reports, the exchange with a random peer, retries, tombstones. `now_ms` is monotonic."""

@@ -30,5 +30,5 @@ def test_the_limits_of_the_plan_are_those_of_the_member() -> None:
     machine.on_member = lambda machine: bound.append(machine.name)
     world.start(machine)
     assert bound == ["n1"] and machine.member is not None
-    assert machine.member.metadata._compactor.log_limit == 7 and machine.member.metadata.sync_interval_ms == 1000
+    assert machine.member.metadata.log_limit == 7 and machine.member.metadata.sync_interval_ms == 1000
     assert isinstance(machine.messages, RecordingDisk)

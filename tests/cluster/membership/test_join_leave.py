@@ -44,7 +44,9 @@ def test_a_join_is_answered_when_the_log_has_it() -> None:
     leader = company.leader()
     answers = join(leader, request(leader, "n4"))
     assert answers == []
+    assert leader.member.join_leave.open_requests == 1
     company.until(lambda: bool(answers))
+    assert leader.member.join_leave.open_requests == 0
     (answer,) = answers
     assert (answer.problem, answer.cluster_id) == ("", "cluster-of-n1")
     assert sorted(answer.members) == [(f"n{number}", f"n{number}:1") for number in (1, 2, 3, 4)]

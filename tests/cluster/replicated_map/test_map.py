@@ -41,6 +41,29 @@ def test_visible_here_at_once_and_there_before_the_barrier(world: World) -> None
     assert a.heard == [], "own writes are no news"
 
 
+def test_barriers_and_exchanges_that_wait_are_counted(world: World) -> None:
+    a = world.nodes["A"].map
+    assert (a.open_barriers, a.exchanging) == (0, False)
+    a.barrier(a.put(b"tx", b"v"), lambda well: None)
+    a.exchange("B", 0, lambda well: None)
+    assert (a.open_barriers, a.exchanging) == (1, True)
+    world.loop.run_for(0.5)
+    assert (a.open_barriers, a.exchanging) == (0, False)
+
+
+def test_versions_are_the_same_everywhere_and_without_what_was_deleted(world: World) -> None:
+    a, b = world.nodes["A"].map, world.nodes["B"].map
+    a.put(b"tx", b"1")
+    b.put(b"tx", b"2")
+    a.put(b"ty", b"3")
+    a.delete(b"ty")
+    world.loop.run_for(0.5)
+    found = dict(a.versions())
+    assert [(writer[0], counter) for writer, counter, _ in found[b"tx"]] == [("A", 1), ("B", 1)]
+    assert b"ty" not in found
+    assert dict(b.versions()) == found
+
+
 def test_many_writes_of_a_turn_are_one_message_per_peer(world: World) -> None:
     before = world.messages
     for number in range(100):

@@ -10,9 +10,9 @@ def test_nothing_waits_in_peace_and_an_exchange_and_a_barrier_do() -> None:
     world = joined().world
     world.loop.run_for(1)
     machine = world.machines["n2"]
-    assert list(waiting(machine)) == []
-    assert machine.member is not None
+    assert machine.member is not None and machine.clustering is not None
+    assert list(waiting(machine.clustering, machine.member)) == []
     metadata = machine.member.metadata
     metadata.barrier(metadata.put(b"t\0\0x", b"1"), lambda _: None)
     metadata.exchange("n1", 0, lambda _: None)
-    assert list(waiting(machine)) == ["1 barriers", "an exchange of metadata"]
+    assert list(waiting(machine.clustering, machine.member)) == ["1 barriers", "an exchange of metadata"]
