@@ -53,7 +53,7 @@ class ClusterPlan:
     The rest is of `worlds`: the `settings` of the members, how many writes the log of metadata holds (`log_dots`, 0 for
     the usual number), how often metadata are compared (`sync_ms`, 0 as usual), the bandwidth of a link, the (time,
     node) of a `departure` and of a `twin`, a stranger that joins under the name of the node, and whether somebody
-    publishes as soon as a SUBACK comes (`prompt`).
+    publishes as soon as a SUBACK comes (`publish_at_suback`).
     """
 
     swarm: Swarm
@@ -72,7 +72,7 @@ class ClusterPlan:
     bytes_per_s: float = inf
     departure: tuple[float, str] | None = None
     twin: tuple[float, str] | None = None
-    prompt: bool = False
+    publish_at_suback: bool = False
     slow_data: tuple[tuple[str, str, float], ...] = ()
     """Two nodes, and how much longer data takes between them, in seconds."""
 

@@ -21,4 +21,4 @@ class DropRecorder(AllowAll):
         history = self._history
         key = key_of(message.payload)
         history.drops.append(Dropped(subscriber[1], key, reason, history.next(), history.now()))
-        history.say("node", f"drops {key} for {subscriber[1]}: {reason}")
+        history.trace("node", f"drops {key} for {subscriber[1]}: {reason}")

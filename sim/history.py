@@ -24,7 +24,7 @@ class Attempt:
     """A PUBLISH as its writer knows it. `acked` is the number of PUBACK or PUBREC, `refused` that of one with an error.
 
     `mark` counts the commits of all disks at the time the node sent that acknowledgement, `without_lease` says that it
-    did so without a lease. `resent` is how often the PUBLISH was sent again, `stint` how often the writer had changed
+    did so without a lease. `resent` is how often the PUBLISH was sent again, `node_changes` how often the writer had changed
     nodes.
     """
 
@@ -44,7 +44,7 @@ class Attempt:
     resent: int = 0
     without_lease: bool = False
     node: str = FIRST
-    stint: int = 0
+    node_changes: int = 0
 
 
 @dataclass(slots=True)
@@ -271,7 +271,7 @@ class History:
         self.count += 1
         return self.count
 
-    def say(self, who: str, what: str) -> None:
+    def trace(self, who: str, what: str) -> None:
         """A line of the trace. Callers that build long texts test `lines` first."""
         if self.lines is not None:
             self.lines.append(f"{self.now():12.6f}  {who:<8} {what}")
@@ -279,9 +279,9 @@ class History:
     def fault(self, kind: str, node: str = FIRST) -> None:
         """A fault begins or ends."""
         self.faults.append(Fault(kind, self.next(), self.now(), node))
-        self.say("FAULT", kind)
+        self.trace("FAULT", kind)
 
     def problem(self, what: str) -> None:
         """Something that is wrong by itself, whatever else happens."""
         self.problems.append(what)
-        self.say("PROBLEM", what)
+        self.trace("PROBLEM", what)

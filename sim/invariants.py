@@ -49,7 +49,7 @@ Leaders = Mapping[str, tuple[str, ...]]
 """The voters as each node knows them that thinks that it leads."""
 
 
-class News:
+class OnLeaseChange:
     """Asks a judge who looks at nothing but leases, only when they are others than before."""
 
     def __init__(self, judge: Callable[[list[Lease]], Iterator[str]]) -> None:
@@ -64,7 +64,7 @@ class News:
         return self._judge(held)
 
 
-class Sides:
+class MajorityReach:
     """Remembers when each node could last reach a majority (H-21).
 
     Where one cut has ended and another has begun between two looks, what neither hinders came through; a machine that
@@ -84,7 +84,7 @@ class Sides:
         now = world.loop.now_s
         leaders = {machine.name: machine.voters() for machine in world.machines.values() if machine.leads}
         cuts = world.network.cuts
-        still = {name: since for name, machine in world.machines.items() if (since := machine.still) is not None}
+        still = {name: since for name, machine in world.machines.items() if (since := machine.suspension) is not None}
         ways = (leaders, still, cuts)
         if ways != self._ways:
             cut = dict(self._cuts.items() & cuts.items())
@@ -122,7 +122,7 @@ class Unanswered:
         calm = len(views) == 1 and len(held[0].rows) == len(held) > len(world.machines) // 2
         nodes = {each.node for each in held} if calm else set()
         for name in world.machines:
-            if name not in nodes or world.machines[name].hindered(now):
+            if name not in nodes or world.machines[name].disk_is_slow(now):
                 self._calm_since.pop(name, None)
             else:
                 self._calm_since.setdefault(name, now)
@@ -154,9 +154,9 @@ def _accepted(world: ClusterWorld, client: RoamingClient, attempt: Attempt) -> b
 def invariants() -> tuple[Judge, ...]:
     """All invariants, new for each simulation."""
     return (
-        News(roles.judge),
-        News(leases.judge),
-        Sides(),
+        OnLeaseChange(roles.judge),
+        OnLeaseChange(leases.judge),
+        MajorityReach(),
         Unanswered(),
         _refused,
     )
@@ -203,7 +203,7 @@ class InvariantMonitor:
     def _check(self, judges: tuple[Judge, ...], held: list[Lease]) -> None:
         for judge in judges:
             for text in judge(self._world, held):
-                self.complain(text)
+                self.report(text)
 
     def watch(self, machine: ClusterMachine) -> None:
         """Look also at each moment at which a process that has just started sends a promise, or its lease changes."""
@@ -238,15 +238,15 @@ class InvariantMonitor:
         if member is None or not member.clustered:
             return
         if not _holds_lease(machine) and not lenient and not member.alone:
-            self.complain(f"two leases: {machine.name} promises without a lease")
+            self.report(f"two leases: {machine.name} promises without a lease")
             return
         self._check(self._judges[:AT_PROMISES], self._leases_now())
 
-    def complain(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Note a violation, the same one only once."""
         if text not in self.problems:
             self.problems[text] = None
-            self._world.history.say("PROBLEM", text)
+            self._world.history.trace("PROBLEM", text)
 
     def note_state(self, machine: ClusterMachine) -> None:
         """Let the history have what the node sees of the cluster now, and when it entered a view."""
@@ -271,7 +271,7 @@ class InvariantMonitor:
         text = f"{leads}{node.view_state.value}, view {member.view.id}: {rows}"
         if self._shown.get(machine.name) != text:
             self._shown[machine.name] = text
-            self._world.history.say(machine.name, text)
+            self._world.history.trace(machine.name, text)
 
     def _leases_now(self) -> list[Lease]:
         return [self._lease(machine) for machine in self._world.machines.values() if _holds_lease(machine)]

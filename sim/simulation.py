@@ -128,7 +128,7 @@ class Simulation(Generic[W]):
         restarted = self.heal()
         history.healed = history.next()
         history.healed_at = self.world.loop.now_s
-        history.say("FAULT", f"all is healed{restarted}")
+        history.trace("FAULT", f"all is healed{restarted}")
         self.restart()
         for behaviour in self.world.behaviours:
             behaviour.calm()
@@ -247,7 +247,7 @@ class ClusterSimulation(Simulation[ClusterWorld]):
         late = {name for _, name in world.plan.late}
         for machine in world.machines.values():
             world.start(machine)
-        first.public = True
+        first.joined = True
         self.monitor.begin()
         joining = [machine for machine in others if machine.name not in late]
         for machine in joining:
@@ -256,7 +256,7 @@ class ClusterSimulation(Simulation[ClusterWorld]):
         while not _joined(joining) and world.loop.now_s < begin_s + JOIN_S:
             world.loop.run_for(0.1)
         if not _joined(joining):
-            self.monitor.complain("the nodes did not become one cluster")
+            self.monitor.report("the nodes did not become one cluster")
         for at_s, name in world.plan.late:
             world.loop.call_later(at_s, partial(self.injector.rejoin, world.machines[name]))
         for behaviour in world.behaviours:
@@ -303,11 +303,11 @@ class ClusterSimulation(Simulation[ClusterWorld]):
                 if healed:
                     (self.injector.start if machine.node is None else self.injector.restart)(machine)
             elif healed and self.injector.was_taken_out(machine):
-                history.say("FAULT", f"{machine.name} is no member any more: it gets an empty disk")
+                history.trace("FAULT", f"{machine.name} is no member any more: it gets an empty disk")
                 self._begin_anew(machine)
             elif not machine.gate.shut and machine.member is not None and machine.member.registrar.problem:
                 problem = machine.member.registrar.problem
-                history.say("FAULT", f"{machine.name} is refused ({problem}): it joins anew")
+                history.trace("FAULT", f"{machine.name} is refused ({problem}): it joins anew")
                 self._look_for_a_reason(machine)
                 self._begin_anew(machine)
 
@@ -325,8 +325,8 @@ class ClusterSimulation(Simulation[ClusterWorld]):
         plan = self.world.plan
         explained = plan.settings != USUAL or plan.twin or self.injector.may_be_out(machine)
         if not (explained or any(life.emptied for life in self.world.history.lives.values())):
-            self.monitor.complain(f"refused: {machine.name}, which has its whole disk and was never taken out")
+            self.monitor.report(f"refused: {machine.name}, which has its whole disk and was never taken out")
 
 
 def _joined(machines: list[ClusterMachine]) -> bool:
-    return all(each.public and each.member is not None and each.member.leased() for each in machines)
+    return all(each.joined and each.member is not None and each.member.leased() for each in machines)

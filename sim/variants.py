@@ -66,7 +66,7 @@ def limits(rng: Random) -> Settings:
 
 def _sparse(plan: ClusterPlan, rng: Random) -> ClusterPlan:
     clients = tuple([_narrowed(each, rng) for each in plan.swarm.clients])
-    return replace(plan, swarm=replace(plan.swarm, clients=clients), prompt=True)
+    return replace(plan, swarm=replace(plan.swarm, clients=clients), publish_at_suback=True)
 
 
 def _narrowed(client: ClientSpec, rng: Random) -> ClientSpec:

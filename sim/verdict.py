@@ -108,7 +108,7 @@ def _waiting(world: ClusterWorld) -> Iterator[str]:
         if node is None or member is None or machine.clustering is None:
             yield f"{machine.name} does not run"
             continue
-        if not machine.public:
+        if not machine.joined:
             yield f"{machine.name} has not joined"
         if node.view_state is not ViewState.WHOLE or not member.leased():
             yield f"{machine.name} is {node.view_state.value} in view {member.view.id}"

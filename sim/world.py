@@ -68,7 +68,7 @@ class World(Generic[M, C]):
         """Start the process of a machine. Its wall clock is right again: else it cannot know how long it was away."""
         machine.wall_off_ms = 0.0
         history, now = self.history, self.loop.now_s
-        history.say("FAULT", f"{machine.title} starts")
+        history.trace("FAULT", f"{machine.title} starts")
         life = history.life(machine.name)
         life.starts.append(now)
         life.full_until = min(life.full_until, now)
@@ -110,7 +110,7 @@ class World(Generic[M, C]):
             history.events.append((self.loop.now_s, row))
         if history.lines is not None:
             shown = {name: value for name, value in row.items() if name not in _HEADER}
-            history.say(machine.speaker, f"{kind} {shown}")
+            history.trace(machine.speaker, f"{kind} {shown}")
 
 
 class NodeWorld(World[NodeMachine, ModelClient]):
@@ -158,7 +158,7 @@ class ClusterWorld(World[ClusterMachine, RoamingClient]):
         kept_s = swarm.options.persistent_client_expiration_s or None
         rng = Random(f"{swarm.seed}/{spec.name}")
         client = RoamingClient(spec, home, places, self.history, rng, swarm.delay_s, kept_s)
-        if plan.prompt:
+        if plan.publish_at_suback:
             client.on_granted = self._publish_at_once
         return client
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 
-class Held(Protocol):
+class HeldLease(Protocol):
     """What is looked at of a lease that is valid now."""
 
     @property
@@ -30,7 +30,7 @@ class Held(Protocol):
         ...
 
 
-def judge(held: Sequence[Held]) -> Iterator[str]:
+def judge(held: Sequence[HeldLease]) -> Iterator[str]:
     """A node whose lease is valid is in the newest view of all that hold one, by the same entrance."""
     if not held:
         return

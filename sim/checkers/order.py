@@ -71,7 +71,7 @@ def _covered(case: Case, delivery: Delivery, attempt: Attempt) -> bool:
 def _by_writer(session: str, pairs: list[tuple[Delivery, Attempt]]) -> Iterator[str]:
     last: dict[tuple[str, str, int, int], Attempt] = {}
     for _, attempt in pairs:
-        lane = (attempt.writer, attempt.topic, attempt.qos, attempt.stint)
+        lane = (attempt.writer, attempt.topic, attempt.qos, attempt.node_changes)
         before = last.get(lane)
         if before is not None and before.counter > attempt.counter:
             yield f"reordered: {session} got {attempt.key} after {before.key}, same topic and QoS"

@@ -38,7 +38,12 @@ def check(case: Case, states: States) -> Iterator[str]:
 
 
 def _void(case: Case, states: States, attempt: Attempt, delivery: Delivery, newer: Attempt, before: Delivery) -> bool:
-    if attempt.acked != NEVER or attempt.resent or newer.counter < attempt.counter or newer.stint == attempt.stint:
+    if (
+        attempt.acked != NEVER
+        or attempt.resent
+        or newer.counter < attempt.counter
+        or newer.node_changes == attempt.node_changes
+    ):
         return False
     if "lifo" in case.swarm.features:
         return False  # a backlog comes newest first: what comes later may have been in the queue long before

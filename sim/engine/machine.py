@@ -41,7 +41,7 @@ class Backup:
 
 
 class Machine(ClusterHost):
-    """One machine. `public` says whether clients may connect: a node that has lost its disk first joins again."""
+    """One machine. `joined` says whether clients may connect: a node that has lost its disk first joins again."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Machine(ClusterHost):
         network.gates[name] = self.gate
         self.rate = rate
         self.network: SimNetwork = network
-        self.public = False
+        self.joined = False
         self.backup: Backup | None = None
         self._rng = Random(f"disk/{seed}/{name}")
         self.latency_s = latency_s
@@ -137,7 +137,7 @@ class Machine(ClusterHost):
 
     def connect(self, rng: Random, delay_s: tuple[float, float] = (0.0, 0.0), **listener: Any) -> Pipe | None:
         """As `Host.connect`; nobody answers while the process stands still."""
-        if not self.public or self.gate.shut:
+        if not self.joined or self.gate.shut:
             return None
         return super().connect(rng, delay_s, **listener)
 
@@ -158,7 +158,7 @@ class Machine(ClusterHost):
         """Of messages and of Raft."""
         return self.messages.disk, self.meta
 
-    def hindered(self, now_s: float) -> bool:
+    def disk_is_slow(self, now_s: float) -> bool:
         """The disk of messages is full, hangs, or is slow."""
         disk = self.messages.disk
         return disk.full or disk.stall_until > now_s or disk.latency_s != self.latency_s
@@ -179,7 +179,7 @@ class Machine(ClusterHost):
         return self.node is not None and not self.gate.shut
 
     @property
-    def still(self) -> tuple[int, int] | None:
+    def suspension(self) -> tuple[int, int] | None:
         """None while it `runs`; else the same until it has run again."""
         return None if self.runs else (self.life, self._stops)
 
@@ -211,7 +211,7 @@ class Machine(ClusterHost):
     def crash(self, power: bool) -> None:
         """The process or the machine dies."""
         self.gate.forget()
-        self.wake_up()
+        self.resume()
         self.messages.crash(power)
         self.meta.crash(power)
         self.meta = self.meta.reopen()
@@ -223,7 +223,7 @@ class Machine(ClusterHost):
         self.meta_store.close()
         self.meta = self.meta.reopen()
 
-    def stand_still(self, frozen: bool) -> None:
+    def suspend(self, frozen: bool) -> None:
         """SIGSTOP, or with `frozen` the whole machine. The others close their streams when they notice."""
         if self.gate.shut or self.node is None:
             return
@@ -240,7 +240,7 @@ class Machine(ClusterHost):
                 if other != self.name:
                     self.network.drop(self.name, other, "the peer does not answer")
 
-    def wake_up(self) -> None:
+    def resume(self) -> None:
         """SIGCONT, or the machine goes on."""
         if self._frozen_at is not None:
             self._frozen_s += self.loop.now_s - self._frozen_at
@@ -259,7 +259,7 @@ class Machine(ClusterHost):
         """The machine gets an empty data directory; only while no process runs."""
         self._disks += 1
         self._swap(Backup({}, {}, 0, f"{self.name}-disk{self._disks}", f"cluster-of-{self.name}{self._disks}"))
-        self.public = False
+        self.joined = False
 
     def restore_backup(self) -> bool:
         """The data directory becomes what it was; False if there is no backup."""

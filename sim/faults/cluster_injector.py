@@ -71,7 +71,7 @@ class ClusterFaultInjector:
             if isinstance(step.fault, kinds.BackupRestored):
                 machine = self._world.machines[step.fault.node]
                 loop.call_later(step.at_s * self._rng.random() * 0.9, partial(self._copy, machine))
-            loop.call_later(step.at_s, partial(self.strike, step))
+            loop.call_later(step.at_s, partial(self.inject, step))
         for at_s, node in plan.stops:
             loop.call_later(at_s, partial(self._stop, self._world.machines[node]))
         if plan.departure is not None:
@@ -89,14 +89,14 @@ class ClusterFaultInjector:
         if joined and machine.voters() != (machine.name,) and not self._over:
             machine.keep_backup()
 
-    def strike(self, step: Step) -> None:
+    def inject(self, step: Step) -> None:
         """Begin a fault of the schedule now."""
         if self._over:
             return
         fault = step.fault
         node = "" if len(fault.nodes) > 1 else fault.nodes[0]
         self._world.history.fault(_NAMES.get(fault.word, str(fault)), node)
-        self._world.history.say("FAULT", f"{fault}" + (f" for {step.for_s} s" if step.for_s else ""))
+        self._world.history.trace("FAULT", f"{fault}" + (f" for {step.for_s} s" if step.for_s else ""))
         self._acts[type(fault)](fault)
         if step.for_s is not None:
             self._world.loop.call_later(step.for_s, partial(self._end, fault))
@@ -104,7 +104,7 @@ class ClusterFaultInjector:
     def _end(self, fault: kinds.Fault) -> None:
         if self._over:
             return
-        self._world.history.say("FAULT", f"over: {fault}")
+        self._world.history.trace("FAULT", f"over: {fault}")
         network = self._world.network
         if isinstance(fault, kinds.Delay):
             network.slow(fault.a, fault.b, 0.0)
@@ -139,7 +139,7 @@ class ClusterFaultInjector:
         world = self._world
         world.network.mend()
         for machine in world.machines.values():
-            machine.wake_up()
+            machine.resume()
             machine.wall_off_ms = 0.0
             for disk in machine.disks:
                 rare.mend(disk, machine.latency_s)
@@ -177,10 +177,10 @@ class ClusterFaultInjector:
     def start(self, machine: ClusterMachine) -> None:
         """Start a process; one that is not a member any more joins."""
         self._world.start(machine)
-        if machine.public and self._has_forgotten(machine):
-            machine.public = False  # killed before its disk knew: its operator was not told yet that it has joined
+        if machine.joined and self._has_forgotten(machine):
+            machine.joined = False  # killed before its disk knew: its operator was not told yet that it has joined
         waits_for_empty_disk = machine.member is not None and machine.member.clustered
-        if not machine.public and not waits_for_empty_disk:
+        if not machine.joined and not waits_for_empty_disk:
             self.rejoin(machine)
 
     def _has_forgotten(self, machine: ClusterMachine) -> bool:
@@ -203,21 +203,21 @@ class ClusterFaultInjector:
         self._world.loop.call_later(REJOIN_S, partial(self._join, machine, machine.life))
 
     def _join(self, machine: ClusterMachine, life: int) -> None:
-        if machine.public or not machine.alive(life):
+        if machine.joined or not machine.alive(life):
             return
         if machine.gate.shut:
             self._join_soon(machine)
             return
-        others = [each for each in self._world.machines.values() if each is not machine and each.public and each.up]
+        others = [each for each in self._world.machines.values() if each is not machine and each.joined and each.up]
 
         def answered(problem: str) -> None:
-            self._world.history.say(machine.name, f"join: {problem or 'done'}")
+            self._world.history.trace(machine.name, f"join: {problem or 'done'}")
             if not machine.alive(life):
                 return
             if problem:
                 self._try_again(machine)
             else:
-                machine.public = True
+                machine.joined = True
 
         if others:
             machine.join(self._rng.choice(others).address, answered)
@@ -248,11 +248,11 @@ class ClusterFaultInjector:
         """An operator takes a member out, at another node; again until that is done, for an answer may get lost."""
         if self._over or (self._lost and self._leaving is None):
             return  # those who vote without a node that is gone for good may be too few, if another one leaves
-        others = [each for each in self._world.machines.values() if each is not machine and each.public and each.runs]
+        others = [each for each in self._world.machines.values() if each is not machine and each.joined and each.runs]
         again = self._leaving is not None
         if self._leaving not in (None, (machine.name, machine.disk_id)):
             return  # it has an empty disk already
-        if not others or not machine.public or not (again or self._others_have_the_log(machine)):
+        if not others or not machine.joined or not (again or self._others_have_the_log(machine)):
             self._world.loop.call_later(LEAVE_AGAIN_S, partial(self._take_out, machine))
             return
         self._ask_out(machine, self._rng.choice(others))
@@ -273,14 +273,14 @@ class ClusterFaultInjector:
             elif pending:
                 answered(f"{asked.name} has ended without an answer")
 
-        self._world.history.say("FAULT", f"an operator takes {machine.name} out")
+        self._world.history.trace("FAULT", f"an operator takes {machine.name} out")
         self._lost, self._leaving = True, (machine.name, disk)
         self._unsure += 1
         asked.leave(machine.name, answered)
         loop.call_later(LEAVE_AGAIN_S, look)
 
     def _taken_out(self, machine: ClusterMachine, disk: str, problem: str) -> None:
-        self._world.history.say("FAULT", f"{machine.name} is taken out: {problem or 'done'}")
+        self._world.history.trace("FAULT", f"{machine.name} is taken out: {problem or 'done'}")
         if machine.disk_id != disk:
             return  # it has an empty disk already
         if problem.startswith(f"{machine.name} is needed "):
@@ -313,7 +313,7 @@ class ClusterFaultInjector:
         """The sessions of a node that was taken out are nobody's any more, whatever its disk has."""
         self._world.history.fault("kill", machine.name)
         self._world.history.life(machine.name).emptied.append(self._world.loop.now_s)
-        machine.public = False
+        machine.joined = False
         self._world.loop.call_later(self._rng.choice(EMPTIED_S), partial(self._begin_anew, machine, machine.disk_id))
 
     def _begin_anew(self, machine: ClusterMachine, disk: str) -> None:
@@ -327,21 +327,21 @@ class ClusterFaultInjector:
     def _twin(self, machine: ClusterMachine) -> None:
         """A stranger asks to join under the name of a node that serves and sees the whole cluster."""
         world, now = self._world, self._world.loop.now_s
-        others = [each for each in world.machines.values() if each is not machine and each.public and each.runs]
+        others = [each for each in world.machines.values() if each is not machine and each.joined and each.runs]
         whole = machine.runs and world.history.views.between(machine.name, now - TWIN_S, now) == {ViewState.WHOLE}
         if self._over:
             return
-        if not others or not whole or not machine.public:
+        if not others or not whole or not machine.joined:
             world.loop.call_later(TWIN_S, partial(self._twin, machine))
             return
-        world.history.say("FAULT", f"a stranger asks to join as {machine.name}")
+        world.history.trace("FAULT", f"a stranger asks to join as {machine.name}")
         asked = self._rng.choice(others)
-        asked.claim(machine.name, machine.boot, partial(self._claimed, machine, machine.still, machine.life, now))
+        asked.claim(machine.name, machine.boot, partial(self._claimed, machine, machine.suspension, machine.life, now))
 
     def _claimed(self, machine: ClusterMachine, still: object, life: int, asked_s: float, problem: str) -> None:
         world = self._world
-        world.history.say("FAULT", f"the stranger is {problem or 'let in'}")
-        undisturbed = (machine.still, machine.life) == (still, life) and world.loop.now_s - asked_s < TWIN_S
+        world.history.trace("FAULT", f"the stranger is {problem or 'let in'}")
+        undisturbed = (machine.suspension, machine.life) == (still, life) and world.loop.now_s - asked_s < TWIN_S
         if not problem and undisturbed:
             world.history.problem(f"two of a name: a second {machine.name} was let in while the first one served")
 
@@ -351,13 +351,13 @@ class ClusterFaultInjector:
         if machine.node is None or machine.gate.shut:
             return
         machine.gate.sockets_first = machine.gate.sockets_first or isinstance(fault, rare.SocketsFirst)
-        machine.stand_still(isinstance(fault, kinds.Freeze))
+        machine.suspend(isinstance(fault, kinds.Freeze))
         self._world.loop.call_later(fault.s, partial(self._go_on, machine, machine.life))
 
     def _go_on(self, machine: ClusterMachine, life: int) -> None:
         if not self._over and machine.alive(life):
-            self._world.history.say("FAULT", f"{machine.name} goes on")
-            machine.wake_up()
+            self._world.history.trace("FAULT", f"{machine.name} goes on")
+            machine.resume()
 
     def _disk(self, fault: kinds.Fault) -> None:
         disk = self._world.machines[fault.nodes[0]].messages.disk
@@ -395,7 +395,7 @@ class ClusterFaultInjector:
 
     def _may_lose(self, machine: ClusterMachine) -> bool:
         """One disk per seed, of a node without which the other voters are a majority: else the log goes with it."""
-        may = machine.public and not self._lost and self._others_have_the_log(machine)
+        may = machine.joined and not self._lost and self._others_have_the_log(machine)
         self._lost = self._lost or may
         return may
 
@@ -407,7 +407,7 @@ class ClusterFaultInjector:
         which a leader has given notice, nor one whose disk is empty already (3 nodes, seed 910020).
         """
         machines = self._world.machines.values()
-        others = [each for each in machines if each.public and each.up and each is not machine and each.voters()]
+        others = [each for each in machines if each.joined and each.up and each is not machine and each.voters()]
         logs = [each.member.membership for each in others if each.member is not None]
         stale = {peer_of(row) for log in logs for row in log.members.values() if row.stale or row.notice_ms}
         intact = {each.peer for each in machines if each is not machine and not self._has_notice(each)} - stale
@@ -441,7 +441,7 @@ class ClusterFaultInjector:
         if machine.node is not None:
             self._world.crash(machine, True)
         self._world.history.life(machine.name).emptied.append(self._world.loop.now_s)
-        self._world.history.say("FAULT", f"{machine.name} has its disk as it was at start {machine.backup.boot}")
+        self._world.history.trace("FAULT", f"{machine.name} has its disk as it was at start {machine.backup.boot}")
         machine.restore_backup()
         self._world.loop.call_later(self._rng.random() * 2, partial(self._start_again, machine, machine.life))
 

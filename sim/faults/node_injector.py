@@ -45,7 +45,7 @@ class NodeFaultInjector:
             if kind in ("kill", "power") and rng.random() < 0.5:
                 loop.call_later(when, partial(self._after_write, kind))
             else:
-                loop.call_later(when, partial(self._strike, kind))
+                loop.call_later(when, partial(self._inject, kind))
 
     def heal(self) -> None:
         """No more faults, and those that last end."""
@@ -57,7 +57,7 @@ class NodeFaultInjector:
         self._machine.messages.on_write = None
         world.set_delay(GOOD_NETWORK_S)
 
-    def _strike(self, kind: str) -> None:
+    def _inject(self, kind: str) -> None:
         if not self._over and self._machine.up:
             self._kinds[kind]()
 
@@ -68,7 +68,7 @@ class NodeFaultInjector:
         def begun() -> None:
             messages.on_write = None
             reach = 1.5 * self._world.swarm.latency_s[1]
-            loop.call_later(self._rng.random() * reach, lambda: self._strike(kind))
+            loop.call_later(self._rng.random() * reach, lambda: self._inject(kind))
 
         if not self._over:
             messages.on_write = begun

@@ -16,14 +16,14 @@ from .scenario import Scenario
 from .script import IDLE_S, at_suback, at_view, client, leaves_topic, publishes, reader, retains, wants_topic, writer
 
 
-def _strike(fault: str, for_s: float | None, simulation: ClusterSimulation) -> None:
-    simulation.injector.strike(Step(0.0, parse(fault), for_s))
+def _inject(fault: str, for_s: float | None, simulation: ClusterSimulation) -> None:
+    simulation.injector.inject(Step(0.0, parse(fault), for_s))
 
 
 def _others_restart_without(simulation: ClusterSimulation) -> None:
     """Cut n3 off, and restart the two others at once."""
     for fault, for_s in (("cut n3 | n1 n2", 6.0), ("fast_restart n1", None), ("fast_restart n2", None)):
-        simulation.world.loop.call_soon(partial(_strike, fault, for_s, simulation))
+        simulation.world.loop.call_soon(partial(_inject, fault, for_s, simulation))
 
 
 _AGAIN_AND_AGAIN = "; ".join([f"at {at}s fast_restart n2" for at in (3, 5, 7, 9, 11, 13, 15, 17)])

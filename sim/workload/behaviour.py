@@ -83,7 +83,7 @@ class Behaviour:
         if "subscribing" in features and client.spec.filters and not client.spec.steady:
             moves.append((self._change_mind, 2.0))
         if "slow" in features:
-            moves.append((self._doze, 1.0))
+            moves.append((self._stop_reading, 1.0))
         if client.spec.abandons:
             moves.append((client.abandon, 0.5))
         return [move for move, _ in moves], [weight for _, weight in moves]
@@ -132,6 +132,6 @@ class Behaviour:
         elif client.granted:
             client.unsubscribe(self._rng.choice(sorted(client.granted)))
 
-    def _doze(self) -> None:
+    def _stop_reading(self) -> None:
         self.client.pause()
         self._loop.call_later(self._rng.expovariate(1.0), self.client.read_on)

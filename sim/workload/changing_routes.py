@@ -1,7 +1,7 @@
 """A cast whose routes change all the time: writers on topics that are long in use, readers that come and go elsewhere.
 
 Every node has at most one reader, so nobody else's subscription brings a message to its node. Whoever gets a SUBACK is
-owed what is published from then on: `ClusterPlan.prompt` has somebody publish at that moment.
+owed what is published from then on: `ClusterPlan.publish_at_suback` has somebody publish at that moment.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def with_changing_routes(plan: ClusterPlan) -> ClusterPlan:
         options=_options(rng, swarm.options),
         delay_s=(0.0005, 0.005),
     )
-    return replace(plan, swarm=swarm, homes=homes, roaming=frozenset(), prompt=True)
+    return replace(plan, swarm=swarm, homes=homes, roaming=frozenset(), publish_at_suback=True)
 
 
 def _writer(rng: Random, name: str) -> ClientSpec:

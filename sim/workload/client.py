@@ -103,7 +103,7 @@ class ModelClient:
         peer.on_closed = partial(self._closed, peer)
         self.discarded = clean
         peer.send(self._connect_packet(clean, expiry, will))
-        history.say(self.name, f"CONNECT #{number} clean={clean}")
+        history.trace(self.name, f"CONNECT #{number} clean={clean}")
         self.loop.call_later(PATIENCE_S, partial(self._impatient, peer))
 
     def _connect_packet(self, clean: bool, expiry_s: int | None, will: Will | None) -> packets.Connect:
@@ -154,7 +154,7 @@ class ModelClient:
         peer = self.peer
         if peer is not None:
             peer.close()
-            self.history.say(self.name, "closes without DISCONNECT")
+            self.history.trace(self.name, "closes without DISCONNECT")
             self._ended()
 
     def disconnect(self, with_will: bool = False, expiry_s: int | None = None) -> None:
@@ -169,7 +169,7 @@ class ModelClient:
             connection.final_expiry_s = expiry_s
         peer.send(packets.Disconnect(4 if with_will and self.spec.version == 5 else 0, properties))
         connection.polite = not (with_will and self.spec.version == 5)
-        self.history.say(self.name, f"DISCONNECT {'with will' if not connection.polite else ''}")
+        self.history.trace(self.name, f"DISCONNECT {'with will' if not connection.polite else ''}")
         peer.close()
         self._ended()
 
@@ -181,20 +181,20 @@ class ModelClient:
         peer.on_packet = _ignore
         peer.on_closed = None
         self.superseded.append((self.history.now(), peer))
-        self.history.say(self.name, "takes over from itself")
+        self.history.trace(self.name, "takes over from itself")
         self._ended()
         self.connect(self.spec.expiry_s == 0)
 
     def abandon(self) -> None:
         """Go, and never come back."""
-        self.history.say(self.name, "is gone for good")
+        self.history.trace(self.name, "is gone for good")
         self.gone = True
         self.wanted = False
         self.lose()
 
     def _closed(self, peer: Peer) -> None:
         if peer is self.peer:
-            self.history.say(self.name, "connection lost")
+            self.history.trace(self.name, "connection lost")
             self._ended()
             self.again()
 
@@ -215,7 +215,7 @@ class ModelClient:
         assert self.peer is not None
         if self.history.lines is not None:
             for packet in sent:
-                self.history.say(self.name, f"--> {_shown(packet)}")
+                self.history.trace(self.name, f"--> {_shown(packet)}")
         self.peer.send(*sent)
 
     def _answer(self, connection: int, packet: Any) -> bool:
@@ -228,7 +228,7 @@ class ModelClient:
         if peer is not self.peer:
             return
         if self.history.lines is not None:
-            self.history.say(self.name, f"<-- {_shown(packet)}")
+            self.history.trace(self.name, f"<-- {_shown(packet)}")
         mark = peer.pipe.to_client.arrived
         kind = type(packet)
         if not self.connected and kind is not packets.Connack:
@@ -356,7 +356,7 @@ class ModelClient:
     def pause(self) -> None:
         """Stop reading."""
         if self.peer is not None:
-            self.history.say(self.name, "stops reading")
+            self.history.trace(self.name, "stops reading")
             self.peer.pipe.to_client.pause()
 
     def read_on(self) -> None:

@@ -37,7 +37,7 @@ class Sender:
         self._counter = 0
         self.limit = 10
         self._node = FIRST
-        self._stint = 0
+        self._node_changes = 0
         self.open: dict[int, Flight] = {}
 
     def publish(self, topic: str, qos: int, retain: bool = False, expiry_s: int = 0, size: int = 0) -> bool:
@@ -51,7 +51,7 @@ class Sender:
         history = self._history
         key = f"{self._writer}-{self._counter}"
         attempt = Attempt(key, self._writer, self._counter, topic, qos, retain, expiry_s, history.next(), history.now())
-        attempt.node, attempt.stint = self._node, self._stint
+        attempt.node, attempt.node_changes = self._node, self._node_changes
         history.attempts[key] = attempt
         properties = {"message_expiry_interval": expiry_s} if expiry_s else None
         packet = packets.Publish(topic, payload(key, size), qos, retain, False, packet_id, properties)
@@ -64,7 +64,7 @@ class Sender:
         """From now on the connections are to this node."""
         if node != self._node:
             self._node = node
-            self._stint += 1
+            self._node_changes += 1
 
     def resume(self) -> None:
         """The session is present: send again what is not answered, in the old order [MQTT-4.4.0-1]."""

@@ -20,7 +20,7 @@ def test_one_counter_for_everything() -> None:
 def test_the_trace_is_kept_only_where_it_is_wanted() -> None:
     silent, told = History(lambda: 1.5), History(lambda: 1.5, [])
     for history in (silent, told):
-        history.say("node", "begins")
+        history.trace("node", "begins")
         history.problem("the sky falls")
     assert silent.lines is None and silent.problems == ["the sky falls"]
     assert told.lines == ["    1.500000  node     begins", "    1.500000  PROBLEM  the sky falls"]

@@ -10,7 +10,7 @@ import msgspec
 from strogoff.netsplit.policy import OPERATIONS, ViewState
 from strogoff.sim.checkers.unanswered import PATIENCE_S
 from strogoff.sim.faults.schedule import FaultSchedule
-from strogoff.sim.invariants import Lease, Sides
+from strogoff.sim.invariants import Lease, MajorityReach
 from strogoff.sim.scenarios.script import reader, with_script, writer
 from strogoff.sim.simulation import ClusterSimulation
 
@@ -29,8 +29,8 @@ def test_states_and_leases() -> None:
 
 def test_a_complaint_is_made_once() -> None:
     simulation = joined()
-    simulation.monitor.complain("it is so")
-    simulation.monitor.complain("it is so")
+    simulation.monitor.report("it is so")
+    simulation.monitor.report("it is so")
     assert list(simulation.monitor.problems) == ["it is so"]
 
 
@@ -55,7 +55,7 @@ def test_a_promise_without_a_lease_is_seen_at_the_moment_it_leaves() -> None:
 def test_what_comes_through_between_two_cuts_counts_although_nobody_looked_then() -> None:
     """5 nodes, seed 30937: a lease that was asked for in the first cut."""
     world = joined().world
-    sides, held = Sides(), [Lease("n3", 1, 1, (), 1, 1, "", "")]
+    sides, held = MajorityReach(), [Lease("n3", 1, 1, (), 1, 1, "", "")]
 
     def looked(seconds: float) -> list[str]:
         world.loop.run_for(seconds)
@@ -77,23 +77,23 @@ def test_what_comes_through_between_two_cuts_counts_although_nobody_looked_then(
 def test_who_ran_between_two_pauses_counts_although_nobody_looked_then() -> None:
     """3 nodes, seed 49340: a leader answered for eleven milliseconds."""
     world = joined().world
-    sides, held = Sides(), [Lease("n3", 1, 1, (), 1, 1, "", "")]
+    sides, held = MajorityReach(), [Lease("n3", 1, 1, (), 1, 1, "", "")]
     others = [world.machines[name] for name in ("n1", "n2")]
 
     def looked(seconds: float) -> list[str]:
         world.loop.run_for(seconds)
         return list(sides(world, held))
 
-    def stand_still() -> None:
+    def suspend() -> None:
         for machine in others:
-            machine.stand_still(frozen=True)
+            machine.suspend(frozen=True)
 
     assert looked(0.0) == []
-    stand_still()
+    suspend()
     assert looked(0.05) == [] and looked(1.7) == []
     for machine in others:
-        machine.wake_up()
-    stand_still()
+        machine.resume()
+    suspend()
     assert looked(0.05) == [] and looked(1.7) == []
     assert looked(0.2) == ["side: n3 holds a lease, and could reach no majority of the voters for 1.90 s"]
 

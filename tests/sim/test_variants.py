@@ -19,7 +19,7 @@ def test_the_seed_decides_and_each_kind_is_there() -> None:
     plans = [vary(plan(seed, 3)) for seed in range(40)]
     assert plans[7] == vary(plan(7, 3))
     has = {
-        SPARSE: sum(each.prompt for each in plans),
+        SPARSE: sum(each.publish_at_suback for each in plans),
         SMALL: sum(each.settings != USUAL for each in plans),
         NARROW: sum(each.bytes_per_s != inf for each in plans),
         LEAVES: sum(each.departure is not None for each in plans),

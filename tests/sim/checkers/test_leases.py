@@ -8,7 +8,7 @@ from strogoff.sim.checkers.leases import judge
 
 
 @dataclass
-class Held:
+class HeldLease:
     node: str
     view: int
     since: int
@@ -18,11 +18,11 @@ class Held:
 def test_a_lease_by_an_older_view_is_right_while_the_newer_one_has_its_holder() -> None:
     old, new = (("a", 1), ("b", 1)), (("a", 1), ("b", 1), ("c", 3))
     assert list(judge([])) == []
-    assert list(judge([Held("a", 2, 1, old), Held("b", 3, 1, new)])) == []
+    assert list(judge([HeldLease("a", 2, 1, old), HeldLease("b", 3, 1, new)])) == []
 
 
 def test_not_if_it_was_left_out_or_entered_anew() -> None:
-    assert list(judge([Held("a", 2, 1, (("a", 1), ("b", 1))), Held("b", 3, 1, (("b", 1),))])) == [
+    assert list(judge([HeldLease("a", 2, 1, (("a", 1), ("b", 1))), HeldLease("b", 3, 1, (("b", 1),))])) == [
         "two leases: a holds one by view 2, b one by view 3 without it"
     ]
-    assert len(list(judge([Held("a", 2, 1, (("a", 1),)), Held("b", 5, 1, (("a", 4), ("b", 1)))]))) == 1
+    assert len(list(judge([HeldLease("a", 2, 1, (("a", 1),)), HeldLease("b", 5, 1, (("a", 4), ("b", 1)))]))) == 1

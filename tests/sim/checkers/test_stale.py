@@ -19,7 +19,7 @@ def make_history(entered: bool = True) -> HistoryBuilder:
     builder.publish("w-1", acked=False, node="n1", sent_at=1.0)
     if entered:
         builder.history.life("n1").entered.append(2.0)
-    builder.publish("w-2", node="n2", stint=1, sent_at=3.0)
+    builder.publish("w-2", node="n2", node_changes=1, sent_at=3.0)
     builder.deliver("w-2")
     builder.deliver("w-1")
     return builder

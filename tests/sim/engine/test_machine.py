@@ -11,13 +11,13 @@ def test_a_frozen_machine_has_lost_time_and_a_stopped_process_has_not() -> None:
     world = joined().world
     frozen, paused = world.machines["n2"], world.machines["n3"]
     before = frozen.mono_s(), paused.mono_s(), frozen._wall_ms()
-    frozen.stand_still(True)
-    paused.stand_still(False)
+    frozen.suspend(True)
+    paused.suspend(False)
     world.loop.run_for(3)
     assert frozen.mono_s() == before[0] and paused.mono_s() == pytest.approx(before[1] + 3 * paused.rate)
     assert frozen._wall_ms() == pytest.approx(before[2] + 3000)
-    frozen.wake_up()
-    paused.wake_up()
+    frozen.resume()
+    paused.resume()
     until(world, lambda: all(whole(world, name) for name in world.machines))
     assert frozen.member is not None and frozen.member.view.id > 3
 
@@ -30,9 +30,9 @@ def test_timers_follow_the_clock_of_the_machine() -> None:
     machine.later(1.0, lambda: due.append(world.loop.now_s - begin))
     gone = machine.later(1.0, lambda: due.append(0.0))
     gone.cancel()
-    machine.stand_still(True)
+    machine.suspend(True)
     world.loop.run_for(2)
-    machine.wake_up()
+    machine.resume()
     world.loop.run_for(2)
     assert due == [pytest.approx(2 + 1 / machine.rate, abs=0.01)]
 
@@ -42,9 +42,9 @@ def test_who_lost_its_disk_joins_again_under_another() -> None:
     world = simulation.world
     machine = world.machines["n3"]
     simulation.injector.empty(machine)
-    assert machine.boot == 0 and not machine.public
+    assert machine.boot == 0 and not machine.joined
     simulation.injector.start(machine)
-    until(world, lambda: machine.public and whole(world, "n3"))
+    until(world, lambda: machine.joined and whole(world, "n3"))
     assert machine.boot > 1 and machine.disk_id == "n3-disk1"
 
 

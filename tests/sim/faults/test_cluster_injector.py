@@ -22,7 +22,7 @@ def founded() -> ClusterSimulation:
     world = simulation.world
     for machine in world.machines.values():
         world.start(machine)
-    world.machines["n1"].public = True
+    world.machines["n1"].joined = True
     return simulation
 
 
@@ -31,8 +31,8 @@ def test_overlapping_cuts_end_one_by_one() -> None:
     world = simulation.world
     injector, network = simulation.injector, world.network
     first, second = kinds.Cut((("n1",), ("n2", "n3"))), kinds.PairCut("n1", "n2")
-    injector.strike(Step(0, first))
-    injector.strike(Step(0, second))
+    injector.inject(Step(0, first))
+    injector.inject(Step(0, second))
     injector._end(first)
     assert network.is_cut("n1", "n2") and network.is_cut("n2", "n1") and not network.is_cut("n1", "n3")
     injector._end(second)
@@ -47,7 +47,7 @@ def test_each_kind_strikes_and_all_heals() -> None:
         "one_way_cut n2 n3", "pause n1 0.5s", "vm_freeze n2 0.5s", "fast_restart n3", "kill n1", "power_loss n2",
     )  # fmt: skip
     for text in texts:
-        simulation.injector.strike(Step(0, kinds.parse(text)))
+        simulation.injector.inject(Step(0, kinds.parse(text)))
         world.loop.run_for(0.7)
     assert len(world.history.faults) == len(texts)
     simulation.injector.heal()
@@ -60,11 +60,11 @@ def test_one_disk_may_be_lost() -> None:
     simulation = joined()
     world = simulation.world
     until(world, lambda: all(len(machine.voters()) == 3 for machine in world.machines.values()))
-    simulation.injector.strike(Step(0, kinds.DiskLost("n2")))
+    simulation.injector.inject(Step(0, kinds.DiskLost("n2")))
     assert world.history.life("n2").emptied
-    simulation.injector.strike(Step(0, kinds.DiskLost("n3")))
+    simulation.injector.inject(Step(0, kinds.DiskLost("n3")))
     assert not world.history.life("n3").emptied
-    until(world, lambda: world.machines["n2"].public and whole(world, "n2"))
+    until(world, lambda: world.machines["n2"].joined and whole(world, "n2"))
 
 
 def forgetful() -> ClusterSimulation:
@@ -93,16 +93,16 @@ def test_who_comes_back_to_a_cluster_that_was_about_to_give_it_up_is_needed() ->
     first, second, third = world.machines.values()
     assert first.leads and first.member is not None and first.member.lease_service is not None
     coordinator, membership = first.member.lease_service.coordinator, first.member.membership
-    third.stand_still(True)
+    third.suspend(True)
     until(world, lambda: membership.members["n3"].away_ms > 0)
     due_ms = membership.members["n3"].away_ms + coordinator.settings.forget_after_ms
     until(world, lambda: coordinator._cluster_ms() >= due_ms - 100, 0.001)
     simulation.injector.empty(second)
     until(world, lambda: membership.index < last_index(first), 0.001)
-    third.wake_up()
+    third.resume()
     until(world, lambda: membership.index == last_index(first) == last_index(third))
     simulation.injector.start(second)
-    until(world, lambda: second.public and all(whole(world, name) for name in world.machines))
+    until(world, lambda: second.joined and all(whole(world, name) for name in world.machines))
     assert third.disk_id == "n3-disk"
 
 
@@ -118,20 +118,20 @@ def test_who_was_given_up_counts_as_a_lost_disk(moment: str) -> None:
     simulation = forgetful()
     world = simulation.world
     first, second, third = world.machines.values()
-    second.stand_still(False)
+    second.suspend(False)
     if moment == "notice":
         until(world, lambda: has_notice(simulation, "n2"), 0.001)
         assert not is_stale(first, "n2") and not is_stale(third, "n2")
     else:
         until(world, lambda: is_stale(first, "n2") or is_stale(third, "n2"), 0.001)
     assert {len(first.voters()), len(third.voters())} == {3}
-    simulation.injector.strike(Step(0, kinds.DiskLost("n3")))
+    simulation.injector.inject(Step(0, kinds.DiskLost("n3")))
     simulation.injector._take_out(third)
     assert not world.history.life("n3").emptied and simulation.injector._leaving is None
     simulation.injector.empty(second)
     simulation.injector.start(second)
-    until(world, lambda: second.public and second.peer in first.peer_quorums()[0] and whole(world, "n2"))
-    simulation.injector.strike(Step(0, kinds.DiskLost("n3")))
+    until(world, lambda: second.joined and second.peer in first.peer_quorums()[0] and whole(world, "n2"))
+    simulation.injector.inject(Step(0, kinds.DiskLost("n3")))
     assert world.history.life("n3").emptied
 
 
@@ -174,11 +174,11 @@ def test_who_forgot_that_it_had_joined_joins_again_although_nobody_knows_of_it_y
         world.crash(machine, False)
     last = world.machines["n3"]
     last.lose_disk()
-    last.public = True
+    last.joined = True
     for machine in world.machines.values():
         simulation.injector.start(machine)
-    assert [machine.public for machine in world.machines.values()] == [True, True, False]
-    until(world, lambda: last.public and whole(world, "n3"))
+    assert [machine.joined for machine in world.machines.values()] == [True, True, False]
+    until(world, lambda: last.joined and whole(world, "n3"))
 
 
 def test_the_last_majority_keeps_its_disks() -> None:
@@ -187,13 +187,13 @@ def test_the_last_majority_keeps_its_disks() -> None:
     world = simulation.world
     _, second, third = world.machines.values()
     simulation.injector.rejoin(third)
-    until(world, lambda: third.public)
+    until(world, lambda: third.joined)
     simulation.injector.rejoin(second)
     until(world, lambda: len(second.quorums()) == 2, 0.001)
-    simulation.injector.strike(Step(0, kinds.DiskLost("n1")))
+    simulation.injector.inject(Step(0, kinds.DiskLost("n1")))
     assert not world.history.life("n1").emptied
     until(world, lambda: [len(machine.quorums()) for machine in world.machines.values()] == [1] * 3)
-    simulation.injector.strike(Step(0, kinds.DiskLost("n3")))
+    simulation.injector.inject(Step(0, kinds.DiskLost("n3")))
     assert world.history.life("n3").emptied
 
 
@@ -203,11 +203,11 @@ def test_who_is_about_to_vote_as_one_of_two_keeps_its_disk() -> None:
     world = simulation.world
     first, second, third = world.machines.values()
     simulation.injector.rejoin(third)
-    until(world, lambda: third.public and bool(third.voters()))
+    until(world, lambda: third.joined and bool(third.voters()))
     simulation.injector.rejoin(second)
-    until(world, lambda: second.public)
+    until(world, lambda: second.joined)
     assert first.voters() == third.voters() == ("n1",)
-    simulation.injector.strike(Step(0, kinds.DiskLost("n2")))
+    simulation.injector.inject(Step(0, kinds.DiskLost("n2")))
     assert not world.history.life("n2").emptied
 
 
@@ -217,11 +217,11 @@ def test_who_is_told_twice_to_join_asks_once() -> None:
     world = simulation.world
     first, second, _ = world.machines.values()
     world.start(first)
-    first.public = True
+    first.joined = True
     world.network.slow("n1", "n2", 0.3)
     simulation.injector.start(second)
     simulation.injector.rejoin(second)
-    until(world, lambda: second.public and whole(world, "n2"))
+    until(world, lambda: second.joined and whole(world, "n2"))
     assert len([line for line in world.history.lines or () if "n2       join: done" in line]) == 1
 
 
@@ -229,7 +229,7 @@ def test_a_kill_is_called_like_that_of_one_node() -> None:
     """Checkers look for it: what a kill undoes shortly after it began is excused (5 nodes, seed 1730)."""
     simulation = joined()
     world = simulation.world
-    simulation.injector.strike(Step(0, kinds.Kill("n2")))
+    simulation.injector.inject(Step(0, kinds.Kill("n2")))
     assert [(each.kind, each.node) for each in world.history.faults] == [("kill", "n2")]
 
 
@@ -239,12 +239,12 @@ def test_who_was_killed_before_its_disk_knew_that_it_had_joined_joins_again() ->
     world = simulation.world
     _, second, _ = world.machines.values()
     simulation.injector.rejoin(second)
-    until(world, lambda: second.public)
+    until(world, lambda: second.joined)
     world.crash(second, False)
     second.meta = second._new_disk("sync")
     simulation.injector.start(second)
-    assert not second.public
-    until(world, lambda: second.public and whole(world, second.name))
+    assert not second.joined
+    until(world, lambda: second.joined and whole(world, second.name))
 
 
 def test_an_operator_asks_again_if_the_process_that_was_asked_has_ended() -> None:
@@ -255,7 +255,7 @@ def test_an_operator_asks_again_if_the_process_that_was_asked_has_ended() -> Non
     simulation.injector._ask_out(third, second)
     world.crash(second, False)
     world.start(second)
-    until(world, lambda: third.disk_id == "n3-disk1" and third.public and whole(world, "n3"))
+    until(world, lambda: third.disk_id == "n3-disk1" and third.joined and whole(world, "n3"))
     world.loop.run_for(10.0)
     assert third.disk_id == "n3-disk1" and whole(world, "n3")
 
@@ -268,6 +268,6 @@ def test_who_was_taken_out_is_not_taken_out_again_although_no_answer_came() -> N
     simulation.injector._ask_out(third, second)
     until(world, lambda: bool(world.history.life("n3").emptied), 0.001)
     simulation.injector._taken_out(third, "n3-disk", "n2 has ended without an answer")
-    until(world, lambda: third.disk_id == "n3-disk1" and third.public and whole(world, "n3"))
+    until(world, lambda: third.disk_id == "n3-disk1" and third.joined and whole(world, "n3"))
     world.loop.run_for(10.0)
     assert third.disk_id == "n3-disk1" and whole(world, "n3")

@@ -56,19 +56,19 @@ def test_trouble_begins_and_ends(kind: str) -> None:
     machine = world.machines["n2"]
     fault = rare.DiskTrouble(kind, "n2")
     assert (str(fault), fault.nodes, fault.fails) == (f"{kind} n2", ("n2",), False)
-    simulation.injector.strike(Step(0, fault))
+    simulation.injector.inject(Step(0, fault))
     assert WRONG[kind](machine)
-    assert machine.hindered(world.loop.now_s) is kind.startswith("volume")
+    assert machine.disk_is_slow(world.loop.now_s) is kind.startswith("volume")
     world.loop.run_for(4.0)
     simulation.injector._end(fault)
-    assert not WRONG[kind](machine) and not machine.hindered(world.loop.now_s)
+    assert not WRONG[kind](machine) and not machine.disk_is_slow(world.loop.now_s)
     until(world, lambda: all_whole(world))
 
 
 def test_a_slow_disk_takes_seconds_and_the_others_go_on() -> None:
     simulation = joined()
     world = simulation.world
-    simulation.injector.strike(Step(0, rare.DiskTrouble("volume_slow", "n3")))
+    simulation.injector.inject(Step(0, rare.DiskTrouble("volume_slow", "n3")))
     world.loop.run_for(10.0)
     assert world.machines["n1"].member.leased() and world.machines["n2"].member.leased()  # type: ignore[union-attr]
     simulation.injector.heal()
@@ -81,7 +81,7 @@ def test_an_operator_starts_a_node_again_whose_write_has_failed(kind: str) -> No
     world = simulation.world
     machine = world.machines["n2"]
     life = machine.life
-    simulation.injector.strike(Step(0, rare.DiskTrouble(kind, "n2")))
+    simulation.injector.inject(Step(0, rare.DiskTrouble(kind, "n2")))
     machine.meta_store.put(b"nothing", b"")
     until(world, lambda: machine.failed)
     assert any("failed: StorageError" in text for level, text in machine.lines if level == "error")
@@ -104,7 +104,7 @@ def test_sockets_are_read_before_timers_run() -> None:
     simulation = joined()
     world = simulation.world
     machine, got = world.machines["n2"], list[str]()
-    simulation.injector.strike(Step(0, rare.SocketsFirst("n2", 1.0)))
+    simulation.injector.inject(Step(0, rare.SocketsFirst("n2", 1.0)))
     assert machine.gate.sockets_first and machine.gate.shut
     machine.later(0.1, lambda: got.append("timer"))
     world.loop.run_for(0.5)
@@ -117,7 +117,7 @@ def test_a_clock_that_is_set_stays_so() -> None:
     simulation = joined()
     world = simulation.world
     machine: Machine = world.machines["n2"]
-    simulation.injector.strike(Step(0, rare.ClockSet("n2", 5000)))
+    simulation.injector.inject(Step(0, rare.ClockSet("n2", 5000)))
     world.loop.run_for(10.0)
     assert machine.wall_off_ms == 5000
     simulation.injector.heal()
