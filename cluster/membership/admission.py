@@ -1,9 +1,10 @@
-"""Becoming a member and ceasing to be one: what a node asks of the others in single calls, and what they answer.
+"""The calls `join` and `leave` between nodes: requests, answers, and the check of a peer against its member row.
 
-    join    a node that is alone asks any member; a node that is alone itself founds a cluster first
-    leave   any node asks the leader to take a member out
+    join    a standalone node asks any member; if the asked node is standalone too, it founds a cluster first
+    leave   any node asks the leader to remove a member
 
-Whoever is not the leader names it, and the caller asks there. An answer comes when the log has it.
+A node that is not the leader answers with the leader's address, and the caller asks there. The leader answers when the
+log has the change.
 """
 
 from __future__ import annotations
@@ -24,16 +25,19 @@ JOIN = "join"
 LEAVE = "leave"
 
 PATIENCE_S = 10.0
-"""How long a call waits for the log. A removal waits for the last lease of the node to end."""
+"""How long a call waits for the log, in seconds. A removal waits until the node's last lease has ended."""
 
 
 class MalformedCall(Exception):
-    """A request or an answer cannot be read; the text says which and why."""
+    """A request or an answer cannot be decoded; the text says which and why."""
 
 
 class JoinRequest(Struct, array_like=True, frozen=True):
-    """Who wants to become a member. `versions` of the protocol that it speaks, lowest and highest. `replace`: although
-    its name is that of a member that is away, whose disk is given up with all that only it has."""
+    """A node wants to become a member.
+
+    `versions`: the lowest and highest version of the protocol that it speaks. `replace`: take over the name of a member
+    that is away; the sessions and messages that only its old disk has are lost.
+    """
 
     node: Name
     disk: Name
@@ -45,16 +49,16 @@ class JoinRequest(Struct, array_like=True, frozen=True):
 
 
 class LeaveRequest(Struct, array_like=True, frozen=True):
-    """Who is to be a member no longer. `accept_loss`: although sessions are lost whose only copy it has."""
+    """Remove a member. `accept_loss`: remove it even if it has the only copy of some sessions."""
 
     node: Name
     accept_loss: bool
 
 
 class CallAnswer(Struct, array_like=True, frozen=True):
-    """`problem` is a sentence, empty if all is well. `ask` is the address of the leader, if it is not this node.
+    """`problem` is a sentence, empty on success. `ask` is the address of the leader, if another node leads.
 
-    `members` are (node, address) of all members after a join; `boot` is a number that the newcomer's must be above.
+    `members` are (node, address) of all members after a join. `boot`: the caller's boot must be above this number.
     """
 
     problem: str = ""
@@ -65,7 +69,7 @@ class CallAnswer(Struct, array_like=True, frozen=True):
 
 
 def encode_call(message: JoinRequest | LeaveRequest | CallAnswer) -> bytes:
-    """As it travels."""
+    """Its bytes between nodes."""
     return msgspec.msgpack.encode(message)
 
 
@@ -92,8 +96,11 @@ def _decode(data: bytes, kind: type[_T]) -> _T:
 
 
 def not_the_one(row: MemberRow, hello: PeerInfo) -> str | None:
-    """A start of the member that the log does not know yet is welcome, an earlier one is not (H-01); nor is
-    one that was away for too long (H-16)."""
+    """Why a peer's stream is refused, although its name is that of a member; None if it is accepted.
+
+    A start that is later than the logged one is accepted, an earlier one is refused (H-01), and so is a member that was
+    away for too long (H-16).
+    """
     if row.disk != hello.disk:
         return RefusalReason.NOT_YET.says(f"the disk of {hello.node} is another one than that of the member")
     if row.stale:

@@ -1,7 +1,8 @@
-"""A start of a member: the leader is told of it until the log has it, or refuses it (H-01).
+"""Registers the start of a member: this process reports it to the leader until the log has it or refuses it (H-01).
 
-The disk keeps its starts from the last one on that it knows to be in the log. If the log has another one, the disk is
-an old copy, however often it was started since: it has forgotten entries, and votes.
+The disk keeps a list of its starts, beginning with the last one that it knows to be in the log. If the log has a start
+that is not in the list, the disk is an old copy, even if it was started many times since: it lacks log entries and
+votes that the node once had.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from .host import Host
 from .state_machine import UNLOGGED_MAX, MemberRow
 
 AGAIN_MS = 300.0
-"""How often the leader is told."""
+"""Interval of the reports to the leader, in milliseconds."""
 
 
 STARTS = b"S"
-"""Key in the store of Raft: (boot, process) of each start since the last that the log is known to have. With more than
-`UNLOGGED_MAX` of them an old copy may be taken for the node."""
+"""Key in the store of Raft: (boot, process) of each start, from the last one known to be in the log. After more than
+`UNLOGGED_MAX` unlogged starts the check for an old copy is not reliable."""
 
 OLD = "Its data directory is an old copy, or was away for too long"
 TAKEN_OUT = "It was taken out of the cluster. To take it in again"
@@ -32,15 +33,18 @@ _starts = msgspec.msgpack.Decoder(tuple[tuple[int, str], ...])
 
 
 class BootRefused(msgspec.Struct, array_like=True, frozen=True):
-    """The log has refused the start of this process."""
+    """Message of the leader: the log has refused the start of this process."""
 
     process: str
     reason: str
 
 
 class BootRegistrar:
-    """This process of a node that is a member. `problem` says why the others do not take it; then it never serves, and
-    `on_broken()` is called."""
+    """Registers one process of a member.
+
+    `problem` is the reason why the cluster refuses this process, "" if it does not. After a refusal the process never
+    serves, and `on_broken()` is called.
+    """
 
     def __init__(self, member: Host) -> None:
         self._member = member
@@ -49,7 +53,7 @@ class BootRegistrar:
         self.on_broken: Callable[[], None] = _nothing
         self._noted = False
         self._row: MemberRow | None = None
-        """The row of the log that has this start."""
+        """The member's row in the log that has this start."""
         meta, known = member.ports.meta, member.ports.meta.get(STARTS)
         self.earlier: tuple[tuple[int, str], ...] = () if known is None else _starts.decode(known)
         self._safe = not self.earlier
@@ -62,11 +66,11 @@ class BootRegistrar:
         self._member.ports.meta.put(STARTS, msgspec.msgpack.encode(starts))
 
     def _written(self) -> None:
-        """The log may know of this start from now on: the next one knows of it, too."""
+        """The list of starts is on disk: from now on this start may be sent to the leader."""
         self._safe = True
 
     def known(self) -> bool:
-        """Whether the log has this start, or there is none."""
+        """Whether the log has this start, or this node has no log."""
         member = self._member
         me, consensus = member.me, member.consensus
         return consensus is None or consensus.own_row_is(me.boot, me.process)
@@ -96,8 +100,10 @@ class BootRegistrar:
             member.links.datagram(consensus.leader, Datagram.BOOT, encode_command(boot))
 
     def _disk_state(self, state: str, detail: str) -> None:
-        """The disk of the log takes nothing more, or does again. The lease goes on until there is a view that this node
-        cannot apply: then the leader takes it out."""
+        """The disk of the log stopped taking writes, or takes them again.
+
+        The node keeps its lease until there is a new view, which it cannot apply: then the leader removes it.
+        """
         me, log = self._member.me.node, self._member.ports.log
         if state == "serving":
             log("warning", "log of the cluster: serving again")
@@ -105,12 +111,12 @@ class BootRegistrar:
             until = "there is room" if state == "full" else "it is started again"
             log(
                 "error",
-                f"log of the cluster: {state}: {detail}. Until {until} {me} does not vote, and is out of the cluster "
-                "as soon as members come or go",
+                f"log of the cluster: {state}: {detail}. Until {until} {me} does not vote, and the next change of "
+                "members puts it out of the cluster",
             )
 
     def refused(self, refused: Refused) -> None:
-        """The log has refused a command: tell the node whose start it was."""
+        """The log has refused a command. If it was a `Boot`, tell the node that was started."""
         member, command = self._member, refused.command
         if not isinstance(command, Boot):
             return
@@ -121,7 +127,7 @@ class BootRegistrar:
             member.links.datagram(command.node, Datagram.BOOT_REFUSED, msgspec.msgpack.encode(told))
 
     def told(self, data: bytes) -> None:
-        """The leader says that a start was refused, of this process or of an earlier one. Raises `MalformedCommand`."""
+        """The leader reports a refused start, of this process or an earlier one. Raises `MalformedCommand`."""
         try:
             told = msgspec.msgpack.decode(data, type=BootRefused)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -130,11 +136,12 @@ class BootRegistrar:
             self.refuse(told.reason)
 
     def not_let_in(self, node: str, reason: str) -> None:
-        """A peer has no stream for this process: no leader hears of its start, or no peer of this leader's log."""
+        """A peer refused this process's stream; `reason` is its answer."""
         member = self._member
         cause = why(reason)
         if cause in (RefusalReason.CONTRADICTED, RefusalReason.STALE):
-            # the log here may have this start: one who voted alone when the copy was made commits it with nobody else
+            # This node's own log may have this start: if it was the only voter when the copy was made, it committed
+            # the start without the others.
             self.broken(f"{node} says: {reason}")
         elif cause is RefusalReason.OLD_COPY:
             self.refuse(f"{node} says: {reason}")
@@ -144,12 +151,12 @@ class BootRegistrar:
             member.lease_service.coordinator.not_let_in(node, member.ports.now_ms())
 
     def refuse(self, reason: str) -> None:
-        """The cluster does not take this start."""
+        """The cluster refuses this start."""
         if not self.known():
             self.broken(reason)
 
     def broken(self, reason: str, meaning: str = OLD) -> None:
-        """This process can never serve, or not go on: the log of its disk has nothing to do with that of the others."""
+        """This process must never serve again: its log and the log of the others contradict each other."""
         if self.problem:
             return
         self.problem = reason
@@ -164,4 +171,4 @@ class BootRegistrar:
 
 
 def _nothing() -> None:
-    """Nobody listens yet."""
+    """Default for `on_broken`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 STEPS = 2000
-"""Sets that are looked at before the best one so far is taken: 10 to 20 ms of a leader's time."""
+"""Number of sets after which the search ends with the best one so far: 10 to 20 ms of a leader's time."""
 
 
 def largest_clique(
@@ -13,9 +13,9 @@ def largest_clique(
 ) -> tuple[str, ...]:
     """The largest clique of `nodes` that contains `centre`, sorted. Two are joined if each hears the other.
 
-    Of several that are as large, the one with the lowest names ("lowest names out last"): where two differ, the one
-    that has the first name in which they do. The search ends after `steps` sets with the best one that it has: a
-    clique, the same for the same question, and for up to 25 nodes nearly always the largest.
+    Of several that are as large, the one with the lowest names: the two sorted lists are compared name by name. The
+    search ends after `steps` sets with the best one so far: a clique, the same for equal arguments, and for up to 25
+    nodes nearly always the largest.
     """
     names = sorted({*nodes, centre})
     ears = {name: set(hears.get(name, ())) for name in names}
@@ -41,9 +41,10 @@ def largest_clique(
 
 
 def _bounds(candidates: list[str], mutual: Mapping[str, Collection[str]]) -> list[int]:
-    """For each position, how large a clique of the candidates from there on can be at most.
+    """For each position, an upper bound for the size of a clique of the candidates from there on.
 
-    Candidates of which no two hear each other get one colour, and a clique has at most one node of each colour.
+    This is greedy graph colouring: candidates of one colour do not hear each other, so a clique has at most one node of
+    each colour.
     """
     colours: list[list[str]] = []
     bounds = []

@@ -1,9 +1,9 @@
-"""The commands of the Raft log that make members and views. A field may be added at the end with a default.
+"""The commands of the Raft log that change members and views. A field may be added at the end with a default.
 
-Each start of a process has three marks. `disk` is the text its data directory was born with: another disk is another
-peer for Raft. `boot` counts the starts. `process` is random at each start: a backup that was restored has a known disk,
-reaches a boot that is in the log already, and is told from the process of that boot by this (H-01); also when
-it is started once more, for it does not know the start that the log has.
+Three values identify a start of a process. `disk` is a text written when the data directory was created: another disk
+is another peer of Raft. `boot` counts the starts. `process` is random at each start. A restored backup has a known disk
+and repeats a boot that is already in the log; `process` tells the two apart (H-01). If the backup is started once more,
+it is still recognised, because it does not know the start that the log has.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Count = Annotated[int, Meta(ge=1)]
 
 
 class MalformedCommand(Exception):
-    """Bytes that are no command or no snapshot of a membership; the text says what is wrong and where."""
+    """Bytes that are neither a command nor a snapshot of a membership; the text says what is wrong and where."""
 
 
 class Row(Struct, array_like=True, frozen=True, order=True):
-    """One incarnation in a view. `since`: the view in which it entered. `serving`: False while it is joining."""
+    """One incarnation in a view. `since`: id of the view in which it entered. `serving`: False while it is joining."""
 
     node: Name
     boot: Count
@@ -50,20 +50,20 @@ class Settle(Struct, array_like=True, frozen=True, tag=0):
 
 
 class Join(_Start, array_like=True, frozen=True, tag=1):
-    """A new member; or a known one with another disk, whose old disk is forgotten and which counts as emptied."""
+    """A new member, or a known member with another disk: its old disk is forgotten, and it counts as empty."""
 
 
 class Boot(_Start, array_like=True, frozen=True, tag=2):
     """A start of a member with its known disk: a boot above the logged one, or the same process once more.
 
-    `earlier`: (boot, process) of the disk's starts, from the last on that it knows to be in the log; () if unknown.
+    `earlier`: (boot, process) of the disk's starts, from the last one that it knows to be in the log; () if unknown.
     """
 
     earlier: tuple[tuple[int, str], ...] = ()
 
 
 class Leave(Struct, array_like=True, frozen=True, tag=3):
-    """The node is a member no longer."""
+    """Remove the member."""
 
     node: Name
 
@@ -77,7 +77,8 @@ class Stale(Struct, array_like=True, frozen=True, tag=4):
 class SetView(Struct, array_like=True, frozen=True, tag=5):
     """The next view, in force only if `after` is still the id of the present one (compare and set).
 
-    `alone`: those who serve in it are there and may promise something without those who do not: only they know it then.
+    `alone`: all nodes that serve in it are reachable, and barriers may complete without the nodes that do not serve.
+    From then on only the serving nodes know every acknowledged write.
     """
 
     after: Annotated[int, Meta(ge=0)]
@@ -86,9 +87,9 @@ class SetView(Struct, array_like=True, frozen=True, tag=5):
 
 
 class Away(Struct, array_like=True, frozen=True, tag=6):
-    """The member has no row in the view since this cluster time, in ms: what `Stale` is counted from.
+    """The member has had no row in the view since cluster time `since_ms`; the time until `Stale` counts from there.
 
-    `notice_ms`: the cluster time at which a leader gave notice of `Stale`, 0 if it did not.
+    `notice_ms`: the cluster time at which a leader gave notice of `Stale`, 0 if it gave none.
     """
 
     node: Name
@@ -103,7 +104,7 @@ _decoder: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)
 
 
 def encode_command(command: Command) -> bytes:
-    """As it stands in the log."""
+    """Its bytes in the log."""
     return _encoder.encode(command)
 
 

@@ -1,7 +1,7 @@
-"""Raft with its disk, and the membership that it decides: what is committed is applied here, in order, on every member.
+"""Raft with its disk, and the replicated membership: every member applies the committed entries in the same order.
 
-A turn is: messages and ticks go into the Raft core; the batch that it hands back is written, and only when it is
-durable its messages leave and its committed entries are applied (Raft is always fsynced).
+One step: messages and ticks go into the Raft core, and the core returns a batch. The batch is written; after the fsync
+its messages are sent and its committed entries are applied.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .state_machine import MemberRow, MembershipState, peer_of
 class Consensus:
     """One peer. `now_ms` is monotonic; `send` takes a node and bytes and may lose them.
 
-    Ports for who follows: `on_applied(happenings)` after each applied entry, `on_confirmed(tickets)` for
-    `Raft.confirm`, `on_beat()` after the heartbeats of a leader were sent, `on_role()` when this peer begins or ceases
-    to lead, `on_broken(reason)` when it stops for good.
+    Callbacks: `on_applied(events)` after each applied entry, `on_confirmed(tickets)` for `Raft.confirm`, `on_beat()`
+    after a leader has sent its heartbeats, `on_role()` when this peer begins or ceases to lead, `on_broken(reason)`
+    when it stops for good.
     """
 
     def __init__(
@@ -67,12 +67,12 @@ class Consensus:
 
     @property
     def read(self) -> bool:
-        """Whether all commands are applied that this peer knew to be committed when it began."""
+        """Whether this peer has applied every command that was known to be committed when the process started."""
         return self.raft.applied_index >= self._read_at
 
     @property
     def leader(self) -> str | None:
-        """The node that leads, if one is known."""
+        """The node that leads; None if unknown."""
         leader = None if self.closed else self.raft.leader
         return node_of(leader) if leader else None
 
@@ -94,18 +94,18 @@ class Consensus:
         self.pump()
 
     def propose(self, command: Command) -> int:
-        """Offer a command to the log; its index. Raises `NotLeader`."""
+        """Propose a command for the log. Returns its index. Raises `NotLeader`."""
         index = self.raft.propose(encode_command(command))
         self.pump()
         return index
 
     def change(self, change: Change) -> None:
-        """Offer a change of the voters or learners. Raises `NotLeader`, `ChangePending`, `Rejected`."""
+        """Propose a change of voters or learners. Raises `NotLeader`, `ChangePending`, `Rejected`."""
         self.raft.change(change)
         self.pump()
 
     def confirm(self, ticket: int, at_once: bool = True) -> None:
-        """`on_confirmed` gets the ticket once a majority has answered since now; as `Raft.confirm`."""
+        """Call `on_confirmed` with the ticket once a majority has answered from now on; see `Raft.confirm`."""
         self.raft.confirm(ticket, at_once)
         if at_once:
             self.pump()
@@ -118,7 +118,7 @@ class Consensus:
     # -- the batches
 
     def pump(self) -> None:
-        """Do what the core wants done, one batch after the other."""
+        """Carry out the core's batches, one after the other."""
         if self._busy or self.closed:
             return
         ready = self.raft.ready()
@@ -142,7 +142,7 @@ class Consensus:
             beat = beat or message.kind is MessageKind.HEARTBEAT
             self._transmit(message)
         if beat:
-            self.on_beat()  # what it sends now shares the frames of the heartbeats
+            self.on_beat()  # messages that it sends now share the frames of the heartbeats
         for entry in ready.committed:
             if entry.kind == Kind.COMMAND:
                 self._apply(entry.index, entry.data)
@@ -161,7 +161,7 @@ class Consensus:
         try:
             happened = self.membership.apply(index, data)
         except MalformedCommand:
-            return  # refused alike on every member
+            return  # every member refuses it alike
         if happened:
             self.on_applied(happened)
 
@@ -195,7 +195,7 @@ def node_of(peer: str) -> str:
 
 
 def _skipped(before: dict[str, MemberRow], after: dict[str, MemberRow]) -> list[MembershipEvent]:
-    """What a snapshot says of the members that the entries in its place would have said one by one."""
+    """The events that the log entries replaced by a snapshot would have caused for members."""
     happened: list[MembershipEvent] = [Left(node) for node in before if node not in after]
     for node, row in after.items():
         known = before.get(node)
@@ -209,8 +209,8 @@ def _skipped(before: dict[str, MemberRow], after: dict[str, MemberRow]) -> list[
 
 
 def _nobody(_: object) -> None:
-    """Nobody follows."""
+    """Default of a callback with an argument."""
 
 
 def _nothing() -> None:
-    """Nothing is to be done."""
+    """Default of a callback without arguments."""

@@ -1,10 +1,11 @@
-"""The leader's side: who gets a lease, and which commands and changes of voters it proposes (H-05, H-06, H-21).
+"""The leader's decisions: which nodes get a lease, which commands and voter changes it proposes (H-05, H-06, H-21).
 
-The order that makes views safe: *stop granting, wait until the last lease has certainly ended, propose the view without
-the node*. A lease certainly ends `expiry_ms` after the leader got the request for it, and those of former leaders
-`expiry_ms` after this leader's election: they answered after a majority had confirmed them, which the election ended.
+Three steps make views safe: *stop granting, wait until the last lease has certainly ended, propose the view without the
+node*. A lease certainly ends `expiry_ms` after the leader got the request for it. Leases of former leaders end
+`expiry_ms` after this leader's election: a former leader granted only after a majority had confirmed it, and no
+majority confirms it after the election.
 
-One object lives as long as its process. It is emptied when this node is elected: it is told so, or sees another term.
+There is one object for each process. It forgets everything when this node is elected (`elected` or a new term).
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from .state_machine import MemberRow, MembershipState, peer_of
 from .voters import Peers, Transfer, VoterChange, next_change
 
 RequestedCommand = Settle | Join | Boot | Leave | Stale
-"""Commands that somebody asks the leader for."""
+"""Commands that a node or an operator asks the leader for."""
 
 Proposal = Command | VoterChange
-"""What `decide` wants done: a command for `Raft.propose`, a `Change` for `Raft.change`, or a `Transfer`."""
+"""A decision of `decide`: a command for `Raft.propose`, a `Change` for `Raft.change`, or a `Transfer`."""
 
 
 class Heard(Struct, frozen=True):
@@ -36,10 +37,10 @@ class Heard(Struct, frozen=True):
 
 
 class MembershipCoordinator:
-    """`node` is the leader itself, `membership` its machine, `cluster_ms` its cluster clock.
+    """`node` is the leader itself, `membership` its state machine, `cluster_ms` its cluster clock.
 
-    All `now_ms` are the leader's monotonic clock. The shell applies what is committed before it hands on a
-    confirmation, and calls `decide` after each of both and at least once per heartbeat.
+    All `now_ms` are the leader's monotonic clock. The caller applies committed entries before it passes on a
+    confirmation, and calls `decide` after each entry, after each confirmation, and at least once each heartbeat.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class MembershipCoordinator:
         self.elected(0.0)
 
     def elected(self, now_ms: float) -> None:
-        """This node leads from now on: it knows nothing of what former leaders granted, or it itself long ago."""
+        """This node leads from now on. It does not know the leases that were granted before."""
         self.elected_ms = now_ms
         self._decided_ms = self._woke_ms = now_ms
         self._heard: dict[str, Heard] = {}
@@ -77,12 +78,12 @@ class MembershipCoordinator:
     # -- leases
 
     def request(self, request: LeaseRequest, now_ms: float) -> int | None:
-        """A request came: a ticket for `Raft.confirm`, or None if its sender cannot have a lease as things are."""
+        """A request came. Returns a ticket for `Raft.confirm`, or None if its sender cannot have a lease now."""
         member = self.membership.members.get(request.node)
         if member is None or (request.boot, request.process) != (member.boot, member.process):
             return None
         if self._has_gone(request.node):
-            return None  # it left before its goodbye, and comes later
+            return None  # the node sent this request before its goodbye
         last = self._heard.get(request.node)
         if last and last.request.process == request.process and request.number <= last.request.number:
             return None
@@ -95,7 +96,8 @@ class MembershipCoordinator:
         return self._ticket
 
     def confirmed(self, ticket: int, now_ms: float) -> list[tuple[str, LeaseReply]]:
-        """Since the request came, a majority of the voters has confirmed this leader: the lease, to be sent at once."""
+        """A majority of the voters has confirmed this leader since the request came. Returns replies to send at
+        once."""
         heard = self._pending.pop(ticket, None)
         if heard is None or not self._may_grant(heard.request):
             return []
@@ -115,10 +117,11 @@ class MembershipCoordinator:
         return [(request.node, reply)]
 
     def goodbye(self, goodbye: Goodbye, peers: Peers) -> bool:
-        """A process stops and holds no lease any more: its row goes now. False if the others need it, or it is unknown.
+        """A process stops and holds no lease any more: remove its row without waiting.
 
-        They need it if without it those that serve are no majority of the voters: then nobody could serve anyway, and
-        a view without it would only make others wait for those that are in it (`MembershipState.knowing`).
+        Returns False if the process is unknown or the others need it. They need it if the remaining serving nodes are
+        no majority of the voters: then no node could serve anyway, and after a view without it the other nodes would
+        have to wait for the nodes in that view (`MembershipState.knowing`).
         """
         node, member = goodbye.node, self.membership.members.get(goodbye.node)
         if member is None or (goodbye.boot, goodbye.process) != (member.boot, member.process):
@@ -138,7 +141,7 @@ class MembershipCoordinator:
         return member is not None and self._gone.get(node) == member.process
 
     def _may_grant(self, request: LeaseRequest) -> bool:
-        """The view has this process, by the same entrance that the process knows of, and is to keep it."""
+        """True if the view has this incarnation of the process and is going to keep it."""
         row = self.membership.view.row(request.node)
         member = self.membership.members.get(request.node)
         if row is None or member is None or request.node not in self._kept or self._has_gone(request.node):
@@ -147,9 +150,9 @@ class MembershipCoordinator:
         return same and self._doomed.get(request.node) != row.since and not self._is_leaving(request.node)
 
     def _consider(self, now_ms: float) -> None:
-        """Whom to keep: the largest clique around the leader, of those in the view that have been heard from.
+        """Choose the nodes to keep: the largest clique around the leader among the nodes of the view that it has heard.
 
-        Before the leader's own first request nothing is known of whom it hears, and nobody is left out.
+        Before the leader's own first request it is unknown which peers the leader hears, so all nodes are kept.
         """
         view = self.membership.view
         if view.id not in self._views:
@@ -169,9 +172,9 @@ class MembershipCoordinator:
     # -- what is known of a node
 
     def silent(self, node: str, now_ms: float) -> bool:
-        """True if nothing came from it for the detection time.
+        """True if no request came from the node for the detection time.
 
-        A new leader waits until the old leases have ended, and one that stood still gives four heartbeats more.
+        A new leader waits until the old leases have ended. A leader that stood still waits four heartbeats more.
         """
         settings = self.settings
         if self._gone and self._has_gone(node):
@@ -182,9 +185,9 @@ class MembershipCoordinator:
         return now_ms - last_ms >= settings.detection_ms
 
     def _is_behind(self, node: str, now_ms: float) -> bool:
-        """True if it has not applied a view that is older than the detection time: its part of Raft hangs.
+        """True if the node has not applied a view that is older than the detection time: its Raft peer hangs.
 
-        It would keep everybody that joins from serving, because it never answers the exchange (H-04).
+        It never answers exchanges, so no joining node could serve while it is in the view (H-04).
         """
         applied = self._heard[node].request.view
         if applied >= self.membership.view.id:
@@ -198,7 +201,7 @@ class MembershipCoordinator:
         return max(own.at_ms if own else self.elected_ms, self._woke_ms)
 
     def expired(self, node: str, now_ms: float) -> bool:
-        """True if no lease of the node can be valid any more, whoever granted it."""
+        """True if no lease of the node can be valid any more, from this leader or a former one."""
         if self._gone and self._has_gone(node):
             return True
         since_ms = max(self.elected_ms, self._granted.get(node, self.elected_ms))
@@ -220,28 +223,27 @@ class MembershipCoordinator:
     # -- decisions
 
     def submit(self, command: RequestedCommand) -> None:
-        """A command that somebody asked for: `decide` proposes it as soon as it is safe to.
+        """Take a requested command: `decide` proposes it as soon as that is safe.
 
         `Leave`, and the `Join` of a node in the view with another disk, wait until the node's last lease has ended.
-        The others are safe at once: that the former process of a disk is gone when the next one boots is promised by
-        the lock of the data directory. It is proposed once: who asked repeats it until it is answered.
+        The others are safe at once: the lock of the data directory guarantees that the former process of a disk has
+        ended before the next one starts. A command is proposed once; the sender repeats it until it gets an answer.
         """
         if command not in self._submitted:
             self._submitted.append(command)
 
     def decide(self, now_ms: float, peers: Peers) -> list[Proposal]:
-        """What to propose now, in this order; `peers` is this node's Raft.
+        """The proposals to make now, in order; `peers` is this node's Raft.
 
-        `ChangePending` and `Rejected` may be ignored: what is still wanted is decided again. What was proposed stays in
-        the log of this leader until it is applied or the leadership is over, so no node is granted anything that a
-        proposal removes.
+        The caller may ignore `ChangePending` and `Rejected`: the next call decides again. A proposal stays in this
+        leader's log until it is applied or the leadership ends, so a node that a proposal removes gets no lease.
         """
         if peers.term != self._term:
-            # What was known in an earlier term is worth nothing, even if nobody told of the election yet.
+            # Knowledge from an earlier term is void, even if `elected` was not called yet.
             self._term = peers.term
             self.elected(now_ms)
         if now_ms - self._decided_ms > self.settings.hearing_ms:
-            self._woke_ms = now_ms  # What came while this leader stood still has not been read yet.
+            self._woke_ms = now_ms  # Requests that came while this leader stood still have not been read yet.
         self._decided_ms = now_ms
         self._consider(now_ms)
         if self._doomed:
@@ -254,23 +256,24 @@ class MembershipCoordinator:
         return [*asked, *views, *forgetting, *self._voter_changes(now_ms, peers)]
 
     def calm(self, now_ms: float) -> bool:
-        """Whether there is no better view and all members have asked for a lease lately, so that nobody is missed."""
+        """Whether the view is as it should be and all members have asked for a lease lately."""
         latest = now_ms - self.settings.hearing_ms / 2
         names = self.membership.view.nodes
         return self._is_complete and all(name in self._heard and self._heard[name].at_ms >= latest for name in names)
 
     @property
     def _is_complete(self) -> bool:
-        """All members are in the view, serve, are kept and may stay: there is no better view."""
+        """True if all members are in the view, serve, and are to stay: then there is no better view."""
         view = self.membership.view
         all_serve = self._kept == view.nodes == view.serving and len(view.rows) == len(self.membership.members)
         return all_serve and not self._doomed and not self._submitted
 
     def _forgetting(self, now_ms: float, peers: Peers) -> list[Away | Stale]:
-        """Note who is away, and give up who is so for too long, if the others can do without its disk.
+        """Record the members that are away, and give up one that is away for too long if its disk is not needed.
 
-        That takes two entries: a notice, and `Stale` once the notice is committed, which the others have done then. A
-        single one that has reached nobody would wait in the log, and the member would agree to it when it is back.
+        Giving up takes two entries: a notice, and `Stale` once the notice is committed. The committed notice proves
+        that the other voters are a majority. A single `Stale` entry could wait in the log until the member itself is
+        back and commits it.
         """
         rows = self.membership.view.nodes
         absent = [row for row in self.membership.members.values() if row.node not in rows and not row.stale]
@@ -291,7 +294,7 @@ class MembershipCoordinator:
         return proposals
 
     def _giving_up(self, row: MemberRow, now_ms: float, peers: Peers, is_due: bool) -> list[Away | Stale]:
-        """The next step: a notice, or `Stale` if the others could do without the member all the time since."""
+        """The next step: a notice, or `Stale` if the others did not need the member at any time since the notice."""
         is_late = self._cluster_ms() - row.away_ms > self.settings.forget_after_ms
         if not is_late or not self._spares(row, now_ms, peers):
             self._notices.pop(row.node, None)
@@ -304,15 +307,15 @@ class MembershipCoordinator:
         return [Away(row.node, row.away_ms, self._notices.setdefault(row.node, self._cluster_ms()))]
 
     def gives_notice(self, node: str) -> bool:
-        """Whether this leader has given notice that the member is given up, and that may come next."""
+        """Whether this leader has given notice for the member, so that `Stale` may come next."""
         return node in self._notices
 
     def _spares(self, row: MemberRow, now_ms: float, peers: Peers) -> bool:
-        """True if nothing comes from a member, and the voters that answer are a majority without it.
+        """True if the member is silent, and the voters that answer are a majority without it.
 
-        A member that is given up has to come back with an empty disk, so its vote goes with it. One that is heard may
+        A member that is given up has to come back with an empty disk, so its vote is lost. A member that is heard may
         be needed, although its disk or its loop keeps it out of the view. Without the majority the entry would wait in
-        the log until the member itself is back and agrees to it.
+        the log until the member itself is back and commits it.
         """
         peer, voters = peer_of(row), peers.configuration.voters
         if peers.answers(peer) or not self.silent(row.node, now_ms):
@@ -350,7 +353,7 @@ class MembershipCoordinator:
         fresh = [name for name, heard in self._heard.items() if now_ms - heard.at_ms <= self.settings.hearing_ms]
         lost = [name for name in names if name in self._doomed or self.silent(name, now_ms)]
         leaving = self._leaving()
-        # Outside of the clique goes who still speaks; who does not is silent, and has the detection time to come back.
+        # A node outside the clique that still sends requests is removed; one that does not has the detection time left.
         lost += [name for name in names if name not in self._kept and name in fresh]
         return Outlook(
             self.membership,
@@ -362,12 +365,12 @@ class MembershipCoordinator:
         )
 
     def not_let_in(self, node: str, now_ms: float) -> None:
-        """A member takes this leader for a stranger: it cannot tell him the log that says otherwise."""
+        """A member refuses this leader's stream because its log is behind: the leader cannot send it the entries."""
         first_ms, last_ms = self._shut_out.get(node, (now_ms, now_ms))
         self._shut_out[node] = (first_ms if now_ms - last_ms <= self.settings.hearing_ms else now_ms, now_ms)
 
     def _handover(self, now_ms: float, peers: Peers) -> Transfer | None:
-        """To a voter that is heard by somebody who has not let this leader in for the detection time."""
+        """Transfer to a voter that hears a member which has refused this leader's stream for the detection time."""
         settings = self.settings
         shut = [
             node

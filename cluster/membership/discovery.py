@@ -1,9 +1,10 @@
-"""Where other nodes may be: addresses as operators write them, and what to do with what answers there.
+"""Discovery: parses the addresses that operators write, and decides to join, to found a cluster, or to wait.
 
-A node that is alone asks every address who lives there. If anybody is in a cluster, it joins that. If nobody is, a new
-cluster is founded, but only when as many nodes without a cluster as the cluster is to have see each other: a node that
-lost its disk looks like a new one, and the nodes that it does not see may be its cluster. One of them founds it, and
-the others join: the node with clients' sessions, for only a node without any may join, else the lowest name.
+A standalone node asks every address which node is there. If one of them is in a cluster, the node joins that cluster.
+Otherwise a new cluster is founded, but only when the expected number of nodes without a cluster see each other: a node
+that lost its disk looks like a new node, and its old cluster may be among the nodes that it does not see. One node
+founds the cluster and the others join it. The founder is the node with client sessions, because only a node without
+sessions may join; if no node has sessions, it is the node with the lowest name.
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ from msgspec import Struct
 from .admission import MalformedCall
 
 WHO = "who"
-"""The call that asks who lives at an address; the request is empty."""
+"""The call that asks which node is at an address; the request is empty."""
 
 PORT = 44053
-"""The port between nodes where none is given."""
+"""The default port between nodes."""
 
 
 class AddressError(ValueError):
-    """An address cannot be read; the text says what is expected."""
+    """An address cannot be parsed; the text says what is expected."""
 
 
 class WhoAnswer(Struct, array_like=True, frozen=True):
-    """Who lives here: `cluster_id` is empty while the node is alone.
+    """The node at an address. `cluster_id` is empty while it is standalone.
 
-    `holds`: it has sessions or retained messages. `seeks`: it is alone, and looks for others before it takes clients.
-    `sees`: the other nodes without a cluster that it saw when it looked last. `knows`: the node that asks is a member
-    of its cluster.
+    `holds`: it has sessions or retained messages. `seeks`: it is standalone and looks for others before it takes
+    clients. `sees`: the other nodes without a cluster in its last round of discovery. `knows`: the asking node is a
+    member of its cluster.
     """
 
     node: str
@@ -44,23 +45,23 @@ class WhoAnswer(Struct, array_like=True, frozen=True):
 
 
 class Join(Struct, frozen=True):
-    """Join the cluster of the node at this address, or the node there, which founds one for it."""
+    """Join the cluster of the node at this address. If that node has no cluster, it founds one."""
 
     address: str
 
 
 class Found(Struct, frozen=True):
-    """Found a cluster, which the others join."""
+    """Found a cluster that the others join."""
 
 
 class Wait(Struct, frozen=True):
-    """Take no clients, and look again. `reason` says for what, in a sentence without a full stop."""
+    """Take no clients, and try again later. `reason` is a sentence without a full stop."""
 
     reason: str
 
 
 def encode_who(answer: WhoAnswer) -> bytes:
-    """As it travels."""
+    """Its bytes between nodes."""
     return msgspec.msgpack.encode(answer)
 
 
@@ -112,10 +113,10 @@ def _is_address(text: str) -> bool:
 
 
 def plan(me: str, found: Sequence[tuple[str, WhoAnswer]], size: int, holds: bool = False) -> Join | Found | Wait:
-    """What a node without a cluster does now.
+    """The next step of a node without a cluster.
 
-    `found` are (address, answer) of whoever answered, this node itself included or not; `size` is the number of nodes
-    that found a cluster together; `holds` is said of this node.
+    `found` has the (address, answer) of each node that answered, with or without this node itself. `size` is the number
+    of nodes that found a cluster together. `holds`: this node has sessions or retained messages.
     """
     others = sorted([(answer.node, address, answer) for address, answer in found if answer.node != me])
     for _, address, answer in others:
@@ -133,7 +134,7 @@ def plan(me: str, found: Sequence[tuple[str, WhoAnswer]], size: int, holds: bool
 
 
 def _found(me: str, others: list[tuple[str, str, WhoAnswer]], size: int, holds: bool) -> Join | Found | Wait:
-    """All that are there are without a cluster, and look for one."""
+    """The next step if every node that answered is without a cluster and looks for one."""
     if size == 1:
         return Found()
     names = {me, *(name for name, _, _ in others)}

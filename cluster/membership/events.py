@@ -1,4 +1,4 @@
-"""What an applied command changed: for events, for the answer to whoever asked, and for the parts that follow views."""
+"""The changes made by an applied command: for domain events, answers to callers, and modules that follow views."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from .view import View
 
 
 class Settled(NamedTuple):
-    """The cluster has its id."""
+    """The cluster got its id."""
 
     cluster_id: str
 
 
 class Joined(NamedTuple):
-    """A member came in. `emptied`: it was one before, with another disk."""
+    """A node became a member. `emptied`: it was a member before, with another disk."""
 
     node: str
     emptied: bool
 
 
 class Booted(NamedTuple):
-    """A member started anew; if it had a row in the view, it left with the same entry."""
+    """A member started again. If it had a row in the view, the same log entry removed the row."""
 
     node: str
     boot: int
 
 
 class Left(NamedTuple):
-    """The node is a member no longer."""
+    """The node is no longer a member."""
 
     node: str
 
@@ -48,13 +48,13 @@ class ViewChanged(NamedTuple):
 
 
 class Agreed(NamedTuple):
-    """Whether those who serve are all who know what was promised: see `MembershipState.knowing`."""
+    """Whether barriers may complete now: see `MembershipState.knowing`."""
 
     agreed: bool
 
 
 class Refused(NamedTuple):
-    """The command changed nothing. `boot`: the highest one that its node has had, if that was the reason."""
+    """The command changed nothing. `boot`: the highest boot that the node has had, if that was the reason."""
 
     command: Command
     reason: str

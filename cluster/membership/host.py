@@ -1,4 +1,4 @@
-"""The node as its parts of membership see it: what they use of it, and nothing more."""
+"""The part of a node that the membership modules use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .view import View
 
 
 class Host(Protocol):
-    """One node of a cluster, or one that is in none: then `consensus` and `lease_service` are None."""
+    """One node. While it is in no cluster, `consensus` and `lease_service` are None."""
 
     @property
     def me(self) -> Identity:
@@ -28,7 +28,7 @@ class Host(Protocol):
 
     @property
     def settings(self) -> Settings:
-        """The numbers of the cluster."""
+        """Times and limits."""
         ...
 
     @property
@@ -43,7 +43,7 @@ class Host(Protocol):
 
     @property
     def view(self) -> View:
-        """The applied view; the empty one while alone."""
+        """The applied view; the empty one while standalone."""
         ...
 
     @property
@@ -53,7 +53,7 @@ class Host(Protocol):
 
     @property
     def consensus(self) -> Consensus | None:
-        """The log."""
+        """Raft and the replicated membership."""
         ...
 
     @property

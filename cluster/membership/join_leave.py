@@ -1,4 +1,4 @@
-"""The leader's counter for those who want to join or leave: each request waits until the log has it, or too long."""
+"""Requests to join or to leave: each waits until the log has the change, or until `PATIENCE_S` have passed."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .host import Host
 from .state_machine import peer_of
 
 VERSIONS = (OLDEST, NEWEST)
-"""The protocol between nodes: lowest and highest version spoken here."""
+"""The lowest and highest version of the protocol between nodes that this process speaks."""
 
 
 class _Waiting(Struct):
-    """A request under way; `submitted` once the leader's keeper has it.
+    """A pending request; `submitted` once the leader's coordinator has it.
 
-    `unknown`: who is to leave was no member when this came, as far as the log is applied here, which may be behind.
+    `unknown`: a `leave` for a node that was not a member when the request came, by the log as applied here.
     """
 
     request: JoinRequest | LeaveRequest
@@ -33,11 +33,11 @@ class _Waiting(Struct):
 
 
 class Founder(Host, Protocol):
-    """A node that may found a cluster when somebody asks to join it."""
+    """A node that may found a cluster when another node asks to join it."""
 
     @property
     def registrar(self) -> BootRegistrar:
-        """Whether the others take this start."""
+        """The registration of this start."""
         ...
 
     @property
@@ -57,12 +57,12 @@ class JoinLeaveService:
         self._member = member
         self._waiting: list[_Waiting] = []
         self.joining = False
-        """This node asks to become a member: it founds no cluster meanwhile, for it could not keep it."""
+        """True while this node asks to become a member elsewhere. Meanwhile it founds no cluster."""
         self.waits_for: Callable[[], str] = lambda: ""
-        """Why this node, which is in no cluster, may not found one because it is asked to let somebody in."""
+        """Why this node, which is in no cluster, must not found one now; "" if it may."""
 
     def join(self, data: bytes, reply: Callable[[bytes], None]) -> None:
-        """A node wants to become a member. Raises `MalformedCall`."""
+        """Handle the request of a node to become a member. Raises `MalformedCall`."""
         request = decode_join(data)
         problem = self._problem(request)
         if problem:
@@ -79,8 +79,11 @@ class JoinLeaveService:
         self.tick()
 
     def leave(self, data: bytes, reply: Callable[[bytes], None]) -> None:
-        """A node is to be taken out. That it is no member only a leader says, which knows all of the log: an operator
-        may have asked before, and take it for done. Raises `MalformedCall`."""
+        """Handle the request to remove a node. Raises `MalformedCall`.
+
+        Only a leader answers "not a member", because only a leader knows the whole log: a second request of an operator
+        must not get that answer from a node that has not applied the first one.
+        """
         request = decode_leave(data)
         if not self._member.clustered:
             reply(encode_call(CallAnswer(_no_member(request))))
@@ -101,9 +104,9 @@ class JoinLeaveService:
         return member.registrar.problem
 
     def _occupied(self, request: JoinRequest) -> str:
-        """Why a newcomer cannot have the name of a member; "" if it can, or if there is none.
+        """Why a joining node cannot have its name, because a member has it; "" if it can.
 
-        A refusal raises nothing: neither the number of starts in the log nor that of the newcomer.
+        A refusal changes neither the boot in the log nor that of the joining node.
         """
         node = request.node
         row = self._member.membership.members.get(node)
@@ -111,7 +114,7 @@ class JoinLeaveService:
             return ""
         if node == self._member.me.node or self._member.links.hears(node):
             return (
-                f"{node} is a member that runs, at {row.address}: choose another name, or stop that node and join with "
+                f"{node} is a running member at {row.address}: choose another name, or stop that node and join with "
                 "--replace"
             )
         if request.replace or row.stale:
@@ -122,8 +125,7 @@ class JoinLeaveService:
         )
 
     def needed(self, node: str) -> str:
-        """Why a member cannot leave although others stay: those who vote without it could elect nobody, not even to let
-        somebody else in; "" if it can."""
+        """Why a member cannot leave: the voters that remain could not elect a leader; "" if it can leave."""
         membership, consensus = self._member.membership, self._member.consensus
         row = membership.members.get(node)
         if consensus is None or row is None or len(membership.members) == 1:
@@ -162,14 +164,14 @@ class JoinLeaveService:
         return bool(self._waiting) or not self._member.membership.cluster_id
 
     def tick(self) -> None:
-        """Submit what can be submitted, answer what cannot wait any longer."""
+        """Submit the requests that can be submitted, and answer those that have waited too long."""
         consensus = self._member.consensus
         if consensus is not None and consensus.leads and not self._member.membership.cluster_id:
-            self._settle()  # founded a moment ago
+            self._settle()  # this node has just founded the cluster
         for each in list(self._waiting):
             consensus = self._member.consensus
             if each.submitted and consensus is not None and not consensus.leads:
-                each.submitted = False  # the keeper of a leader that is none any more has forgotten it
+                each.submitted = False  # this node lost leadership: its coordinator has forgotten the request
             if not each.submitted:
                 self._submit(each)
             if each in self._waiting and self._member.ports.now_ms() >= each.until_ms:
@@ -185,9 +187,9 @@ class JoinLeaveService:
             request = waiting.request
             waited_for = request.node in member.membership.missed
             if isinstance(request, JoinRequest) and not lease_service.valid() and not waited_for:
-                return  # whoever joins must find this node with a lease
+                return  # a joining node must find this node with a lease
             if not consensus.raft.up_to_date:
-                return  # elected a moment ago, it may not have applied yet what was asked for before
+                return  # newly elected: it may not have applied an earlier request yet
             if self._done_already(request):
                 self._answer(waiting, CallAnswer(_no_member(request)) if waiting.unknown else self._welcome())
                 return
@@ -205,7 +207,7 @@ class JoinLeaveService:
             return
         leader = member.membership.members.get(consensus.leader or "")
         if isinstance(waiting.request, JoinRequest) and leader is not None and leader.node == waiting.request.node:
-            return  # it led until its disk was replaced: wait for another leader
+            return  # the joining node led until its disk was replaced: wait for another leader
         if leader is not None:
             self._answer(waiting, CallAnswer(ask=leader.address))
 
@@ -215,10 +217,10 @@ class JoinLeaveService:
             return row is None
         if row is None or row.disk != request.disk:
             return False
-        return row.process == request.process or not row.disk_served  # else the log has to say what it is: an old copy
+        return row.process == request.process or not row.disk_served  # else it may be an old copy: the log decides
 
     def applied(self, happened: tuple[MembershipEvent, ...]) -> None:
-        """Answer those whose request the log has."""
+        """Answer the requests that these events fulfil or refuse."""
         for each in happened:
             for waiting in list(self._waiting):
                 if waiting.submitted and _fulfils(each, waiting.request) and self._done_already(waiting.request):
@@ -247,7 +249,7 @@ def _no_member(request: JoinRequest | LeaveRequest) -> str:
 
 
 def _fulfils(happening: MembershipEvent, request: JoinRequest | LeaveRequest) -> bool:
-    """A node that leaves and comes back with another disk has both under way: each request has its own end."""
+    """Whether the event completes the request. A `leave` and a `join` of the same node may be pending together."""
     wanted = Joined if isinstance(request, JoinRequest) else Left
     return isinstance(happening, wanted) and happening.node == request.node
 

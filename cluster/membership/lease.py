@@ -1,10 +1,10 @@
-"""Each node's side of its lease: what it may still promise on the strength of its view (H-05, H-06).
+"""A node's own lease: how long it may act on its view (H-05, H-06).
 
     request --sent, the lease begins--> reply --lease_ms after the request was sent--> over
 
-A request is made by the event loop, only after the store has completed a commit since the last one, and it names the
-peers heard on data streams: so a stuck loop, a hung disk and a partial cut all become a lease that ends. Nothing here
-waits; who acts on the lease asks `valid` at that moment, after it has read what it acts on.
+The event loop makes a request only after the store has completed a commit since the last one. The request names the
+peers heard on data streams. So a stuck loop, a hung disk and a partial cut all end the lease. Nothing here waits: the
+caller checks `valid` after it has read the data that it acts on.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class _Moment(Struct, frozen=True):
 class LeaseHolder:
     """One process's lease. `now_ms` is its monotonic clock, `wall_ms` its wall clock, in milliseconds, everywhere.
 
-    `offset_ms`: the leader's cluster time minus this process's monotonic clock, None while no lease came (H-17).
-    `full`: nodes whose disk is full, as the leader last said (H-20).
+    `offset_ms`: the leader's cluster time minus this process's monotonic clock, None before the first lease (H-17).
+    `full`: the nodes whose disk is full, from the leader's last reply (H-20).
     """
 
     def __init__(self, node: str, boot: int, process: str, settings: Settings | None = None) -> None:
@@ -54,9 +54,10 @@ class LeaseHolder:
     # -- what happened here
 
     def turn(self, now_ms: float, wall_ms: float) -> None:
-        """A turn of the loop. If the clocks parted since the last one, the machine stood still: the lease is lost.
+        """A turn of the loop. If the two clocks diverged since the last turn, the machine stood still: the lease is
+        lost.
 
-        Only a lease asked for from now on counts again. A step of the wall clock looks the same and costs one request.
+        Only a lease requested from now on is valid. A step of the wall clock looks the same and costs one request.
         """
         parted = self._parted(now_ms, wall_ms)
         self._last = _Moment(now_ms, wall_ms)
@@ -70,13 +71,13 @@ class LeaseHolder:
         self._committed = True
 
     def heard(self, peer: str, now_ms: float) -> None:
-        """A frame came on the data stream from a peer. One that was not heard before may complete a clique."""
+        """A frame came on the data stream from a peer. A peer that was not heard before may complete a clique."""
         if now_ms - self._heard.get(peer, -inf) > self.settings.hearing_ms:
             self._next_ms = None
         self._heard[peer] = now_ms
 
     def give_back(self) -> None:
-        """This process stops: it holds no lease from now on, and asks for none."""
+        """This process stops: it holds no lease from now on and asks for none."""
         self.given_back = True
         self._lose()
         self._asked.clear()
@@ -86,11 +87,11 @@ class LeaseHolder:
         self._heard.pop(peer, None)
 
     def applied(self, view: View) -> None:
-        """A view was applied. A lease of another incarnation than the one in it ends.
+        """A view was applied. A lease of an incarnation that is not in it ends.
 
-        The leader lets in who knows the present view: a node outside of it says so at once.
-        While nobody served, exchanges were with nodes that did not know yet what the last one to come knows: who
-        serves first does, and is asked again.
+        A node outside the view reports the new view at once, because the leader adds only nodes that have applied it.
+        When the first node begins to serve, earlier exchanges are forgotten: that node may have learned writes from the
+        last node to enter, and has to be asked again.
         """
         before, former, self.view = self.incarnation, self.view, view
         if self.incarnation != before:
@@ -101,7 +102,7 @@ class LeaseHolder:
             self._next_ms = None
 
     def exchanged(self, incarnation: Incarnation, since: int) -> None:
-        """A full exchange is complete with a peer that had applied view `since`, in which this node entered."""
+        """A full exchange is complete with a peer that had applied view `since`, the view that this node entered."""
         mine = self.incarnation
         if mine and mine.since == since:
             self._exchanged[incarnation.node] = incarnation.since
@@ -112,7 +113,7 @@ class LeaseHolder:
 
     @property
     def incarnation(self) -> Incarnation | None:
-        """This process in the view it has applied; None if it is not in it, or a former start of the node is."""
+        """This process in the applied view; None if the view lacks it or has an earlier start of the node."""
         found = self.view.incarnation(self.node)
         return found if found and found.boot == self.boot else None
 
@@ -124,7 +125,8 @@ class LeaseHolder:
 
     @property
     def wants_exchange(self) -> tuple[Incarnation, ...]:
-        """While it is joining: with whom a full exchange is still to be done, by the applied view (H-04)."""
+        """While joining: the incarnations with which a full exchange is still to be done, by the applied view
+        (H-04)."""
         if self.incarnation is None or self.serving:
             return ()
         required = self.view.required(self.node)
@@ -137,7 +139,7 @@ class LeaseHolder:
     def due_ms(self, now_ms: float, riding: bool = False) -> float:
         """When the next request may leave, if the store has committed by then; `now_ms` if it may now.
 
-        With `riding` it costs no frame of its own, and may leave earlier.
+        With `riding` the request shares a frame and may leave earlier.
         """
         if self._next_ms is None:
             return now_ms
@@ -145,16 +147,18 @@ class LeaseHolder:
         return max(now_ms, self._next_ms - (settings.heartbeat_ms - settings.riding_ms if riding else 0))
 
     def wants_commit(self, now_ms: float) -> bool:
-        """True if the next request lacks a commit of the store and is due within a heartbeat, as it is from the moment
-        the one before has left: the shell commits an empty batch."""
+        """True if the next request still needs a commit of the store: then the caller commits an empty batch.
+
+        The request is due within a heartbeat, so this is True from the moment when the previous request has left.
+        """
         return not self._committed and self.due_ms(now_ms, riding=True) <= now_ms + self.settings.heartbeat_ms
 
     def request(self, now_ms: float, wall_ms: float, full: bool = False, riding: bool = False) -> LeaseRequest | None:
         """The next request, to be sent to the leader at once, or None if none is due.
 
-        One is due each heartbeat, or earlier where a frame leaves for the leader anyway (`riding`), and at once when
-        this node entered a view, completed its exchanges or stood still, and when it hears a peer anew or learns,
-        outside of the view, of another one.
+        A request is due each heartbeat, or earlier if a frame leaves for the leader anyway (`riding`). It is due at
+        once when this node entered a view, completed its exchanges or stood still, when it hears a peer again, and when
+        it is outside the view and a new view was applied.
         """
         self.turn(now_ms, wall_ms)
         if not self._committed or self.due_ms(now_ms, riding) > now_ms or self.given_back:
@@ -185,7 +189,8 @@ class LeaseHolder:
         return tuple(sorted(peer for peer, at in self._heard.items() if at >= oldest))
 
     def reply(self, reply: LeaseReply, now_ms: float) -> bool:
-        """A lease came: it runs from the moment its request was sent. False if it is not for this process any more."""
+        """A lease came; it runs from the moment when its request was sent. Returns False if it is not for this
+        process."""
         asked = self._asked.get(reply.number)
         mine = self.incarnation
         if asked is None or mine is None or (reply.node, reply.process) != (self.node, self.process):
@@ -194,7 +199,7 @@ class LeaseHolder:
             return False
         self._asked = {number: at for number, at in self._asked.items() if number > reply.number}
         self._begun = asked
-        # the request and the reply took the same time on their way, and lay with the leader in between
+        # Request and reply are assumed to take the same time; the leader held the request in between.
         self.offset_ms = reply.cluster_ms - (asked.mono_ms + now_ms + reply.held_ms) / 2
         self.full = reply.full
         return True
@@ -202,23 +207,24 @@ class LeaseHolder:
     # -- acting
 
     def valid(self, now_ms: float, wall_ms: float) -> bool:
-        """True if this process holds a lease now. Ask it after reading what is acted on, and before acting (H-04)."""
+        """True if this process holds a lease now. Call it after reading the data to act on, and before acting
+        (H-04)."""
         self.turn(now_ms, wall_ms)
         return self._left_ms(now_ms, wall_ms) > 0
 
     def left_ms(self, now_ms: float, wall_ms: float) -> float:
-        """What remains of the lease: what `valid` would find, for who looks at it and promises nothing."""
+        """The rest of the lease, in ms, by the same rule as `valid`; for callers that acknowledge nothing."""
         return 0.0 if self._parted(now_ms, wall_ms) else self._left_ms(now_ms, wall_ms)
 
     def _left_ms(self, now_ms: float, wall_ms: float) -> float:
-        # by the clock that went further: a monotonic clock stands still in a frozen VM
+        # Use the clock that advanced further: a monotonic clock stops in a suspended virtual machine.
         if self._begun is None:
             return 0.0
         passed = max(now_ms - self._begun.mono_ms, wall_ms - self._begun.wall_ms)
         return max(0.0, self.settings.lease_ms - passed)
 
     def _parted(self, now_ms: float, wall_ms: float) -> bool:
-        """Whether the clocks have parted since the last turn."""
+        """Whether the two clocks diverged since the last turn."""
         last = self._last
         if last is None:
             return False

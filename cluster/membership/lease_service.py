@@ -1,4 +1,4 @@
-"""What a node may promise: its own lease, and, while it leads, everybody's (H-05, H-06)."""
+"""Asks for this node's lease and, while this node leads, grants the leases of all nodes (H-05, H-06)."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from .settings import Settings
 from .voters import Transfer
 
 ROUND_MS = 50
-"""At least so long after a round of heartbeats another one may begin before it is due: one serves all who ask."""
+"""Minimum distance of two rounds of heartbeats, in ms: one round answers all urgent requests of that time."""
 
 ALIVE_KEY = b"nalive"
-"""Written when a lease is due and nothing else was: a lease says that the disk goes on, too."""
+"""Key written before a lease request if nothing else was written: a request proves that the disk makes progress."""
 
 
 class LeaseService:
     """The lease of one process and the duties of a leader.
 
     `now_ms` and `wall_ms` are the machine's clocks, `cluster_ms` cluster time. `ask(leader, request)` and
-    `answer(node, reply)` send datagrams; to this node itself they come back at once by the owner. `follow(offset_ms)`
-    is told what the leader's cluster time is, as a difference to the monotonic clock.
+    `answer(node, reply)` send datagrams; the owner delivers those for this node itself at once. `follow(offset_ms)`
+    gets the leader's cluster time as a difference to the monotonic clock.
     """
 
     def __init__(
@@ -70,15 +70,15 @@ class LeaseService:
     # -- the lease
 
     def valid(self) -> bool:
-        """A lease is held now, and the view lets this process serve. Ask it after matching (H-04)."""
+        """True if this process holds a lease now and the view lets it serve. Call it after matching (H-04)."""
         return self.holder.serving and self.holder.valid(self._now_ms(), self._wall_ms())
 
     def left_ms(self) -> float:
-        """What remains of the lease."""
+        """The rest of the lease, in ms."""
         return self.holder.left_ms(self._now_ms(), self._wall_ms())
 
     def waiting_ms(self) -> float:
-        """How long the disk has not answered the write that the next lease needs, in ms; 0 while it owes none."""
+        """How long the disk has not answered the write that the next lease needs, in ms; 0 if no write is pending."""
         return self._now_ms() - self._writing_ms if self._writing else 0.0
 
     def tick(self) -> None:
@@ -89,17 +89,18 @@ class LeaseService:
         self.decide()
 
     def calm(self) -> bool:
-        """Whether nothing is due before the next heartbeat: most of the lease is left, and a leader misses nobody."""
+        """Whether nothing is due before the next heartbeat: most of the lease is left, and a leader hears all
+        members."""
         if self._hurry or self.left_ms() <= self.holder.settings.lease_ms / 2:
             return False
         return not self._consensus.leads or self.coordinator.calm(self._now_ms())
 
     def ride(self) -> None:
-        """A frame leaves for the leader in this turn: the next request goes with it, if it may leave already."""
+        """A frame leaves for the leader in this turn: send the next request with it, if one may leave already."""
         self._go_on(riding=True)
 
     def _go_on(self, riding: bool) -> None:
-        """Ask for the next lease if it is due. The commit that the one after it needs begins in the same turn."""
+        """Ask for the next lease if it is due, and start the commit that the request after it needs."""
         self._request(riding)
         if self.holder.wants_commit(self._now_ms()):
             self._commit()
@@ -114,7 +115,7 @@ class LeaseService:
 
     def _commit(self) -> None:
         if self._store.state == "full":
-            # the disk answers, and says that it is full: the node stays, and says so (H-20)
+            # A full disk still answers: the node stays in the view and reports the full disk (H-20).
             self.holder.committed()
             return
         if self._writing:
@@ -141,7 +142,7 @@ class LeaseService:
                 self.holder.applied(each.after)
 
     def goodbye(self) -> Goodbye:
-        """This process stops: it gives back its lease. What the leader is to be told."""
+        """This process stops: give up its lease. Returns the message for the leader."""
         holder = self.holder
         holder.give_back()
         return Goodbye(holder.node, holder.boot, holder.process)
@@ -149,7 +150,7 @@ class LeaseService:
     # -- leading
 
     def bid_farewell(self, goodbye: Goodbye) -> None:
-        """A process stops: have the leader, this node, propose the view without it at once."""
+        """A process stops: if this node leads, propose the view without it at once."""
         if self._consensus.leads and self.coordinator.goodbye(goodbye, self._consensus.raft):
             self.decide()
 
@@ -168,13 +169,13 @@ class LeaseService:
             self._hasten()
 
     def _hasten(self) -> None:
-        """Begin a round of heartbeats for who waits, unless the last one has only just begun."""
+        """Begin a round of heartbeats for urgent requests, unless the last round has only just begun."""
         self._hurry = self._now_ms() - self._round_ms < ROUND_MS
         if not self._hurry:
             self._consensus.beat()
 
     def _beat(self) -> None:
-        """Heartbeats leave in this turn: the leases of those that can wait go in the same frames."""
+        """Heartbeats leave in this turn: send the leases of non-urgent requests in the same frames."""
         self._round_ms = self._now_ms()
         held, self._held = self._held, []
         self._grant(held)
@@ -195,20 +196,20 @@ class LeaseService:
         self._held.clear()
         self._hurry = False
         if self._consensus.leads:
-            self._follow(None)  # before it tells others what time it is
-            self.decide()  # the keeper begins its term: what is submitted before that would be forgotten
+            self._follow(None)  # before it sends its cluster time to others
+            self.decide()  # the coordinator begins its term: it would forget a command submitted before
 
     def submit(self, command: Join | Boot | Leave | Stale | Settle) -> None:
-        """Have the leader, this node, propose a command as soon as that is safe."""
+        """Propose a command as soon as that is safe. Call it on the leader."""
         self.coordinator.submit(command)
         self.decide()
 
     def decide(self) -> None:
-        """Propose what the keeper wants now."""
+        """Propose what the coordinator decides now."""
         consensus = self._consensus
         raft = consensus.raft
         if not consensus.leads or raft.handing_over:
-            return  # what was submitted waits: if the other does not take over, it is still wanted
+            return  # submitted commands wait: this node proposes them if the transfer fails
         for proposal in self.coordinator.decide(self._now_ms(), raft):
             if isinstance(proposal, Change):
                 self._try(lambda change=proposal: consensus.change(change))  # type: ignore[misc]
@@ -218,7 +219,7 @@ class LeaseService:
                 self._try(lambda command=proposal: consensus.propose(command))  # type: ignore[misc]
 
     def _try(self, act: Callable[[], object]) -> None:
-        """What cannot be done now is decided again."""
+        """Run `act`, and ignore a refusal of Raft: the coordinator decides again."""
         try:
             act()
         except (NotLeader, ChangePending, Rejected):

@@ -13,17 +13,17 @@ Natural = Annotated[int, Meta(ge=0)]
 
 
 class MalformedLease(Exception):
-    """Bytes that are no lease request or reply; the text says what is wrong and where."""
+    """Bytes that are not a lease request or reply; the text says what is wrong and where."""
 
 
 class LeaseRequest(Struct, array_like=True, frozen=True):
-    """What a node says of itself, at most every heartbeat and only while its loop and its disk go on (H-06).
+    """A node's report to the leader: at most one each heartbeat, and only while its loop and disk make progress (H-06).
 
     `number` counts the requests of this process. `hears`: the peers heard on their data streams. `view`: the id of the
-    view it has applied; `since`: its own row's in that view, 0 without one. `exchanged`: while it is joining, the
-    incarnations `(node, since)` with which it has completed a full exchange since it entered, and itself when the rest
-    of its entrance is done, too. `full`: its disk is full. `urgent`: the node waits for this lease, because it has
-    none, or soon none, or has news for the leader: the answer does not wait for the leader's next heartbeat.
+    applied view. `since`: the view in which the node entered, 0 if it has no row. `exchanged`: while the node is
+    joining, the incarnations `(node, since)` with which it has completed a full exchange since it entered, and itself
+    once all steps of its rejoin are done. `full`: its disk is full. `urgent`: the leader answers before its next
+    heartbeat, because the node has no lease, loses it soon, or has news.
     """
 
     node: Name
@@ -42,7 +42,7 @@ class LeaseReply(Struct, array_like=True, frozen=True):
     """A lease for one incarnation, from the moment it sent request `number`.
 
     `cluster_ms` is the leader's cluster time when it answered (H-17), `full` the nodes whose disk is full (H-20).
-    `held_ms`: how long the request lay with the leader, in ms: what is left of the round trip was spent on the way.
+    `held_ms`: how long the leader held the request, in ms; the rest of the round trip was network time.
     """
 
     node: Name
@@ -56,7 +56,7 @@ class LeaseReply(Struct, array_like=True, frozen=True):
 
 
 class Goodbye(Struct, array_like=True, frozen=True):
-    """This process stops. It has given back its lease: it promises nothing any more, and never asks for another."""
+    """This process stops. It has given up its lease: it acknowledges nothing more and asks for no other lease."""
 
     node: Name
     boot: Count
@@ -70,7 +70,7 @@ _replies = msgspec.msgpack.Decoder(LeaseReply)
 
 
 def encode_lease(message: LeaseRequest | LeaseReply | Goodbye) -> bytes:
-    """As it travels."""
+    """Its bytes between nodes."""
     return _encoder.encode(message)
 
 

@@ -1,4 +1,4 @@
-"""The next view, from what the leader knows: who goes, who comes in, who may serve (H-04, H-06)."""
+"""Computes the next view from the leader's knowledge: rows to remove, rows to add, rows that may serve (H-04, H-06)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .state_machine import MembershipState
 
 
 class Outlook(Struct, frozen=True):
-    """What the leader knows. All names are nodes'.
+    """The input of `next_view`. All names are names of nodes.
 
-    `requests`: the last request of each. `removable`: rows to be removed, whose last lease has certainly ended.
-    `unwanted`: rows to be removed, now or later. `ready`: who asked for a lease lately and may come in.
+    `requests`: the last lease request of each node. `removable`: rows to remove whose last lease has certainly ended.
+    `unwanted`: rows to remove, now or later. `ready`: nodes that asked for a lease lately and may enter the view.
     """
 
     membership: MembershipState
@@ -23,14 +23,14 @@ class Outlook(Struct, frozen=True):
     unwanted: tuple[str, ...]
     ready: tuple[str, ...]
     gathering: bool = False
-    """The leader is new: who does not speak yet may only be later than others."""
+    """The leader is new: a node that it has not heard yet may only be slower than the others."""
 
 
 def next_view(outlook: Outlook) -> SetView | None:
     """The command for the next view, or None if the present one is as it should be.
 
-    A node comes in when it is connected to everybody that stays, and knows the present view. Who is to be removed but
-    may still hold a lease counts as staying: nobody comes in past it.
+    A node enters when it is connected to every node that stays and has applied the present view. A node to be removed
+    that may still hold a lease counts as staying: another node enters only if it is connected to that one, too.
     """
     view = outlook.membership.view
     staying = [row for row in view.rows if row.node not in outlook.removable]
@@ -44,7 +44,10 @@ def next_view(outlook: Outlook) -> SetView | None:
 
 
 def _able(outlook: Outlook, names: list[str]) -> list[str]:
-    """Who may come in beside `names`, in order: last starts of members, connected to all of them and to each other."""
+    """The nodes that may enter beside `names`, in order: connected to all of these and to each other.
+
+    Only the last logged start of a member counts.
+    """
     membership = outlook.membership
     hears = {name: request.hears for name, request in outlook.requests.items()}
     able: list[str] = []
@@ -60,7 +63,7 @@ def _able(outlook: Outlook, names: list[str]) -> list[str]:
 
 
 def _coming(outlook: Outlook, able: list[str]) -> list[Row]:
-    """The rows of those that know the present view: others would be behind from the start."""
+    """The rows of the entering nodes that have applied the present view: others would be behind from the start."""
     membership = outlook.membership
     view = membership.view.id
     known = [name for name in able if outlook.requests[name].view >= view]
@@ -68,12 +71,13 @@ def _coming(outlook: Outlook, able: list[str]) -> list[Row]:
 
 
 def _promoted(outlook: Outlook, staying: list[Row], able: list[str]) -> list[Row]:
-    """The rows that stay, those of them serving now that have completed their exchanges."""
+    """The rows that stay. A joining row that has completed its exchanges becomes serving."""
     serving = [row for row in staying if row.serving]
     required = serving or list(staying)
     known = outlook.membership.known_to([row.node for row in staying])
     if not serving and (able or (outlook.gathering and _missed(outlook, staying)) or not known):
-        # Nobody serves, as after a restart of all: whoever is about to come in may know what the others do not.
+        # No node serves, as after a restart of the whole cluster. A node that is about to enter may know writes that
+        # the others lack.
         return staying
     rows: list[Row] = []
     for row in staying:
@@ -85,15 +89,17 @@ def _promoted(outlook: Outlook, staying: list[Row], able: list[str]) -> list[Row
 
 
 def _missed(outlook: Outlook, staying: list[Row]) -> bool:
-    """Somebody who has served, and has sessions that last, perhaps, is not there yet."""
+    """A member that has served, and may hold durable sessions, is not in the view yet."""
     names = [row.node for row in staying]
     return any(row.served and row.node not in names for row in outlook.membership.members.values())
 
 
 def _has_exchanged(outlook: Outlook, row: Row, required: list[Row]) -> bool:
-    """It says so from the present view: who serves first there has asked everybody since, and has to be asked anew.
+    """True if the node's last request names every required node and itself, and was made in the present view.
 
-    It names itself when it has told its own routes: nobody else may be left whom it had to ask.
+    Exchanges of an earlier view do not count: the first node to serve has asked all others since and has to be asked
+    again. The node names itself when its own routes are announced; without that it must not serve, even if no other
+    node is left to exchange with.
     """
     request, view = outlook.requests.get(row.node), outlook.membership.view
     if request is None or (request.boot, request.since, request.view) != (row.boot, row.since, view.id):

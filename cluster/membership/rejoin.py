@@ -1,15 +1,16 @@
-"""From joining to serving: what a node does before it may serve clients (H-04, H-14, H-18).
+"""From joining to serving: the steps of a node before it may serve clients (H-04, H-14, H-18).
 
     view with own row, joining
-      1. void what was not acknowledged, close what cannot go on
-      2. full exchange with every required node: what they know
-      3. announce the own routes, and a barrier: what they have to know
-      4. full exchange once more: whether anything was published that this node's clean sessions missed
-    exchanges told to the leader, and that all is done -> view with own row, serving
+      1. cancel unacknowledged items, close the connections that cannot go on
+      2. full exchange with every required node, to learn what they know
+      3. announce the own routes, then a barrier, so that the others know them
+      4. full exchange once more, to find messages that this node's clean sessions missed
+    lease request names the completed exchanges, and at last this node -> view with own row, serving
 
-Every step starts again when a required node is replaced by another incarnation; a new entrance starts all. After a
-restart of all nobody serves, and everybody is required: who serves first has asked them all, and is asked again by
-those that had asked it before. Where those are gone that had to be asked, the rest has to be done all the same.
+When another incarnation replaces a required node, the exchanges with that node start again. When this node enters
+another view, all steps start again. After a restart of the whole cluster no node serves, and every node of the view is
+required. The first node to serve has asked all others; the others ask it once more, because it may have learned
+something after their first exchange with it. If all required nodes are gone, steps 3 and 4 still have to be done.
 """
 
 from __future__ import annotations
@@ -21,26 +22,26 @@ from ..identity import Incarnation
 
 
 class RejoinListener(Protocol):
-    """What the rest of the node does while it enters."""
+    """The part of the node that takes part in a rejoin: the broker. `since` is the id of the view entered."""
 
     def rejoin(self, since: int) -> None:
-        """The node enters in this view: nothing that it had under way before counts any more."""
+        """The node enters this view: cancel everything that was under way before."""
         ...
 
     def announce(self, since: int, announced: Callable[[int], None]) -> None:
-        """Say which filters this node has subscribers for. `announced` takes the counter of the last write."""
+        """Write the filters for which this node has subscribers, then call `announced(counter of the last write)`."""
         ...
 
     def informed(self) -> None:
-        """Everything that happened while this node was away is known now."""
+        """This node now knows everything that happened while it was away."""
         ...
 
 
 class Rejoin:
-    """One node's entrances, one at a time.
+    """The rejoin of one node; one at a time.
 
-    `exchange(node, view, then)` and `barrier(counter, then)` are the metadata's; `complete(incarnation, since)` is told
-    with whom all is exchanged, and at last, of this node itself, that all is done.
+    `exchange(node, view, then)` and `barrier(counter, then)` are those of the replicated map. `complete(incarnation,
+    since)` is called for each node with which all exchanges are complete, and at last with this node's own incarnation.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Rejoin:
 
     @property
     def active(self) -> bool:
-        """An entrance has begun and is not over."""
+        """A rejoin has begun and is not complete."""
         return bool(self._since) and not self._serving
 
     def view(
@@ -79,7 +80,10 @@ class Rejoin:
         view_id: int,
         anybody: bool = True,
     ) -> None:
-        """A view was applied: who this node is in it, with whom it has to exchange, and whether anybody serves."""
+        """A view was applied.
+
+        `mine`: this node's incarnation in it. `required`: the nodes to exchange with. `anybody`: whether a node serves.
+        """
         first, self._anybody = anybody and not self._anybody, anybody
         self._mine = mine
         self._view = view_id
@@ -97,7 +101,7 @@ class Rejoin:
         self.tick()
 
     def tick(self) -> None:
-        """Start what can be started, and again what failed."""
+        """Start the steps that can start, and repeat those that failed."""
         if self.active:
             self._go_on()
 

@@ -1,7 +1,7 @@
-"""What a member reports of itself as domain events: its lease, with the cause of its loss, and the view in force.
+"""Domain events of a member: lease acquired, lease lost with its cause, and the view in force.
 
-The cause is looked for at the moment when the loss is noticed, in what this process knows: its own loop and clocks, its
-disk, the applied view, and which peers it hears.
+The cause is determined when the loss is noticed, from the state of this process: its loop and clocks, its disk, the
+applied view, and the peers that it hears.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ class Reporting:
         self._view = 0
         self._ticked: tuple[float, float] | None = None
         self.because = ""
-        """Why this process has no lease, a clause for people; empty while it has one or has not had one yet."""
+        """Why this process lost its lease, a clause for people; empty while it has a lease or never had one."""
 
     def look(self, leased: bool) -> None:
-        """`leased`: whether this process, as a member, may promise anything now."""
+        """`leased`: whether this process, as a member, holds a lease and may acknowledge now."""
         if self._member.lease_service is None or leased == self._leased:
             return
         self._leased = leased
@@ -34,13 +34,13 @@ class Reporting:
         self._member.ports.event("lease.lose", view=self._member.view.id, detail=self.because, nodes=sorted(silent))
 
     def tick(self) -> None:
-        """Time has passed; the member has done what was due."""
+        """Call this when time has passed, after the member has done its due work."""
         ports = self._member.ports
         self._ticked = (ports.now_ms(), ports.wall_ms())
         self._report_view()
 
     def _report_view(self) -> None:
-        """Once for all views that were applied since the last tick; none that has an earlier start of this node."""
+        """One event for all views applied since the last tick. Skips a view that has an earlier start of this node."""
         member = self._member
         view = member.view
         if view.id == self._view or member.consensus is None or not member.consensus.read:
@@ -86,13 +86,13 @@ class Reporting:
             longest = max(silent.values())
             return f"it has not heard {len(silent)} of {len(others)} other members for {longest:.0f} ms"
         if member.incarnation is None:
-            return f"view {member.view.id} is without it: the others had not heard it in time"
+            return f"view {member.view.id} does not have it: the other nodes did not hear it in time"
         if member.consensus is None or member.consensus.leader is None:
             return "the cluster has no leader"
         return "the leader of the cluster does not renew it"
 
     def _silent(self) -> dict[str, float]:
-        """The members that were not heard for longer than they may be silent, and for how many ms."""
+        """The members that have been silent for longer than `hearing_ms`, each with the time in ms."""
         member = self._member
         now, limit = member.ports.now_ms(), member.settings.views.hearing_ms
         heard = {name: member.links.heard_ms(name) for name in member.membership.members if name != member.me.node}

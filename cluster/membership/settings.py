@@ -8,13 +8,13 @@ from msgspec import Struct
 class Settings(Struct, frozen=True):
     """All times in milliseconds, the same on all nodes of a cluster.
 
-    `lease_ms`: how long a node may act on its view, from the moment it asked. `drift`: clocks may run this much faster
-    than each other (H-05), so a lease has certainly ended `expiry_ms` after the leader got the request.
-    `detection_ms`: a node that was not heard from for so long is removed; not below `expiry_ms`. `heartbeat_ms`: the
-    distance of lease requests and of frames on an idle link. `hearing_ms`: a peer that was silent for longer is not
-    heard (four heartbeats). `proposal_ms`: a proposal without effect is made again after this time.
-    `away_ms`: a member without a row for so long is noted as away, and after `forget_after_ms` of cluster time it is
-    stale: it has to return with an empty disk, so that the others need not keep tombstones for it (H-16).
+    `lease_ms`: how long a node may act on its view, from the moment it asked. `drift`: one clock runs at most this much
+    faster than another (H-05), so a lease has certainly ended `expiry_ms` after the leader got the request.
+    `detection_ms`: a node that was silent for this time is removed; not below `expiry_ms`. `heartbeat_ms`: the interval
+    of lease requests and of frames on an idle link. `hearing_ms`: a peer that was silent for longer counts as not heard
+    (four heartbeats). `proposal_ms`: a proposal without effect is repeated after this time. `away_ms`: a member without
+    a row for this time is recorded as away. After `forget_after_ms` of cluster time it is stale: it has to return with
+    an empty disk, so that the others need not keep tombstones for it (H-16).
     """
 
     lease_ms: float = 1700
@@ -37,20 +37,20 @@ class Settings(Struct, frozen=True):
 
     @property
     def expiry_ms(self) -> float:
-        """A lease that was asked for so long ago, on the leader's clock, has ended on the holder's."""
+        """A lease that was requested this long ago, by the leader's clock, has ended by the holder's clock."""
         return self.lease_ms * self.drift
 
     @property
     def hearing_ms(self) -> float:
-        """A peer whose last frame is older is not heard."""
+        """A peer whose last frame is older counts as not heard."""
         return self.heartbeat_ms * 4
 
     @property
     def riding_ms(self) -> float:
-        """A request goes with the answer to the leader's heartbeat if the last one is at least so old: most do."""
+        """Minimum age of the last request before the next one travels with the answer to the leader's heartbeat."""
         return self.heartbeat_ms * 0.4
 
     @property
     def parting_ms(self) -> float:
-        """If wall clock and monotonic clock part by more between two turns, the machine stood still (H-05)."""
+        """If wall clock and monotonic clock differ by more between two turns, the machine stood still (H-05)."""
         return self.lease_ms / 4

@@ -3,9 +3,9 @@
     a member's row    none --SetView--> joining --SetView--> serving --SetView--> none
                       none <--Boot, Join, Leave-- joining, serving
 
-What a command must not do is refused here, when it is applied, whoever proposed it: a view cannot hold a process that
-is not the last one started, nobody serves without having joined, and a restart is always a leave and an enter (H-01,
-H-04). A refused command changes nothing.
+The state machine checks each command when it is applied, and refuses an invalid one: a view has only the last start of
+a node, a node serves only after joining, and a restart always removes the row (H-01, H-04). A refused command changes
+nothing.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from .events import Agreed, Booted, Joined, Left, MembershipEvent, Refused, Sett
 from .view import View
 
 VOTERS_MAX = 7
-"""More voters make each decision slower, and the cluster not safer: three of seven may fail at once."""
+"""More voters would make each decision slower; with seven, three may fail at once."""
 
 UNLOGGED_MAX = 1000
-"""How many starts in a row, of one disk, the log may never hear of."""
+"""How many consecutive starts of one disk may be missing in the log."""
 
 
 class MemberRow(Struct, array_like=True, frozen=True):
-    """A member and its last start. `joined`: the log index at which this disk came in, for its age. `joined_view`: the
-    view that was in force then; what the node said in that one, or before, it said with another disk.
+    """A member and its last start.
 
-    `served`: the node has served once. A newcomer on its way in is not missed, by anybody's policy, before it has.
-    `disk_served`: it has served with this disk, which has the log since then at the latest.
-    `away_ms`: cluster time since which it has had no row, 0 while it has one or nobody has noted it yet. `notice_ms`:
+    `joined`: the log index at which this disk became a member. `joined_view`: id of the view then in force; messages of
+    the node from that view or an earlier one belong to another disk. `served`: the node has served once; before that
+    no policy counts it as missing. `disk_served`: it has served with this disk, so this disk has the log. `away_ms`:
+    cluster time since which it has had no row, 0 while it has one or the leader has not recorded it. `notice_ms`:
     cluster time of the last notice that it is to be given up, 0 if there was none since.
     """
 
@@ -52,9 +52,9 @@ class MemberRow(Struct, array_like=True, frozen=True):
 
 
 def is_unknown(row: MemberRow, earlier: tuple[tuple[int, str], ...]) -> bool:
-    """Whether the disk of a later start, which had these `earlier` ones, was not there at the member's last (H-01).
+    """True if the disk of a later start, with these `earlier` starts, lacks the member's logged start (H-01).
 
-    Of starts before the first of them nothing is said: a node that is behind in the log may ask about such a one.
+    Starts before the first of `earlier` are not judged: a node that is behind in the log may compare with one of those.
     """
     return bool(earlier) and earlier[0][0] <= row.boot and (row.boot, row.process) not in earlier
 
@@ -71,12 +71,13 @@ class _State(Struct, array_like=True):
 class MembershipState:
     """`boots` has the highest boot that each name ever had, member or not: no `(node, boot)` exists twice, ever.
 
-    `knowing`: who knows all that was ever promised, those who serve among them. What everybody in the view has to know
-    is promised only while nobody else is (`agreed`), and where all of them are away nobody knows it.
+    `knowing`: the nodes that know every acknowledged write; the serving nodes are among them. A write is acknowledged
+    only after a barrier, and barriers complete only while all nodes in `knowing` serve (`agreed`). If all nodes in
+    `knowing` are away, no reachable node knows every acknowledged write.
 
-    `index`: the last applied entry of the log. `view` and the rows of `members` are replaced, never changed.
-    What is asked in every turn follows from the last entry: `peers`, the Raft peers of all members but the stale by
-    age, and `whole`, whether every member that has ever served is in the view and serves.
+    `index`: the last applied entry of the log. `view` and the rows of `members` are replaced, never changed in place.
+    Two values are read in every turn and derived once for each entry: `peers`, the Raft peers of all members that are
+    not stale, eldest first; and `whole`, whether every member that has ever served is in the view and serves.
     """
 
     def __init__(self) -> None:
@@ -91,7 +92,8 @@ class MembershipState:
         self.whole = False
 
     def apply(self, index: int, data: bytes) -> tuple[MembershipEvent, ...]:
-        """Apply the entry at `index` of the log: what changed. Raises `MalformedCommand`, on every node alike."""
+        """Apply the entry at `index` of the log. Returns the changes. Raises `MalformedCommand`, on every node
+        alike."""
         command = decode_command(data)
         assert index > self.index, (index, self.index)
         self.index = index
@@ -113,24 +115,27 @@ class MembershipState:
                 happened = self._set_view(command)
         self._derive()
         if self.agreed is not agreed:
-            happened = (Agreed(self.agreed), *happened)  # before barriers go on without somebody
+            happened = (Agreed(self.agreed), *happened)  # before a barrier completes without a removed node
         if self.view is not before:
             happened = (*happened, ViewChanged(before, self.view))
         return happened
 
     @property
     def missed(self) -> tuple[str, ...]:
-        """For whom everybody waits: nobody serves, and none of those who know what was promised is in the view."""
+        """The nodes for which the cluster waits.
+
+        Not empty if no node serves and no node of the view knows every acknowledged write.
+        """
         if self.view.serving or not self.view.rows or self.known_to(self.view.nodes):
             return ()
         return self.knowing
 
     def known_to(self, nodes: Iterable[str]) -> bool:
-        """Whether one of these served last, and can be asked for what was promised then."""
+        """Whether one of these nodes knows every acknowledged write."""
         return not self.knowing or any(node in self.knowing for node in nodes)
 
     def last_possible(self, node: str) -> int:
-        """The highest boot that the disk of a former or present member may have had; 0 of a node that never was one."""
+        """The highest boot that the disk of a former or present member may have had; 0 if it was never a member."""
         logged = self.boots.get(node, 0)
         return logged + UNLOGGED_MAX if logged else 0
 
@@ -151,12 +156,12 @@ class MembershipState:
             return (Refused(command, "this cluster is not settled"),)
         if known and known.disk == command.disk:
             if known.disk_served and command.process != known.process:
-                # a disk that has the log never asks to join: this is a copy from before it had it
+                # A disk that has the log never asks to join: this is a copy from an earlier time.
                 return (Refused(command, "its disk is a copy from before it joined: begin with an empty one"),)
             return self._boot(command)
         had = self.last_possible(command.node)
         if command.boot <= had:
-            # another disk had the log's boots under this name, and later ones, of which others may have writes
+            # Another disk had this name with these boots, perhaps with unlogged later ones; others may have its writes.
             return (Refused(command, f"boot {command.boot} is not above {had}, which this name may have had", had),)
         self._remove_row(command.node)
         self._forget(command.node)
@@ -190,7 +195,7 @@ class MembershipState:
                 self.members[command.node] = msgspec.structs.replace(known, address=command.address)
             return ()
         if command.boot <= known.boot:
-            # The disk is a copy of an older one: what this process would remember has happened otherwise.
+            # The disk is an old copy: its contents contradict the history of the cluster.
             return (Refused(command, f"boot {command.boot} is not above the logged {known.boot}", known.boot),)
         if isinstance(command, Boot) and is_unknown(known, command.earlier):
             return (Refused(command, f"its disk does not know the logged start {known.boot}", known.boot),)
@@ -230,7 +235,7 @@ class MembershipState:
         return ()
 
     def _forget(self, node: str) -> None:
-        """What this node knew is gone with its disk."""
+        """The node's disk is gone: it no longer knows the acknowledged writes."""
         self.knowing = tuple([each for each in self.knowing if each != node])
 
     # -- the view
@@ -271,7 +276,7 @@ class MembershipState:
                 )
 
     def _wrong(self, row: Row) -> str:
-        """Why the row cannot be in the next view; "" if it can."""
+        """Why the row is not allowed in the next view; "" if it is."""
         member = self.members.get(row.node)
         if member is None:
             return "not a member"
@@ -291,13 +296,13 @@ class MembershipState:
     # -- snapshots
 
     def snapshot(self) -> bytes:
-        """All of it, for `restore` on another node or after a restart. Equal memberships give equal bytes."""
+        """The whole state, for `restore` on another node or after a restart. Equal states give equal bytes."""
         members = tuple(self.members[node] for node in sorted(self.members))
         boots = {node: self.boots[node] for node in sorted(self.boots)}
         return msgspec.msgpack.encode(_State(self.cluster_id, self.index, members, self.view, boots, self.knowing))
 
     def restore(self, data: bytes) -> None:
-        """Become what `snapshot` wrote. Raises `MalformedCommand` and stays as it was."""
+        """Load the state that `snapshot` wrote. Raises `MalformedCommand`, and then changes nothing."""
         try:
             state = msgspec.msgpack.decode(data, type=_State)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -316,14 +321,14 @@ class MembershipState:
 
 
 def peer_of(row: MemberRow) -> str:
-    """The member's Raft peer: a node with a new disk is a new peer, which has no vote to forget."""
+    """The member's Raft peer. A node with a new disk is a new peer, because the new disk lacks the old votes."""
     return f"{row.node}/{row.disk}"
 
 
 def wanted_voters(membership: MembershipState) -> tuple[str, ...]:
     """The peers that should vote, sorted: an odd number, `VOTERS_MAX` at most (H-21).
 
-    These are the eldest members. Where there are more members than voters, one that is noted as away votes last.
+    These are the eldest members. If there are more members than voters, members recorded as away are chosen last.
     """
     able = membership.peers
     if len(able) > VOTERS_MAX:

@@ -13,7 +13,7 @@ from .commands import Row
 class View(Struct, array_like=True, frozen=True, dict=True):
     """Rows in the order of their nodes' names. `id` rises with every change; 0 is the empty view before the first.
 
-    A view is asked in every turn and changes seldom: what follows from its rows is found out once.
+    A view is read in every turn and changes seldom, so values derived from its rows are cached.
     """
 
     id: int = 0
@@ -28,7 +28,7 @@ class View(Struct, array_like=True, frozen=True, dict=True):
         return {row.node: row for row in self.rows}
 
     def incarnation(self, node: str) -> Incarnation | None:
-        """Who the node is in this view."""
+        """The node's incarnation in this view, if it has one."""
         return self._incarnation_by_node.get(node)
 
     @cached_property
@@ -37,35 +37,35 @@ class View(Struct, array_like=True, frozen=True, dict=True):
 
     @cached_property
     def incarnations(self) -> tuple[Incarnation, ...]:
-        """All of them, joining ones too."""
+        """All incarnations, joining ones too."""
         return tuple(incarnation_of(row) for row in self.rows)
 
     @cached_property
     def nodes(self) -> tuple[str, ...]:
-        """The names of all rows: these count in every barrier."""
+        """The names of all rows; each barrier waits for these."""
         return tuple(row.node for row in self.rows)
 
     @cached_property
     def serving(self) -> tuple[str, ...]:
-        """The names of those that serve clients."""
+        """The names of the nodes that serve clients."""
         return tuple(row.node for row in self.rows if row.serving)
 
     def without(self, node: str) -> View:
-        """The next view, in which the node has no row; this one, if it had none."""
+        """The next view, without the node's row; this view, if the node has no row."""
         if self.row(node) is None:
             return self
         return View(self.id + 1, tuple(row for row in self.rows if row.node != node))
 
     def required(self, node: str) -> tuple[Row, ...]:
-        """With whom a joining node has to complete a full exchange before it may serve (H-04).
+        """The rows with which a joining node has to complete a full exchange before it may serve (H-04).
 
-        Everybody that serves. If nobody does, as after a restart of the whole cluster, everybody in the view: what was
-        acknowledged before may be known to any of them.
+        These are all serving nodes. If no node serves, as after a restart of the whole cluster, these are all other
+        nodes of the view: any of them may know an acknowledged write.
         """
         others = tuple(row for row in self.rows if row.node != node)
         return tuple(row for row in others if row.serving) or others
 
 
 def incarnation_of(row: Row) -> Incarnation:
-    """The incarnation that a row stands for."""
+    """The incarnation of a row."""
     return Incarnation(row.node, row.boot, row.since)

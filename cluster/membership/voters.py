@@ -1,12 +1,12 @@
-"""Which peers should become what in Raft, one entry of the log at a time (H-03, H-21).
+"""Chooses the next change of voters or learners, one log entry at a time (H-03, H-21).
 
-Every member's disk is a peer: a learner first, a voter if it is wanted as one, answers and holds the log. Peers of
-disks that belong to no member, or to a stale one, are removed. A change that would leave no majority of voters within
-reach is not made.
+Every member's disk is a Raft peer. It begins as a learner. It becomes a voter if it is wanted as one, answers, and
+holds the log. Peers of disks that belong to no member, or to a stale one, are removed. A change is made only if a
+majority of the new voters is reachable.
 
-From an odd number of voters two change in one entry, so the number stays odd: of two voters none may die, and while the
-second node of a cluster and the third become voters one by one, the death of the second would stop the others. Only the
-disk of a voter that is lost may leave an even number, until another disk has the log.
+From an odd number of voters, two change in one entry, so that the number stays odd. With two voters neither may fail:
+if the second and third node became voters one by one, a failure of the second would stop the cluster in between. Only
+the loss of a voter's disk may leave an even number, until another disk has the log.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .state_machine import MembershipState, wanted_voters
 
 
 class Peers(Protocol):
-    """What is asked of the leader's Raft: `raft.core.Raft` has it."""
+    """The part of the leader's Raft that is used here; `raft.core.Raft` implements it."""
 
     @property
     def peer(self) -> str:
@@ -36,14 +36,14 @@ class Peers(Protocol):
         """The voters and learners in force."""
 
     def answers(self, peer: str) -> bool:
-        """True if the peer answers, however much of the log it holds."""
+        """True if the peer answers, even if it lacks entries of the log."""
 
     def caught_up(self, peer: str) -> bool:
         """True if the peer answers and holds nearly all of the log."""
 
 
 class Transfer(Struct, frozen=True):
-    """The leader should hand over to `peer`: it is to be no voter, or it is stuck."""
+    """The leader should transfer leadership to `peer`, because it must stop voting or is stuck."""
 
     peer: str
 
@@ -68,7 +68,7 @@ def next_change(membership: MembershipState, peers: Peers, stuck: bool = False) 
 
 
 def _changes(membership: MembershipState, wanted: tuple[str, ...], peers: Peers) -> list[Change]:
-    """What could be done next, the best first."""
+    """The possible changes, the best first."""
     configuration, known = peers.configuration, membership.peers
     voters, is_odd = configuration.voters, len(configuration.voters) % 2 == 1
     removals = [Change("remove", peer) for peer in configuration.peers if peer not in known and peer != peers.peer]
@@ -83,12 +83,12 @@ def _changes(membership: MembershipState, wanted: tuple[str, ...], peers: Peers)
 
 
 def _pair(changes: list[Change]) -> list[Change]:
-    """The first two as one entry."""
+    """Join the first two changes into one entry."""
     return [Change(changes[0].action, changes[0].peer, (changes[1],))] if len(changes) > 1 else []
 
 
 def _within_reach(peers: Peers, change: Change) -> bool:
-    """True if the voters answer that have to agree to the change."""
+    """True if a majority of the voters that must agree to the change answers."""
     after = changed(peers.configuration, change)
     sets = (after.voters, after.former) if after.former else (after.voters,)
     return all(_is_near(peers, voters, after.peers) for voters in sets)

@@ -117,7 +117,7 @@ def test_nobody_joins_under_the_name_of_a_member_that_is_heard(replace: bool) ->
     before = (membership.members[alive.name], membership.boots[alive.name], membership.view)
     answers = join(leader, request(leader, alive.name, disk="new", boot=2 + UNLOGGED_MAX, replace=replace))
     company.until(lambda: bool(answers))
-    assert f"{alive.name} is a member that runs, at {alive.name}:1" in answers[0].problem
+    assert f"{alive.name} is a running member at {alive.name}:1" in answers[0].problem
     assert (answers[0].boot, answers[0].cluster_id, answers[0].members) == (0, "", ())
     company.pass_s(3.0)
     assert (membership.members[alive.name], membership.boots[alive.name], membership.view) == before
