@@ -1,13 +1,13 @@
 """Cluster time: the clock of every deadline. It follows the wall clock by slewing and never jumps (H-17).
 
-A node alone follows its own wall clock. A wall clock that is set while the node runs, by a year or by a second, changes
-no deadline at once: cluster time runs at most `SLEW` faster or slower than the monotonic clock until both agree. A
-member of a cluster follows the leader's cluster time in the same way.
+A standalone node follows its own wall clock. If the wall clock is set while the node runs, by a year or by a second,
+cluster time does not jump: it runs at most `SLEW` faster or slower than the monotonic clock until both agree. A member
+of a cluster follows the leader's cluster time in the same way.
 
-A process has to begin with some time. If the machine has not been booted since the last process saved its own, the time
-that the machine ran meanwhile is known exactly, whatever the wall clock says now. Otherwise a member waits: its cluster
-time goes on from the saved one, so that no deadline passes too early, until the leader's is known, and is set to that
-once. A node alone has nobody to ask, and takes its wall clock.
+A new process starts from the saved cluster time. If the machine has not rebooted since, the time that has passed is
+known exactly from the machine's uptime; the wall clock does not matter. After a reboot, a member goes on from the saved
+time, so that no deadline passes too early, and is set once to the leader's time as soon as that is known. A standalone
+node has no leader and takes its wall clock.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ SLEW = 0.005
 """Largest relative correction: an error of one second is gone after 200 s."""
 
 ALARM_MS = 1000
-"""A wall clock further off than this is worth a warning."""
+"""A wall clock that differs by more than this, in ms, causes a warning."""
 
 
 class SavedTime(Struct, frozen=True):
-    """The last cluster time that a process has written down, in ms since 1970, when its machine had run for `uptime_ms`
-    since it was booted. `machine` names that boot of the machine; "" if the system has no name for it."""
+    """The last cluster time that a process saved, in ms since 1970.
+
+    `uptime_ms`: how long the machine had run then. `machine`: the system's id for that boot of the machine, "" if it
+    has none.
+    """
 
     cluster_ms: int
     uptime_ms: int = 0
@@ -33,12 +36,12 @@ class SavedTime(Struct, frozen=True):
 
 
 def encode_saved(saved: SavedTime) -> bytes:
-    """As it lies on the disk."""
+    """Its bytes on disk."""
     return saved.cluster_ms.to_bytes(8, "big") + saved.uptime_ms.to_bytes(8, "big") + saved.machine.encode()
 
 
 def decode_saved(data: bytes | None) -> SavedTime | None:
-    """None for nothing. Eight bytes, as earlier versions wrote them, are the cluster time alone."""
+    """None for None. Eight bytes, as earlier versions wrote them, are the cluster time only."""
     if data is None:
         return None
     return SavedTime(
@@ -47,11 +50,12 @@ def decode_saved(data: bytes | None) -> SavedTime | None:
 
 
 class ClusterClock:
-    """Milliseconds since 1970 that only go forward, but for the moment in which a newcomer takes the cluster's time.
+    """Milliseconds since 1970. They only go forward, except once, when a new member takes the cluster's time.
 
-    `wall_ms` and `mono_ms` are ports: the operating system's two clocks, in milliseconds. `saved` is what the last
-    process wrote down: without one, the wall clock is right. `uptime_ms` and `machine` are as in `SavedTime`, now.
-    `known` is False while cluster time waits for `follow` or `trust_wall`: then it goes on from the saved one.
+    `wall_ms` and `mono_ms` are ports: the operating system's two clocks, in milliseconds. `saved` is the time that the
+    last process saved; without one, the wall clock is right. `uptime_ms` and `machine` are the present values of those
+    in `SavedTime`. `known` is False while cluster time goes on from the saved one and waits for `follow` or
+    `trust_wall`.
     """
 
     __slots__ = ("_leader_ms", "_least_ms", "_mono", "_mono_ms", "_time", "_wall_ms", "known", "off_ms")
@@ -95,10 +99,10 @@ class ClusterClock:
         return int(self._time)
 
     def follow(self, offset_ms: float | None) -> float:
-        """Follow another node's cluster time, which is so far ahead of this monotonic clock; None: the own wall clock.
+        """Follow another node's cluster time, `offset_ms` ahead of this monotonic clock; None: the own wall clock.
 
-        In a cluster all follow the leader, and the leader its own wall clock. Returns by how many milliseconds cluster
-        time was set, because it was not known before; else 0.
+        In a cluster all nodes follow the leader, and the leader follows its own wall clock. Returns by how many
+        milliseconds cluster time was set if it was not known before, else 0.
         """
         self._leader_ms = offset_ms
         if self.known:
@@ -109,16 +113,16 @@ class ClusterClock:
         return self._time - before
 
     def trust_wall(self) -> None:
-        """There is no cluster to ask: if cluster time is not known, the wall clock is right."""
+        """There is no cluster: if cluster time is not known, take the wall clock."""
         if not self.known:
             self.follow(None)
 
     def ask_cluster(self) -> None:
-        """This node becomes a member and has nothing with a deadline: it takes the leader's time, ahead or behind."""
+        """This node becomes a member and has no deadlines: it takes the leader's time, even if that is earlier."""
         self.known = False
         self._least_ms = 0
 
     @property
     def alarmed(self) -> bool:
-        """True while what is followed and cluster time differ by more than `ALARM_MS`."""
+        """True while cluster time and the clock that it follows differ by more than `ALARM_MS`."""
         return abs(self.off_ms) > ALARM_MS

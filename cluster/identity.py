@@ -1,4 +1,4 @@
-"""Who is who in a cluster: slots of client ids, and the numbers that make a message's identity unique for all time."""
+"""Identities in a cluster: incarnations of nodes, slots of client ids, and globally unique numbers."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import NamedTuple
 from zlib import crc32
 
 SLOTS = 256
-"""Number of slots, fixed per cluster."""
+"""Number of slots, the same in every cluster."""
 
 
 class Incarnation(NamedTuple):
-    """One life of a node in the cluster: what a view lists (H-01).
+    """A node's stay in the view, from entering until it leaves or restarts (H-01).
 
-    `boot` counts the starts of the node, as the Raft log has them; `since` is the id of the view in which it entered. A
+    `boot` counts the starts of the node, as the Raft log has them. `since` is the id of the view in which it entered. A
     node that restarts, or that left the view and comes back, is another incarnation.
     """
 
@@ -27,7 +27,7 @@ def slot_of(mountpoint: str, client_id: str) -> int:
 
 
 class Numbers:
-    """Numbers that no process of this node ever gave out: the boot, raised durably at each start, and a counter."""
+    """Numbers that no process of this node used before: the boot, raised durably at each start, and a counter."""
 
     __slots__ = ("boot", "counter")
 

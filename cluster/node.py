@@ -1,8 +1,7 @@
-"""One node's part in the cluster: Raft, views and leases, metadata and links, joined into one thing.
+"""One node of a cluster: joins Raft, membership, the replicated map and links into one object.
 
-A node without a log of its own is *alone*: it serves everything, and nothing here is running. It becomes a member by
-joining another node, or founds a cluster when another node joins it. From then on what it may do follows from the view
-that it has applied and from its lease.
+A node without a log is *standalone*: it serves clients without any of this. It becomes a member when it joins another
+node, or founds a cluster when another node joins it. From then on its applied view and its lease decide what it may do.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ LEFT = b"L"
 """Key in the store of Raft: this node has left the cluster for good."""
 LEFT_SAYS = "this node has left the cluster"
 CLUSTERED = b"C"
-"""Key in the store of Raft: this node is a member; the value has the addresses of the first members it heard of."""
+"""Key in the store of Raft: this node is a member. The value has the addresses of the first members known to it."""
 
 
 class ClusterNode:
-    """The whole of it. `open` once; then `tick` runs by itself until `close`."""
+    """One node of a cluster. Call `open` once; then it runs its own timer until `close`."""
 
     def __init__(
         self,
@@ -100,7 +99,7 @@ class ClusterNode:
         self.rejoin = Rejoin(resident, self.metadata.exchange, self.metadata.barrier, self._exchanged)
         self.join_leave = JoinLeaveService(self)
 
-    # -- what is known
+    # -- state
 
     @property
     def clustered(self) -> bool:
@@ -114,7 +113,7 @@ class ClusterNode:
 
     @property
     def view(self) -> View:
-        """The applied view; the empty one while alone."""
+        """The applied view; the empty one while standalone."""
         return self.membership.view
 
     @property
@@ -124,28 +123,31 @@ class ClusterNode:
 
     @property
     def alone(self) -> bool:
-        """Nobody else can promise anything: no cluster, or one of this node only, whose log has been read."""
+        """True if no other node can acknowledge anything: no cluster, or a cluster of this node only.
+
+        A member counts only after it has read its log.
+        """
         disks = [row.disk for row in self.membership.members.values()]
         only = disks == [self.me.disk] if disks else not self._seeds
         return self.consensus is None or (self.consensus.read and only)
 
     def leased(self) -> bool:
-        """Whether this node may promise anything now, by fresh clocks: a node alone always may."""
+        """Whether this node may acknowledge now; reads the clocks. A standalone node always may."""
         return self.lease_service is None or self.lease_service.valid() or self.alone
 
     @property
     def whole(self) -> bool:
-        """All members serve, by the applied view."""
+        """Whether all members serve, by the applied view."""
         return self.membership.whole or self.alone
 
     # -- life
 
     def open(self) -> None:
-        """Go on with the log on disk, if there is one."""
+        """Continue with the log on disk, if there is one."""
         self.metadata.load()
         if (known := self.ports.meta.get(CLUSTERED)) is not None:
             self._seeds = msgspec.msgpack.decode(known, type=dict[str, str])
-            self._was = None  # the resident of a member begins without a lease: it has to be told what is so
+            self._was = None  # a member begins without a lease: report the first state to the listener
             self._begin()
             if self.ports.meta.get(LEFT) is not None:
                 self._gone = True
@@ -156,7 +158,7 @@ class ClusterNode:
         self._start_log(bootstrap(self.peer))
 
     def adopt(self, answer: CallAnswer) -> None:
-        """Become a member of the cluster that answered a `join`."""
+        """Become a member of the cluster that answered `join`."""
         self.me = Identity(
             self.me.node, self.me.disk, self.me.boot, self.me.process, self.me.address, answer.cluster_id
         )
@@ -166,7 +168,7 @@ class ClusterNode:
         self._start_log(empty())
 
     def _start_log(self, saved: Saved) -> None:
-        # what is written later is never safe before this is
+        # later writes become durable only after this one
         self.ports.meta.put(CLUSTERED, msgspec.msgpack.encode(self._seeds))
         self._stable.begin(saved, _nothing)
         self._begin()
@@ -203,9 +205,10 @@ class ClusterNode:
         self._tick()
 
     def goodbye(self) -> bool:
-        """The process is about to stop: tell the leader, so that the others go on at once. False if there is none.
+        """The process is about to stop: tell the leader, so that the others go on at once.
 
-        From now on this node promises nothing. `said_goodbye` is true when the view has it no more.
+        From now on this node acknowledges nothing. `said_goodbye` is True once the view is without it. Returns False if
+        there is nobody to tell.
         """
         consensus, lease_service = self.consensus, self.lease_service
         if consensus is None or lease_service is None or self.closed or self.alone or self.incarnation is None:
@@ -216,7 +219,7 @@ class ClusterNode:
 
     @property
     def said_goodbye(self) -> bool:
-        """The view that is applied here is without this process."""
+        """True after `goodbye`, once the applied view is without this process."""
         return self._goodbye is not None and self.incarnation is None
 
     def _say_goodbye(self) -> None:
@@ -229,7 +232,7 @@ class ClusterNode:
             self.links.datagram(consensus.leader, Datagram.GOODBYE, encode_lease(goodbye))
 
     def close(self) -> None:
-        """Stop; nothing is sent any more."""
+        """Stop: close all links and send nothing more."""
         self.closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -256,21 +259,24 @@ class ClusterNode:
         self._timer = self.ports.later(self._pause_s(), self._tick)
 
     def _tick_early(self) -> None:
-        """A message of the leader has woken this follower: do what the timer would wake it for soon."""
+        """A message of the leader woke this follower: tick now, if the next tick is due soon."""
         if self._timer is not None and self.ports.now_ms() - self._ticked_ms >= self.settings.calm_tick_s * 500:
             self._timer.cancel()
             self._tick()
 
     def _pause_s(self) -> float:
-        """Until the next tick. While all is calm it comes with the next Raft deadline."""
+        """Seconds until the next tick. While the node is calm it comes with the next Raft deadline."""
         if not self._slow or self.consensus is None:
             return self.settings.tick_s
         due_s = (self.consensus.raft.next_deadline_ms - self._ticked_ms) / 1000
         return max(0.001, min(self.settings.calm_tick_s, due_s))
 
     def calm(self) -> bool:
-        """Whether nothing depends on the next tick: all members serve and were heard lately, the lease is far from its
-        end, nobody enters a view and no request waits. All else needs ticks at the full rate."""
+        """Whether nothing depends on the next tick.
+
+        All members serve and were heard lately, most of the lease is left, no node is joining and no request waits. In
+        every other state the node ticks at the full rate.
+        """
         consensus, lease_service = self.consensus, self.lease_service
         if consensus is None or lease_service is None or self._was != (True, True) or self._goodbye is not None:
             return False
@@ -281,7 +287,7 @@ class ClusterNode:
         return all(at is not None and at >= oldest for at in heard)
 
     def look(self) -> bool:
-        """Whether this node may promise anything now; the resident is told first, if it is not as before."""
+        """Whether this node may acknowledge now. Calls `lease_changed` first if the answer has changed."""
         if self._goodbye is not None:
             return False
         now = (self.leased(), self.whole)
@@ -319,8 +325,8 @@ class ClusterNode:
         self._set_peers()
         self.resident.view_applied(before, after)
         if missed := " or ".join(self.membership.missed):
-            ports.log("warning", f"nobody serves before {missed} is back, or taken out: no other node knows all of it")
-        self.links.try_again()  # what was refused may belong to this view
+            ports.log("warning", f"no node serves before {missed} is back or removed: no other node has all writes")
+        self.links.try_again()  # refused items may belong to this view
         self._enter()
 
     def _enter(self) -> None:
@@ -338,7 +344,7 @@ class ClusterNode:
         self._hints.pop(node, None)  # its start is in the log, with its address
         self._set_peers()
         if node == self.me.node:
-            # a newcomer reads in the log of others that bore its name and left before it came: that is nothing to it
+            # A new member reads in the log that an earlier node of its name left: that is not about this disk.
             if isinstance(happening, Left) and self._was_member:
                 self.left()
         elif isinstance(happening, Left) or (isinstance(happening, Joined) and happening.emptied):
@@ -348,9 +354,9 @@ class ClusterNode:
             self.links.hang_up(node)
 
     def left(self) -> None:
-        """This node is a member no longer: it stays out, until its data directory is a new one.
+        """This node is no longer a member. It stays out until it gets a new data directory.
 
-        The log says so, if it comes so far; or the answer to `leave`, for the others speak to it no more.
+        It learns this from the log, or from the answer to `leave` if the others have closed its streams before.
         """
         if self._gone:
             return
@@ -361,7 +367,7 @@ class ClusterNode:
         self.on_left()
 
     def hint(self, node: str, address: str) -> None:
-        """A member answers at another address than the log has, which it cannot tell before it is reached."""
+        """A member answers at another address than the log has. It cannot update the log before it is reached."""
         self._hints[node] = address
         self._set_peers()
 
@@ -370,7 +376,7 @@ class ClusterNode:
         rows = self.membership.members.values()
         members = {row.node: self._hints.get(row.node, row.address) for row in rows if row.node != me}
         self.links.set_peers(members or self._seeds)
-        # tombstones do not wait for who has to come back empty (H-16), but for whom the log may yet name
+        # Tombstones wait for every member that is not stale (H-16). Until this start is logged, members may be missing.
         kept = sorted([row.node for row in rows if row.node in members and not row.stale])
         self.metadata.set_members(kept if self.registrar.known() else None)
         self.metadata.set_peers([each for each in self.view.incarnations if each.node != me])
@@ -422,12 +428,12 @@ class ClusterNode:
         elif kind == Datagram.BOOT_REFUSED:
             self.registrar.told(data)
 
-    # -- the resident of the links
+    # -- events of the links
 
     def check(self, hello: PeerInfo) -> str | None:
-        """Why a peer's stream is refused; None if it may speak."""
+        """Why a peer's stream is refused; None if it is accepted."""
         if self.consensus is None:
-            return f"{self.me.node} is alone, not in a cluster"
+            return f"{self.me.node} is not in a cluster"
         if hello.cluster_id != self.me.cluster_id:
             return f"{hello.node} belongs to the cluster {hello.cluster_id}, not to {self.me.cluster_id}"
         members = self.membership.members
@@ -435,13 +441,13 @@ class ClusterNode:
             return None
         row = members.get(hello.node)
         if row is None and hello.boot <= self.membership.last_possible(hello.node):
-            return RefusalReason.TAKEN_OUT.says(f"{hello.node} is a member no longer")
+            return RefusalReason.TAKEN_OUT.says(f"{hello.node} is no longer a member")
         if row is None:
             return RefusalReason.NOT_YET.says(f"{hello.node} is not a member of this cluster")
         return not_the_one(row, hello)
 
     def watermark(self, node: str, disk: str, boot: int, lane: int) -> int:
-        """Where a peer's lane goes on."""
+        """The last number taken of a peer's lane; the lane goes on after it."""
         return self.resident.watermark(node, boot) if lane == Lane.PUBLISH else 0
 
     def deliver(self, node: str, lane: int, seq: int, payload: bytes) -> None:
@@ -460,24 +466,24 @@ class ClusterNode:
             self.resident.deliver_relayed(node, seq, payload)
 
     def acked(self, node: str, lane: int, upto: int) -> None:
-        """A peer is done with our items up to this number."""
+        """A peer has finished this node's items up to this number."""
         if lane == Lane.PUBLISH:
             self.resident.acked(node, upto)
         elif lane == Lane.APPEND:
             self.resident.relays_acked(node, upto)
 
     def acked_early(self, node: str, lane: int, seqs: list[int]) -> None:
-        """A peer is done with these items of ours, although not with everything before them."""
+        """A peer has finished these items of this node, although not all items before them."""
         if lane == Lane.PUBLISH:
             self.resident.acked_early(node, seqs)
 
     def _set_aside(self, item: SetAside) -> None:
-        """An item of a peer cannot be read: the log has said so, the event log has it, too."""
+        """An item of a peer cannot be decoded. It is in the log already; add it to the event log."""
         self._dropped(item.node, f"item {item.seq} of lane {item.lane.name}: {item.reason}", bytes=item.size)
 
     def _unreadable(self, node: str, problem: str) -> None:
-        """Of a message of a peer one key cannot be read; the rest was applied."""
-        self.ports.log("error", f"{problem}; it is left out")
+        """One key in a message of a peer cannot be decoded; the other keys were applied."""
+        self.ports.log("error", f"{problem}; this key is skipped")
         self._dropped(node, problem)
 
     def _dropped(self, node: str, detail: str, **facts: int) -> None:
@@ -498,17 +504,17 @@ class ClusterNode:
             self.lease_service.holder.heard(node, self.ports.now_ms())
 
     def relieved(self, node: str) -> None:
-        """Less waits for a peer."""
+        """Fewer bytes wait for a peer than before."""
         self.resident.relieved(node)
 
     def room(self, node: str) -> None:
-        """The lane of publishes to a peer takes more."""
+        """The lane of publishes to a peer has free space again."""
         self.resident.room(node)
 
     # -- calls
 
     def answer_call(self, method: str, request: bytes, reply: Callable[[bytes], None]) -> None:
-        """A single call of another node, which `reply` answers once. Raises `MalformedCall`."""
+        """Handle a single call of another node. `reply` is called once. Raises `MalformedCall`."""
         if method == JOIN:
             self.join_leave.join(request, reply)
         elif method == LEAVE:
@@ -518,4 +524,4 @@ class ClusterNode:
 
 
 def _nothing() -> None:
-    """Nobody wants to know."""
+    """Default of a callback."""

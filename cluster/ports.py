@@ -1,4 +1,4 @@
-"""Who a member is, what it asks of the world, and who lives in it."""
+"""The identity of a node, the ports that it needs, and the events that it reports to the broker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .raft.interface import Settings as RaftSettings
 
 
 class Datagram(IntEnum):
-    """What is sent without a promise that it arrives."""
+    """Kinds of messages that may be lost."""
 
     RAFT = 1
     LEASE_REQUEST = 2
@@ -31,7 +31,7 @@ class Datagram(IntEnum):
 
 
 GOODBYE_S = 0.1
-"""How long a process that stops waits for the view without it, in seconds: the others need a few round trips."""
+"""How long a stopping process waits for the view without it, in seconds: the others need a few round trips."""
 
 
 class Identity(Struct, frozen=True):
@@ -46,11 +46,11 @@ class Identity(Struct, frozen=True):
 
 
 class Ports(Struct):
-    """All that a member asks of the world. `now_ms` is monotonic, `cluster_ms` cluster time; `follow` corrects it,
-    given the leader's cluster time as a difference to `now_ms`.
+    """Clocks, timers, stores, network and log of a node.
 
-    `meta` is the store of Raft, always fsynced; `store` is the node's own. `event` takes a type and its facts.
-    `ask_time`: this node becomes a member, and takes the cluster's time with the next `follow`.
+    `now_ms` is monotonic, `cluster_ms` cluster time; `follow` takes the leader's cluster time as a difference to
+    `now_ms`. `meta` is the store of Raft, always fsynced; `store` is the broker's store. `event` takes a type and its
+    facts. `ask_time`: this node becomes a member and takes the cluster's time with the next `follow`.
     """
 
     now_ms: Callable[[], float]
@@ -69,8 +69,11 @@ class Ports(Struct):
 
 
 class Settings(Struct, frozen=True):
-    """The numbers of a cluster. `tick_s`: how often a member looks at the time, in seconds; `calm_tick_s`: how often at
-    least while nothing depends on it (`ClusterNode.calm`), with Raft deadlines in between."""
+    """Times and limits of a cluster.
+
+    `tick_s`: interval of a member's ticks, in seconds. `calm_tick_s`: longest interval while nothing depends on a tick
+    (`ClusterNode.calm`); Raft deadlines may make it shorter.
+    """
 
     raft: RaftSettings = RaftSettings()
     views: ViewSettings = ViewSettings()
@@ -80,40 +83,40 @@ class Settings(Struct, frozen=True):
 
 
 class ClusterEvents(RejoinListener, Protocol):
-    """The broker that lives in this member: told what happens, asked what only it knows."""
+    """The broker's part of a node: gets events of the cluster, and answers questions about watermarks."""
 
     def view_applied(self, before: View, after: View) -> None:
         """Another view is in force."""
 
     def lease_changed(self) -> None:
-        """`ClusterNode.leased` or `ClusterNode.whole` may say something else than before."""
+        """`ClusterNode.leased` or `ClusterNode.whole` may have changed."""
 
     def replaced(self, node: str) -> None:
-        """A node left for good, or came back with an empty disk: its sessions are no more."""
+        """A node left for good, or came back with an empty disk: its sessions are lost."""
 
     def metadata_changed(self, key: bytes, value: bytes | None) -> None:
         """Another node changed the value of a key."""
 
     def watermark(self, node: str, boot: int) -> int:
-        """How far the publishes of this boot of a node were taken."""
+        """The number of the last publish taken from this boot of a node."""
 
     def deliver(self, node: str, seq: int, payload: bytes) -> None:
         """The next publish of a node."""
 
     def acked(self, node: str, upto: int) -> None:
-        """A node has our publishes up to this number."""
+        """A node has this node's publishes up to this number."""
 
     def acked_early(self, node: str, seqs: list[int]) -> None:
-        """A node has these publishes of ours, although not all before them."""
+        """A node has these publishes of this node, although not all before them."""
 
     def deliver_relayed(self, node: str, seq: int, payload: bytes) -> None:
-        """The next publish of others that a node relays."""
+        """The next publish that a node relays for its origin."""
 
     def relays_acked(self, node: str, upto: int) -> None:
-        """A node has what we relayed to it up to this number."""
+        """A node has the publishes that this node relayed to it, up to this number."""
 
     def relieved(self, node: str) -> None:
-        """Less waits for a node than before."""
+        """Fewer bytes wait for a node than before."""
 
     def room(self, node: str) -> None:
-        """The lane of publishes to a node takes more."""
+        """The lane of publishes to a node has free space again."""

@@ -243,7 +243,7 @@ def test_a_node_alone_talks_to_nobody() -> None:
     company = Company(2, joined=False)
     me = company[2].member.me
     hello = PeerInfo(me.node, me.boot, me.disk, me.process, me.cluster_id, me.address)
-    assert company[1].member.check(hello) == "n1 is alone, not in a cluster"
+    assert company[1].member.check(hello) == "n1 is not in a cluster"
 
 
 def test_an_unknown_call_is_answered() -> None:
