@@ -12,13 +12,13 @@ SLOTS = 256
 class Incarnation(NamedTuple):
     """A node's stay in the view, from entering until it leaves or restarts (H-01).
 
-    `boot` counts the starts of the node, as the Raft log has them. `since` is the id of the view in which it entered. A
-    node that restarts, or that left the view and comes back, is another incarnation.
+    `boot` counts the starts of the node, as the Raft log has them. `entered_in_view` is the id of the view in which it
+    entered. A node that restarts, or that left the view and comes back, is another incarnation.
     """
 
     node: str
     boot: int
-    since: int
+    entered_in_view: int
 
 
 def slot_of(mountpoint: str, client_id: str) -> int:

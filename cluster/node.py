@@ -15,11 +15,11 @@ from .links.hello import PeerInfo
 from .links.links import Links
 from .links.ports import Lane, LinkPorts, SetAside, Timer, Unreadable
 from .links.refusal import RefusalReason
-from .membership.admission import JOIN, LEAVE, CallAnswer, encode_call, not_the_one
+from .membership.admission import JOIN, LEAVE, CallAnswer, encode_call, member_mismatch
 from .membership.boot import TAKEN_OUT, BootRegistrar
 from .membership.commands import Boot, decode_command
 from .membership.consensus import Consensus
-from .membership.events import Agreed, Booted, Joined, Left, MembershipEvent, Refused, ViewChanged, WentStale
+from .membership.events import BarriersAllowed, Booted, Joined, Left, MembershipEvent, Refused, ViewChanged, WentStale
 from .membership.join_leave import JoinLeaveService
 from .membership.lease_service import LeaseService
 from .membership.messages import Goodbye, decode_goodbye, encode_lease
@@ -52,12 +52,12 @@ class ClusterNode:
         ports: Ports,
         settings: Settings,
         namespaces: dict[bytes, Namespace],
-        resident: ClusterEvents,
+        listener: ClusterEvents,
     ) -> None:
         self.me = me
         self.ports = ports
         self.settings = settings
-        self.resident = resident
+        self.listener = listener
         self.consensus: Consensus | None = None
         self.lease_service: LeaseService | None = None
         self._no_members = MembershipState()
@@ -79,7 +79,7 @@ class ClusterNode:
             me.node, me.boot, me.disk, me.process, me.cluster_id, me.address, earlier=self.registrar.earlier
         )
         link_ports = LinkPorts(
-            ports.transport, ports.now_ms, ports.later, ports.soon, ports.rng, ports.log, self.registrar.not_let_in,
+            ports.transport, ports.now_ms, ports.later, ports.soon, ports.rng, ports.log, self.registrar.stream_refused,
             self._set_aside,
         )  # fmt: skip
         self.links = Links(hello, link_ports, self, settings.links)
@@ -94,9 +94,9 @@ class ClusterNode:
             lambda: self.view.id,
         )
         self.metadata = ReplicatedMap(me.node, me.boot, metadata_ports, namespaces)
-        self.metadata.on_change = resident.metadata_changed
+        self.metadata.on_change = listener.metadata_changed
         self.metadata.on_unreadable = self._unreadable
-        self.rejoin = Rejoin(resident, self.metadata.exchange, self.metadata.barrier, self._exchanged)
+        self.rejoin = Rejoin(listener, self.metadata.exchange, self.metadata.barrier, self._exchanged)
         self.join_leave = JoinLeaveService(self)
 
     # -- state
@@ -122,7 +122,7 @@ class ClusterNode:
         return None if self.lease_service is None else self.lease_service.holder.incarnation
 
     @property
-    def alone(self) -> bool:
+    def standalone(self) -> bool:
         """True if no other node can acknowledge anything: no cluster, or a cluster of this node only.
 
         A member counts only after it has read its log.
@@ -133,12 +133,12 @@ class ClusterNode:
 
     def leased(self) -> bool:
         """Whether this node may acknowledge now; reads the clocks. A standalone node always may."""
-        return self.lease_service is None or self.lease_service.valid() or self.alone
+        return self.lease_service is None or self.lease_service.valid() or self.standalone
 
     @property
     def whole(self) -> bool:
         """Whether all members serve, by the applied view."""
-        return self.membership.whole or self.alone
+        return self.membership.whole or self.standalone
 
     # -- life
 
@@ -199,7 +199,7 @@ class ClusterNode:
         )
         consensus.on_applied = self._applied
         consensus.on_broken = self.registrar.broken
-        self.metadata.hold(not self.membership.agreed)
+        self.metadata.hold(not self.membership.barriers_allowed)
         self._set_peers()
         self.look()
         self._tick()
@@ -207,27 +207,27 @@ class ClusterNode:
     def goodbye(self) -> bool:
         """The process is about to stop: tell the leader, so that the others go on at once.
 
-        From now on this node acknowledges nothing. `said_goodbye` is True once the view is without it. Returns False if
-        there is nobody to tell.
+        From now on this node acknowledges nothing. `has_left_view` is True once the view is without it. Returns False
+        if there is nobody to tell.
         """
         consensus, lease_service = self.consensus, self.lease_service
-        if consensus is None or lease_service is None or self.closed or self.alone or self.incarnation is None:
+        if consensus is None or lease_service is None or self.closed or self.standalone or self.incarnation is None:
             return False
         self._goodbye = lease_service.goodbye()
         self._say_goodbye()
         return True
 
     @property
-    def said_goodbye(self) -> bool:
+    def has_left_view(self) -> bool:
         """True after `goodbye`, once the applied view is without this process."""
         return self._goodbye is not None and self.incarnation is None
 
     def _say_goodbye(self) -> None:
         consensus, lease_service, goodbye = self.consensus, self.lease_service, self._goodbye
-        if goodbye is None or consensus is None or lease_service is None or self.said_goodbye:
+        if goodbye is None or consensus is None or lease_service is None or self.has_left_view:
             return
         if consensus.leads:
-            lease_service.bid_farewell(goodbye)
+            lease_service.accept_goodbye(goodbye)
         elif consensus.leader is not None:
             self.links.datagram(consensus.leader, Datagram.GOODBYE, encode_lease(goodbye))
 
@@ -294,7 +294,7 @@ class ClusterNode:
         self.reporting.look(now[0])
         if now != self._was:
             self._was = now
-            self.resident.lease_changed()
+            self.listener.lease_changed()
         return now[0]
 
     # -- the log
@@ -308,8 +308,8 @@ class ClusterNode:
                 self._view_changed(each.before, each.after)
             elif isinstance(each, Joined | Left | Booted | WentStale):
                 self._member_changed(each)
-            elif isinstance(each, Agreed):
-                self.metadata.hold(not each.agreed)
+            elif isinstance(each, BarriersAllowed):
+                self.metadata.hold(not each.barriers_allowed)
             elif isinstance(each, Refused):
                 self.registrar.refused(each)
         self.join_leave.applied(happened)
@@ -323,7 +323,7 @@ class ClusterNode:
         for entered in sorted(present - former):
             ports.event("mem.up", target=entered.node, view=after.id)
         self._set_peers()
-        self.resident.view_applied(before, after)
+        self.listener.view_applied(before, after)
         if missed := " or ".join(self.membership.missed):
             ports.log("warning", f"no node serves before {missed} is back or removed: no other node has all writes")
         self.links.try_again()  # refused items may belong to this view
@@ -332,12 +332,14 @@ class ClusterNode:
     def _enter(self) -> None:
         assert self.lease_service is not None
         holder = self.lease_service.holder
-        required = tuple(Incarnation(row.node, row.boot, row.since) for row in self.view.required(self.me.node))
+        required = tuple(
+            Incarnation(row.node, row.boot, row.entered_in_view) for row in self.view.required(self.me.node)
+        )
         self.rejoin.view(holder.incarnation, holder.serving, required, self.view.id, bool(self.view.serving))
 
-    def _exchanged(self, incarnation: Incarnation, since: int) -> None:
+    def _exchanged(self, incarnation: Incarnation, entered_in_view: int) -> None:
         assert self.lease_service is not None
-        self.lease_service.holder.exchanged(incarnation, since)
+        self.lease_service.holder.exchanged(incarnation, entered_in_view)
 
     def _member_changed(self, happening: Joined | Left | Booted | WentStale) -> None:
         node = happening.node
@@ -349,7 +351,7 @@ class ClusterNode:
                 self.left()
         elif isinstance(happening, Left) or (isinstance(happening, Joined) and happening.emptied):
             self.links.forget(node)
-            self.resident.replaced(node)
+            self.listener.replaced(node)
         elif isinstance(happening, WentStale):
             self.links.hang_up(node)
 
@@ -407,7 +409,7 @@ class ClusterNode:
             return
         if kind == Datagram.RAFT:
             self.consensus.receive(data)
-            self.lease_service.ride()
+            self.lease_service.piggyback()
             if self._slow and not self.consensus.leads:
                 self._tick_early()
         elif kind == Datagram.LEASE_REQUEST:
@@ -424,7 +426,7 @@ class ClusterNode:
         elif kind == Datagram.GOODBYE:
             goodbye = decode_goodbye(data)
             if goodbye.node == node:
-                self.lease_service.bid_farewell(goodbye)
+                self.lease_service.accept_goodbye(goodbye)
         elif kind == Datagram.BOOT_REFUSED:
             self.registrar.told(data)
 
@@ -444,16 +446,16 @@ class ClusterNode:
             return RefusalReason.TAKEN_OUT.says(f"{hello.node} is no longer a member")
         if row is None:
             return RefusalReason.NOT_YET.says(f"{hello.node} is not a member of this cluster")
-        return not_the_one(row, hello)
+        return member_mismatch(row, hello)
 
     def watermark(self, node: str, disk: str, boot: int, lane: int) -> int:
         """The last number taken of a peer's lane; the lane goes on after it."""
-        return self.resident.watermark(node, boot) if lane == Lane.PUBLISH else 0
+        return self.listener.watermark(node, boot) if lane == Lane.PUBLISH else 0
 
     def deliver(self, node: str, lane: int, seq: int, payload: bytes) -> None:
         """The next item of a peer's lane."""
         if lane == _PUBLISH:
-            self.resident.deliver(node, seq, payload)
+            self.listener.deliver(node, seq, payload)
         elif lane == Lane.METADATA:
             try:
                 self.metadata.receive(node, payload)
@@ -463,19 +465,19 @@ class ClusterNode:
                 raise Unreadable(str(error)) from error
             self.links.ack(node, Lane.METADATA, seq)
         elif lane == Lane.APPEND:
-            self.resident.deliver_relayed(node, seq, payload)
+            self.listener.deliver_relayed(node, seq, payload)
 
     def acked(self, node: str, lane: int, upto: int) -> None:
         """A peer has finished this node's items up to this number."""
         if lane == Lane.PUBLISH:
-            self.resident.acked(node, upto)
+            self.listener.acked(node, upto)
         elif lane == Lane.APPEND:
-            self.resident.relays_acked(node, upto)
+            self.listener.relays_acked(node, upto)
 
     def acked_early(self, node: str, lane: int, seqs: list[int]) -> None:
         """A peer has finished these items of this node, although not all items before them."""
         if lane == Lane.PUBLISH:
-            self.resident.acked_early(node, seqs)
+            self.listener.acked_early(node, seqs)
 
     def _set_aside(self, item: SetAside) -> None:
         """An item of a peer cannot be decoded. It is in the log already; add it to the event log."""
@@ -505,11 +507,11 @@ class ClusterNode:
 
     def relieved(self, node: str) -> None:
         """Fewer bytes wait for a peer than before."""
-        self.resident.relieved(node)
+        self.listener.relieved(node)
 
     def room(self, node: str) -> None:
         """The lane of publishes to a peer has free space again."""
-        self.resident.room(node)
+        self.listener.room(node)
 
     # -- calls
 

@@ -172,7 +172,11 @@ def times() -> str:
             f"{settings.tick_s * 1000:g} ms",
             f"with the leader's heartbeat, at most {settings.calm_tick_s * 1000:g} ms, while all is calm",
         ],
-        ["a join or leave waits for the log", f"{admission.PATIENCE_S:g} s", "then the caller is told what is missing"],
+        [
+            "a join or leave waits for the log",
+            f"{admission.CALL_TIMEOUT_S:g} s",
+            "then the caller is told what is missing",
+        ],
         [
             "a SUBACK waits for a barrier",
             f"{clustering.BARRIER_LIMIT_MS / 1000:g} s",

@@ -237,7 +237,7 @@ class InvariantMonitor:
         member = machine.member
         if member is None or not member.clustered:
             return
-        if not _holds_lease(machine) and not lenient and not member.alone:
+        if not _holds_lease(machine) and not lenient and not member.standalone:
             self.report(f"two leases: {machine.name} promises without a lease")
             return
         self._check(self._judges[:AT_PROMISES], self._leases_now())
@@ -255,7 +255,7 @@ class InvariantMonitor:
             return
         history.views.note(machine.name, self._world.loop.now_s, node.view_state)
         incarnation = machine.member.incarnation
-        since = (machine.life, 0 if incarnation is None else incarnation.since)
+        since = (machine.life, 0 if incarnation is None else incarnation.entered_in_view)
         if since[1] and self._since.get(machine.name) != since:
             self._since[machine.name] = since
             history.life(machine.name).entered.append(self._world.loop.now_s)
@@ -266,7 +266,9 @@ class InvariantMonitor:
         """Add a line to the trace if the view, the lease or the leader has changed."""
         member, node = machine.member, machine.node
         assert member is not None and node is not None
-        rows = " ".join(f"{row.node}/{row.boot}@{row.since}{'' if row.serving else '?'}" for row in member.view.rows)
+        rows = " ".join(
+            f"{row.node}/{row.boot}@{row.entered_in_view}{'' if row.serving else '?'}" for row in member.view.rows
+        )
         leads = "leads, " if member.consensus is not None and member.consensus.leads else ""
         text = f"{leads}{node.view_state.value}, view {member.view.id}: {rows}"
         if self._shown.get(machine.name) != text:
@@ -289,8 +291,8 @@ class InvariantMonitor:
         lease = Lease(
             name,
             member.view.id,
-            row.since if row is not None else -1,
-            tuple([(each.node, each.since) for each in member.view.rows]),
+            row.entered_in_view if row is not None else -1,
+            tuple([(each.node, each.entered_in_view) for each in member.view.rows]),
             machine.boot,
             row.boot if row is not None else -1,
             member.me.process,

@@ -55,7 +55,7 @@ def serves(handle: NodeHandle) -> bool:
     if member is None:
         return True
     service = member.lease_service
-    return member.alone or (service is not None and service.holder.serving and member.leased())
+    return member.standalone or (service is not None and service.holder.serving and member.leased())
 
 
 def complete(handle: NodeHandle) -> bool:

@@ -253,8 +253,8 @@ class ClusterAdapter:
         self.missed.view_applied(before, after)
         for gone in before.incarnations:
             if gone not in after.incarnations and gone.node != mine:
-                self._over[gone.node] = max(self._over.get(gone.node, 0), gone.since)
-                self.routes.drop_live(gone.node, gone.since)
+                self._over[gone.node] = max(self._over.get(gone.node, 0), gone.entered_in_view)
+                self.routes.drop_live(gone.node, gone.entered_in_view)
                 self.relaying.away(gone.node)
                 if self.forwarding.away(gone.node):
                     self.missed.published()
@@ -263,9 +263,9 @@ class ClusterAdapter:
         for row in after.rows:
             if row.node == mine:
                 continue
-            self.routes.entered(row.node, row.since)
+            self.routes.entered(row.node, row.entered_in_view)
             if row.serving:  # a snapshot may skip its entrance
-                self.routes.drop(row.node, row.since - 1)
+                self.routes.drop(row.node, row.entered_in_view - 1)
         self._purge(after)
         self.watch.changed()
 
@@ -390,10 +390,12 @@ class ClusterAdapter:
         if self._present.get(node) != stamp:
             since = int.from_bytes(stamp, "big")
             present = self._member.view.incarnation(node)
-            if since and (since <= self._over.get(node, 0) or (present is not None and since < present.since)):
+            if since and (
+                since <= self._over.get(node, 0) or (present is not None and since < present.entered_in_view)
+            ):
                 self.receiving.skip(node, seq)
                 return
-            if present is None or since > present.since:
+            if present is None or since > present.entered_in_view:
                 raise Refuse(f"{node} is not in the view {self._member.view.id} since {since}")
             self._present[node] = stamp  # until the next view, what has the same stamp needs no other look
         if not self._ticked:

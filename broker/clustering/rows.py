@@ -28,7 +28,7 @@ def node_rows(member: ClusterNode, serves_nobody: str = "") -> list[NodeRow]:
                 node=name,
                 running=name == mine or (member.links.up(name) and heard is not None and now - heard < RUNS_MS),
                 state="absent" if seen is None else "serving" if seen.serving else "joining",
-                incarnation="" if seen is None else f"boot {seen.boot} since view {seen.since}",
+                incarnation="" if seen is None else f"boot {seen.boot} since view {seen.entered_in_view}",
                 address=row.address,
                 heard_ms=None if name == mine or heard is None else int(now - heard),
                 voter=f"{name}/{row.disk}" in voters,

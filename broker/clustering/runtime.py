@@ -234,7 +234,7 @@ class ClusterRuntime:
         """Have the others go on without this node at once, not after the detection time."""
         if member.goodbye():
             with suppress(ClusterError):
-                await self._until(lambda: member.said_goodbye, GOODBYE_S, "", 0.002)
+                await self._until(lambda: member.has_left_view, GOODBYE_S, "", 0.002)
 
     async def _passed_on(self) -> None:
         with suppress(ClusterError):

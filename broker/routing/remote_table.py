@@ -39,7 +39,7 @@ NOWHERE = RemoteMatch((), ())
 
 
 class Peer(msgspec.Struct, eq=False):
-    """Another node, as its routes see it. The numbers are ids of views, as in `Incarnation.since`.
+    """Another node, as its routes see it. The numbers are ids of views, as in `Incarnation.entered_in_view`.
 
     `absent` until it is known to be in the view: then only what lasts counts. The same is so of an incarnation up to
     `dead`; of one up to `gone` nothing counts. Routes stop counting at once, whatever their number; `RemoteTable.sweep`

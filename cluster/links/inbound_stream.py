@@ -33,7 +33,7 @@ class InboundStream:
         self,
         node: str,
         ports: LinkPorts,
-        resident: LinkEvents,
+        listener: LinkEvents,
         settings: LinkSettings,
         traffic: Traffic,
         link: OutboundStream,
@@ -43,7 +43,7 @@ class InboundStream:
         """The process that the lanes belong to."""
         self.heard_ms: float | None = None
         self._ports = ports
-        self._resident = resident
+        self._listener = listener
         self._settings = settings
         self._traffic = traffic
         self._link = link
@@ -87,7 +87,7 @@ class InboundStream:
             self._wire.close("a newer stream has taken its place")
         if self.peer is None or self.peer.process != peer.process:
             self._told_early.clear()
-            watermark = self._resident.watermark
+            watermark = self._listener.watermark
             largest = self._settings.max_item_bytes
             self._lanes = {
                 lane: ReceiveLane(lane, watermark(peer.node, peer.disk, peer.boot, lane), largest) for lane in Lane
@@ -165,14 +165,14 @@ class InboundStream:
         self._traffic.frames_in += 1
         self._traffic.bytes_in += len(frame)
         self._link.hears = True
-        self._resident.heard(self.node)
+        self._listener.heard(self.node)
         try:
             decoded = decode_frame(frame, self._settings.max_frame_bytes)
             if decoded.heard:
                 self._link.heard()
             for kind, data in decoded.datagrams:
                 if self._wire is wire:
-                    self._resident.datagram(self.node, kind, data)
+                    self._listener.datagram(self.node, kind, data)
             for run in decoded.runs:
                 if self._wire is wire:
                     self._take(run, wire)
@@ -228,7 +228,7 @@ class InboundStream:
     def _deliver(self, half: ReceiveLane, seq: int, payload: bytes) -> bool:
         """Hand out one item. False if the lane is held now."""
         try:
-            self._resident.deliver(self.node, half.lane, seq, payload)
+            self._listener.deliver(self.node, half.lane, seq, payload)
         except Refuse as refusal:
             half.refuse(seq)
             self._hold(Lane(half.lane), seq, str(refusal))

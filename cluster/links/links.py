@@ -34,12 +34,12 @@ class Links:
     """The links of `me`. Give `accept` to `Transport.serve`; name the peers with `set_peers`."""
 
     def __init__(
-        self, me: PeerInfo, ports: LinkPorts, resident: LinkEvents, settings: LinkSettings | None = None
+        self, me: PeerInfo, ports: LinkPorts, listener: LinkEvents, settings: LinkSettings | None = None
     ) -> None:
         self.me = me
         self.traffic = Traffic()
         self._ports = ports
-        self._resident = resident
+        self._listener = listener
         self._settings = settings or LinkSettings()
         self._datagram_bytes = self._settings.max_payload_bytes
         self._item_bytes = self._settings.max_item_bytes
@@ -189,7 +189,7 @@ class Links:
         if agree(me, peer) is None:
             return disagreement(me, peer)
         known = self._in.get(peer.node)
-        return self._resident.check(peer) or (known.objection(peer) if known is not None else None)
+        return self._listener.check(peer) or (known.objection(peer) if known is not None else None)
 
     def _refuse(self, who: str, reason: str) -> Refused:
         """Logged when it lasts: for a moment a node that is joining is a stranger to those that have not heard yet."""
@@ -250,7 +250,7 @@ class Links:
         if link is None:
             settings, traffic = self._settings, self.traffic
             link = OutboundStream(
-                node, lambda: self.me, self._ports, self._resident, settings, traffic, self.slow, self.full
+                node, lambda: self.me, self._ports, self._listener, settings, traffic, self.slow, self.full
             )
             self._out[node] = link
             if self._timer is None:
@@ -261,7 +261,7 @@ class Links:
         stream = self._in.get(node)
         if stream is None:
             stream = InboundStream(
-                node, self._ports, self._resident, self._settings, self.traffic, self._outgoing(node)
+                node, self._ports, self._listener, self._settings, self.traffic, self._outgoing(node)
             )
             self._in[node] = stream
         return stream

@@ -27,7 +27,7 @@ class OutboundStream:
         node: str,
         me: Callable[[], PeerInfo],
         ports: LinkPorts,
-        resident: LinkEvents,
+        listener: LinkEvents,
         settings: LinkSettings,
         traffic: Traffic,
         slow: dict[Lane, dict[str, None]],
@@ -50,7 +50,7 @@ class OutboundStream:
         """When the peer was told that last, on a stream that it says it hears."""
         self._me = me
         self._ports = ports
-        self._resident = resident
+        self._listener = listener
         self._settings = settings
         self._traffic = traffic
         self._wire: Wire | None = None
@@ -219,9 +219,9 @@ class OutboundStream:
         self.peer, self.version = answer.me, answer.version
         self._sent_ms = self._heard_ms = self._ports.now_ms()
         for lane in freed:
-            self._resident.acked(self.node, lane, self.lanes[lane].acked_upto)
+            self._listener.acked(self.node, lane, self.lanes[lane].acked_upto)
             self._relieve(lane)
-        self._resident.up(self.node, answer.me)
+        self._listener.up(self.node, answer.me)
         self._flush_soon()
 
     def _refusal(self, answer: Welcome) -> str | None:
@@ -232,7 +232,7 @@ class OutboundStream:
             return f"{peer.node} belongs to the cluster {peer.cluster_id}, not to {me.cluster_id}"
         if agree(me, peer) != answer.version:
             return disagreement(me, peer)
-        return self._resident.check(peer)
+        return self._listener.check(peer)
 
     def _resume(self, answer: Welcome) -> list[Lane]:
         """Put the lanes to where the peer is. Returns those in which that freed items."""
@@ -292,12 +292,12 @@ class OutboundStream:
         before = half.acked_upto
         half.acked(upto)
         if half.acked_upto > before:
-            self._resident.acked(self.node, lane, half.acked_upto)
+            self._listener.acked(self.node, lane, half.acked_upto)
             self._relieve(lane)
 
     def _early(self, lane: Lane, seqs: list[int]) -> None:
         self.lanes[lane].early(seqs)
-        self._resident.acked_early(self.node, lane, seqs)
+        self._listener.acked_early(self.node, lane, seqs)
         self._relieve(lane)
         self._flush_soon()
 
@@ -315,7 +315,7 @@ class OutboundStream:
             if lane is not Lane.METADATA:
                 text = f"lane {lane.name} to {self.node} is relieved: who publishes for it is read again"
                 self._ports.log("info", text)
-            self._resident.relieved(self.node)
+            self._listener.relieved(self.node)
 
     def drained(self) -> None:
         """As `WireEvents.drained`."""
@@ -354,7 +354,7 @@ class OutboundStream:
         self._datagrams.clear()
         self._datagram_bytes = 0
         self._offer_room()
-        self._resident.down(self.node, reason)
+        self._listener.down(self.node, reason)
 
     # Sending
 
@@ -374,7 +374,7 @@ class OutboundStream:
             return
         if self._wire is None or self.lanes[Lane.PUBLISH].unsent_bytes < self._ahead_bytes:
             del self._full[self.node]
-            self._resident.room(self.node)
+            self._listener.room(self.node)
 
     def _flush(self) -> None:
         """A frame with the datagrams and one with what the lanes have, as far as it fits; what comes while they are

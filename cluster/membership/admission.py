@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 JOIN = "join"
 LEAVE = "leave"
 
-PATIENCE_S = 10.0
+CALL_TIMEOUT_S = 10.0
 """How long a call waits for the log, in seconds. A removal waits until the node's last lease has ended."""
 
 
@@ -95,7 +95,7 @@ def _decode(data: bytes, kind: type[_T]) -> _T:
         raise MalformedCall(f"{kind.__name__} of {len(data)} bytes: {error}") from error
 
 
-def not_the_one(row: MemberRow, hello: PeerInfo) -> str | None:
+def member_mismatch(row: MemberRow, hello: PeerInfo) -> str | None:
     """Why a peer's stream is refused, although its name is that of a member; None if it is accepted.
 
     A start that is later than the logged one is accepted, an earlier one is refused (H-01), and so is a member that was

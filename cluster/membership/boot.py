@@ -135,7 +135,7 @@ class BootRegistrar:
         if told.process == self._member.me.process:
             self.refuse(told.reason)
 
-    def not_let_in(self, node: str, reason: str) -> None:
+    def stream_refused(self, node: str, reason: str) -> None:
         """A peer refused this process's stream; `reason` is its answer."""
         member = self._member
         cause = why(reason)
@@ -148,7 +148,7 @@ class BootRegistrar:
         elif cause is RefusalReason.TAKEN_OUT:
             self.broken(f"{node} says: {reason}", TAKEN_OUT)
         elif cause is RefusalReason.NOT_YET and member.lease_service is not None:
-            member.lease_service.coordinator.not_let_in(node, member.ports.now_ms())
+            member.lease_service.coordinator.stream_refused(node, member.ports.now_ms())
 
     def refuse(self, reason: str) -> None:
         """The cluster refuses this start."""

@@ -18,8 +18,8 @@ def largest_clique(
     nodes nearly always the largest.
     """
     names = sorted({*nodes, centre})
-    ears = {name: set(hears.get(name, ())) for name in names}
-    mutual = {a: {b for b in names if a != b and b in ears[a] and a in ears[b]} for a in names}
+    hears_set = {name: set(hears.get(name, ())) for name in names}
+    mutual = {a: {b for b in names if a != b and b in hears_set[a] and a in hears_set[b]} for a in names}
     near = sorted(mutual[centre])
     best: list[str] = []
 

@@ -22,11 +22,12 @@ class MalformedCommand(Exception):
 
 
 class Row(Struct, array_like=True, frozen=True, order=True):
-    """One incarnation in a view. `since`: id of the view in which it entered. `serving`: False while it is joining."""
+    """One incarnation in a view. `entered_in_view`: id of the view in which it entered. `serving`: False while it is
+    joining."""
 
     node: Name
     boot: Count
-    since: Count
+    entered_in_view: Count
     serving: bool = False
 
 
@@ -77,13 +78,13 @@ class Stale(Struct, array_like=True, frozen=True, tag=4):
 class SetView(Struct, array_like=True, frozen=True, tag=5):
     """The next view, in force only if `after` is still the id of the present one (compare and set).
 
-    `alone`: all nodes that serve in it are reachable, and barriers may complete without the nodes that do not serve.
-    From then on only the serving nodes know every acknowledged write.
+    `serving_only`: all nodes that serve in it are reachable, and barriers may complete without the nodes that do not
+    serve. From then on only the serving nodes know every acknowledged write.
     """
 
     after: Annotated[int, Meta(ge=0)]
     rows: tuple[Row, ...]
-    alone: bool = False
+    serving_only: bool = False
 
 
 class Away(Struct, array_like=True, frozen=True, tag=6):

@@ -15,7 +15,7 @@ from ..raft.interface import Settings as RaftSettings
 from ..raft.messages import Change, Kind, Message, MessageKind, decode_message, encode_message
 from ..raft.stable import RaftStable
 from .commands import Command, MalformedCommand, encode_command
-from .events import Agreed, Booted, Joined, Left, MembershipEvent, ViewChanged, WentStale
+from .events import BarriersAllowed, Booted, Joined, Left, MembershipEvent, ViewChanged, WentStale
 from .state_machine import MemberRow, MembershipState, peer_of
 
 
@@ -169,7 +169,9 @@ class Consensus:
         before, members = self.membership.view, self.membership.members
         self.membership.restore(data)
         skipped = _skipped(members, self.membership.members)
-        self.on_applied((Agreed(self.membership.agreed), *skipped, ViewChanged(before, self.membership.view)))
+        self.on_applied(
+            (BarriersAllowed(self.membership.barriers_allowed), *skipped, ViewChanged(before, self.membership.view))
+        )
 
     def _compact(self) -> None:
         applied = self.raft.applied_index

@@ -64,7 +64,7 @@ class MembershipCoordinator:
         self._clique: tuple[str, ...] = ()
         self._pending: dict[int, Heard] = {}
         self._granted: dict[str, float] = {}
-        self._doomed: dict[str, int] = {}
+        self._being_removed: dict[str, int] = {}
         self._absent: dict[str, float] = {}
         self._notices: dict[str, int] = {}
         self._forget_ms = now_ms
@@ -109,7 +109,7 @@ class MembershipCoordinator:
             request.boot,
             request.process,
             request.number,
-            request.since,
+            request.entered_in_view,
             self._cluster_ms(),
             full,
             int(now_ms - heard.at_ms),
@@ -121,7 +121,7 @@ class MembershipCoordinator:
 
         Returns False if the process is unknown or the others need it. They need it if the remaining serving nodes are
         no majority of the voters: then no node could serve anyway, and after a view without it the other nodes would
-        have to wait for the nodes in that view (`MembershipState.knowing`).
+        have to wait for the nodes in that view (`MembershipState.informed_members`).
         """
         node, member = goodbye.node, self.membership.members.get(goodbye.node)
         if member is None or (goodbye.boot, goodbye.process) != (member.boot, member.process):
@@ -146,8 +146,14 @@ class MembershipCoordinator:
         member = self.membership.members.get(request.node)
         if row is None or member is None or request.node not in self._kept or self._has_gone(request.node):
             return False
-        same = (row.boot, row.since, member.process) == (request.boot, request.since, request.process)
-        return same and self._doomed.get(request.node) != row.since and not self._is_leaving(request.node)
+        same = (row.boot, row.entered_in_view, member.process) == (
+            request.boot,
+            request.entered_in_view,
+            request.process,
+        )
+        return (
+            same and self._being_removed.get(request.node) != row.entered_in_view and not self._is_leaving(request.node)
+        )
 
     def _consider(self, now_ms: float) -> None:
         """Choose the nodes to keep: the largest clique around the leader among the nodes of the view that it has heard.
@@ -246,9 +252,13 @@ class MembershipCoordinator:
             self._woke_ms = now_ms  # Requests that came while this leader stood still have not been read yet.
         self._decided_ms = now_ms
         self._consider(now_ms)
-        if self._doomed:
-            entrances = [(row.node, row.since) for row in self.membership.view.rows]
-            self._doomed = {name: since for name, since in self._doomed.items() if (name, since) in entrances}
+        if self._being_removed:
+            entrances = [(row.node, row.entered_in_view) for row in self.membership.view.rows]
+            self._being_removed = {
+                name: entered_in_view
+                for name, entered_in_view in self._being_removed.items()
+                if (name, entered_in_view) in entrances
+            }
         asked = self._safe_commands(now_ms)
         settled = bool(self.membership.cluster_id) and not asked
         views = self._view_command(now_ms) if settled and not self._is_complete else []
@@ -266,7 +276,7 @@ class MembershipCoordinator:
         """True if all members are in the view, serve, and are to stay: then there is no better view."""
         view = self.membership.view
         all_serve = self._kept == view.nodes == view.serving and len(view.rows) == len(self.membership.members)
-        return all_serve and not self._doomed and not self._submitted
+        return all_serve and not self._being_removed and not self._submitted
 
     def _forgetting(self, now_ms: float, peers: Peers) -> list[Away | Stale]:
         """Record the members that are away, and give up one that is away for too long if its disk is not needed.
@@ -331,27 +341,29 @@ class MembershipCoordinator:
         for command in safe:
             row = self.membership.view.row(command.node)
             if row is not None and self._takes_away(command):
-                self._doomed[row.node] = row.since
+                self._being_removed[row.node] = row.entered_in_view
         self._submitted = waiting
         return safe
 
     def _view_command(self, now_ms: float) -> list[SetView]:
         view = self.membership.view
-        present = view.id, self.membership.agreed
+        present = view.id, self.membership.barriers_allowed
         if self._proposed and self._proposed[0] == present and now_ms < self._proposed[1]:
             return []
         command = next_view(self._outlook(now_ms))
         if command is None:
             return []
-        staying = {(row.node, row.since) for row in command.rows}
-        self._doomed.update((row.node, row.since) for row in view.rows if (row.node, row.since) not in staying)
+        staying = {(row.node, row.entered_in_view) for row in command.rows}
+        self._being_removed.update(
+            (row.node, row.entered_in_view) for row in view.rows if (row.node, row.entered_in_view) not in staying
+        )
         self._proposed = (present, now_ms + self.settings.proposal_ms)
         return [command]
 
     def _outlook(self, now_ms: float) -> Outlook:
         names = self.membership.view.nodes
         fresh = [name for name, heard in self._heard.items() if now_ms - heard.at_ms <= self.settings.hearing_ms]
-        lost = [name for name in names if name in self._doomed or self.silent(name, now_ms)]
+        lost = [name for name in names if name in self._being_removed or self.silent(name, now_ms)]
         leaving = self._leaving()
         # A node outside the clique that still sends requests is removed; one that does not has the detection time left.
         lost += [name for name in names if name not in self._kept and name in fresh]
@@ -364,7 +376,7 @@ class MembershipCoordinator:
             now_ms - self.elected_ms < self.settings.detection_ms,
         )
 
-    def not_let_in(self, node: str, now_ms: float) -> None:
+    def stream_refused(self, node: str, now_ms: float) -> None:
         """A member refuses this leader's stream because its log is behind: the leader cannot send it the entries."""
         first_ms, last_ms = self._shut_out.get(node, (now_ms, now_ms))
         self._shut_out[node] = (first_ms if now_ms - last_ms <= self.settings.hearing_ms else now_ms, now_ms)

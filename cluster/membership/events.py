@@ -47,10 +47,10 @@ class ViewChanged(NamedTuple):
     after: View
 
 
-class Agreed(NamedTuple):
-    """Whether barriers may complete now: see `MembershipState.knowing`."""
+class BarriersAllowed(NamedTuple):
+    """Whether barriers may complete now: see `MembershipState.informed_members`."""
 
-    agreed: bool
+    barriers_allowed: bool
 
 
 class Refused(NamedTuple):
@@ -61,4 +61,4 @@ class Refused(NamedTuple):
     boot: int = 0
 
 
-MembershipEvent = Settled | Joined | Booted | Left | WentStale | Agreed | ViewChanged | Refused
+MembershipEvent = Settled | Joined | Booted | Left | WentStale | BarriersAllowed | ViewChanged | Refused

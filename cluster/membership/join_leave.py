@@ -1,4 +1,4 @@
-"""Requests to join or to leave: each waits until the log has the change, or until `PATIENCE_S` have passed."""
+"""Requests to join or to leave: each waits until the log has the change, or until `CALL_TIMEOUT_S` have passed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from ..links.hello import NEWEST, OLDEST
-from .admission import PATIENCE_S, CallAnswer, JoinRequest, LeaveRequest, decode_join, decode_leave, encode_call
+from .admission import CALL_TIMEOUT_S, CallAnswer, JoinRequest, LeaveRequest, decode_join, decode_leave, encode_call
 from .boot import BootRegistrar
 from .commands import Join, Leave, Settle
 from .events import Joined, Left, MembershipEvent, Refused
@@ -103,7 +103,7 @@ class JoinLeaveService:
             return f"{member.me.node} is in no cluster itself: {reason}"
         return member.registrar.problem
 
-    def _occupied(self, request: JoinRequest) -> str:
+    def _name_conflict(self, request: JoinRequest) -> str:
         """Why a joining node cannot have its name, because a member has it; "" if it can.
 
         A refusal changes neither the boot in the log nor that of the joining node.
@@ -147,7 +147,7 @@ class JoinLeaveService:
         lease_service.submit(Settle(me.cluster_id, me.node, me.disk, me.boot, me.process, me.address))
 
     def _wait(self, request: JoinRequest | LeaveRequest, reply: Callable[[bytes], None], unknown: bool = False) -> None:
-        until = self._member.ports.now_ms() + PATIENCE_S * 1000
+        until = self._member.ports.now_ms() + CALL_TIMEOUT_S * 1000
         self._waiting.append(_Waiting(request, reply, until, unknown=unknown))
         self.tick()
 
@@ -191,9 +191,9 @@ class JoinLeaveService:
             if not consensus.raft.up_to_date:
                 return  # newly elected: it may not have applied an earlier request yet
             if self._done_already(request):
-                self._answer(waiting, CallAnswer(_no_member(request)) if waiting.unknown else self._welcome())
+                self._answer(waiting, CallAnswer(_no_member(request)) if waiting.unknown else self._accepted())
                 return
-            if isinstance(request, JoinRequest) and (problem := self._occupied(request)):
+            if isinstance(request, JoinRequest) and (problem := self._name_conflict(request)):
                 self._answer(waiting, CallAnswer(problem))
                 return
             if isinstance(request, LeaveRequest) and (problem := self.needed(request.node)):
@@ -224,7 +224,7 @@ class JoinLeaveService:
         for each in happened:
             for waiting in list(self._waiting):
                 if waiting.submitted and _fulfils(each, waiting.request) and self._done_already(waiting.request):
-                    self._answer(waiting, self._welcome())
+                    self._answer(waiting, self._accepted())
                 elif isinstance(each, Refused) and _refuses(each, waiting.request):
                     self._answer(waiting, CallAnswer(each.reason, boot=each.boot))
 
@@ -232,7 +232,7 @@ class JoinLeaveService:
         self._waiting.remove(waiting)
         waiting.reply(encode_call(answer))
 
-    def _welcome(self) -> CallAnswer:
+    def _accepted(self) -> CallAnswer:
         member = self._member
         members = tuple([(row.node, row.address) for row in member.membership.members.values()])
         return CallAnswer(cluster_id=member.me.cluster_id, members=members)
@@ -241,7 +241,7 @@ class JoinLeaveService:
         consensus = self._member.consensus
         if consensus is None or consensus.leader is None:
             return f"there is no leader: {self._member.me.node} does not reach a majority of the members that vote"
-        return f"the cluster did not decide within {PATIENCE_S:.0f} s"
+        return f"the cluster did not decide within {CALL_TIMEOUT_S:.0f} s"
 
 
 def _no_member(request: JoinRequest | LeaveRequest) -> str:

@@ -101,11 +101,12 @@ class LeaseHolder:
         if self.incarnation is None or self.incarnation != before:
             self._next_ms = None
 
-    def exchanged(self, incarnation: Incarnation, since: int) -> None:
-        """A full exchange is complete with a peer that had applied view `since`, the view that this node entered."""
+    def exchanged(self, incarnation: Incarnation, entered_in_view: int) -> None:
+        """A full exchange is complete with a peer that had applied view `entered_in_view`, the view that this node
+        entered."""
         mine = self.incarnation
-        if mine and mine.since == since:
-            self._exchanged[incarnation.node] = incarnation.since
+        if mine and mine.entered_in_view == entered_in_view:
+            self._exchanged[incarnation.node] = incarnation.entered_in_view
             if not self.wants_exchange:
                 self._next_ms = None
 
@@ -131,37 +132,41 @@ class LeaseHolder:
             return ()
         required = self.view.required(self.node)
         return tuple(
-            Incarnation(row.node, row.boot, row.since) for row in required if self._exchanged.get(row.node) != row.since
+            Incarnation(row.node, row.boot, row.entered_in_view)
+            for row in required
+            if self._exchanged.get(row.node) != row.entered_in_view
         )
 
     # -- asking
 
-    def due_ms(self, now_ms: float, riding: bool = False) -> float:
+    def due_ms(self, now_ms: float, piggyback: bool = False) -> float:
         """When the next request may leave, if the store has committed by then; `now_ms` if it may now.
 
-        With `riding` the request shares a frame and may leave earlier.
+        With `piggyback` the request shares a frame and may leave earlier.
         """
         if self._next_ms is None:
             return now_ms
         settings = self.settings
-        return max(now_ms, self._next_ms - (settings.heartbeat_ms - settings.riding_ms if riding else 0))
+        return max(now_ms, self._next_ms - (settings.heartbeat_ms - settings.piggyback_ms if piggyback else 0))
 
     def wants_commit(self, now_ms: float) -> bool:
         """True if the next request still needs a commit of the store: then the caller commits an empty batch.
 
         The request is due within a heartbeat, so this is True from the moment when the previous request has left.
         """
-        return not self._committed and self.due_ms(now_ms, riding=True) <= now_ms + self.settings.heartbeat_ms
+        return not self._committed and self.due_ms(now_ms, piggyback=True) <= now_ms + self.settings.heartbeat_ms
 
-    def request(self, now_ms: float, wall_ms: float, full: bool = False, riding: bool = False) -> LeaseRequest | None:
+    def request(
+        self, now_ms: float, wall_ms: float, full: bool = False, piggyback: bool = False
+    ) -> LeaseRequest | None:
         """The next request, to be sent to the leader at once, or None if none is due.
 
-        A request is due each heartbeat, or earlier if a frame leaves for the leader anyway (`riding`). It is due at
+        A request is due each heartbeat, or earlier if a frame leaves for the leader anyway (`piggyback`). It is due at
         once when this node entered a view, completed its exchanges or stood still, when it hears a peer again, and when
         it is outside the view and a new view was applied.
         """
         self.turn(now_ms, wall_ms)
-        if not self._committed or self.due_ms(now_ms, riding) > now_ms or self.given_back:
+        if not self._committed or self.due_ms(now_ms, piggyback) > now_ms or self.given_back:
             return None
         urgent = self._next_ms is None or self._left_ms(now_ms, wall_ms) < self.settings.lease_ms / 2
         self._committed = False
@@ -177,7 +182,7 @@ class LeaseHolder:
             self._number,
             self.hears(now_ms),
             self.view.id,
-            mine.since if mine else 0,
+            mine.entered_in_view if mine else 0,
             () if self.serving else tuple(sorted(self._exchanged.items())),
             full,
             urgent,
@@ -195,7 +200,7 @@ class LeaseHolder:
         mine = self.incarnation
         if asked is None or mine is None or (reply.node, reply.process) != (self.node, self.process):
             return False
-        if (reply.boot, reply.since) != (mine.boot, mine.since):
+        if (reply.boot, reply.entered_in_view) != (mine.boot, mine.entered_in_view):
             return False
         self._asked = {number: at for number, at in self._asked.items() if number > reply.number}
         self._begun = asked

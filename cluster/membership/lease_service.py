@@ -58,7 +58,7 @@ class LeaseService:
         self._writing_ms = 0.0
         self.holder = LeaseHolder(node, boot, process, settings)
         self.coordinator = MembershipCoordinator(node, consensus.membership, cluster_ms, settings)
-        self._patient: set[int] = set()
+        self._can_wait: set[int] = set()
         self._held: list[int] = []
         self._round_ms = 0.0
         self._hurry = False
@@ -83,7 +83,7 @@ class LeaseService:
 
     def tick(self) -> None:
         """Time has passed: ask for the next lease when it is due, decide when this node leads."""
-        self._go_on(riding=self._consensus.leads)
+        self._go_on(piggyback=self._consensus.leads)
         if self._hurry:
             self._hasten()
         self.decide()
@@ -95,21 +95,21 @@ class LeaseService:
             return False
         return not self._consensus.leads or self.coordinator.calm(self._now_ms())
 
-    def ride(self) -> None:
+    def piggyback(self) -> None:
         """A frame leaves for the leader in this turn: send the next request with it, if one may leave already."""
-        self._go_on(riding=True)
+        self._go_on(piggyback=True)
 
-    def _go_on(self, riding: bool) -> None:
+    def _go_on(self, piggyback: bool) -> None:
         """Ask for the next lease if it is due, and start the commit that the request after it needs."""
-        self._request(riding)
+        self._request(piggyback)
         if self.holder.wants_commit(self._now_ms()):
             self._commit()
 
-    def _request(self, riding: bool = False) -> None:
+    def _request(self, piggyback: bool = False) -> None:
         leader = self._consensus.leader
         if leader is not None:
             full = self._store.state != "serving"
-            request = self.holder.request(self._now_ms(), self._wall_ms(), full, riding)
+            request = self.holder.request(self._now_ms(), self._wall_ms(), full, piggyback)
             if request is not None:
                 self._ask(leader, encode_lease(request))
 
@@ -149,7 +149,7 @@ class LeaseService:
 
     # -- leading
 
-    def bid_farewell(self, goodbye: Goodbye) -> None:
+    def accept_goodbye(self, goodbye: Goodbye) -> None:
         """A process stops: if this node leads, propose the view without it at once."""
         if self._consensus.leads and self.coordinator.goodbye(goodbye, self._consensus.raft):
             self.decide()
@@ -163,7 +163,7 @@ class LeaseService:
         if ticket is None:
             return
         if not request.urgent and request.node != self._node:
-            self._patient.add(ticket)
+            self._can_wait.add(ticket)
         self._try(lambda: self._consensus.confirm(ticket, at_once=False))
         if request.urgent:
             self._hasten()
@@ -181,9 +181,9 @@ class LeaseService:
         self._grant(held)
 
     def _confirmed(self, tickets: tuple[int, ...]) -> None:
-        self._held += [ticket for ticket in tickets if ticket in self._patient]
-        self._grant([ticket for ticket in tickets if ticket not in self._patient])
-        self._patient.difference_update(tickets)
+        self._held += [ticket for ticket in tickets if ticket in self._can_wait]
+        self._grant([ticket for ticket in tickets if ticket not in self._can_wait])
+        self._can_wait.difference_update(tickets)
         self.decide()
 
     def _grant(self, tickets: list[int]) -> None:
@@ -192,7 +192,7 @@ class LeaseService:
                 self._answer(node, encode_lease(reply))
 
     def _role(self) -> None:
-        self._patient.clear()
+        self._can_wait.clear()
         self._held.clear()
         self._hurry = False
         if self._consensus.leads:

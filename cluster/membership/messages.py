@@ -20,9 +20,9 @@ class LeaseRequest(Struct, array_like=True, frozen=True):
     """A node's report to the leader: at most one each heartbeat, and only while its loop and disk make progress (H-06).
 
     `number` counts the requests of this process. `hears`: the peers heard on their data streams. `view`: the id of the
-    applied view. `since`: the view in which the node entered, 0 if it has no row. `exchanged`: while the node is
-    joining, the incarnations `(node, since)` with which it has completed a full exchange since it entered, and itself
-    once all steps of its rejoin are done. `full`: its disk is full. `urgent`: the leader answers before its next
+    applied view. `entered_in_view`: the view in which the node entered, 0 if it has no row. `exchanged`: while the node
+    is joining, the incarnations `(node, since)` with which it has completed a full exchange since it entered, and
+    itself once all steps of its rejoin are done. `full`: its disk is full. `urgent`: the leader answers before its next
     heartbeat, because the node has no lease, loses it soon, or has news.
     """
 
@@ -32,7 +32,7 @@ class LeaseRequest(Struct, array_like=True, frozen=True):
     number: Count
     hears: tuple[str, ...]
     view: Natural
-    since: Natural
+    entered_in_view: Natural
     exchanged: tuple[tuple[str, int], ...] = ()
     full: bool = False
     urgent: bool = False
@@ -49,7 +49,7 @@ class LeaseReply(Struct, array_like=True, frozen=True):
     boot: Count
     process: Name
     number: Count
-    since: Count
+    entered_in_view: Count
     cluster_ms: int
     full: tuple[str, ...] = ()
     held_ms: Natural = 0

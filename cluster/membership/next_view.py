@@ -37,10 +37,10 @@ def next_view(outlook: Outlook) -> SetView | None:
     able = _able(outlook, [row.node for row in staying])
     rows = tuple(sorted([*_promoted(outlook, staying, able), *_coming(outlook, able)]))
     serving = [row.node for row in rows if row.serving]
-    alone = bool(serving) and all(name in outlook.ready for name in serving)
-    if rows == view.rows and (outlook.membership.agreed or not alone):
+    serving_only = bool(serving) and all(name in outlook.ready for name in serving)
+    if rows == view.rows and (outlook.membership.barriers_allowed or not serving_only):
         return None
-    return SetView(view.id, rows, alone)
+    return SetView(view.id, rows, serving_only)
 
 
 def _able(outlook: Outlook, names: list[str]) -> list[str]:
@@ -82,7 +82,7 @@ def _promoted(outlook: Outlook, staying: list[Row], able: list[str]) -> list[Row
     rows: list[Row] = []
     for row in staying:
         if not row.serving and row.node not in outlook.unwanted and _has_exchanged(outlook, row, required):
-            row = Row(row.node, row.boot, row.since, True)
+            row = Row(row.node, row.boot, row.entered_in_view, True)
             required.append(row)
         rows.append(row)
     return rows
@@ -102,6 +102,10 @@ def _has_exchanged(outlook: Outlook, row: Row, required: list[Row]) -> bool:
     node is left to exchange with.
     """
     request, view = outlook.requests.get(row.node), outlook.membership.view
-    if request is None or (request.boot, request.since, request.view) != (row.boot, row.since, view.id):
+    if request is None or (request.boot, request.entered_in_view, request.view) != (
+        row.boot,
+        row.entered_in_view,
+        view.id,
+    ):
         return False
-    return all((other.node, other.since) in request.exchanged for other in (*required, row))
+    return all((other.node, other.entered_in_view) in request.exchanged for other in (*required, row))

@@ -22,13 +22,13 @@ from ..identity import Incarnation
 
 
 class RejoinListener(Protocol):
-    """The part of the node that takes part in a rejoin: the broker. `since` is the id of the view entered."""
+    """The part of the node that takes part in a rejoin: the broker. `entered_in_view` is the id of the view entered."""
 
-    def rejoin(self, since: int) -> None:
+    def rejoin(self, entered_in_view: int) -> None:
         """The node enters this view: cancel everything that was under way before."""
         ...
 
-    def announce(self, since: int, announced: Callable[[int], None]) -> None:
+    def announce(self, entered_in_view: int, announced: Callable[[int], None]) -> None:
         """Write the filters for which this node has subscribers, then call `announced(counter of the last write)`."""
         ...
 
@@ -46,16 +46,16 @@ class Rejoin:
 
     def __init__(
         self,
-        newcomer: RejoinListener,
+        listener: RejoinListener,
         exchange: Callable[[str, int, Callable[[bool], None]], None],
         barrier: Callable[[int, Callable[[bool], None]], object],
         complete: Callable[[Incarnation, int], None],
     ) -> None:
-        self._newcomer = newcomer
+        self._listener = listener
         self._exchange = exchange
         self._barrier = barrier
         self._complete = complete
-        self._since = 0
+        self._entered_in_view = 0
         self._mine: Incarnation | None = None
         self._required: tuple[Incarnation, ...] = ()
         self._running: dict[Incarnation, int] = {}
@@ -65,12 +65,12 @@ class Rejoin:
         self._announced = False
         self._view = 0
         self._serving = False
-        self._anybody = False
+        self._any_serving = False
 
     @property
     def active(self) -> bool:
         """A rejoin has begun and is not complete."""
-        return bool(self._since) and not self._serving
+        return bool(self._entered_in_view) and not self._serving
 
     def view(
         self,
@@ -78,22 +78,23 @@ class Rejoin:
         serving: bool,
         required: tuple[Incarnation, ...],
         view_id: int,
-        anybody: bool = True,
+        any_serving: bool = True,
     ) -> None:
         """A view was applied.
 
-        `mine`: this node's incarnation in it. `required`: the nodes to exchange with. `anybody`: whether a node serves.
+        `mine`: this node's incarnation in it. `required`: the nodes to exchange with. `any_serving`: whether a node
+        serves.
         """
-        first, self._anybody = anybody and not self._anybody, anybody
+        first, self._any_serving = any_serving and not self._any_serving, any_serving
         self._mine = mine
         self._view = view_id
         self._serving = serving
         self._required = required
         if mine is None:
-            self._since = 0
+            self._entered_in_view = 0
             return
-        if mine.since != self._since:
-            self._begin(mine.since)
+        if mine.entered_in_view != self._entered_in_view:
+            self._begin(mine.entered_in_view)
             if serving:  # the first of a new cluster has nobody to ask
                 self._announce()
         elif first:
@@ -105,13 +106,13 @@ class Rejoin:
         if self.active:
             self._go_on()
 
-    def _begin(self, since: int) -> None:
-        self._since = since
+    def _begin(self, entered_in_view: int) -> None:
+        self._entered_in_view = entered_in_view
         self._running.clear()
         self._first.clear()
         self._second.clear()
         self._announcing = self._announced = False
-        self._newcomer.rejoin(since)
+        self._listener.rejoin(entered_in_view)
 
     def _go_on(self) -> None:
         waiting = [each for each in self._required if each not in self._first]
@@ -127,18 +128,18 @@ class Rejoin:
         for each in waiting:
             self._run(each, self._second)
         if not waiting and self._mine is not None:
-            self._newcomer.informed()
+            self._listener.informed()
             for each in (*self._required, self._mine):
-                self._complete(each, self._since)
+                self._complete(each, self._entered_in_view)
 
     def _run(self, incarnation: Incarnation, done: set[Incarnation]) -> None:
         if incarnation in self._running:
             return
-        since = self._since
-        self._running[incarnation] = since
+        entered_in_view = self._entered_in_view
+        self._running[incarnation] = entered_in_view
 
         def exchanged(complete: bool) -> None:
-            if self._since != since or self._running.pop(incarnation, None) is None:
+            if self._entered_in_view != entered_in_view or self._running.pop(incarnation, None) is None:
                 return
             if complete:
                 done.add(incarnation)
@@ -148,15 +149,15 @@ class Rejoin:
 
     def _announce(self) -> None:
         self._announcing = True
-        since = self._since
+        entered_in_view = self._entered_in_view
 
         def written(counter: int) -> None:
-            if self._since == since:
+            if self._entered_in_view == entered_in_view:
                 self._barrier(counter, passed)
 
         def passed(complete: bool) -> None:
-            if self._since == since and complete:
+            if self._entered_in_view == entered_in_view and complete:
                 self._announced = True
                 self.tick()
 
-        self._newcomer.announce(since, written)
+        self._listener.announce(entered_in_view, written)

@@ -46,7 +46,7 @@ class Settings(Struct, frozen=True):
         return self.heartbeat_ms * 4
 
     @property
-    def riding_ms(self) -> float:
+    def piggyback_ms(self) -> float:
         """Minimum age of the last request before the next one travels with the answer to the leader's heartbeat."""
         return self.heartbeat_ms * 0.4
 

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from .commands import Away, Boot, Join, Leave, MalformedCommand, Row, Settle, SetView, Stale, decode_command
-from .events import Agreed, Booted, Joined, Left, MembershipEvent, Refused, Settled, ViewChanged, WentStale
+from .events import BarriersAllowed, Booted, Joined, Left, MembershipEvent, Refused, Settled, ViewChanged, WentStale
 from .view import View
 
 VOTERS_MAX = 7
@@ -65,15 +65,15 @@ class _State(Struct, array_like=True):
     members: tuple[MemberRow, ...] = ()
     view: View = View()
     boots: dict[str, int] = {}
-    knowing: tuple[str, ...] = ()
+    informed_members: tuple[str, ...] = ()
 
 
 class MembershipState:
     """`boots` has the highest boot that each name ever had, member or not: no `(node, boot)` exists twice, ever.
 
-    `knowing`: the nodes that know every acknowledged write; the serving nodes are among them. A write is acknowledged
-    only after a barrier, and barriers complete only while all nodes in `knowing` serve (`agreed`). If all nodes in
-    `knowing` are away, no reachable node knows every acknowledged write.
+    `informed_members`: the nodes that know every acknowledged write; the serving nodes are among them. A write is
+    acknowledged only after a barrier, and barriers complete only while all nodes in `informed_members` serve
+    (`barriers_allowed`). If all nodes in `informed_members` are away, no reachable node knows every acknowledged write.
 
     `index`: the last applied entry of the log. `view` and the rows of `members` are replaced, never changed in place.
     Two values are read in every turn and derived once for each entry: `peers`, the Raft peers of all members that are
@@ -86,8 +86,8 @@ class MembershipState:
         self.members: dict[str, MemberRow] = {}
         self.view = View()
         self.boots: dict[str, int] = {}
-        self.knowing: tuple[str, ...] = ()
-        self.agreed = True
+        self.informed_members: tuple[str, ...] = ()
+        self.barriers_allowed = True
         self.peers: tuple[str, ...] = ()
         self.whole = False
 
@@ -97,7 +97,7 @@ class MembershipState:
         command = decode_command(data)
         assert index > self.index, (index, self.index)
         self.index = index
-        before, agreed = self.view, self.agreed
+        before, barriers_allowed = self.view, self.barriers_allowed
         match command:
             case Settle():
                 happened = self._settle(command)
@@ -114,8 +114,11 @@ class MembershipState:
             case SetView():
                 happened = self._set_view(command)
         self._derive()
-        if self.agreed is not agreed:
-            happened = (Agreed(self.agreed), *happened)  # before a barrier completes without a removed node
+        if self.barriers_allowed is not barriers_allowed:
+            happened = (
+                BarriersAllowed(self.barriers_allowed),
+                *happened,
+            )  # before a barrier completes without a removed node
         if self.view is not before:
             happened = (*happened, ViewChanged(before, self.view))
         return happened
@@ -128,11 +131,11 @@ class MembershipState:
         """
         if self.view.serving or not self.view.rows or self.known_to(self.view.nodes):
             return ()
-        return self.knowing
+        return self.informed_members
 
     def known_to(self, nodes: Iterable[str]) -> bool:
         """Whether one of these nodes knows every acknowledged write."""
-        return not self.knowing or any(node in self.knowing for node in nodes)
+        return not self.informed_members or any(node in self.informed_members for node in nodes)
 
     def last_possible(self, node: str) -> int:
         """The highest boot that the disk of a former or present member may have had; 0 if it was never a member."""
@@ -236,7 +239,7 @@ class MembershipState:
 
     def _forget(self, node: str) -> None:
         """The node's disk is gone: it no longer knows the acknowledged writes."""
-        self.knowing = tuple([each for each in self.knowing if each != node])
+        self.informed_members = tuple([each for each in self.informed_members if each != node])
 
     # -- the view
 
@@ -257,13 +260,13 @@ class MembershipState:
                 return (Refused(command, f"row of {row.node}: {reason}"),)
         if rows != self.view.rows:
             self.view = View(self.view.id + 1, rows)
-        self._note_served(command.alone)
+        self._note_served(command.serving_only)
         return ()
 
-    def _note_served(self, alone: bool) -> None:
+    def _note_served(self, serving_only: bool) -> None:
         serving = self.view.serving
         if serving:
-            self.knowing = serving if alone else tuple(sorted({*self.knowing, *serving}))
+            self.informed_members = serving if serving_only else tuple(sorted({*self.informed_members, *serving}))
         for row in self.view.rows:
             member = self.members[row.node]
             if member.away_ms or (row.serving and not member.disk_served):
@@ -286,11 +289,11 @@ class MembershipState:
             return f"boot {row.boot}, the logged one is {member.boot}"
         former = self.view.row(row.node)
         if former is None:
-            if row.since != self.view.id + 1:
-                return f"since {row.since}, but it enters in view {self.view.id + 1}"
+            if row.entered_in_view != self.view.id + 1:
+                return f"since {row.entered_in_view}, but it enters in view {self.view.id + 1}"
             return "serving without having joined" if row.serving else ""
-        if row.since != former.since:
-            return f"since {row.since}, but it entered in view {former.since}"
+        if row.entered_in_view != former.entered_in_view:
+            return f"since {row.entered_in_view}, but it entered in view {former.entered_in_view}"
         return "joining after having served" if former.serving and not row.serving else ""
 
     # -- snapshots
@@ -299,7 +302,9 @@ class MembershipState:
         """The whole state, for `restore` on another node or after a restart. Equal states give equal bytes."""
         members = tuple(self.members[node] for node in sorted(self.members))
         boots = {node: self.boots[node] for node in sorted(self.boots)}
-        return msgspec.msgpack.encode(_State(self.cluster_id, self.index, members, self.view, boots, self.knowing))
+        return msgspec.msgpack.encode(
+            _State(self.cluster_id, self.index, members, self.view, boots, self.informed_members)
+        )
 
     def restore(self, data: bytes) -> None:
         """Load the state that `snapshot` wrote. Raises `MalformedCommand`, and then changes nothing."""
@@ -308,7 +313,7 @@ class MembershipState:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise MalformedCommand(f"snapshot of a membership, {len(data)} bytes: {error}") from error
         self.cluster_id, self.index, self.view, self.boots = state.cluster_id, state.index, state.view, state.boots
-        self.knowing = state.knowing or state.view.serving
+        self.informed_members = state.informed_members or state.view.serving
         self.members = {row.node: row for row in state.members}
         self._derive()
 
@@ -316,7 +321,7 @@ class MembershipState:
         rows = sorted(self.members.values(), key=lambda row: (row.joined, row.node))
         self.peers = tuple([peer_of(row) for row in rows if not row.stale])
         serving = self.view.serving
-        self.agreed = not serving or set(self.knowing) <= set(serving)
+        self.barriers_allowed = not serving or set(self.informed_members) <= set(serving)
         self.whole = bool(serving) and all(row.node in serving for row in rows if row.served)
 
 

@@ -68,4 +68,4 @@ class View(Struct, array_like=True, frozen=True, dict=True):
 
 def incarnation_of(row: Row) -> Incarnation:
     """The incarnation of a row."""
-    return Incarnation(row.node, row.boot, row.since)
+    return Incarnation(row.node, row.boot, row.entered_in_view)

@@ -20,7 +20,7 @@ def told(seat: Seat) -> tuple[str, bool, bool]:
 
 def test_a_node_without_a_cluster_is_alone_and_may_promise_everything() -> None:
     member = Company(1, joined=False)[1].member
-    assert (member.alone, member.leased(), member.whole, member.clustered) == (True, True, True, False)
+    assert (member.standalone, member.leased(), member.whole, member.clustered) == (True, True, True, False)
     assert member.view.id == 0
     assert member.incarnation is None
 
@@ -31,7 +31,7 @@ def test_three_nodes_become_one_cluster() -> None:
     assert views[0] == views[1] == views[2]
     assert [seat.member.me.cluster_id for seat in company.seats] == ["cluster-of-n1"] * 3
     assert company[1].member.view.serving == ("n1", "n2", "n3")
-    assert all(not seat.member.alone for seat in company.seats)
+    assert all(not seat.member.standalone for seat in company.seats)
 
 
 def test_publishes_cross_in_order_and_are_acknowledged() -> None:
@@ -75,7 +75,7 @@ def test_a_fast_restart_is_another_incarnation(power: bool) -> None:
     assert before is not None
     assert after is not None
     assert after.boot == before.boot + 1
-    assert after.since > before.since
+    assert after.entered_in_view > before.entered_in_view
     downs = [facts["target"] for kind, facts in company[1].events if kind == "mem.down"]
     assert downs == ["n2"]
 
@@ -107,7 +107,7 @@ def test_a_founder_that_starts_again_is_not_alone_before_it_has_read_its_log() -
     company = Company(2)
     company[1].kill()
     company[1].start()
-    assert not company[1].member.alone
+    assert not company[1].member.standalone
     assert not company[1].member.leased()
     assert told(company[1])[1] is False
     company.whole()
@@ -298,7 +298,7 @@ def test_a_node_that_stops_in_order_is_out_of_the_view_at_once(who: str) -> None
     assert seat.serving and seat.member.goodbye()
     assert not seat.serving and not seat.member.leased()
     began = company.loop.now_s
-    company.until(lambda: seat.member.said_goodbye or company.loop.now_s - began > 0.1)
+    company.until(lambda: seat.member.has_left_view or company.loop.now_s - began > 0.1)
     seat.member.close()
     seat.kill()
     assert company.until(lambda: all(each.member.view.row(seat.name) is None for each in others)) < 0.1
@@ -315,7 +315,7 @@ def test_a_node_that_said_goodbye_is_not_let_in_again_before_it_starts_anew() ->
     seat = next(each for each in company.seats if each is not leader)
     assert seat.member.goodbye()
     company.pass_s(3.0)
-    assert seat.member.said_goodbye and not seat.member.leased()
+    assert seat.member.has_left_view and not seat.member.leased()
     assert leader.member.view.row(seat.name) is None and leader.serving
 
 
@@ -328,8 +328,8 @@ def test_the_last_majority_stays_in_the_view_when_it_stops() -> None:
         seat.member.goodbye()
         company.pass_s(0.1)
         seat.kill()
-    knowing = leader.member.membership.knowing
-    assert knowing == tuple(sorted([second.name, leader.name]))
+    informed_members = leader.member.membership.informed_members
+    assert informed_members == tuple(sorted([second.name, leader.name]))
     first.start()
     second.start()
     assert company.until(lambda: first.serving and second.serving) < 10

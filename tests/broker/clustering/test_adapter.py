@@ -220,7 +220,7 @@ def test_a_route_reaches_the_plan_in_the_turn_in_which_it_comes(calm: Theatre) -
     assert "planned/x" in plans.plans
     view = calm[1].host.member.view if calm[1].host.member is not None else None
     assert view is not None
-    since = next(row.since for row in view.rows if row.node == "n2")
+    since = next(row.entered_in_view for row in view.rows if row.node == "n2")
     clustering.metadata_changed(route_prefix("", "n2", LASTING) + b"planned/+", encode_value((since, False, True)))
     assert [target.node for target in plans.of("planned/x").remote] == ["n2"]
 

@@ -194,7 +194,7 @@ def test_suback_waits_for_one_decision_after_a_start_of_another_node() -> None:
     reader.send(packets.Subscribe(1, [option("t", 1)], None))
     assert theatre.until(lambda: bool(reader.received)) < 3.0
     member = theatre[1].host.member
-    assert member is not None and member.membership.knowing == ("n1", "n2")
+    assert member is not None and member.membership.informed_members == ("n1", "n2")
 
 
 HOUR_MS = 3_600_000.0

@@ -301,7 +301,7 @@ def test_the_others_do_not_wait_for_a_node_that_is_stopped(tmp_path: Path) -> No
         stopped = {name: trio.servers[name].cluster for name in names}[names[1]]
         assert stopped is not None and stopped.member is not None
         await trio.stop(names[1])
-        assert stopped.member.said_goodbye
+        assert stopped.member.has_left_view
         writer = await trio.client(names[0], "writer")
         began = asyncio.get_running_loop().time()
         await writer.publish("t", b"m", 1)

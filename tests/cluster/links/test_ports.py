@@ -13,6 +13,6 @@ def test_ranks() -> None:
 
 
 def test_a_resident() -> None:
-    resident: LinkEvents = World().node("a")
-    assert resident.watermark("b", "disk", 1, Lane.PUBLISH) == 0
+    listener: LinkEvents = World().node("a")
+    assert listener.watermark("b", "disk", 1, Lane.PUBLISH) == 0
     assert Traffic().resent == 0

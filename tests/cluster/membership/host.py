@@ -173,7 +173,7 @@ class Host:
         if not self.holder.wants_exchange:
             if self._done_in != self.holder.view.id:
                 self._done_in = self.holder.view.id
-                self.holder.exchanged(mine, mine.since)
+                self.holder.exchanged(mine, mine.entered_in_view)
         elif self._every("exchange", 100):
             for peer in self.holder.wants_exchange:
                 self.world.send(self.name, peer.node, partial(_answer, peer, mine))
@@ -266,5 +266,5 @@ def _take(data: bytes, host: Host) -> None:
 
 def _answer(asked_as: Incarnation, asker: Incarnation, host: Host) -> None:
     """A full exchange, answered once the view in which the asker entered has been applied here."""
-    if host.holder.incarnation == asked_as and host.membership.view.id >= asker.since:
-        host.world.send(host.name, asker.node, lambda back: back.holder.exchanged(asked_as, asker.since))
+    if host.holder.incarnation == asked_as and host.membership.view.id >= asker.entered_in_view:
+        host.world.send(host.name, asker.node, lambda back: back.holder.exchanged(asked_as, asker.entered_in_view))

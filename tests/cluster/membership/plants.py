@@ -66,7 +66,7 @@ class _OneStep(MembershipState):
         command = decode_command(data)
         happened = super().apply(index, data)
         if isinstance(command, SetView):
-            rows = tuple(Row(row.node, row.boot, row.since, True) for row in self.view.rows)
+            rows = tuple(Row(row.node, row.boot, row.entered_in_view, True) for row in self.view.rows)
             self.view = View(self.view.id, rows)
         return happened
 

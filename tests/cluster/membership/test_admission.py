@@ -21,7 +21,7 @@ from strogoff.cluster.membership.admission import (
     decode_join,
     decode_leave,
     encode_call,
-    not_the_one,
+    member_mismatch,
 )
 from strogoff.cluster.membership.state_machine import MemberRow
 
@@ -89,7 +89,7 @@ ROW = MemberRow("n2", "disk", 5, "process", "n2:1", 3)
     ],
 )
 def test_which_starts_are_welcome(disk: str, boot: int, process: str, welcome: bool) -> None:
-    said = not_the_one(ROW, PeerInfo("n2", boot, disk, process, "c", "n2:1"))
+    said = member_mismatch(ROW, PeerInfo("n2", boot, disk, process, "c", "n2:1"))
     assert (said is None) is welcome
     if said is not None:
         assert "n2" in said
@@ -98,7 +98,7 @@ def test_which_starts_are_welcome(disk: str, boot: int, process: str, welcome: b
 def test_who_was_away_for_too_long_is_not_welcome_with_the_old_disk() -> None:
     stale = msgspec.structs.replace(ROW, stale=True)
     for boot, process in ((5, "process"), (6, "another")):
-        said = not_the_one(stale, PeerInfo("n2", boot, "disk", process, "c", "n2:1"))
+        said = member_mismatch(stale, PeerInfo("n2", boot, "disk", process, "c", "n2:1"))
         assert said is not None and why(said) is RefusalReason.STALE
-    said = not_the_one(stale, PeerInfo("n2", 6, "new", "another", "c", "n2:1"))
+    said = member_mismatch(stale, PeerInfo("n2", 6, "new", "another", "c", "n2:1"))
     assert said is not None and why(said) is RefusalReason.NOT_YET

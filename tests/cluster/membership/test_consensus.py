@@ -11,7 +11,7 @@ import pytest
 
 from strogoff.cluster.membership.commands import Boot, Join, Leave, Settle
 from strogoff.cluster.membership.consensus import Consensus, node_of
-from strogoff.cluster.membership.events import Agreed, Booted, Joined, Left, MembershipEvent, ViewChanged
+from strogoff.cluster.membership.events import BarriersAllowed, Booted, Joined, Left, MembershipEvent, ViewChanged
 from strogoff.cluster.membership.state_machine import UNLOGGED_MAX
 from strogoff.cluster.raft.interface import ChangePending, Rejected, Settings
 from strogoff.cluster.raft.messages import Change, MalformedMessage, Saved, bootstrap, empty
@@ -192,7 +192,7 @@ def test_a_snapshot_stands_for_the_happenings_that_it_skips() -> None:
     away.happened.clear()
     world.cut.clear()
     world.until(lambda: "w" in away.members)
-    told = [each for each in away.happened if not isinstance(each, Agreed | ViewChanged)]
+    told = [each for each in away.happened if not isinstance(each, BarriersAllowed | ViewChanged)]
     assert told == [Left("x"), Joined("w", False), Joined("y", True), Booted("z", 2)]
     assert world.alike()
 

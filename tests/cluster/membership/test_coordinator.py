@@ -37,9 +37,9 @@ class Leader:
         member, row = self.membership.members[node], self.membership.view.row(node)
         others = "abc".replace(node, "") if hears is None else hears
         at = self.membership.view.id if view is None else view
-        since = row.since if row else 0
+        entered_in_view = row.entered_in_view if row else 0
         return self.coordinator.request(
-            LeaseRequest(node, member.boot, member.process, self.number, tuple(others), at, since), now
+            LeaseRequest(node, member.boot, member.process, self.number, tuple(others), at, entered_in_view), now
         )
 
     def grant(self, node: str, now: float, hears: str | None = None) -> list[tuple[str, LeaseReply]]:
@@ -198,7 +198,7 @@ def test_a_leader_that_somebody_does_not_let_in_hands_over_to_one_whom_he_hears(
         leader.grant("b", now, "ax")
         leader.grant("c", now, "a")
         if now != 500:
-            leader.coordinator.not_let_in("x", now)
+            leader.coordinator.stream_refused("x", now)
         if decided := [each for each in leader.decide(now) if isinstance(each, Transfer)]:
             assert decided == [Transfer("b/disk-b")] and now == 2500
             return
@@ -211,7 +211,7 @@ def test_who_let_the_leader_in_meanwhile_is_no_reason() -> None:
         for node in "abc":
             leader.grant(node, now, "".join(n for n in "abcx" if n != node))
         if now % 4000 < 2000:
-            leader.coordinator.not_let_in("x", now)
+            leader.coordinator.stream_refused("x", now)
         assert leader.decide(now) == []
 
 

@@ -27,7 +27,7 @@ def ask(lease: LeaseHolder, now: float, wall: float | None = None) -> LeaseReque
 
 def answer(request: LeaseRequest | None, cluster_ms: int = 0) -> LeaseReply:
     assert request is not None
-    return LeaseReply("b", 3, request.process, request.number, request.since, cluster_ms)
+    return LeaseReply("b", 3, request.process, request.number, request.entered_in_view, cluster_ms)
 
 
 def valid(lease: LeaseHolder, now: float) -> bool:
@@ -71,8 +71,8 @@ def test_one_that_rides_with_another_frame_leaves_earlier() -> None:
     assert lease.wants_commit(0)
     lease.committed()
     assert not lease.wants_commit(60)
-    assert lease.request(99, WALL + 99, riding=True) is None
-    assert lease.request(100, WALL + 100, riding=True)
+    assert lease.request(99, WALL + 99, piggyback=True) is None
+    assert lease.request(100, WALL + 100, piggyback=True)
 
 
 def test_who_has_no_lease_or_soon_none_or_news_is_in_a_hurry() -> None:
@@ -93,7 +93,7 @@ def test_cluster_time_is_told_from_the_middle_of_the_way_and_not_of_the_wait() -
     lease = holder()
     request = ask(lease, 1000)
     assert request is not None
-    reply = LeaseReply("b", 3, "p", request.number, request.since, 500_000, held_ms=300)
+    reply = LeaseReply("b", 3, "p", request.number, request.entered_in_view, 500_000, held_ms=300)
     assert lease.reply(reply, 1320)  # 10 ms there, 300 ms at the leader, 10 ms back
     assert lease.offset_ms == 500_000 - 1310
 
@@ -111,11 +111,11 @@ def test_older_replies_and_replies_to_others_do_not_count() -> None:
     first, second = ask(lease, 0), ask(lease, 300)
     good = answer(second)
     for wrong in (
-        LeaseReply("b", 3, "q", good.number, good.since, 0),
-        LeaseReply("b", 2, "p", good.number, good.since, 0),
+        LeaseReply("b", 3, "q", good.number, good.entered_in_view, 0),
+        LeaseReply("b", 2, "p", good.number, good.entered_in_view, 0),
         LeaseReply("b", 3, "p", good.number, 4, 0),
-        LeaseReply("a", 3, "p", good.number, good.since, 0),
-        LeaseReply("b", 3, "p", 99, good.since, 0),
+        LeaseReply("a", 3, "p", good.number, good.entered_in_view, 0),
+        LeaseReply("b", 3, "p", 99, good.entered_in_view, 0),
     ):
         assert not lease.reply(wrong, 310)
     assert lease.reply(good, 310)
@@ -126,7 +126,7 @@ def test_older_replies_and_replies_to_others_do_not_count() -> None:
 def test_no_lease_for_a_view_that_has_not_been_applied() -> None:
     lease = holder(View(4, (Row("a", 1, 1, True),)))
     request = ask(lease, 0)
-    assert request and request.since == 0 and lease.incarnation is None
+    assert request and request.entered_in_view == 0 and lease.incarnation is None
     assert not lease.reply(LeaseReply("b", 3, "p", request.number, 5, 0), 5)
     lease.applied(VIEW)
     assert lease.reply(LeaseReply("b", 3, "p", request.number, 5, 0), 6)

@@ -21,7 +21,8 @@ C = Row("c", 1, 2, True)
 def said(membership: MembershipState, node: str, hears: str, **fields: Any) -> LeaseRequest:
     """What a node says when all is well."""
     member, row = membership.members[node], membership.view.row(node)
-    says = {"view": membership.view.id, "since": row.since if row else 0, "boot": member.boot} | fields
+    entered = row.entered_in_view if row else 0
+    says = {"view": membership.view.id, "entered_in_view": entered, "boot": member.boot} | fields
     return LeaseRequest(node=node, process=member.process, number=1, hears=tuple(hears), **says)
 
 
@@ -32,7 +33,7 @@ def look(
     found = propose(membership, *requests, removable=removable, ready=ready)
     if found is None or found.rows == membership.view.rows:
         return None
-    return msgspec.structs.replace(found, alone=False)
+    return msgspec.structs.replace(found, serving_only=False)
 
 
 def propose(
@@ -114,7 +115,7 @@ def test_serving_after_an_exchange_with_all_that_serve() -> None:
     assert look(membership, a, b, c) is None
     b = said(membership, "b", "ac", exchanged=(("a", 1), ("b", 2)))
     assert look(membership, a, b, c) == SetView(2, (A, B, Row("c", 1, 2)))
-    old = said(membership, "b", "ac", exchanged=(("a", 1), ("b", 2)), since=1)
+    old = said(membership, "b", "ac", exchanged=(("a", 1), ("b", 2)), entered_in_view=1)
     assert look(membership, a, old, c) is None
     assert look(membership, a, said(membership, "b", "ac", exchanged=(("a", 9), ("b", 2))), c) is None
 
@@ -153,8 +154,8 @@ def test_after_a_restart_of_all_everybody_at_hand_is_asked() -> None:
     apply(membership, SetView(view, (Row("a", 2, view + 1),)))
     assert look(membership, said(membership, "a", "b"), said(membership, "b", "a", view=1)) is None
     assert look(membership, said(membership, "a", "")) is None  # it has not told its routes yet
-    alone = look(membership, said(membership, "a", "", exchanged=(("a", view + 1),)))
-    assert alone == SetView(view + 1, (Row("a", 2, view + 1, True),))
+    serving_only = look(membership, said(membership, "a", "", exchanged=(("a", view + 1),)))
+    assert serving_only == SetView(view + 1, (Row("a", 2, view + 1, True),))
     apply(membership, SetView(view + 1, (Row("a", 2, view + 1), Row("b", 2, view + 2))))
     a, b = said(membership, "a", "b"), said(membership, "b", "a")
     assert look(membership, a, b) is None
@@ -203,7 +204,7 @@ def test_those_who_serve_promise_nothing_without_one_that_is_away_before_the_log
     apply(membership, boot("c", 2))
     a, b = said(membership, "a", "b"), said(membership, "b", "a")
     assert propose(membership, a) is None  # b may be dead, and c the only one that knows
-    alone = propose(membership, a, b)
-    assert alone == SetView(4, (A, B), True)
-    apply(membership, alone)
+    serving_only = propose(membership, a, b)
+    assert serving_only == SetView(4, (A, B), True)
+    apply(membership, serving_only)
     assert membership.view.id == 4 and propose(membership, a, b) is None

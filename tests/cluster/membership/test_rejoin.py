@@ -33,18 +33,18 @@ class Desk:
         self.said.append(("barrier", counter))
         self.barriers.append((counter, then))
 
-    def _complete(self, incarnation: Incarnation, since: int) -> None:
-        self.said.append(("complete", incarnation, since))
+    def _complete(self, incarnation: Incarnation, entered_in_view: int) -> None:
+        self.said.append(("complete", incarnation, entered_in_view))
 
-    def announce(self, since: int, announced: Callable[[int], None]) -> None:
-        self.said.append(("announce", since))
-        self.announcements.append((since, announced))
+    def announce(self, entered_in_view: int, announced: Callable[[int], None]) -> None:
+        self.said.append(("announce", entered_in_view))
+        self.announcements.append((entered_in_view, announced))
 
     def informed(self) -> None:
         self.said.append("informed")
 
-    def began(self, since: int) -> None:
-        self.said.append(("entering", since))
+    def began(self, entered_in_view: int) -> None:
+        self.said.append(("entering", entered_in_view))
 
     def answer(self, complete: bool = True, number: int = 0) -> None:
         """An exchange ends."""
@@ -65,8 +65,8 @@ class _Newcomer:
         self.informed = desk.informed
 
 
-def me(since: int) -> Incarnation:
-    return Incarnation("me", 1, since)
+def me(entered_in_view: int) -> Incarnation:
+    return Incarnation("me", 1, entered_in_view)
 
 
 def test_the_steps() -> None:
@@ -132,9 +132,9 @@ def test_all_is_done_though_those_are_gone_that_had_to_be_asked() -> None:
 def test_who_serves_first_after_a_restart_of_all_is_asked_again() -> None:
     """It has asked everybody: whom it asked last may know what it did not know before."""
     it = Desk()
-    it.rejoin.view(me(7), False, (A1,), 7, anybody=False)
+    it.rejoin.view(me(7), False, (A1,), 7, any_serving=False)
     it.answer()
-    it.rejoin.view(me(7), False, (A1, B1), 8, anybody=False)
+    it.rejoin.view(me(7), False, (A1, B1), 8, any_serving=False)
     assert it.take() == [("entering", 7), ("exchange", "a", 7), ("announce", 7), ("exchange", "b", 8)]
     it.rejoin.view(me(7), False, (A1,), 9)
     assert it.take() == [("exchange", "a", 9)]
@@ -216,7 +216,7 @@ class Walk(RuleBasedStateMachine):
                 assert self.second >= set(self.peers.values())
             elif said[0] == "complete":
                 assert said[1] in self.second or said[1] == self.mine
-                assert said[2] == self.mine.since if self.mine else False
+                assert said[2] == self.mine.entered_in_view if self.mine else False
 
     @rule()
     def enter_anew(self) -> None:

@@ -21,7 +21,7 @@ from strogoff.cluster.membership.commands import (
     encode_command,
 )
 from strogoff.cluster.membership.events import (
-    Agreed,
+    BarriersAllowed,
     Booted,
     Joined,
     Left,
@@ -132,7 +132,7 @@ def test_a_restart_leaves_with_the_same_entry() -> None:
     membership = cluster("a", "b")
     before = membership.view
     after = ViewChanged(before, View(4, (A,)))
-    assert apply(membership, boot("b", 2)) == (Agreed(False), Booted("b", 2), after)
+    assert apply(membership, boot("b", 2)) == (BarriersAllowed(False), Booted("b", 2), after)
     assert "logged one is 2" in refusal(apply(membership, SetView(4, (A, Row("b", 1, 5)))))
     apply(membership, SetView(4, (A, Row("b", 2, 5))))
     assert membership.view.incarnation("b") == Incarnation("b", 2, 5)
@@ -208,7 +208,7 @@ def test_a_stale_member_returns_with_an_empty_disk() -> None:
     membership = cluster("a", "b", "c")
     assert "in the view" in refusal(apply(membership, Stale("b")))
     apply(membership, SetView(3, (A, Row("c", 1, 2, True))))
-    assert apply(membership, Stale("b")) == (Agreed(True), WentStale("b"))
+    assert apply(membership, Stale("b")) == (BarriersAllowed(True), WentStale("b"))
     assert apply(membership, Stale("b")) == () and apply(membership, Stale("x")) == ()
     assert "empty disk" in refusal(apply(membership, boot("b", 2)))
     assert "too long" in refusal(apply(membership, SetView(4, (A, Row("b", 1, 5)))))
@@ -256,9 +256,11 @@ def test_whatever_is_proposed_the_view_names_last_starts_of_members(commands: li
         for row in view.rows:
             member = membership.members[row.node]
             assert row.boot == member.boot and not member.stale
-            assert seen.setdefault(Incarnation(row.node, row.boot, row.since), member.process) == member.process
+            assert (
+                seen.setdefault(Incarnation(row.node, row.boot, row.entered_in_view), member.process) == member.process
+            )
             former = before.row(row.node)
-            assert former is not None or (row.since == view.id and not row.serving)
+            assert former is not None or (row.entered_in_view == view.id and not row.serving)
         for node, number in membership.boots.items():
             assert number >= boots.get(node, 0)
         boots = dict(membership.boots)
@@ -293,23 +295,23 @@ def test_who_is_away_is_noted_once_and_forgotten_when_it_is_back() -> None:
 def test_who_knows_what_was_promised() -> None:
     """Those who serve, and others until it is said that they may promise something alone, or their disks are gone."""
     membership = cluster("a", "b", "c")
-    assert (membership.knowing, membership.agreed) == (("a", "b", "c"), True)
+    assert (membership.informed_members, membership.barriers_allowed) == (("a", "b", "c"), True)
     rows = (A, Row("b", 1, 2, True))
     apply(membership, SetView(3, rows))
-    assert (membership.knowing, membership.agreed) == (("a", "b", "c"), False)
+    assert (membership.informed_members, membership.barriers_allowed) == (("a", "b", "c"), False)
     view = membership.view
-    assert apply(membership, SetView(4, rows, True)) == (Agreed(True),)  # although the view stays
-    assert (membership.knowing, membership.agreed, membership.view) == (("a", "b"), True, view)
+    assert apply(membership, SetView(4, rows, True)) == (BarriersAllowed(True),)  # although the view stays
+    assert (membership.informed_members, membership.barriers_allowed, membership.view) == (("a", "b"), True, view)
     apply(membership, boot("a", 2))
-    assert not membership.agreed
+    assert not membership.barriers_allowed
     apply(membership, boot("b", 2))
-    assert (membership.knowing, membership.agreed) == (("a", "b"), True)  # nobody serves
+    assert (membership.informed_members, membership.barriers_allowed) == (("a", "b"), True)  # nobody serves
     apply(membership, SetView(membership.view.id, (Row("c", 1, membership.view.id + 1),), True))
-    assert membership.knowing == ("a", "b")
+    assert membership.informed_members == ("a", "b")
     apply(membership, join("b", disk="new", boot=ABOVE + 1))
-    assert list(membership.knowing) == ["a"]
+    assert list(membership.informed_members) == ["a"]
     apply(membership, Stale("a"))
-    assert not membership.knowing
+    assert not membership.informed_members
     left = cluster("a", "b")
     apply(left, boot("b", 2), Leave("a"))
-    assert left.knowing == ("b",)
+    assert left.informed_members == ("b",)

@@ -79,7 +79,7 @@ def test_a_restart_that_nobody_noticed_is_a_leave_and_an_enter() -> None:
         world.run(320)
         world.run_until(world.is_whole, 2000)
         after = world.truth.view.incarnation(name)
-        assert after is not None and after.boot == before.boot + 1 and after.since > before.since
+        assert after is not None and after.boot == before.boot + 1 and after.entered_in_view > before.entered_in_view
         assert [name in nodes for _, nodes in world.views[begin:]] == [False, True, True]
 
 

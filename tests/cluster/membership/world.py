@@ -197,7 +197,7 @@ class World:
             mine = x.holder.incarnation
             if mine not in self.truth.view.incarnations:
                 raise Violation(f"at {self.now:.0f}: {x.name} has a lease as {mine} beside {self.truth.view}")
-            if mine.since <= x.started_in:
+            if mine.entered_in_view <= x.started_in:
                 raise Violation(f"at {self.now:.0f}: {x.name} has the role of a former start: {mine}")
             for y in holders:
                 if x.holder.serving and y.holder.serving and mine not in y.holder.view.incarnations:

@@ -47,7 +47,7 @@ class Node:
 
     @property
     def incarnation(self) -> Incarnation:
-        return Incarnation(self.name, self.boot, self.world.since.get((self.name, self.boot), 0))
+        return Incarnation(self.name, self.boot, self.world.entered_in_view.get((self.name, self.boot), 0))
 
     def soon(self, function: Callable[[], None]) -> None:
         self.world.loop.call_soon(lambda: function() if self.alive else None)
@@ -78,7 +78,7 @@ class World:
         self.rng = Random(seed)
         self.loop = VirtualLoop()
         self.plant = plant
-        self.since: dict[tuple[str, int], int] = {}
+        self.entered_in_view: dict[tuple[str, int], int] = {}
         self.view_id = 0
         self.view: tuple[str, ...] = ()
         self.lanes: dict[tuple[str, int, str], deque[bytes]] = {}
@@ -152,8 +152,8 @@ class World:
         self.view_id += 1
         for name in names:
             node = self.nodes[name]
-            if name not in before or (name, node.boot) not in self.since:
-                self.since[name, node.boot] = self.view_id
+            if name not in before or (name, node.boot) not in self.entered_in_view:
+                self.entered_in_view[name, node.boot] = self.view_id
         incarnations = [self.nodes[name].incarnation for name in names]
         for name in names:
             self.loop.call_later(self.rng.uniform(0, 0.05), partial(self._apply, name, self.view_id, incarnations))
@@ -167,7 +167,7 @@ class World:
         node.map.set_peers(each for each in incarnations if each.node != name)
         node.present = {each.node: each.boot for each in incarnations}
         node.purge()
-        entered, node.entered = node.entered != mine[0].since, mine[0].since
+        entered, node.entered = node.entered != mine[0].entered_in_view, mine[0].entered_in_view
         if entered:
             for key, value in list(node.routes.items()):
                 self.put(name, key, value.partition(b":")[2])  # with the view in which it has entered
