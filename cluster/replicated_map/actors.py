@@ -1,4 +1,4 @@
-"""Who writes: one boot of one node is an actor, because a power loss may forget counters that were already given out.
+"""The writers of the map. One boot of one node is an actor, because after a power loss a node may reuse counters.
 
 A dot, the name of one write, is the actor's number in this process and the write's counter in one integer. Numbers of
 actors differ between processes; on the wire and on the disk an actor is its node and boot.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 SHIFT = 44
 COUNTER = (1 << SHIFT) - 1
-"""A dot is `actor << SHIFT | counter`: with fewer than 65,536 actors it fits the smallest kind of large integer."""
+"""Mask of the counter. A dot is `actor << SHIFT | counter`; with fewer than 65,536 actors it fits 60 bits."""
 
 Writer = tuple[str, int]
 """Node and boot."""
@@ -31,7 +31,7 @@ class Actors:
         self._numbers: dict[Writer, int] = {}
 
     def number(self, node: str, boot: int) -> int:
-        """The number of an actor, a new one when it is heard of for the first time."""
+        """The number of an actor; the first call for an actor gives it a new one."""
         writer = (node, boot)
         number = self._numbers.get(writer)
         if number is None:

@@ -7,11 +7,10 @@
       Batch ... Batch(last)        ->         what the asked side lacked, by the clocks of its last batch
       done                         <-         BatchAck
 
-A node asks one peer at a time, so that a node that comes back fetches the map once and not from everybody at once.
-`WINDOW` batches are under way in either direction. A question that gets no further for `RETRY_MS` is put again, from
-the present clocks, so nothing is fetched twice; it ends with False after `GIVE_UP_MS`, or when the peer leaves.
-For the same reason a node that is entering a view wants nothing from those that ask it now and then: each of them would
-send it the whole map at the same time.
+A node asks one peer at a time: a node that comes back fetches the map once and not from all peers at once. `WINDOW`
+batches are under way in either direction. A request without progress for `RETRY_MS` is repeated with the present
+clocks, so nothing is fetched twice. It ends with False after `GIVE_UP_MS`, or when the peer leaves. For the same reason
+a node that is entering a view takes no batches from peers that ask it: each of them would send it the whole map.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ Clocks = tuple[VersionVector, VersionVector]
 
 @dataclass(slots=True)
 class Cost:
-    """What an exchange has cost this side: messages, keys sent or compared, and batches of the peer applied."""
+    """Cost of an exchange on this side: messages, keys sent or compared, and batches of the peer applied."""
 
     messages: int = 0
     keys: int = 0
@@ -124,22 +123,23 @@ class AntiEntropy:
         self._running: Question | None = None
         self._answers: dict[str, tuple[int, Sending]] = {}
         self._parked: dict[str, tuple[SyncRequest, Clocks]] = {}
-        self._next = boot << 32  # an answer to a former process is none to this one
+        self._next = boot << 32  # so an answer to an earlier process matches no request of this one
         self._now_ms = now_ms
         self._cost = Cost()
         self.last_cost = Cost()
 
     @property
     def serving(self) -> bool:
-        """Whether a peer is being led through the log: it must not be trimmed meanwhile."""
+        """Whether a peer is being sent entries of the log, which must not be trimmed meanwhile."""
         return bool(self._answers) or (self._running is not None and self._running.sending is not None)
 
     def pending(self) -> list[str]:
-        """The peers of all exchanges asked for and not over."""
+        """The peers of all unfinished exchanges that this node asked for."""
         return [question.peer for question in ([self._running] if self._running else []) + list(self._waiting)]
 
     def ask(self, peer: str, view: int, then: Then) -> None:
-        """Exchange with a peer, after those asked for before; `then` says whether both have what either had."""
+        """Queue an exchange with a peer. `then(True)`: both sides now have all that either had; `then(False)`:
+        failed."""
         self._waiting.append(Question(peer, view, then))
         self._begin()
 
@@ -161,7 +161,7 @@ class AntiEntropy:
         self._send(question.peer, SyncRequest(self._boot, self._next, question.view, self.clocks()))
 
     def clocks(self) -> list[Part]:
-        """Parts that carry the clocks and nothing else."""
+        """Parts with only the clocks."""
         return [PartWriter(half, replica.clock).part for half, replica in enumerate(self._halves)]
 
     def _end(self, well: bool) -> None:
@@ -171,10 +171,10 @@ class AntiEntropy:
         question.then(well)
         self._begin()
 
-    # What peers say
+    # Messages of peers
 
     def asked(self, peer: str, ask: SyncRequest, theirs: Clocks) -> None:
-        """A peer asks; it waits (one question per peer) while we have not applied its view."""
+        """A peer asks. Its request (one per peer) waits until this node has applied its view."""
         if ask.view > self._applied_view():
             self._parked[peer] = (ask, theirs)
             return
@@ -200,7 +200,7 @@ class AntiEntropy:
         question = self._running
         current = question is not None and question.peer == peer and question.exchange == batch.exchange
         if batch.answer and not current:
-            return  # of a question that was put again: everything comes with the newer answer
+            return  # answers a request that was repeated: the newer answer has everything
         self._absorb(peer, batch.parts)
         self._cost.batches += 1
         self._cost.messages += 1
@@ -218,7 +218,7 @@ class AntiEntropy:
                 self._go_on(peer, question.sending)
 
     def more(self, peer: str, more: BatchAck) -> None:
-        """A peer has applied a batch of ours."""
+        """A peer has applied a batch of this node."""
         if more.answer:
             exchange, sending = self._answers.get(peer, (0, None))
             if sending is None or exchange != more.exchange:
@@ -241,16 +241,16 @@ class AntiEntropy:
     # Time and views
 
     def view_applied(self) -> None:
-        """Answer the questions whose view has been applied now."""
+        """Answer the requests whose view has been applied now."""
         if self._parked:
             view = self._applied_view()
             for peer in [peer for peer, (ask, _) in self._parked.items() if ask.view <= view]:
                 self.asked(peer, *self._parked.pop(peer))
 
     def only(self, peers: Sequence[str]) -> None:
-        """Other peers have left the view: nothing is answered to them, and exchanges with them have failed.
+        """Only `peers` are still in the view: drop the requests of others and fail the exchanges with them.
 
-        Who asks for a later view than ours may be in that one: such questions stay.
+        Requests for a view later than the applied one stay, because the asking peer may be in that view.
         """
         for peer in [peer for peer in self._answers if peer not in peers]:
             del self._answers[peer]
@@ -262,11 +262,11 @@ class AntiEntropy:
             self._end(False)
 
     def tick(self) -> None:
-        """Put questions again, give up, forget peers that asked and went away."""
+        """Repeat requests, give up old ones, forget peers that asked and went away."""
         if not self._answers and self._running is None:
             return
         now_ms = self._now_ms()
-        # Who asked puts the question again after RETRY_MS of silence: one quiet for longer will not be heard of again.
+        # A peer repeats its request after RETRY_MS of silence: one that is silent for longer has given up.
         for peer in [p for p, (_, sending) in self._answers.items() if now_ms - sending.quiet_since > 2 * RETRY_MS]:
             del self._answers[peer]
         question = self._running

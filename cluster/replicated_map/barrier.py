@@ -1,8 +1,8 @@
-"""Barriers: a write is done when every node of the applied view says it has it (H-04).
+"""Barriers: a write is complete when every node of the applied view has acknowledged it (H-04).
 
-Acknowledgements are cumulative, so the state is one counter per peer, and a barrier is passed when the smallest of them
-has reached it. The set of peers is that of the applied view, re-evaluated at each view: a dead node releases whoever
-waits, and what an earlier boot of a node acknowledged says nothing about its present one.
+Acknowledgements are cumulative: the state is one counter for each peer, and a barrier completes when the smallest has
+reached it. The peers are those of the applied view. A new view without a dead node completes the barriers that waited
+for it. Acknowledgements of an earlier boot of a node do not count for its present boot.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Barriers:
         return len(self._then)
 
     def wait(self, counter: int, then: Then) -> int:
-        """Call `then(True)` once all peers have everything up to `counter`, at once if so. Gives a handle to cancel."""
+        """Call `then(True)` once all peers have everything up to `counter`, perhaps at once. Returns a handle."""
         self._handle += 1
         if counter <= self.reached():
             then(True)
@@ -38,11 +38,11 @@ class Barriers:
         return self._handle
 
     def cancel(self, handle: int) -> bool:
-        """Forget a barrier without calling back; whether it was still waiting."""
+        """Forget a barrier without calling back. Returns whether it was still waiting."""
         return self._then.pop(handle, None) is not None
 
     def acked(self, peer: str, boot: int, counter: int) -> None:
-        """This boot of a peer has all our writes up to `counter`, see `Ack`."""
+        """This boot of a peer has all writes of this node up to `counter`, see `Ack`."""
         known = self._acked.get(peer, (0, 0))
         if (boot, counter) > known:
             self._acked[peer] = (boot, counter)
@@ -54,7 +54,7 @@ class Barriers:
         self._release()
 
     def hold(self, held: bool) -> None:
-        """While it is held, nothing counts as known by all: somebody who is away may be taken for one who knows it."""
+        """While held, no barrier completes: an absent node still counts as informed (`MembershipState`)."""
         if held != self._held:
             self._held = held
             self._release()
@@ -66,7 +66,7 @@ class Barriers:
         return min((self.counter_of(peer) for peer in self._peers), default=1 << 62)
 
     def counter_of(self, peer: str) -> int:
-        """What the present boot of a peer has acknowledged."""
+        """The counter that the present boot of a peer has acknowledged."""
         boot, counter = self._acked.get(peer, (0, 0))
         return counter if boot == self._peers.get(peer) else 0
 

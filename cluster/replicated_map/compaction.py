@@ -1,6 +1,6 @@
-"""What keeps the map small: reports of clocks, tombstones and early boots that nobody needs any more, keys of the gone.
+"""Keeps the map small: trims the log, removes tombstones, folds early boots, purges keys of nodes that are gone.
 
-All of it is done in steps of `STEP` keys, a turn of the loop each.
+The work is done in steps of `STEP` keys, one step in a turn of the loop.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .version_vector import VersionVector
 
 STEP = 250
 LOG_LIMIT = 2_000_000
-"""Dots that the log of one half holds at most, if `Compactor.log_limit` is not set to another number. Beyond it dots go
-although a member lacks them: that member is led through all keys when it comes back (H-16)."""
+"""Default of `Compactor.log_limit`: the largest number of dots in the log of one half. Further dots are removed
+although a member lacks them; that member is then compared key by key when it comes back (H-16)."""
 
 
 class Compactor:
-    """Trims, folds and purges both halves. `settle` is called after each step: the disk is told what changed."""
+    """Trims, folds and purges both halves. `settle` is called after each step to write the changes to disk."""
 
     def __init__(
         self,
@@ -42,20 +42,20 @@ class Compactor:
         self._busy = False
         self._purging: set[tuple[bytes, int]] = set()
         self.others: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
-        """Whom each half waits for: all other members; the other nodes of the view."""
+        """The nodes each half waits for: all other members (durable), the other nodes of the view (volatile)."""
         self.known = True
-        """Whether the members are known; else nothing is forgotten."""
+        """Whether the members are known; if not, nothing is removed."""
         self.on_disk = VersionVector(actors)
 
     @property
     def alone(self) -> bool:
-        """Whether there is nobody to wait for."""
+        """Whether there is no other node to wait for."""
         return self.known and not any(self.others)
 
     # Reports
 
     def snapshot(self, store: Store | None, durable: Persistence | None) -> None:
-        """See to it that the durable clock is on the disk; from then on it may be reported."""
+        """Take a copy of the durable clock. Once the store has committed it, `report` uses it."""
         clock = self._halves[0].clock
         if clock == self.on_disk:
             return
@@ -70,13 +70,13 @@ class Compactor:
         self.on_disk = copy
 
     def report(self) -> list[Part]:
-        """The clocks that others may rely on: of the durable half what is on the disk."""
+        """The clocks that other nodes may rely on: for the durable half, the clock that is on disk."""
         return [PartWriter(0, self.on_disk).part, PartWriter(1, self._halves[1].clock).part]
 
     # Tombstones and early boots
 
     def collect(self, may: Callable[[], bool]) -> None:
-        """Forget what nobody needs, unless that is going on already. `may` is asked before each step."""
+        """Start a compaction, unless one is running already. `may` is called before each step."""
         if not self._busy:
             self._busy = True
             self._run(self._collecting(), lambda: self.known and may())
@@ -111,7 +111,8 @@ class Compactor:
     # Keys of writers that are gone
 
     def purge(self, gone: Callable[[str, int], bool], space: bytes, replica: Replica) -> int:
-        """Forget the siblings of a space that were made by actors that are gone; how many there are, at most."""
+        """Remove the siblings in a namespace that were written by actors that are gone. Returns an upper bound of
+        them."""
         made = replica.made(space)
         actors = {actor for actor in made if gone(*self._actors.names[actor]) and (space, actor) not in self._purging}
         count = sum(made[actor] for actor in actors)

@@ -1,4 +1,4 @@
-"""A part of a peer's message put into a replica: sync its keys, see its dots, and note what cannot be claimed yet."""
+"""Applies a part of a peer's message to a replica: merges its keys, adds its dots to the clock, records gaps."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .version_vector import VersionVector
 
 
 class DeltaApplier:
-    """The receiving side of all parts. `gap` after `absorb`: what came before a claim is missing."""
+    """The receiving side of all parts. `gap` is True after `absorb` if dots before a covered range are missing."""
 
     def __init__(self, actors: Actors) -> None:
         self._actors = actors
         self.gap = False
 
     def absorb(self, replica: Replica, part: Part) -> list[bytes]:
-        """Apply a part. Gives the keys whose record on the disk must be written again."""
+        """Apply a part. Returns the keys whose record on the disk must be written again."""
         numbers = [self._actors.number(node, boot) for node, boot in part.actors]
         context = clock_of(part, self._actors)
         clock = replica.clock
@@ -39,7 +39,7 @@ class DeltaApplier:
         if part.buckets is not None:
             touched += self._sweep(replica, part, context)
             for number, floor in floors.items():
-                if floor < COUNTER:  # not marked above, so not in our log either
+                if floor < COUNTER:  # not marked above, so not in this node's log either
                     replica.log.raise_floor(number, floor)
         self.gap = False
         for position, low, high in part.covered_ranges:
@@ -63,8 +63,11 @@ class DeltaApplier:
         return touched
 
     def _note(self, replica: Replica, keys: list[bytes], context: VersionVector) -> None:
-        """These keys have seen more than the clock. Whoever is named there is known from now on, so that early boots
-        are folded some day: who had seen them may have restarted since, and nobody would speak of them again."""
+        """Record that these keys have seen `context`, which is more than the clock.
+
+        The actors of the context become known, so that their boots can be folded later, even if the peer that saw them
+        restarts and no message names them again.
+        """
         for actor in context.seen:
             replica.clock.add(actor, 0, 0)
         for node, boot in context.folded.items():
@@ -75,13 +78,13 @@ class DeltaApplier:
         theirs = siblings_of(item, numbers)
         if item.values or not item.dots:
             return theirs
-        # Only dots: we have had the values, and hold them still or have seen them replaced.
+        # Only dots: this node had the values, and still has them or has seen them replaced.
         named = theirs[::2]
         held = [(dot, value) for dot, value in dvv.pairs(replica.siblings(item.key)) if dot in named]
         return tuple(piece for entry in held for piece in entry)
 
     def _sweep(self, replica: Replica, part: Part, context: VersionVector) -> list[bytes]:
-        """In whole buckets, what the peer does not hold although it has seen it is gone."""
+        """In whole buckets, drop the siblings that the peer has seen but no longer has."""
         assert part.buckets is not None
         present = {item.key for item in part.items}
         present.update(part.named)

@@ -1,15 +1,16 @@
-"""What a peer lacks, in steps: the sending half of an exchange, for one half of the map.
+"""Sends the dots that a peer lacks, in steps: the sending half of an exchange, for one half of the map.
 
-From the difference of the two clocks follow the dots that the peer lacks, and from the log their keys; each key is sent
-with its present siblings. Equal clocks: nothing is looked at but the clocks.
+The difference of the two clocks gives the dots that the peer lacks, and the log gives their keys. Each key is sent with
+its present siblings. If the clocks are equal, nothing else is read.
 
-Where the peer lacks dots at or below the log's floor (it was emptied, or restarted and lost its volatile half) it is
-first led through all buckets: what it may hold and we do not, within what our clock has seen, it drops. Of a key whose
-dots it has all had only the dots are sent, and a key that the log will come to is only named.
+If the peer lacks dots at or below the log's floor (it was emptied, or restarted and lost its volatile half), the sender
+first walks through all buckets. The peer drops each value that it has and the sender lacks, if the sender's clock has
+seen it. For a key whose dots the peer has all had, only the dots are sent. A key that the log reaches later is only
+named.
 
-Only the last step claims the dots. A dot may be without entry in the log, because its key was overwritten before we
-heard of it, and the write that replaced it comes later in the log: claimed earlier, and cut off in between, the peer
-would hold an old value as if it were the newest. Until then dots are marked one by one as their keys come.
+Only the last step covers the ranges of dots. A dot may have no entry in the log, because its key was overwritten before
+this node heard of it, and the write that replaced it comes later in the log. If the dot were covered earlier and the
+exchange broke off, the peer would take an old value for the newest. Until then each dot is marked with its key.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ STEP_BYTES = 256 * 1024
 
 
 class DeltaSender:
-    """Steps of what the owner of `theirs` lacks of `replica`. `step()` gives the next part until it gives None."""
+    """The parts of `replica` that the owner of clock `theirs` lacks. `step()` returns them one by one, then None."""
 
     def __init__(self, half: int, replica: Replica, theirs: VersionVector, step_keys: int = STEP_KEYS) -> None:
         self._half = half
@@ -64,11 +65,11 @@ class DeltaSender:
         return self._done
 
     def step(self) -> Part | None:
-        """The next part; None when the last one, which claims everything, has been given."""
+        """The next part; None after the last one, which covers all ranges."""
         if self._done:
             return None
         if self._replica.clock.folded != self._was_folded:
-            self._begin()  # on another's word: the log of that boot is gone, and the peer may lack some of it
+            self._begin()  # this node folded a boot meanwhile: its log is gone, and the peer may lack some of it
         writer = PartWriter(self._half, self._replica.clock)
         if self._bucket < BUCKETS:
             self._walk(writer)
@@ -98,11 +99,11 @@ class DeltaSender:
             writer.part.covered_ranges = [(writer.position(actor), low, high) for actor, low, high in self._missing]
             writer.part.claim_folded = self._folded
             if self.walks:
-                writer.part.buckets = (BUCKETS, BUCKETS)  # all of them have gone before
+                writer.part.buckets = (BUCKETS, BUCKETS)  # all buckets were sent before
         return writer.part
 
     def _walk(self, writer: PartWriter) -> None:
-        """As many whole buckets as make a step."""
+        """Add whole buckets until the step is full."""
         part = writer.part
         first = self._bucket
         room, size = self._step_keys, 0
@@ -125,7 +126,7 @@ class DeltaSender:
         ]
 
     def _comes_later(self, siblings: Siblings) -> bool:
-        """Whether the log will come to a key: then it is sent in the order of dots, which the peer can mark cheaply."""
+        """Whether the log reaches this key later: then the key is sent in the order of dots, which is cheap to mark."""
         wanted = self._wanted
         for dot in siblings[::2]:
             spans_wanted = wanted.get(dot >> SHIFT)

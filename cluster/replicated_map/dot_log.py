@@ -1,4 +1,4 @@
-"""Which key a dot belongs to, in the order of dots: how a peer that lacks dots is sent just their keys.
+"""The key of each dot, in the order of dots: a peer that lacks dots is sent only their keys.
 
 The log holds the dots above a *floor*, which rises when every member has seen them; a peer that lacks a dot at or below
 the floor is sent every key instead (`delta_sender.py`). Per dot it costs two machine words.
@@ -13,7 +13,7 @@ _COMPACT = 4096
 
 
 class _Row:
-    """The log of one actor: counters in order, and their keys. What was trimmed is cut off once it is worth it."""
+    """The log of one actor: counters in order, and their keys. Trimmed entries are freed in larger groups."""
 
     __slots__ = ("counters", "keys", "skip")
 
@@ -48,7 +48,7 @@ class DotLog:
         return list(self._rows)
 
     def add(self, actor: int, counter: int, key: bytes) -> None:
-        """Enter a dot; one at or below the floor, or known already, is left out."""
+        """Add a dot, unless it is at or below the floor or known already."""
         row = self._rows.get(actor)
         if row is None:
             row = self._rows[actor] = _Row()
@@ -76,7 +76,7 @@ class DotLog:
         return list(zip(row.counters[start:stop], row.keys[start:stop], strict=True))
 
     def trim(self, actor: int, high: int, limit: int) -> list[tuple[int, bytes]]:
-        """Take out at most `limit` entries up to `high` and raise the floor as far; the entries come back."""
+        """Remove at most `limit` entries up to `high` and raise the floor accordingly. Returns the entries."""
         row = self._rows.get(actor)
         entries: list[tuple[int, bytes]] = []
         if row is not None:
@@ -99,6 +99,6 @@ class DotLog:
             self.floor[actor] = counter
 
     def forget(self, actor: int) -> None:
-        """An actor that was folded has neither entries nor a floor."""
+        """Remove the entries and the floor of a folded actor."""
         self._rows.pop(actor, None)
         self.floor.pop(actor, None)

@@ -1,7 +1,8 @@
-"""What waits until the map's writes are on the disk: acknowledgements, and the ends of exchanges.
+"""Delays acknowledgements and ends of exchanges until the map's writes are on disk.
 
-What this node has said that it knows it has to know after `kill -9`, too: whoever said so before may be away when it is
-back. A disk that is full holds nobody up, and neither does one that failed: then what is in memory has to do.
+A node acknowledges a write to peers only after the write is on disk. After `kill -9` the peer that sent it may be
+unreachable, so this node must not have forgotten it. If the disk is full or has failed, nothing is delayed: then the
+copy in memory is enough.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ Then = Callable[[], None]
 
 
 class DurableAcks:
-    """The writes of one map to its store, which may be None: then nothing is waited for."""
+    """The writes of one map to its store. Without a store (None) callbacks run at once."""
 
     def __init__(self, store: Store | None) -> None:
         self._store = store
@@ -23,12 +24,12 @@ class DurableAcks:
         self._waiting: deque[tuple[int, Then]] = deque()
 
     def wrote(self) -> None:
-        """Something was given to the store in this turn."""
+        """The map wrote to the store in this turn."""
         if self._store is not None:
             self._last = self._store.open_commit
 
     def when_durable(self, then: Then) -> None:
-        """Call back, in the order of the calls, when all that was written so far is on the disk; at once if it is."""
+        """Call `then` once all writes so far are on disk, perhaps at once. Callbacks run in order."""
         if self._store is None or (not self._waiting and self._has(self._last)):
             then()
             return
@@ -37,7 +38,7 @@ class DurableAcks:
         self._waiting.append((self._last, then))
 
     def look(self) -> None:
-        """Whether the disk has, or will not take, what is waited for."""
+        """Run the callbacks whose writes are on disk, or all of them if the disk takes no more writes."""
         while self._waiting and self._has(self._waiting[0][0]):
             self._waiting.popleft()[1]()
 

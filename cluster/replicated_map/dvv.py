@@ -1,4 +1,4 @@
-"""Dotted version vector sets: the siblings of one key, and what each of two copies of a key says about the other.
+"""Dotted version vector sets: the siblings of one key, and how two copies of a key are merged.
 
 After "Dotted Version Vector Sets" (Almeida, Baquero, Goncalves, Preguica, Fonte 2014) and its continuation with node
 clocks ("Concise Server-Wide Causality Management", Goncalves et al. 2017). A value is named by the dot of its write. A
@@ -34,7 +34,7 @@ class Context(Protocol):
 
 
 class Dots:
-    """A context of dots named one by one: what a client gives back with its write."""
+    """A context of single dots: a client passes it back with its write."""
 
     __slots__ = ("_dots",)
 
@@ -63,7 +63,7 @@ def sync(mine: Siblings, my_context: Context, theirs: Siblings, their_context: C
 
 
 def event(siblings: Siblings, context: Context, value: bytes | None, dot: int) -> Siblings:
-    """The siblings after a write that has seen `context`: those it has seen are replaced, the others stay beside it."""
+    """The siblings after a write that has seen `context`: seen siblings are replaced, the others stay."""
     return _flat([*pairs(discard(siblings, context)), (dot, value)])
 
 
@@ -78,7 +78,7 @@ def without(siblings: Siblings, dot: int) -> Siblings:
 
 
 def join(siblings: Siblings) -> Dots:
-    """What a reader of these siblings has seen: the context to give back with a write that replaces them."""
+    """The context of a reader of these siblings: a write with this context replaces them."""
     return Dots(siblings[::2])
 
 
@@ -88,7 +88,7 @@ def pairs(siblings: Siblings) -> list[tuple[int, bytes | None]]:
 
 
 def values(siblings: Siblings) -> list[bytes]:
-    """The values that a reader sees: deletions are none."""
+    """The values that a reader sees, without deletions."""
     return [value for value in siblings[1::2] if value is not None]
 
 

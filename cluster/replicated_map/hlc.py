@@ -1,7 +1,7 @@
 """The stamps of values: hybrid logical clock, milliseconds since 1970 << 16 and a counter below.
 
-A stamp is larger than all that this node gave out or saw before. What a remote clock says is believed up to a minute
-ahead of the own wall clock, so that one wrong clock does not carry everybody's stamps into next year (H-17).
+A stamp is larger than all stamps that this node made or saw before. A remote stamp counts up to one minute ahead of the
+own wall clock, so that one wrong clock does not move the stamps of all nodes into next year (H-17).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ AHEAD_MS = 60_000
 
 
 class HybridClock:
-    """Gives stamps. `clamped` counts the remote stamps that were too far ahead to be believed."""
+    """Makes stamps. `clamped` counts the remote stamps that were more than a minute ahead."""
 
     __slots__ = ("_last", "_wall_ms", "clamped")
 

@@ -23,7 +23,7 @@ def add(spans: Intervals, low: int, high: int) -> None:
     elif low > spans[-1]:
         spans += (low, high)
     else:
-        # An odd position is inside a span: that span's edge is kept. Touching spans become one.
+        # An odd position is inside a span: keep the edge of that span. Adjacent spans become one.
         first = bisect_left(spans, low)
         last = bisect_left(spans, high + 1)
         spans[first:last] = ([low] if first % 2 == 0 else []) + ([high] if last % 2 == 0 else [])
@@ -40,7 +40,7 @@ def base(spans: Intervals) -> int:
 
 
 def minus(mine: Intervals, theirs: Intervals) -> list[tuple[int, int]]:
-    """The spans of what is in one set and not in the other, in order."""
+    """The spans of `mine` without `theirs`, in order."""
     rest = []
     position = 0
     for low, high in pairs(mine):
@@ -63,5 +63,5 @@ def pairs(spans: Intervals) -> list[tuple[int, int]]:
 
 
 def valid(spans: Intervals) -> bool:
-    """Whether a list is a set as described above: what comes from elsewhere is asked first."""
+    """Whether a list from another node is a valid set of spans."""
     return len(spans) % 2 == 0 and (not spans or (spans[0] >= 0 and all(a < b for a, b in pairwise(spans))))

@@ -1,11 +1,12 @@
-"""What is known of single keys beyond the node clock.
+"""Contexts of single keys beyond the node clock.
 
-A copy of a key that comes from a peer has seen all that the peer's clock has seen, and that may be more than ours: a
-write may arrive here before the one that it replaced, by way of a third node. When that one arrives it must not rise.
-So the peer's clock is remembered for that key until ours has caught up with it, and goes along with the key to others.
+A copy of a key from a peer has seen everything in the peer's clock, which may be more than the local clock has seen. So
+a write may arrive here, by way of a third node, before the write that it replaced. When the older write arrives, it
+must not come back. Therefore the peer's clock is kept for that key until the local clock has caught up, and is sent
+along with the key.
 
-Entries are kept in two generations, so that forgetting costs one comparison and not one per key: the older generation
-goes when our clock has everything that any of its contexts has seen, and the younger takes its place.
+Entries are kept in two generations, so that removal costs one comparison and not one for each key. The older generation
+is removed when the local clock has seen everything in its contexts; then the younger generation takes its place.
 """
 
 from __future__ import annotations
@@ -32,12 +33,10 @@ class KeyContexts:
         return len(self._old) + len(self._young)
 
     def note(self, keys: Iterable[bytes], context: VersionVector) -> None:
-        """All these keys have seen `context`. The context is shared: nobody may change it any more."""
+        """All these keys have seen `context`. The context is shared and must not be changed any more."""
         young = self._young
-        shared: list[VersionVector] = []  # keeps them alive, so that an id stays one clock's
-        joins: dict[
-            int, VersionVector
-        ] = {}  # the keys of a step share the few contexts that they had, and so they go on
+        shared: list[VersionVector] = []  # keeps the clocks alive, so that each id stays unique
+        joins: dict[int, VersionVector] = {}  # the keys of a step share few contexts: join each of them only once
         for key in keys:
             known = young.get(key)
             if known is not None and known is not context:
@@ -52,12 +51,12 @@ class KeyContexts:
         self._young_top.join(context)
 
     def covers(self, key: bytes, dot: int) -> bool:
-        """Whether a dot of a key is known to have been overwritten, or is here, although the clock has not seen it."""
+        """Whether a context of the key has seen the dot, although the clock has not."""
         old, young = self._old.get(key), self._young.get(key)
         return (old is not None and old.covers(dot)) or (young is not None and young.covers(dot))
 
     def context(self, key: bytes) -> VersionVector | None:
-        """All that a key has seen beyond the clock; None when it is nothing."""
+        """The context of a key beyond the clock; None if there is none."""
         old, young = self._old.get(key), self._young.get(key)
         if old is None or young is None:
             return old or young
@@ -66,7 +65,7 @@ class KeyContexts:
         return joined
 
     def retire(self, clock: VersionVector) -> None:
-        """Forget what the clock has caught up with."""
+        """Remove contexts that the clock has caught up with."""
         if self._old and not clock.dominates(self._old_top):
             return
         if self._old or self._young:

@@ -1,13 +1,14 @@
-"""The replicated map that spreads by gossip: every node has all of it.
+"""The replicated map: every node has all of it.
 
 A write is visible here at once and goes to every node of the view at the end of the turn, on the FIFO lane. Peers
-acknowledge cumulatively what they have applied and, of the durable half, have on the disk (`durable_acks.py`); a
-*barrier* waits for all of them. What a peer missed while it was away is found by comparing clocks (`anti_entropy.py`):
-on joining, when a lane shows a gap, and every `SYNC_INTERVAL_MS` with a random peer. Values of concurrent writes stay
-side by side until somebody writes again; readers see the one that the space's rule picks (`namespaces.py`).
+acknowledge cumulatively: they have applied the writes, and those of the durable half are on their disks
+(`durable_acks.py`). A *barrier* waits for all peers. A comparison of clocks finds the writes that a peer missed while
+it was away (`anti_entropy.py`): on joining, when a lane shows a gap, and every `SYNC_INTERVAL_MS` with a random peer.
+Values of concurrent writes stay side by side until the next write; readers see the one that the namespace's rule picks
+(`namespaces.py`).
 
-The durable and the volatile half (`replica.py`) have clocks of their own, for a restart forgets the volatile one; one
-counter numbers the writes of both, so that one barrier and one acknowledgement speak of all writes.
+The durable and the volatile half (`replica.py`) have separate clocks, because a restart forgets the volatile one. One
+counter numbers the writes of both, so one barrier and one acknowledgement cover both.
 
 All methods belong to the loop's thread. `tick` is to be called every few hundred milliseconds; `flush`, the end of a
 turn in which the map was touched, comes by itself through the port `soon`.
@@ -63,7 +64,7 @@ SYNC_LEEWAY_MS = 2_500
 """vmq_swc.sync_interval and its leeway."""
 
 LOG_ALONE = 10_000
-"""Dots in the log from which on a node without others forgets them, also when nobody calls `tick`."""
+"""Number of dots in the log from which a standalone node removes them, even without a call of `tick`."""
 
 
 class ReplicatedMap:
@@ -103,7 +104,8 @@ class ReplicatedMap:
             replica.clock.add(self._me, 0, 0)
 
     def load(self) -> None:
-        """Read the durable half from the store, once, before anything else. Calls nobody back: scan afterwards.
+        """Read the durable half from the store, once, before anything else. Makes no `on_change` calls: scan
+        afterwards.
 
         Raises `StorageError`, `Corrupted` for a record that cannot be read.
         """
@@ -120,12 +122,12 @@ class ReplicatedMap:
         return any(early) or bool(upto and clock.folded.get(self.node))
 
     def put(self, key: bytes, value: bytes) -> int:
-        """Set a value, replacing all that is known here; the counter of this write, for `barrier`, comes back."""
+        """Set a value; it replaces all siblings known here. Returns the counter of this write, for `barrier`."""
         space = self._space(key)
         return self._write(key, self._hlc.next().to_bytes(STAMP, "big") + value if space.stamped else value)
 
     def delete(self, key: bytes) -> int:
-        """Delete a key. Of a delete and a concurrent put the put stays (H-16)."""
+        """Delete a key. A concurrent put wins over the delete (H-16)."""
         self._space(key)
         return self._write(key, None)
 
@@ -198,7 +200,7 @@ class ReplicatedMap:
             self.on_change(key, now)
 
     def _save(self) -> None:
-        """Give the store what has changed, in one go: keys and the clock that claims them are one batch."""
+        """Write the changes to the store: the keys and the clock that covers them are in one batch."""
         if self._unsaved and self._persistence is not None:
             for key in self._unsaved:
                 self._persistence.save_key(key)
@@ -209,9 +211,9 @@ class ReplicatedMap:
     # Peers and members
 
     def set_peers(self, peers: Iterable[Incarnation]) -> None:
-        """The incarnations of the applied view but our own: whom writes go to and barriers wait for."""
+        """Set the other incarnations of the applied view: writes go to them, and barriers wait for them."""
         self._peers = {peer.node: peer.boot for peer in peers}
-        self._told.clear()  # who was in no view meanwhile, itself or the peer, may have lost an acknowledgement
+        self._told.clear()  # a node that was out of the view may have lost an acknowledgement: send it again
         self._compactor.others = (self._compactor.others[0], tuple(self._peers))
         self._anti_entropy.only(tuple(self._peers))
         self._anti_entropy.view_applied()
@@ -219,35 +221,43 @@ class ReplicatedMap:
         self._wake()
 
     def hold(self, held: bool) -> None:
-        """Whether barriers wait, whatever the peers have; see `MembershipState.agreed`."""
+        """Hold all barriers, whatever the peers have acknowledged; see `MembershipState.barriers_allowed`."""
         self._barriers.hold(held)
 
     def met(self, peer: str) -> None:
-        """A stream to a peer is open, perhaps to another process of it: what waited for the one before is void, also
-        an acknowledgement that was for this one already. It is said again."""
+        """A stream to a peer is open, perhaps to another process of that node.
+
+        Items that waited for the earlier process were cancelled, and perhaps acknowledgements for this one with them:
+        send the acknowledgement again.
+        """
         if self._told.pop(peer, None) is not None:
             self._wake()
 
     def set_members(self, nodes: Iterable[str] | None) -> None:
-        """All members of the cluster but the stale: tombstones wait for all of them. This node may be among them. None:
-        who they are is not known yet."""
+        """Set all members that are not stale; tombstones wait for all of them. This node may be among them.
+
+        None: the members are not known yet.
+        """
         self._compactor.known = nodes is not None
         self._compactor.others = (tuple(node for node in nodes or () if node != self.node), self._compactor.others[1])
 
     def barrier(self, counter: int, then: Then) -> int:
-        """Call `then(True)` once every peer has applied our writes up to `counter`, at once if so; a handle comes back.
+        """Call `then(True)` once every peer has applied this node's writes up to `counter`, perhaps at once.
 
-        Never called with False: whoever gives up cancels the handle.
+        Returns a handle for `cancel`. `then` is never called with False: the caller gives up with `cancel`.
         """
         return self._barriers.wait(counter, then)
 
     def cancel(self, handle: int) -> bool:
-        """Forget a barrier; whether it was still waiting."""
+        """Forget a barrier. Returns whether it was still waiting."""
         return self._barriers.cancel(handle)
 
     def exchange(self, peer: str, view: int, then: Then) -> None:
-        """Full exchange with a peer, answered after it applied `view`. `then(True)`: both have what either had at the
-        time, and this node on its disk; `then(False)`: the peer left the view or did not answer for a minute."""
+        """Full exchange with a peer, which answers after it has applied `view`.
+
+        `then(True)`: both have everything that either had at the start, and this node has it on disk. `then(False)`:
+        the peer left the view or did not answer for a minute.
+        """
 
         def ended(well: bool) -> None:
             if well:
@@ -275,11 +285,11 @@ class ReplicatedMap:
             self._ports.soon(self.flush)
 
     def flush(self) -> None:
-        """The end of a turn: what was written goes to all peers, what was received is acknowledged."""
+        """The end of a turn: send the writes to all peers, and acknowledge the received ones."""
         self._awake = False
         if self._flushed < self.counter:
             self._broadcast()
-        # an acknowledgement says that what we wrote before is on its way, too: it waits for the rest (H-04)
+        # An acknowledgement implies that this node's earlier writes were sent: it waits until they are (H-04).
         told = self._peers.items() if self._flushed == self.counter else ()
         for peer, boot in told:
             actor = self._actors.number(peer, boot)
@@ -300,14 +310,14 @@ class ReplicatedMap:
             self._send(peer, Ack(self.boot, boot, done))
 
     def tell(self) -> None:
-        """Send what was written now, before anything else that is sent in this turn."""
+        """Send the writes now, before anything else that is sent in this turn."""
         while self._flushed < self.counter:
             self._broadcast()
 
     def _broadcast(self) -> None:
         """At most `STEP` keys of each half, and about `STEP_BYTES`; the rest in the next turn."""
         if not self._peers:
-            self._flushed = self.counter  # whoever comes later asks
+            self._flushed = self.counter  # a later peer fetches these writes by an exchange
             if self._compactor.alone and sum(len(replica.log) for replica in self._halves) > LOG_ALONE:
                 self._compactor.collect(lambda: self._compactor.alone)
             return
@@ -345,8 +355,10 @@ class ReplicatedMap:
         self._ports.send(peer, encode_message(message))
 
     def receive(self, peer: str, data: bytes) -> None:
-        """Bytes of a peer, from the lane or as a datagram. Of a message that brings keys, those that cannot be read are
-        left out, and `on_unreadable` is told. Raises `MalformedMapMessage`, and then has applied nothing.
+        """Bytes of a peer, from the lane or as a datagram.
+
+        Keys that cannot be decoded are skipped and reported to `on_unreadable`. Raises `MalformedMapMessage`, and then
+        has applied nothing.
         """
         try:
             message = decode_message(data)
@@ -360,7 +372,7 @@ class ReplicatedMap:
             self._check(peer, message.parts)
         self._wake()
         if not self._peer_clocks.heard(peer, message.boot):
-            return  # of an earlier boot: what it did not deliver while it lived is lost or comes from others
+            return  # from an earlier boot: its undelivered writes are lost, or come from other nodes
         if isinstance(message, Writes):
             self._absorb(peer, message.parts)
         elif isinstance(message, Ack):
@@ -381,7 +393,7 @@ class ReplicatedMap:
     def _item_problem(self, part: Part, item: Item) -> str:
         space = self._namespaces.get(item.key[:1])
         if space is None or space.durable == bool(part.half):
-            return f"key {item.key!r} is of no space of half {part.half}"
+            return f"key {item.key!r} is in no namespace of half {part.half}"
         return ""
 
     def _check_items(self, peer: str, parts: list[Part]) -> None:
@@ -401,7 +413,9 @@ class ReplicatedMap:
             ]
             for position, last in known:
                 if last > self.counter and part.actors[position] == (self.node, self.boot):
-                    raise Contradiction(f"metadata message of {peer}: write {last} of ours, we are at {self.counter}")
+                    raise Contradiction(
+                        f"metadata message of {peer}: write {last} of this node, which is at {self.counter}"
+                    )
 
     def _absorb(self, peer: str, parts: list[Part]) -> None:
         for part in parts:
@@ -450,15 +464,16 @@ class ReplicatedMap:
             self._anti_entropy.ask(peers[int(self._ports.rng.uniform(0, len(peers))) % len(peers)], 0, _nothing)
 
     def _may_forget(self) -> bool:
-        """Whether the log may be trimmed now. It leads to what was written and not sent, so that is sent first."""
+        """Whether the log may be trimmed now. Unsent writes are found by the log, so they are sent first."""
         self.tell()
         return not self._anti_entropy.serving
 
     def purge(self, writer_is_gone: Callable[[str, int], bool], space: bytes) -> int:
-        """Forget, without tombstone, what writers (node, boot) that are gone for good wrote in a space: in steps, each
-        key a change. How many values that are comes back; with none it costs nothing.
+        """Remove the values in a namespace that were written by writers (node, boot) that are gone for good.
 
-        Every node has to do the same, and again now and then, for an exchange may bring what this node had forgotten.
+        No tombstones are left. The work is done in steps; each key is reported as a change. Returns the number of
+        values; without any it costs nothing. Every node has to do the same, and repeat it from time to time, because an
+        exchange may bring back values that this node had removed.
         """
         return self._compactor.purge(writer_is_gone, space, self._half(space))
 
@@ -481,4 +496,4 @@ class ReplicatedMap:
 
 
 def _nothing(well: bool) -> None:
-    """Nobody waits for this exchange: the next one comes by itself."""
+    """Default for `then` of a periodic exchange."""

@@ -1,4 +1,4 @@
-"""What nodes say to each other about the map. Arrays on the wire, the first element the kind.
+"""The messages of the replicated map. On the wire each is an array whose first element is its kind.
 
     Writes       the siblings of the keys that the sender wrote in this turn        FIFO lane
     Ack          "all your writes up to this counter are applied here"              FIFO lane
@@ -28,11 +28,11 @@ class MalformedMapMessage(Exception):
 
 
 class Contradiction(MalformedMapMessage):
-    """A message that can be read, but says what cannot be so: the two nodes must not go on talking."""
+    """A valid message that contradicts this node's state: the stream between the two nodes must end."""
 
 
 class KeyContext(msgspec.Struct, array_like=True, gc=False):
-    """What a copy of a key has seen beyond the sender's clock: (actor, low, high), and boots that are folded."""
+    """The context of a key beyond the sender's clock: (actor, low, high), and folded boots."""
 
     seen: list[tuple[int, int, int]]
     folded: dict[str, int]
@@ -41,7 +41,7 @@ class KeyContext(msgspec.Struct, array_like=True, gc=False):
 class Item(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
     """A key and its siblings: positions of actors and counters in turn, then the values, None for a deletion.
 
-    Without values (and with dots) it only names dots whose values the receiver has had.
+    With dots and without values it only names dots whose values the receiver has had.
     """
 
     key: bytes
@@ -51,7 +51,7 @@ class Item(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
 
 
 class Part(msgspec.Struct, array_like=True):
-    """What a message says about one half: 0 durable, 1 volatile.
+    """The content of a message for one half: 0 durable, 1 volatile.
 
     `seen` and `folded` are the sender's clock, `seen[i]` being the intervals of `actors[i]`. `covered_ranges` are
     (actor, low, high): after these items the receiver has seen these dots. `floors[i]`: dots of `actors[i]` up to here
@@ -71,7 +71,7 @@ class Part(msgspec.Struct, array_like=True):
 
 
 class Writes(msgspec.Struct, array_like=True, tag=0):
-    """The siblings of what the sender wrote since the last ones."""
+    """The siblings of the keys that the sender wrote since its last `Writes`."""
 
     boot: int
     parts: list[Part]
@@ -104,7 +104,7 @@ class SyncRequest(msgspec.Struct, array_like=True, tag=3):
 class Batch(msgspec.Struct, array_like=True, omit_defaults=True, tag=4):
     """A step of an exchange. `answer`: from the side that was asked.
 
-    `rejoin`, in the last: the side that was asked fetches everything from somebody already, for the view it enters.
+    `rejoin`, in the last one: the side that was asked is entering a view and already fetches everything from a peer.
     """
 
     boot: int
@@ -130,7 +130,7 @@ Message = Writes | Ack | ClockReport | SyncRequest | Batch | BatchAck
 _Kind = TypeVar("_Kind", bound=Message)
 
 ItemProblem = Callable[[Part, Item], str]
-"""What is wrong with an item of a part, for whoever owns the map; "" if nothing is."""
+"""Returns the reason why the map refuses an item of a part; "" if it does not."""
 
 
 class _LoosePart(Part):
@@ -184,10 +184,11 @@ def _read(decoder: msgspec.msgpack.Decoder[_Kind], data: bytes) -> _Kind:
 
 
 def salvage(data: bytes, item_problem: ItemProblem) -> tuple[Writes | Batch, list[str]]:
-    """What can be read of a message that brings keys, and what is wrong with each key that is left out.
+    """Decode a message with keys, and skip the keys that cannot be decoded. Returns it with a problem for each of
+    these.
 
-    The numbers of the keys that are left out count as seen, so that the sender's barriers are passed. Raises
-    `MalformedMapMessage` if the message cannot be read at all.
+    The dots of skipped keys count as seen, so that the sender's barriers complete. Raises `MalformedMapMessage` if the
+    message as a whole cannot be decoded.
     """
     loose = _read(_loose_decoder, data)
     problems: list[str] = []
@@ -266,7 +267,7 @@ class PartWriter:
         )
 
     def position(self, actor: int) -> int:
-        """Where an actor stands in the part, entered if need be."""
+        """The position of an actor in the part; it is added if missing."""
         position = self._positions.get(actor)
         if position is None:
             position = self._positions[actor] = len(self.part.actors)
@@ -274,7 +275,7 @@ class PartWriter:
         return position
 
     def add(self, key: bytes, siblings: Siblings, context: VersionVector | None, values: bool = True) -> int:
-        """Add a key that has seen `context` beside the clock; its size in bytes, about, comes back."""
+        """Add a key that has seen `context` beside the clock. Returns its approximate size in bytes."""
         dots: list[int] = []
         contents: list[bytes | None] = []
         size = len(key) + 8
@@ -303,7 +304,7 @@ def clock_of(part: Part, actors: Actors) -> VersionVector:
 
 
 def context_of(key_context: KeyContext, clock: VersionVector, numbers: list[int]) -> VersionVector:
-    """What an item has seen whose part carries `clock`; `numbers` as below."""
+    """The full context of an item whose part carries `clock`; `numbers` as in `siblings_of`."""
     context = clock.copy()
     for actor, low, high in key_context.seen:
         context.add(numbers[actor], low, high)

@@ -1,4 +1,4 @@
-"""Spaces: what the first letter of a key says about it, and who wins among concurrent values.
+"""Namespaces: the first letter of a key decides how it is stored and which concurrent value wins.
 
 Nothing is ordered by wall time: retained messages and configuration by hybrid logical clock and then by dot. A write
 that has seen another replaces it, whatever the clocks say; only concurrent ones are compared (H-16, H-17).
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 STAMP = 8
-"""Bytes of hybrid logical clock in front of the values of a stamped space."""
+"""Length of the hybrid logical clock in front of the values of a stamped namespace, in bytes."""
 
 
 class Versioned(NamedTuple):
-    """One of the concurrent values of a key. `hlc` is 0 in a space without stamps."""
+    """One of the concurrent values of a key. `hlc` is 0 in a namespace without stamps."""
 
     hlc: int
     node: str
@@ -46,5 +46,5 @@ NAMESPACES = {
     b"t": Namespace(durable=True),
     b"c": Namespace(durable=True),
 }
-"""Routes to clean sessions and to those that last, written by the node itself alone; retained messages; configuration
+"""Routes to clean sessions and to durable sessions, each written only by its own node; retained messages; configuration
 overrides."""

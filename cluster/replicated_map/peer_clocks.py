@@ -1,8 +1,8 @@
-"""What the other nodes have said they have: how far the log can be trimmed, and which boots can be folded.
+"""The reported clocks of other nodes: they limit how far the log is trimmed and which boots are folded.
 
-For the durable half all members count, and what counts is what they have on their disks, so that a restart never lacks
-what others have forgotten. For the volatile half the nodes of the applied view count: one that was away is led through
-all keys when it comes back (`delta_sender.py`), so an absent member never makes routes pile up (P8).
+For the durable half all members count, with the clocks that are on their disks: a restarted member never lacks dots
+that the others have removed. For the volatile half the nodes of the applied view count: a node that was away is
+compared key by key when it comes back (`delta_sender.py`), so an absent member never makes routes pile up (P8).
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from .version_vector import VersionVector
 
 
 class PeerClocks:
-    """The last clocks of each node, by the highest boot that was heard of it."""
+    """The last clocks of each node, from its highest known boot."""
 
     def __init__(self, actors: Actors) -> None:
         self._actors = actors
         self._clocks: dict[str, tuple[int, dict[int, VersionVector]]] = {}
 
     def boot(self, node: str) -> int:
-        """The highest boot that a node has spoken from; 0 for none."""
+        """The highest known boot of a node; 0 for none."""
         return self._clocks.get(node, (0, {}))[0]
 
     def heard(self, node: str, boot: int) -> bool:
-        """A message of this boot has come. False when a later one is known, by whomever: it is to be ignored, for the
-        others rely on who has said that it knows of one (`version_vector.py`).
+        """A message of this boot has come. Returns False if a later boot of the node is known to any peer.
+
+        The message must then be ignored: other nodes may already have folded that boot (`version_vector.py`).
         """
         self._actors.number(node, boot)
         if boot > self.boot(node):
@@ -45,10 +46,10 @@ class PeerClocks:
             clocks[part.half] = clock
 
     def of(self, nodes: Iterable[str], half: int) -> list[VersionVector]:
-        """The clocks of these nodes; one that has said nothing yet has an empty one."""
+        """The clocks of these nodes; a node without a report has an empty one."""
         nothing = VersionVector(self._actors)
         return [self._clocks.get(node, (0, {}))[1].get(half, nothing) for node in nodes]
 
     def counter(self, node: str, actor: int) -> int:
-        """The counter up to which a node has said it has an actor's writes, of both halves."""
+        """The counter up to which a node has reported an actor's writes, in both halves."""
         return min(clock.base(actor) for half in (0, 1) for clock in self.of([node], half))

@@ -1,11 +1,11 @@
 """The durable half on the disk, under `d` of the store given.
 
-    d key          siblings as [[node, boot, counter, value or nil], ...], and what the key has seen beyond the clock
-    d 00 actor     what has been seen of an actor: [spans, floor of the log]
+    d key          siblings as [[node, boot, counter, value or nil], ...], and the key's context beyond the clock
+    d 00 actor     the seen counters of an actor: [spans, floor of the log]
     d 01 node      the boot up to which a node's actors are folded
 
-A key and the clock that claims its dots are written in the same turn, so they are in the same batch: after a power loss
-the node never claims a dot that it does not hold.
+A key and the clock that covers its dots are written in the same turn, so they are in the same batch: after a power loss
+the clock never covers a dot that the node lacks.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Persistence:
         return _KeyContext([(*self._actors.names[actor], seen) for actor, seen in context.seen.items()], context.folded)
 
     def save_clock(self) -> None:
-        """Write what has changed of the clock and the floors since it was last written."""
+        """Write the changes of the clock and the floors since the last call."""
         clock, floor = self._replica.clock, self._replica.log.floor
         if clock.folded != self._folded:
             for node, boot in clock.folded.items():

@@ -1,4 +1,4 @@
-"""What the map needs of its surroundings, and what it tells about itself."""
+"""The ports that the map needs, and its statistics."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple, Protocol
 from ...storage.store import Store
 
 OnChange = Callable[[bytes, bytes | None], None]
-"""A key whose value was changed by another node, and its value now (None: none)."""
+"""Called with a key whose value another node changed, and its new value (None: deleted)."""
 
 
 class Rng(Protocol):
-    """Where chance comes from: `random.Random` has it."""
+    """Source of randomness; `random.Random` implements it."""
 
     def uniform(self, a: float, b: float) -> float:
         """A number between a and b."""
@@ -21,7 +21,7 @@ class Rng(Protocol):
 
 @dataclass(slots=True)
 class MapPorts:
-    """`store` may be None: then nothing is durable. `send` puts bytes on the lane to a peer: in order, none left out
+    """`store` may be None: then nothing is durable. `send` puts bytes on the lane to a peer: in order and without loss
     while the peer is in the view. `datagram` may lose them. `soon` runs a function in a later turn of the loop.
     `wall_ms` is this node's wall clock, `now_ms` its monotonic one. `applied_view` is the id of the applied view.
     """

@@ -1,10 +1,10 @@
 """One half of the map, durable or volatile: keys, their siblings, and the clock that is the context of all of them.
 
-The invariant on which everything rests: for every dot in the clock, its key either has the dot's value or has seen
-something that replaced it. So a value that a peer offers under a dot of our clock, and that we do not have, is old.
+The main invariant: for every dot in the clock, the dot's value is among the siblings of its key, or a later write has
+replaced it. So if a peer sends a value whose dot is in the clock, and the value is not here, the value is old.
 
-Keys lie in `BUCKETS` dicts by a checksum that is the same on every node: the whole map can be walked, here or against a
-peer, in steps of a few hundred keys, and nothing needs to be kept in order.
+Keys are in `BUCKETS` dicts by a checksum that is the same on every node. So the whole map can be walked, here or
+against a peer, in steps of a few hundred keys, without an order of keys.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .version_vector import VersionVector
 
 BUCKETS = 4096
 _EMPTY: dict[bytes, Siblings] = {}
-"""Stands for every bucket that has had no key; nothing is put into it."""
+"""Shared by all buckets that have had no key; never written to."""
 
 
 class _Seen:
@@ -49,7 +49,8 @@ class Replica:
         self.key_contexts = KeyContexts(actors)
         self.log = DotLog()
         self.held: dict[int, int] = {}
-        """Actor and first byte of the key, its space -> how many siblings of its making there are, deletions too."""
+        """Actor and namespace (first byte of the key) -> number of siblings that the actor wrote, deletions
+        included."""
         self.keys = 0
         self.tombstones = 0
         self.bytes = 0
@@ -63,7 +64,7 @@ class Replica:
         return len(key) + sum([len(value) for value in self.siblings(key)[1::2] if value is not None])
 
     def key_context(self, key: bytes) -> VersionVector | None:
-        """What a key has seen beyond the clock; whoever gets the key has seen it, too."""
+        """The context of a key beyond the clock; it is sent along with the key."""
         return self.key_contexts.context(key) if len(self.key_contexts) else None
 
     def walk(self) -> Iterator[tuple[bytes, Siblings]]:
@@ -80,7 +81,7 @@ class Replica:
         self._set(key, self.siblings(key), (dot, value))
 
     def merge(self, key: bytes, theirs: Siblings, context: VersionVector) -> bool:
-        """Sync a key with a peer's copy that has seen `context`. Whether anything changed."""
+        """Merge a peer's copy of a key that has seen `context`. Returns whether anything changed."""
         mine = self.siblings(key)
         if mine == theirs:
             return False
@@ -95,7 +96,7 @@ class Replica:
         return True
 
     def mark(self, key: bytes, dots: Iterable[int]) -> None:
-        """The dots of a peer's copy have been seen here; those that are still siblings can be passed on."""
+        """Add the dots of a peer's copy to the clock, and to the log if they are still siblings."""
         clock = self.clock
         for dot in dots:
             actor, counter = dot >> SHIFT, dot & COUNTER
@@ -103,7 +104,7 @@ class Replica:
                 self.log.add(actor, counter, key)
 
     def restore(self, key: bytes, siblings: Siblings) -> None:
-        """Put back what the disk has, without asking anybody."""
+        """Restore siblings read from disk, without merging."""
         self._count(key, NOTHING, siblings)
         self._bucket(key)[key] = siblings
         for dot in siblings[::2]:
@@ -111,13 +112,13 @@ class Replica:
                 self.log.add(dot >> SHIFT, dot & COUNTER, key)
 
     def forget(self, key: bytes, dot: int) -> None:
-        """Drop a sibling without a trace: its dot stays in the clock, so it does not come back."""
+        """Remove a sibling. Its dot stays in the clock, so it does not come back."""
         mine = self.siblings(key)
         if dot in mine[::2]:
             self._set(key, mine, dvv.without(mine, dot))
 
     def collect(self, actor: int, high: int, limit: int) -> bool:
-        """Trim the log of an actor up to `high`, at most `limit` dots; deletions go. Whether more is left."""
+        """Trim the log of an actor up to `high`, at most `limit` dots, with deletions. Returns whether more is left."""
         entries = self.log.trim(actor, high, limit)
         for counter, key in entries:
             dot = dot_of(actor, counter)
@@ -127,11 +128,11 @@ class Replica:
         return len(entries) == limit
 
     def fold(self, node: str, boot: int, told: bool = False) -> None:
-        """Fold an early boot out of the clock and the log. Deletions of it have been seen everywhere: they go.
+        """Fold an early boot out of the clock and the log. All nodes have seen its deletions, so these are removed.
 
         `told` as in `VersionVector.fold`.
         """
-        # Not only what left the clock: the disk may have had a value whose dot the clock had not seen yet.
+        # Check all actors of the node: the disk may have had a value whose dot the clock had not seen yet.
         folded = self.clock.fold(node, boot, told)
         folded += [actor for actor in self.log.actors if actor not in folded and self.clock.is_folded(actor)]
         for actor in folded:
@@ -140,7 +141,7 @@ class Replica:
             self.log.forget(actor)
 
     def made(self, space: bytes) -> dict[int, int]:
-        """Actor -> how many siblings of its making there are in a space."""
+        """Actor -> number of siblings that it wrote in a namespace."""
         return {holder >> 8: count for holder, count in self.held.items() if holder & 0xFF == space[0]}
 
     def _bucket(self, key: bytes) -> dict[bytes, Siblings]:
@@ -162,7 +163,7 @@ class Replica:
     def _count(self, key: bytes, before: Siblings, after: Siblings) -> None:
         held, space = self.held, key[0]
         live = size = 0
-        # By position and not by `pairs`: most keys have one sibling or none, and this runs for every change.
+        # Index by position instead of `pairs`: most keys have one sibling or none, and this runs for every change.
         for position in range(0, len(after), 2):
             holder, value = after[position] >> SHIFT << 8 | space, after[position + 1]
             held[holder] = held.get(holder, 0) + 1

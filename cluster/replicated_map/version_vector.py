@@ -1,14 +1,14 @@
-"""The node clock: which writes of which actors this node has seen, whatever became of their values.
+"""The node clock: the writes of each actor that this node has seen, even if their values were replaced since.
 
 For each actor a set of intervals of its counters (`intervals.py`), in the ordinary case "all up to n". The clock is the
 causal context of every key at once: a dot that is in the clock and not among the siblings of its key has been
 overwritten.
 
-Actors are boots, so the clock would grow with every restart. An earlier boot makes no more dots: once every member has
-said that it knows of a later boot (and so takes no more messages of the earlier one) and has seen exactly what we have
-seen of the earlier one, nothing of it can ever be missing anywhere, and it is *folded*: `folded[node] = boot` stands
-for "everything of this boot and all before it". `foldable` decides, oldest boot first. Until all members have folded it
-too, what had been seen is kept aside in `final`, to tell a member that has not folded yet from one that lacks some.
+Actors are boots, so the clock would grow with every restart. Therefore early boots are *folded*: `folded[node] = boot`
+stands for "everything of this boot and all before it". An early boot makes no new dots. It may be folded once every
+member has reported that it knows a later boot (so it takes no more messages of the early one) and has seen exactly the
+same dots of the early one as this node. `foldable` decides, oldest boot first. Until all members have folded it too,
+`final` keeps its counters, to distinguish a member that has not folded yet from one that lacks dots.
 """
 
 from __future__ import annotations
@@ -42,16 +42,17 @@ class VersionVector:
         return intervals.has(seen, counter)
 
     def is_folded(self, actor: int) -> bool:
-        """Whether an actor is an early boot of which everything has been seen everywhere."""
+        """Whether an actor is a folded boot."""
         node, boot = self.actors.names[actor]
         return boot <= self.folded.get(node, 0)
 
     def base(self, actor: int) -> int:
-        """The counter up to which nothing of an actor is missing; 0 for one that is not known."""
+        """The counter up to which no dot of an actor is missing; 0 for an unknown actor."""
         return intervals.base(self.seen.get(actor, []))
 
     def add(self, actor: int, low: int, high: int) -> bool:
-        """See low < counter <= high of an actor; an empty span makes the actor known. Whether anything changed."""
+        """Add low < counter <= high of an actor; an empty span makes the actor known. Returns whether anything
+        changed."""
         if self.is_folded(actor):
             return False
         seen = self.seen.get(actor)
@@ -66,9 +67,9 @@ class VersionVector:
         return True
 
     def fold(self, node: str, boot: int, told: bool = False) -> list[int]:
-        """Fold this boot of a node and all before it; the actors that are gone from the clock come back.
+        """Fold this boot of a node and all before it. Returns the actors that were removed from the clock.
 
-        `told`: somebody else has seen what there was of them, and nobody knows here how much that is.
+        `told`: a peer has folded the boot; this node does not know how many dots the boot made.
         """
         if boot <= self.folded.get(node, 0):
             return []
@@ -85,7 +86,7 @@ class VersionVector:
         return name == node and number <= boot
 
     def join(self, other: VersionVector) -> None:
-        """See all that another clock has seen."""
+        """Add everything that another clock has seen."""
         for actor, seen in other.seen.items():
             self.add(actor, 0, 0)
             for low, high in intervals.pairs(seen):
@@ -94,14 +95,14 @@ class VersionVector:
             self.fold(node, boot)
 
     def copy(self) -> VersionVector:
-        """Another clock that has seen the same."""
+        """A copy of this clock."""
         twin = VersionVector(self.actors)
         twin.seen = {actor: list(seen) for actor, seen in self.seen.items()}
         twin.folded = dict(self.folded)
         return twin
 
     def lacks(self, other: VersionVector) -> list[tuple[int, int, int]]:
-        """What the other has seen and this one has not, as (actor, low, high); an actor not known here as (_, 0, 0)."""
+        """Spans that the other clock has and this one lacks, as (actor, low, high); an unknown actor as (_, 0, 0)."""
         missing = []
         for actor, seen in other.seen.items():
             if self.is_folded(actor):
@@ -113,10 +114,10 @@ class VersionVector:
         return missing
 
     def differs_in_folded(self, other: VersionVector) -> bool:
-        """Whether this clock may have seen less, or more, of what the other has folded.
+        """Whether this clock may have seen fewer or more dots of a boot that the other clock has folded.
 
-        Then only a look at every key helps. Of the volatile half the nodes of a view fold without asking those that
-        are away: what only one of these has seen is over, for the others take it for seen and replaced.
+        Then every key has to be compared. In the volatile half the nodes of a view fold without the nodes that are
+        away: dots that only an absent node has seen then count as seen and replaced.
         """
         for node, boot in other.folded.items():
             if self.folded.get(node, 0) >= boot:
@@ -127,7 +128,7 @@ class VersionVector:
         return False
 
     def dominates(self, other: VersionVector) -> bool:
-        """Whether everything that the other has seen has been seen here."""
+        """Whether this clock has everything that the other one has."""
         return not self.lacks(other) and all(self.folded.get(n, 0) >= boot for n, boot in other.folded.items())
 
     def __eq__(self, other: object) -> bool:
@@ -152,9 +153,9 @@ class VersionVector:
         return found
 
     def _agrees(self, node: str, boot: int, actor: int, asking: VersionVector) -> bool:
-        """Whether this clock, of a member, allows to fold a boot: it knows a later one and has seen the same so far.
+        """Whether this clock, of a member, allows folding a boot: it knows a later boot and has seen the same dots.
 
-        Who has folded it may have seen more of it than is here: without `final` only an exchange tells.
+        A member that has folded the boot may have seen more dots of it: without `final` only an exchange can show that.
         """
         if self.folded.get(node, 0) >= boot:
             return self.final.get(actor) == asking.seen[actor]
@@ -164,7 +165,7 @@ class VersionVector:
         return same and actor in early and len(mine) > len(early)
 
     def forget_final(self, others: Iterable[VersionVector]) -> None:
-        """Forget what was kept aside of folded boots that every member has folded as well."""
+        """Remove the entries of `final` for boots that every member has folded."""
         if self.final:
             everywhere = list(others)
             for actor in list(self.final):

@@ -78,7 +78,7 @@ def test_a_key_that_cannot_be_read_is_left_out(calm: Theatre) -> None:
     calm.pass_s(1.0)
     assert done == [True]
     (line,) = [text for level, text in there.lines[lines:] if level == "error"]
-    assert line == "metadata message of n1: key b'?key' is of no space of half 0; this key is skipped"
+    assert line == "metadata message of n1: key b'?key' is in no namespace of half 0; this key is skipped"
 
 
 def test_a_lane_that_is_held_is_asked_for_with_the_next_view(monkeypatch: pytest.MonkeyPatch) -> None:

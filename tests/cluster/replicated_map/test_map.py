@@ -109,7 +109,7 @@ def test_a_turn_with_many_bytes_is_sent_in_small_messages(world: World) -> None:
 @pytest.mark.parametrize(
     ("broken", "says"),
     [
-        (Item(b"fx", [0, 1], [b"v"]), "key b'fx' is of no space of half 0"),
+        (Item(b"fx", [0, 1], [b"v"]), "key b'fx' is in no namespace of half 0"),
         (Item(b"tx", [7, 1], [b"v"]), "key b'tx' has dot 1 of actor 7, with 1 actors"),
         (["tx", "junk"], "an item of 9 bytes: "),
     ],
@@ -302,7 +302,7 @@ def test_malformed_is_one_error_and_changes_nothing(world: World) -> None:
     ours = VersionVector(actors)
     ours.add(actors.number("A", 1), 0, 99)
     for message, says in (
-        (encode(ClockReport(1, [PartWriter(0, ours).part])), "write 99 of ours"),
+        (encode(ClockReport(1, [PartWriter(0, ours).part])), "write 99 of this node"),
         (encode(Writes(0, [])), "boot 0"),
         (b"nonsense", "metadata message of 8 bytes"),
     ):
