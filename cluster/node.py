@@ -428,7 +428,7 @@ class ClusterNode:
             if goodbye.node == node:
                 self.lease_service.accept_goodbye(goodbye)
         elif kind == Datagram.BOOT_REFUSED:
-            self.registrar.told(data)
+            self.registrar.refusal_received(data)
 
     # -- events of the links
 

@@ -24,8 +24,8 @@ class Attempt:
     """A PUBLISH as its writer knows it. `acked` is the number of PUBACK or PUBREC, `refused` that of one with an error.
 
     `mark` counts the commits of all disks at the time the node sent that acknowledgement, `without_lease` says that it
-    did so without a lease. `resent` is how often the PUBLISH was sent again, `node_changes` how often the writer had changed
-    nodes.
+    did so without a lease. `resent` is how often the PUBLISH was sent again, `node_changes` how often the writer had
+    changed nodes.
     """
 
     key: str

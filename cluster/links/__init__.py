@@ -1,1 +1,1 @@
-"""Acknowledged lanes and datagrams between each two nodes, over wires that come and go."""
+"""Acknowledged lanes and datagrams between each two nodes, over wires that may break and be dialled again."""

@@ -1,10 +1,10 @@
-"""The data frames of one stream that the peer's loop has not handled yet: how much of them there may be.
+"""Limits the data frames in flight: sent on a stream, and not yet handled by the peer's loop.
 
-What is on its way cannot be overtaken by anybody's message. So there is never more of it than keeps the stream busy:
-what a fast peer handles in the time that a frame and its answer take when nothing else is on the way.
+A later message cannot overtake data in flight. So the limit is as low as possible while the stream stays busy: the
+amount that a fast peer handles in one round trip of an otherwise idle stream.
 
-It is counted in units that stand for work of the peer's loop: 16 for each item, and one for each 64 bytes. An item of
-150 bytes costs the loop some 15 us, one of 100 KiB hardly ten times as much.
+The unit stands for work of the peer's loop: 16 units for each item, and one for each 64 bytes. An item of 150 bytes
+costs the loop some 15 us, one of 100 KiB hardly ten times as much.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ ITEM_UNITS = 16
 BYTES_PER_UNIT = 64
 
 UNITS_PER_MS = 6400
-"""What is assumed of a fast peer: 400 small items in a millisecond."""
+"""Assumed speed of a fast peer: 400 small items in a millisecond."""
 
 MOST_UNITS = 1 << 20
 
 
 class Flight:
-    """For one stream after the other. `least` is the limit for a peer that is near, in units."""
+    """The data in flight of the current stream. `least` is the limit for a peer with a short round trip, in units."""
 
     __slots__ = ("_frames", "_least", "_sent", "_shortest_ms", "_taken", "_units")
 
@@ -32,14 +32,14 @@ class Flight:
         self.begin()
 
     def begin(self) -> None:
-        """A stream has opened: nothing is on its way."""
+        """A stream has opened: nothing is in flight."""
         self._frames: deque[tuple[int, float]] = deque()
         self._units = self._sent = self._taken = 0
         self._shortest_ms: float | None = None
 
     @property
     def limit(self) -> int:
-        """So many units may be on their way, and the last frame may go beyond."""
+        """Units that may be in flight; the last frame may exceed it."""
         if self._shortest_ms is None:
             return self._least
         return max(self._least, min(MOST_UNITS, int(self._shortest_ms * UNITS_PER_MS)))
@@ -50,14 +50,14 @@ class Flight:
         return self._units > 0 and self._units >= self.limit
 
     def sent(self, items: int, size: int, now_ms: float) -> None:
-        """A frame with so many items and bytes goes out."""
+        """A frame with this many items and bytes leaves."""
         units = items * ITEM_UNITS + size // BYTES_PER_UNIT
         self._sent += 1
         self._units += units
         self._frames.append((units, now_ms))
 
     def taken(self, count: int, now_ms: float) -> None:
-        """The peer has handled so many frames since the stream opened. Raises `MalformedFrame`."""
+        """The peer has handled `count` frames since the stream opened. Raises `MalformedFrame`."""
         if count > self._sent:
             raise MalformedFrame(f"{count} frames handled, {self._sent} sent")
         while self._taken < count:

@@ -1,9 +1,9 @@
-"""The frame: all that one node has to say to another in one turn of the loop, on one of the two ways of a wire.
+"""The frame: everything that one node sends to another in one turn of the loop, on one of the two ways of a wire.
 
-From the dialer: datagrams, which are urgent, and with them whether the other's stream is heard; as data, runs of lanes
-and pieces of items that are too large for a run. From the acceptor, as data: acknowledgements, windows, and which lanes
-are to stop and to go on. An empty frame is a heartbeat. Fields are only ever added at the end; unknown ones at the end
-are ignored.
+The dialer sends datagrams on the urgent way, with a flag that it hears the other's stream. On the data way it sends
+runs of lanes, and pieces of items that are too large for a run. The acceptor sends acknowledgements, windows, and the
+lanes to hold and to resume, all on the data way. An empty frame is a heartbeat. Fields are only ever added at the end;
+unknown ones at the end are ignored.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from .pieces import Piece
 
 
 class MalformedFrame(Exception):
-    """Bytes from a peer that are no frame, or make no sense. The text says what and where; the stream is closed."""
+    """Bytes from a peer that are not a valid frame. The text says what is wrong and where; the stream is closed."""
 
 
 class Run(Struct, array_like=True):
-    """Consecutive numbers of a lane: from `first` on `voids` that matter to nobody any more, then the payloads."""
+    """Consecutive items of a lane: from number `first` on `voids` cancelled numbers, then the payloads."""
 
     lane: int
     first: int
@@ -38,25 +38,25 @@ class Frame(Struct, array_like=True):
     """Kind and data."""
     runs: list[Run] = []
     acks: list[tuple[int, int]] = []
-    """Lane, and the number up to which everything is done with."""
+    """Lane, and the number up to which every item is finished."""
     windows: list[tuple[int, int]] = []
-    """Lane, and how many unacknowledged bytes of it the receiver takes from now on."""
+    """Lane, and the number of unacknowledged bytes that the receiver takes from now on."""
     pieces: list[Piece] = []
-    """Taken after the runs of the same frame."""
+    """Handled after the runs of the same frame."""
     holds: list[tuple[int, int]] = []
-    """Lane, and the number of an item that the receiver cannot take now: the lane is to stop there."""
+    """Lane, and the number of an item that the receiver cannot take now: the sender stops the lane there."""
     resumes: list[tuple[int, int]] = []
     """Lane, and the number from which on the receiver takes it again."""
     early: list[tuple[int, list[int]]] = []
-    """Lane, and numbers that are done with, although something before them is not."""
+    """Lane, and numbers that are finished, although some before them are not."""
     heard: bool = False
-    """From the dialer: a frame came on the other's own stream since this was said last."""
+    """From the dialer: a frame came on the other's own stream since the last frame with this flag."""
     taken: int = 0
-    """From the acceptor: how many data frames it has handled since the stream opened; 0 if it says nothing of it."""
+    """From the acceptor: how many data frames it has handled since the stream opened; 0 if not reported."""
 
 
 HEARTBEAT = msgpack.encode([])
-"""The empty frame: all parts are left out."""
+"""The empty frame."""
 
 encode_frame = msgpack.Encoder().encode
 HEARD = encode_frame(Frame(heard=True))
@@ -66,7 +66,7 @@ _decode = msgpack.Decoder(Frame).decode
 
 
 def decode_frame(data: bytes, limit: int) -> Frame:
-    """Raises `MalformedFrame`, also for more than `limit` bytes and for numbers that no sender gives."""
+    """Raises `MalformedFrame`, also for more than `limit` bytes and for impossible numbers."""
     if len(data) > limit:
         raise MalformedFrame(f"a frame of {len(data)} bytes, {limit} are allowed")
     try:

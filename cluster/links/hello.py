@@ -1,4 +1,4 @@
-"""The first words on a stream: who calls, who answers, where the lanes go on, in which version of the protocol.
+"""The first messages on a stream: identities of both processes, protocol version, and watermarks of the lanes.
 
 Fields are only ever added at the end, and unknown ones at the end are ignored, so that versions can differ while nodes
 are upgraded one after the other: each side names the oldest and the newest version that it speaks, and the lower of the
@@ -17,11 +17,11 @@ OLDEST = 2
 
 
 class PeerInfo(Struct, array_like=True, frozen=True):
-    """A process: what it says about itself in a hello.
+    """The identity of a process, as it is sent in a hello.
 
-    `boot` is raised at each start of the node, `disk` is the uuid of its data directory, `process` is random text for
-    each process, `version` and `oldest` the newest and the oldest version of the protocol that it speaks, `earlier` are
-    boot and process of former starts of the same disk.
+    `boot` is raised at each start of the node. `disk` is the uuid of its data directory. `process` is random text for
+    each process. `version` and `oldest` are the newest and the oldest version of the protocol that it speaks.
+    `earlier`: boot and process of former starts of the same disk.
     """
 
     node: str
@@ -36,7 +36,8 @@ class PeerInfo(Struct, array_like=True, frozen=True):
 
 
 class Welcome(Struct, array_like=True, frozen=True):
-    """The answer: who answers, the version for this stream, and the watermark of each lane of the caller."""
+    """The answer to a hello: the acceptor, the version for this stream, and the watermark of each lane of the
+    dialer."""
 
     me: PeerInfo
     version: int
@@ -44,13 +45,13 @@ class Welcome(Struct, array_like=True, frozen=True):
 
 
 def agree(mine: PeerInfo, theirs: PeerInfo) -> int | None:
-    """The version that two processes use with each other; None if there is none."""
+    """The version that two processes use with each other; None if they have none in common."""
     version = min(mine.version, theirs.version)
     return version if version >= max(mine.oldest, theirs.oldest) else None
 
 
 def disagreement(mine: PeerInfo, theirs: PeerInfo) -> str:
-    """Why two processes cannot talk."""
+    """The text for two processes without a common version."""
     return (
         f"{theirs.node} speaks the versions {theirs.oldest} to {theirs.version} of the protocol, "
         f"{mine.node} {mine.oldest} to {mine.version}"
@@ -63,12 +64,12 @@ _decode_welcome = msgpack.Decoder(Welcome).decode
 
 
 def encode_hello(me: PeerInfo) -> bytes:
-    """What `dial` sends."""
+    """The hello for `dial`."""
     return _encode(me)
 
 
 def encode_welcome(welcome: Welcome) -> bytes:
-    """What an accepted hello gets."""
+    """The bytes of a welcome."""
     return _encode(welcome)
 
 

@@ -1,4 +1,4 @@
-"""The stream of one peer to us: it brings datagrams and lanes here, and takes acknowledgements back."""
+"""The stream from one peer: it brings datagrams and lanes here, and takes acknowledgements back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .settings import LinkSettings
 
 
 class _Hold(Struct):
-    """A lane that waits: at which item, why, for how long, until when; `asked` once the sender was asked again."""
+    """A held lane: the item, the reason, the pause and its end; `asked` once the sender was asked to resume."""
 
     seq: int
     reason: str
@@ -26,8 +26,10 @@ class _Hold(Struct):
 
 
 class InboundStream:
-    """What comes from `node`. Its lanes live as long as the peer's process, its streams come and go. `link` is our own
-    stream to the peer: each of the two says that the other is heard."""
+    """The receiving side for `node`. The lanes live as long as the peer's process; streams may break and open again.
+
+    `link` is this node's own stream to the peer: each of the two streams reports that the other is heard.
+    """
 
     def __init__(
         self,
@@ -53,11 +55,11 @@ class InboundStream:
         self._grants: dict[Lane, int] = {}
         self._windows: dict[Lane, int] = {}
         self._early: dict[Lane, list[int]] = {}
-        self._told_early: dict[Lane, list[int]] = {}
+        self._sent_early: dict[Lane, list[int]] = {}
         self._holds: dict[Lane, int] = {}
         self._resumes: dict[Lane, int] = {}
         self._held: dict[Lane, _Hold] = {}
-        self._taken = self._told_taken = 0
+        self._taken = self._reported_taken = 0
         self._busy = self._data_busy = False
         self._scheduled = False
         self._sent_ms = 0.0
@@ -68,7 +70,7 @@ class InboundStream:
         return self._wire is not None
 
     def objection(self, peer: PeerInfo) -> str | None:
-        """Why this process cannot be the one that `node` is."""
+        """Why this process must not use the name `node`; None if it may."""
         known = self.peer
         if known is None or known.process == peer.process:
             return None
@@ -77,16 +79,16 @@ class InboundStream:
                 f"{peer.node} was started again since: boot {known.boot} is known, this is {peer.boot}"
             )
         if peer.boot == known.boot and peer.disk == known.disk:
-            # Its numbers would be taken for those of the other: what is new would look like a duplicate.
+            # Its numbers would be taken for those of the other process: new items would look like duplicates.
             return RefusalReason.OLD_COPY.says(f"boot {peer.boot} of {peer.node} belongs to another process")
         return None
 
     def accept(self, peer: PeerInfo, wire: Wire) -> dict[int, int]:
-        """Take a stream in the place of an older one, and return the watermarks of the lanes."""
+        """Take a stream, which replaces an older one. Returns the watermarks of the lanes."""
         if self._wire is not None:
             self._wire.close("a newer stream has taken its place")
         if self.peer is None or self.peer.process != peer.process:
-            self._told_early.clear()
+            self._sent_early.clear()
             watermark = self._listener.watermark
             largest = self._settings.max_item_bytes
             self._lanes = {
@@ -95,12 +97,12 @@ class InboundStream:
         self.peer = peer
         self._wire = wire
         self._busy = self._data_busy = self._link.hears = False
-        self._taken = self._told_taken = 0
+        self._taken = self._reported_taken = 0
         for half in self._lanes.values():
             half.reopen()
         for answers in (self._acks, self._holds, self._resumes, self._held):
             answers.clear()
-        self._early = {lane: list(seqs) for lane, seqs in self._told_early.items()}  # the stream may have lost them
+        self._early = {lane: list(seqs) for lane, seqs in self._sent_early.items()}  # the stream may have lost them
         self._windows = dict(self._grants)
         self.heard_ms = self._sent_ms = self._ports.now_ms()
         self._flush_soon()
@@ -117,13 +119,13 @@ class InboundStream:
         half = self._lanes[lane]
         if half.finish(seq):
             self._acks[lane] = half.done
-            if self._told_early:
-                self._told_early[lane] = [each for each in self._told_early.get(lane, ()) if each > half.done]
+            if self._sent_early:
+                self._sent_early[lane] = [each for each in self._sent_early.get(lane, ()) if each > half.done]
             self._flush_soon()
 
     def ack_early(self, lane: Lane, seqs: list[int]) -> None:
         """As `Links.ack_early`."""
-        for told in (self._early, self._told_early):
+        for told in (self._early, self._sent_early):
             told.setdefault(lane, []).extend(seqs)
         self._flush_soon()
 
@@ -133,7 +135,7 @@ class InboundStream:
         self._flush_soon()
 
     def resume_held(self, now_ms: float | None = None) -> None:
-        """Ask for the lanes that are held; with `now_ms` for those whose time has come."""
+        """Ask the sender to resume held lanes; with `now_ms` only those whose pause is over."""
         for lane, hold in self._held.items():
             if not hold.asked and (now_ms is None or now_ms >= hold.until_ms):
                 hold.asked = True
@@ -142,20 +144,20 @@ class InboundStream:
                 self._flush_soon()
 
     def tick(self, now_ms: float) -> None:
-        """Say something if nothing was said for a while, here or by our own stream; give up a stream that is silent."""
+        """Send a heartbeat if nothing was sent for a while, here or on the own stream; close a silent stream."""
         if self._wire is None or self.heard_ms is None:
             return
         if self._held:
             self.resume_held(now_ms)
         if now_ms - self.heard_ms > self._settings.silence_s * 2000:
             self.stop(f"silent for {now_ms - self.heard_ms:.0f} ms")
-        elif not self._busy and now_ms - max(self._sent_ms, self._link.told_ms) >= self._settings.echo_s * 900:
+        elif not self._busy and now_ms - max(self._sent_ms, self._link.reported_ms) >= self._settings.echo_s * 900:
             self._put(HEARTBEAT)
 
-    # What happens to the stream
+    # Events of the stream
 
     def opened(self, wire: Wire, welcome: bytes) -> None:
-        """Never called: `accept` was the opening."""
+        """Never called: the acceptor's stream is open after `accept`."""
         raise AssertionError(wire.peer)
 
     def received(self, frame: bytes) -> None:
@@ -200,7 +202,7 @@ class InboundStream:
         done, duplicates = half.done, half.duplicates
         for seq, payload in half.take(run):
             if self._wire is not wire:
-                half.refuse(seq)  # the resident has ended the stream: this comes again on the next
+                half.refuse(seq)  # the listener has ended the stream: the item comes again on the next one
                 return
             if not self._deliver(half, seq, payload):
                 break
@@ -226,7 +228,7 @@ class InboundStream:
             self._released(half)
 
     def _deliver(self, half: ReceiveLane, seq: int, payload: bytes) -> bool:
-        """Hand out one item. False if the lane is held now."""
+        """Deliver one item. Returns False if the lane is held now."""
         try:
             self._listener.deliver(self.node, half.lane, seq, payload)
         except Refuse as refusal:
@@ -246,7 +248,7 @@ class InboundStream:
     # Holding a lane, and setting an item aside
 
     def _hold(self, lane: Lane, seq: int, reason: str) -> None:
-        """The lane is to stop at this item; it is asked for after a pause, which doubles."""
+        """Hold the lane at this item. It is asked for again after a pause, which doubles."""
         self._traffic.held += 1
         before = self._held.get(lane)
         settings = self._settings
@@ -261,7 +263,7 @@ class InboundStream:
         self._holds[lane] = seq
 
     def _released(self, half: ReceiveLane) -> None:
-        """The item was taken, or voided, for which a lane was held."""
+        """The item that held the lane was taken or cancelled."""
         lane = Lane(half.lane)
         hold = self._held.get(lane)
         if hold is not None and half.received >= hold.seq:
@@ -269,7 +271,7 @@ class InboundStream:
             self._ports.log("info", f"lane {lane.name} from {self.node} goes on with item {hold.seq}")
 
     def _set_aside(self, half: ReceiveLane, seq: int, size: int, reason: str) -> None:
-        """An item can never be read: it counts as a void, and the log says what was lost."""
+        """An item cannot be decoded: it counts as cancelled, and the log has its size and the reason."""
         half.set_aside(seq)
         self._traffic.set_aside += 1
         lane = Lane(half.lane)
@@ -300,7 +302,7 @@ class InboundStream:
             self._ports.soon(self._flush)
 
     def _anything_to_say(self) -> bool:
-        return self._taken > self._told_taken or bool(
+        return self._taken > self._reported_taken or bool(
             self._acks or self._windows or self._early or self._holds or self._resumes
         )
 
@@ -316,7 +318,7 @@ class InboundStream:
             early=[(int(lane), seqs) for lane, seqs in self._early.items() if seqs],
             taken=self._taken,
         )
-        self._told_taken = self._taken
+        self._reported_taken = self._taken
         self._early = {}
         self._data_busy = True
         self._wire.send_data(self._counted(encode_frame(frame)))

@@ -1,19 +1,19 @@
 """One lane of items from one process to one peer: the sender's half and the receiver's half.
 
 Items are numbered from 1 without gaps for the life of the sending process, whatever happens at the other end. The
-sender keeps each until it is acknowledged or voided; a voided one keeps its number and is sent as a void. The receiver
-takes number n + 1 after number n and nothing else (H-07).
+sender keeps each item until it is acknowledged or cancelled. A cancelled item keeps its number and is sent as a void, a
+number without payload. The receiver takes number n + 1 after number n and nothing else (H-07).
 
 When a stream opens, the receiver names its watermark w and the sender goes on with w + 1:
 
     w = acknowledged           as it was; what is unacknowledged is sent again
     w > acknowledged           an acknowledgement that got lost with the stream: the items are freed now
-    w < acknowledged           the receiver has forgotten (another disk; another process, for what only memory knew):
-                               w + 1 to acknowledged are sent as voids, so that nothing is skipped without a word
+    w < acknowledged           the receiver has forgotten items (another disk; or another process, if they were only
+                               in memory): w + 1 to acknowledged are sent as voids, so that no number is missing
     w > last                   impossible: another process has used these numbers. An error, nothing is sent
 
-A receiver that cannot take an item now *holds* its lane: it drops what comes behind the item, and asks for the lane
-from that number on when it can take it. Other lanes and datagrams go on meanwhile.
+A receiver that cannot take an item now *holds* its lane: it drops all later items, and asks for the lane from that
+number on when it can take it. Other lanes and datagrams go on meanwhile.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from .frames import MalformedFrame, Run
 from .pieces import Joining, Piece, Scattered, cut
 
 ITEM_BYTES = 16
-"""What an item counts in windows besides its payload, so that empty ones count too."""
+"""Bytes that an item counts in windows in addition to its payload, so that empty items count too."""
 
 KEPT_BYTES = 640
-"""Memory that an unacknowledged item takes besides its payload, which is there twice: in the lane, and in the message.
+"""Memory of an unacknowledged item in addition to its payload, which is stored twice: in the lane and in the message.
 Measured with CPython 3.11: 870 bytes for a message of QoS 1 with 100 bytes, its target and its waiting answer."""
 
 
 class Gap(MalformedFrame):
-    """A run that does not begin where the lane is: it must not be taken."""
+    """A run that does not follow the last received number: it must not be taken."""
 
 
 class SendLane:
@@ -56,7 +56,7 @@ class SendLane:
         self.waiting_bytes = 0
         self.inflight_bytes = 0
         self.beside_bytes = 0
-        """The memory that is taken by what its owner keeps until the lane has room."""
+        """Memory of the items that the owner keeps until the lane has free space."""
         self.resent = 0
         self._most = 0
         self._offset = 0  # bytes of item `sent + 1` that went out in pieces
@@ -71,42 +71,44 @@ class SendLane:
         return self.last
 
     def follow(self, other: SendLane) -> None:
-        """The last item goes out behind all that is in the other lane now, also when both are sent again."""
+        """Send the last item only after all items that are in the other lane now, also when both are sent again."""
         if other.last > other.acked_upto and (not self._behind or self._behind[-1][1] < other.last):
             self._behind.append((self.last, other.last))
 
     def free(self, other: SendLane) -> int:
-        """The number up to which no item waits for the other lane."""
+        """The number up to which no item has to wait for the other lane."""
         behind = self._behind
         while behind and behind[0][1] <= other.acked_upto:
             behind.popleft()
         return next((seq - 1 for seq, upto in behind if upto > other.sent), self.last)
 
     def void(self, seq: int) -> None:
-        """This item matters to nobody any more; no harm if it is acknowledged already."""
+        """Cancel this item. Does nothing if it is acknowledged already."""
         self._drop(seq)
 
     def early(self, seqs: list[int]) -> None:
-        """The peer is done with these, although not with all before them: they go on as voids. `MalformedFrame`."""
+        """The peer has finished these items, although not all before them: resend them as voids. `MalformedFrame`."""
         if seqs and max(seqs) > max(self.sent, self._most):
             raise MalformedFrame(f"lane {self.lane}: {max(seqs)} acknowledged, {self.sent} sent")
         for seq in seqs:
             self._drop(seq)
 
     def void_all(self) -> None:
-        """None of the items does."""
+        """Cancel all items."""
         self._items.clear()
         self.waiting_bytes = self.inflight_bytes = self._offset = 0
 
     def acked(self, upto: int) -> int:
-        """The peer is done with everything up to `upto`, perhaps since an earlier stream, whose items are not yet sent
-        again. Returns how many items that freed; `MalformedFrame`."""
+        """The peer has finished all items up to `upto`, perhaps items of an earlier stream that were not resent yet.
+
+        Returns the number of items freed. Raises `MalformedFrame`.
+        """
         if upto > max(self.sent, self._most):
             raise MalformedFrame(f"lane {self.lane}: {upto} acknowledged, {self.sent} sent")
         return self._free(upto)
 
     def resume(self, watermark: int) -> int:
-        """A stream has opened and the peer knows the lane up to there. Returns how many items that freed."""
+        """A stream has opened and the peer has the lane up to `watermark`. Returns the number of items freed."""
         if not 0 <= watermark <= self.last:
             raise MalformedFrame(f"lane {self.lane}: the peer has {watermark}, of {self.last} that this process made")
         freed = self._free(watermark)
@@ -132,22 +134,24 @@ class SendLane:
 
     @property
     def unacknowledged(self) -> int:
-        """Items that are kept."""
+        """Number of items that are kept."""
         return len(self._items)
 
     @property
     def memory_bytes(self) -> int:
-        """The memory that is taken by what is kept, here and by those who wait for its acknowledgement."""
+        """Memory of the unacknowledged items, here and in the messages that wait for their acknowledgement."""
         return 2 * self.waiting_bytes + KEPT_BYTES * len(self._items) + self.beside_bytes
 
     @property
     def unsent_bytes(self) -> int:
-        """What no frame has taken yet, or has to be sent again."""
+        """Bytes of the items that are in no frame yet or have to be sent again."""
         return self.waiting_bytes - self.inflight_bytes
 
     def take(self, limit: int, room: int, last: int | None = None) -> Run | None:
-        """What goes next: one item even if it is larger than `limit` bytes, never more than `room`, none beyond `last`;
-        None if nothing."""
+        """The next run: at most `limit` bytes or one larger item, never more than `room`, none beyond `last`.
+
+        None if there is nothing to send.
+        """
         last = self.last if last is None else last
         if self.sent >= last or self.held:
             return None
@@ -175,7 +179,7 @@ class SendLane:
             return None
         self.resent += max(0, min(run.last, self._most) - first - run.voids + 1)
         self.sent = run.last
-        self._offset = 0  # an item of which pieces went out is a void now
+        self._offset = 0  # an item that was sent in part is cancelled now
         self._most = max(self._most, self.sent)
         return run
 
@@ -246,14 +250,14 @@ class ReceiveLane:
         self._voids: deque[tuple[int, int]] = deque()
 
     def take(self, run: Run) -> Iterator[tuple[int, bytes]]:
-        """The items of a run that are new, in order. Raises `Gap` if the run begins later than it must.
+        """The new items of a run, in order. Raises `Gap` if numbers before the run are missing.
 
-        An item is received when it is handed out; `refuse` takes that back. While the lane is held, what was sent
-        before the sender knew of it is dropped.
+        A yielded item counts as received; `refuse` undoes that. While the lane is held, items that the sender sent
+        before it knew of the hold are dropped.
         """
         if not self._follows(run.first, "a run"):
             return
-        self._joining.drop()  # a run in the place of further pieces: the item was voided
+        self._joining.drop()  # a run instead of further pieces: the item was cancelled
         begin = run.first + run.voids
         if begin - 1 > self.received:
             self._void(self.received + 1, begin - 1)
@@ -281,7 +285,8 @@ class ReceiveLane:
         return piece.seq, payload
 
     def _follows(self, first: int, what: str) -> bool:
-        """Whether what begins with number `first` is to be looked at. Raises `Gap` if something is missing before."""
+        """Whether a run or piece that begins with `first` is to be read. Raises `Gap` if numbers before it are
+        missing."""
         if first <= self.received + 1:
             self.held = False
         elif self.held:
@@ -296,23 +301,23 @@ class ReceiveLane:
         return self._joining.bytes_held
 
     def reopen(self) -> None:
-        """A new stream has opened: what was incomplete or held begins again."""
+        """A new stream has opened: incomplete and held items are sent again."""
         self._joining.drop()
         self.held = False
 
     def refuse(self, seq: int) -> None:
-        """The item that was handed out last was not taken after all; what comes behind it is dropped from now on."""
+        """The last yielded item was not taken; from now on later items are dropped."""
         assert seq == self.received > self.done, (seq, self.received, self.done)
         self.received = seq - 1
         self.held = True
 
     def set_aside(self, seq: int) -> None:
-        """The item that was handed out last cannot be read: it counts as a void, so that it does not come again."""
+        """The last yielded item cannot be decoded: it counts as cancelled, so that it does not come again."""
         assert seq == self.received, (seq, self.received)
         self._void(seq, seq)
 
     def finish(self, seq: int) -> bool:
-        """Everything up to `seq` is done with. Returns whether that is news."""
+        """All items up to `seq` are finished. Returns whether that is new."""
         assert seq <= self.received, f"lane {self.lane}: {seq} is done, {self.received} received"
         if seq <= self.done:
             return False
@@ -326,7 +331,7 @@ class ReceiveLane:
         self._pass_voids()
 
     def _pass_voids(self) -> None:
-        """Voids are done with as soon as everything before them is."""
+        """Voids are finished as soon as all items before them are."""
         voids = self._voids
         while voids and voids[0][0] <= self.done + 1:
             self.done = max(self.done, voids.popleft()[1])

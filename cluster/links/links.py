@@ -1,9 +1,9 @@
-"""All links of one process: to each peer a stream of ours, from each peer a stream of its own.
+"""All links of one process: an outbound stream to each peer, and an inbound stream from each peer.
 
-What is sent on a lane arrives once and in order at one process of the peer, or is voided; what is sent as a datagram
-arrives or not. All datagrams of one loop turn for one peer are one frame, and all that its lanes have is another, which
-goes the wire's way for data. While a frame is being written, what comes forms the next of its kind. All of it runs on
-the thread of one loop, so that a loop that is stuck falls silent.
+An item of a lane arrives once and in order at one process of the peer, or is cancelled. A datagram may be lost. All
+datagrams of one loop turn for one peer share one frame, and all items of its lanes share another, which goes the wire's
+way for data. While a frame is being written, further items form the next frame of their kind. Everything runs on the
+thread of one loop, so that a node with a stuck loop falls silent.
 
 Measured over gRPC between two processes on two busy cores, payloads of 100 bytes, two batches in flight, each
 acknowledged: in batches of 1 3,000/s, of 10 20,000/s, of 64 85,000/s, of 512 125,000 to 200,000/s.
@@ -27,7 +27,7 @@ __all__ = [
 ]  # fmt: skip
 
 _REMEMBERED = 256
-"""How many nodes' refusals are remembered so as not to log them twice."""
+"""Number of nodes whose last refusal is remembered, so that it is not logged twice."""
 
 
 class Links:
@@ -47,11 +47,15 @@ class Links:
         self._in: dict[str, InboundStream] = {}
         self._refusals: dict[str, tuple[float, str]] = {}
         self.slow: dict[Lane, dict[str, None]] = {lane: {} for lane in Lane}
-        """For each lane the nodes for which more waits than `buffer_bytes` of memory, until half of that is gone.
-        Nothing is dropped; `LinkEvents.relieved` tells when it is over."""
+        """For each lane the nodes for which more than `buffer_bytes` of memory wait, until half of that is gone.
+
+        Nothing is dropped. `LinkEvents.relieved` reports the end.
+        """
         self.full: dict[str, None] = {}
-        """The nodes whose link is open and for which `ahead_bytes` of PUBLISH wait for a frame. An owner who keeps what
-        comes meanwhile is told by `LinkEvents.room` when to go on."""
+        """The nodes whose link is open and for which `ahead_bytes` of PUBLISH wait for a frame.
+
+        The owner keeps further items; `LinkEvents.room` reports when to go on.
+        """
         self._closed = False
         self._ticked_ms = ports.now_ms()
         self._timer: Timer | None = None
@@ -59,11 +63,11 @@ class Links:
     # Peers
 
     def adopt(self, cluster_id: str) -> None:
-        """This process has become a member of a cluster: streams that open from now on say so."""
+        """This process has become a member of a cluster: later hellos carry the cluster id."""
         self.me = msgspec.structs.replace(self.me, cluster_id=cluster_id)
 
     def set_peers(self, peers: dict[str, str]) -> None:
-        """Keep streams open to these (node -> address) and to no others; what others have not acknowledged is kept."""
+        """Keep streams open to these (node -> address) and to no others. Unacknowledged items of others are kept."""
         for node, link in self._out.items():
             if node not in peers:
                 link.point_to(None)
@@ -72,7 +76,7 @@ class Links:
                 self._outgoing(node).point_to(address)
 
     def forget(self, node: str) -> None:
-        """What this node was is no more: both streams end and all that waits for it is void.
+        """The node has a new disk or has left: end both streams and cancel all items that wait for it.
 
         If `set_peers` still names it, it is dialled again. Numbers go on where they were.
         """
@@ -82,12 +86,12 @@ class Links:
             self._in[node].stop("forgotten")
 
     def hang_up(self, node: str) -> None:
-        """End the stream from a node: its next hello is looked at anew."""
+        """End the stream from a node, so that its next hello is checked again."""
         if node in self._in:
-            self._in[node].stop("to be looked at anew")
+            self._in[node].stop("to be checked again")
 
     def close(self) -> None:
-        """End all streams, dial and say nothing any more."""
+        """End all streams; dial and send nothing more."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -100,7 +104,7 @@ class Links:
     # Sending
 
     def datagram(self, node: str, kind: int, data: bytes) -> bool:
-        """Send in this turn's frame, without a promise. False if it was dropped: no stream, or too much waits.
+        """Send in this turn's frame; it may be lost. Returns False if it was dropped: no stream, or too much waits.
 
         Raises `ValueError` if it does not fit into a frame.
         """
@@ -113,7 +117,8 @@ class Links:
         return False
 
     def send(self, node: str, lane: Lane, payload: bytes) -> int:
-        """Send once and in order; kept until it is acknowledged or voided. Returns its number in the lane.
+        """Send once and in order; the item is kept until it is acknowledged or cancelled. Returns its number in the
+        lane.
 
         Numbers go from 1 on for the life of this process. Raises `ValueError` for more than `max_item_bytes`.
         """
@@ -123,18 +128,19 @@ class Links:
         return (link if link is not None else self._outgoing(node)).send(lane, payload)
 
     def void(self, node: str, lane: Lane, seqs: list[int] | None = None) -> None:
-        """These items, or all of the lane, matter to nobody any more. Those on their way may still be delivered."""
+        """Cancel these items, or all of the lane. Items in flight may still be delivered."""
         if node in self._out:
             self._out[node].void(lane, seqs)
 
     def beside(self, node: str, lane: Lane, items: int, size_bytes: int) -> None:
-        """So much is kept for this lane until it has room: it counts like what is in the lane (`slow`)."""
+        """The owner keeps this much for the lane until it has free space; it counts for `slow` like items in the
+        lane."""
         self._outgoing(node).beside(lane, items, size_bytes)
 
     # Receiving
 
     def ack(self, node: str, lane: Lane, seq: int, boot: int | None = None) -> None:
-        """Everything up to `seq` of the peer's lane is done with, durably where that matters: tell it in this turn.
+        """All items up to `seq` of the peer's lane are finished, durably if required: acknowledge them in this turn.
 
         Who does not acknowledge within `deliver` names the `boot` that the item came from: what belongs to
         an earlier start of the peer is not acknowledged to the later one.
@@ -144,7 +150,7 @@ class Links:
             stream.ack(lane, seq)
 
     def ack_early(self, node: str, lane: Lane, seqs: list[int], boot: int) -> None:
-        """These items of a lane are done with, although something before them is not, for which nobody else waits.
+        """These items of a lane are finished, although an item before them is not.
 
         The sender forgets them: they must be worth nothing to a later start of this node, which gets voids instead.
         """
@@ -153,12 +159,12 @@ class Links:
             stream.ack_early(lane, seqs)
 
     def try_again(self) -> None:
-        """What was refused can be taken now, perhaps: ask for the lanes that are held, without waiting."""
+        """Refused items can perhaps be taken now: ask for the held lanes without waiting for the end of their pause."""
         for stream in self._in.values():
             stream.resume_held()
 
     def grant(self, node: str, lane: Lane, window_bytes: int) -> None:
-        """Let a peer have so many unacknowledged bytes of a lane on the way to us, from now on."""
+        """From now on a peer may have this many unacknowledged bytes of a lane in flight to this node."""
         self._incoming(node).grant(lane, window_bytes)
 
     def accept(self, hello: bytes, wire: Wire) -> Accepted | Refused:
@@ -192,7 +198,7 @@ class Links:
         return self._listener.check(peer) or (known.objection(peer) if known is not None else None)
 
     def _refuse(self, who: str, reason: str) -> Refused:
-        """Logged when it lasts: for a moment a node that is joining is a stranger to those that have not heard yet."""
+        """Refuse a stream. It is logged only if it lasts: nodes that are behind in the log refuse a joining node."""
         now = self._ports.now_ms()
         if who not in self._refusals and len(self._refusals) >= _REMEMBERED:
             self._refusals.clear()
@@ -205,11 +211,11 @@ class Links:
     # Asking
 
     def up(self, node: str) -> bool:
-        """Whether our stream to a node is open."""
+        """Whether the stream to a node is open."""
         return node in self._out and self._out[node].up
 
     def hears(self, node: str) -> bool:
-        """Whether a stream from a node is open: its process runs, or ended a moment ago and nobody has noticed."""
+        """Whether a stream from a node is open: its process runs, or ended so lately that it was not noticed yet."""
         return node in self._in and self._in[node].open
 
     def heard_ms(self, node: str) -> float | None:
@@ -222,7 +228,7 @@ class Links:
 
     @property
     def publish_window_bytes(self) -> int:
-        """How much of the lane of publishes is on its way to a node at most."""
+        """The limit of bytes of the PUBLISH lane in flight to a node."""
         return self._settings.publish_window_bytes
 
     @property
@@ -236,7 +242,7 @@ class Links:
         return self._settings.behind_bytes
 
     def memory_bytes(self, node: str) -> int:
-        """The memory that is taken by what a node has not acknowledged, in all lanes and beside them."""
+        """Memory of the items that a node has not acknowledged, in all lanes and kept by the owner."""
         return sum(half.memory_bytes for half in self._out[node].lanes.values()) if node in self._out else 0
 
     def waiting_items(self, node: str, lane: Lane) -> int:

@@ -1,4 +1,4 @@
-"""Our stream to one peer: dialled again and again, it carries datagrams and lanes there, and acknowledgements back."""
+"""The stream to one peer, dialled again after each loss: carries datagrams and lanes, brings acknowledgements back."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from .ports import Lane, LinkEvents, LinkPorts, Timer, Traffic
 from .settings import FRAME_SLACK, LinkSettings
 
 SAY_FIRST_MS, SAY_NEXT_MS, SAY_LAST_MS = 3_000.0, 60_000.0, 600_000.0
-"""A link that cannot be had is logged after the first of these times, then after the second, then after each third."""
+"""A link that cannot be opened is logged after the first of these times, then after the second, then after each third.
+
+In milliseconds.
+"""
 
 
 class OutboundStream:
-    """The link to `node`. Its lanes live as long as this process, the streams come and go."""
+    """The link to `node`. Its lanes live as long as this process; streams may break and open again."""
 
     def __init__(
         self,
@@ -36,7 +39,7 @@ class OutboundStream:
         self.node = node
         self.address: str | None = None
         self.peer: PeerInfo | None = None
-        """Who answered the last stream."""
+        """The process that accepted the last stream."""
         whole = settings.whole_bytes
         self.lanes = {
             Lane.METADATA: SendLane(Lane.METADATA, None, whole),
@@ -45,9 +48,9 @@ class OutboundStream:
         }
         self.version = 0
         self.hears = False
-        """A frame came on the peer's stream, and nothing that left on ours has told the peer so."""
-        self.told_ms = -inf
-        """When the peer was told that last, on a stream that it says it hears."""
+        """A frame came on the peer's stream, and no frame on this stream has reported that yet."""
+        self.reported_ms = -inf
+        """When that was last reported, on a stream that the peer hears."""
         self._me = me
         self._ports = ports
         self._listener = listener
@@ -75,7 +78,7 @@ class OutboundStream:
         self._sent_ms = self._heard_ms = 0.0
         self._confirmed_ms = -inf
 
-    # What the owner asks for
+    # Calls of the owner
 
     @property
     def up(self) -> bool:
@@ -91,7 +94,7 @@ class OutboundStream:
             self._dial()
 
     def stop(self, reason: str) -> None:
-        """End what there is, and do not dial."""
+        """End the stream and do not dial."""
         if self._redial is not None:
             self._redial.cancel()
             self._redial = None
@@ -153,7 +156,7 @@ class OutboundStream:
         self._flush_soon()
 
     def tick(self, now_ms: float) -> None:
-        """Say something if nothing was said for a while; give up a stream that is silent."""
+        """Send a heartbeat if nothing was sent for a while; close a silent stream."""
         if self._wire is None:
             return
         if now_ms - self._heard_ms > self._settings.silence_s * 1000:
@@ -162,13 +165,13 @@ class OutboundStream:
             self._put(HEARD if self.hears else HEARTBEAT)
 
     def heard(self) -> None:
-        """The peer says on its own stream that it hears ours."""
+        """The peer reports on its own stream that it hears this one."""
         if self._wire is not None:
             self._heard_ms = self._confirmed_ms = self._ports.now_ms()
             self._proved_good()
 
     def extend_deadline(self, now_ms: float) -> None:
-        """This loop itself was stuck: nobody is blamed for what was not read meanwhile."""
+        """This node's loop was stuck: the peer does not count as silent for that time."""
         self._heard_ms = max(self._heard_ms, now_ms - self._settings.silence_s * 500)
 
     # Dialling
@@ -185,7 +188,8 @@ class OutboundStream:
         self._redial = self._ports.later(self._ports.rng.uniform(pause_s / 2, pause_s), self._dial)
 
     def _say(self, reason: str) -> None:
-        """Log a link that cannot be had when that lasts, and then seldom: an outage has many tries and many reasons."""
+        """Log a link that cannot be opened, only if that lasts, and then seldom: an outage has many tries and
+        reasons."""
         now = self._ports.now_ms()
         if self._failing_ms is None:
             self._failing_ms, self._tries, self._say_ms, self._say_pause_ms = now, 0, now + SAY_FIRST_MS, SAY_NEXT_MS
@@ -199,7 +203,7 @@ class OutboundStream:
         )
         self._say_ms, self._say_pause_ms = now + self._say_pause_ms, SAY_LAST_MS
 
-    # What happens to the stream
+    # Events of the stream
 
     def opened(self, wire: Wire, welcome: bytes) -> None:
         """As `WireEvents.opened`."""
@@ -235,9 +239,9 @@ class OutboundStream:
         return self._listener.check(peer)
 
     def _resume(self, answer: Welcome) -> list[Lane]:
-        """Put the lanes to where the peer is. Returns those in which that freed items."""
+        """Set the lanes to the peer's watermarks. Returns the lanes in which that freed items."""
         if self.peer is not None and self.peer.process != answer.me.process:
-            # What the process before held in memory alone is gone with it; anti-entropy repairs, not the lane.
+            # Items that only the earlier process of the peer had in memory are lost; anti-entropy repairs that.
             self.lanes[Lane.METADATA].void_all()
         freed = []
         for lane, half in self.lanes.items():
@@ -278,7 +282,7 @@ class OutboundStream:
         self._flush_soon()
 
     def _proved_good(self) -> None:
-        """The stream carries something. One that ends before this waits longer for the next."""
+        """The stream carries data. After a stream that ends before this, the next dial waits longer."""
         self._pause_s, self._failing_ms = self._settings.redial_first_s, None
 
     def _lane(self, number: int) -> Lane:
@@ -302,18 +306,18 @@ class OutboundStream:
         self._flush_soon()
 
     def _crowded(self, lane: Lane, half: SendLane) -> None:
-        """More waits than should: who writes for the node is told so, also while it is away."""
+        """More than the limit waits: pause the publishers for this node, also while it is away."""
         self._slow[lane][self.node] = None
         if lane is Lane.METADATA:
             return  # ordinary, and soon over
         text = f"{half.memory_bytes >> 10} KiB wait on lane {lane.name} for {self.node} to acknowledge them"
-        self._ports.log("warning", f"{text}: who publishes for it is not read until half of that is gone")
+        self._ports.log("warning", f"{text}: its publishers are not read until half of that is gone")
 
     def _relieve(self, lane: Lane) -> None:
         if self.node in self._slow[lane] and self.lanes[lane].memory_bytes <= self._limits[lane] // 2:
             del self._slow[lane][self.node]
             if lane is not Lane.METADATA:
-                text = f"lane {lane.name} to {self.node} is relieved: who publishes for it is read again"
+                text = f"lane {lane.name} to {self.node} is relieved: its publishers are read again"
                 self._ports.log("info", text)
             self._listener.relieved(self.node)
 
@@ -334,7 +338,7 @@ class OutboundStream:
         self._over(reason)
 
     def _over(self, reason: str) -> None:
-        """The stream has ended, or never was one, for what either side thinks."""
+        """The stream has ended, or could not be opened."""
         self._dialing = None
         if self._wire is not None:
             self._down(reason)
@@ -343,7 +347,7 @@ class OutboundStream:
             self._dial_later()
 
     def _fail(self, reason: str) -> None:
-        """We give the stream up ourselves: no event will tell of it."""
+        """Close the stream on this side: no event follows."""
         if self._wire is not None:
             self._wire.close(reason)
             self.closed(reason)
@@ -364,12 +368,12 @@ class OutboundStream:
             self._ports.soon(self._flush)
 
     def _fill(self) -> None:
-        """Enough waits for the next frame, if there is going to be one."""
+        """Collect more items if the next frame is not full yet."""
         if self._wire is not None:
             self._full[self.node] = None
 
     def _offer_room(self) -> None:
-        """A full lane that is full no more, or has no stream to wait for, takes what waits with the owner."""
+        """If the lane is no longer full, or has no stream, ask the owner for the items that it keeps."""
         if self.node not in self._full:
             return
         if self._wire is None or self.lanes[Lane.PUBLISH].unsent_bytes < self._ahead_bytes:
@@ -377,8 +381,10 @@ class OutboundStream:
             self._listener.room(self.node)
 
     def _flush(self) -> None:
-        """A frame with the datagrams and one with what the lanes have, as far as it fits; what comes while they are
-        written forms the next."""
+        """Send one frame with the datagrams and one with items of the lanes, as far as they fit.
+
+        Items that come while these are written form the next frames.
+        """
         self._scheduled = False
         if self._wire is not None and not self._busy and self._datagrams:
             self._put(encode_frame(Frame(self._gather_datagrams(), heard=self.hears)))
@@ -390,7 +396,7 @@ class OutboundStream:
 
     def _gather_datagrams(self) -> list[tuple[int, bytes]]:
         settings = self._settings
-        room = settings.max_frame_bytes - FRAME_SLACK // 2  # the largest payload fits, with all that is around it
+        room = settings.max_frame_bytes - FRAME_SLACK // 2  # the largest payload fits, with its headers
         datagrams: list[tuple[int, bytes]] = []
         used = 0
         while self._datagrams and (not datagrams or used < settings.gather_bytes):
@@ -403,7 +409,7 @@ class OutboundStream:
         return datagrams
 
     def _gather_data(self) -> Frame | None:
-        """What the lanes have to send now; None if nothing."""
+        """A frame with the items that the lanes may send now; None if there are none."""
         settings = self._settings
         room = settings.max_frame_bytes - FRAME_SLACK // 2
         used = 0
@@ -433,7 +439,7 @@ class OutboundStream:
         self._busy = True
         self._sent_ms = now_ms = self._ports.now_ms()
         if self.hears and now_ms - self._confirmed_ms < self._settings.echo_s * 1000:
-            self.told_ms = now_ms
+            self.reported_ms = now_ms
         self.hears = False
         self._count(frame)
         self._wire.send(frame)

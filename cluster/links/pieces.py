@@ -2,7 +2,7 @@
 
 The sender cuts an item (`cut`), one piece per frame and lane. The receiver joins the pieces (`Joining`). A lane has at
 most one incomplete item, so the memory of the receiver is bounded by the largest item that may exist. When the stream
-breaks, or the sender voids the item, the incomplete item is dropped; the sender begins it again.
+breaks, or the sender cancels the item, the incomplete item is dropped. After a break the sender begins it again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def cut(lane: int, seq: int, payload: bytes, offset: int, most: int) -> Piece:
 class Joining:
     """The incomplete item of one lane. An item of more than `limit` bytes is read to its end, but not kept.
 
-    `BytesIO` hands out what was written without a copy: to join a list of 100 MiB takes 70 ms (CPython 3.11), in which
+    `BytesIO` returns its content without a copy. Joining a list of 100 MiB would take 70 ms (CPython 3.11), in which
     the node sends no heartbeat.
     """
 

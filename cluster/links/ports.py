@@ -1,4 +1,4 @@
-"""What links need, and whom they serve."""
+"""The lanes, the ports that links need, and the events that they report."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from .hello import PeerInfo
 class Lane(IntEnum):
     """The acknowledged lanes, highest rank first. None waits for its own class or for a lower one (H-15).
 
-    METADATA is always taken, APPEND (replicas, and messages relayed to another member of a shared subscription) waits
-    for disks only, PUBLISH waits for appends. Each has its own numbers, window
-    and acknowledgements. Its items do not outlive the process at the other end if the lane is METADATA: anti-entropy
-    repairs what is missing there.
+    METADATA is always taken. APPEND (replicas, and messages relayed to another member of a shared subscription) waits
+    for disks only. PUBLISH waits for appends. Each lane has its own numbers, window and acknowledgements. Items of
+    METADATA are lost with the receiving process; anti-entropy repairs that.
     """
 
     METADATA = 0
@@ -30,29 +29,29 @@ class Timer(Protocol):
     """What a loop's `call_later` returns."""
 
     def cancel(self) -> None:
-        """Do not do it."""
+        """Do not run the function."""
 
 
 class Rng(Protocol):
-    """Where chance comes from: `random.Random` has it."""
+    """Source of randomness; `random.Random` implements it."""
 
     def uniform(self, a: float, b: float) -> float:
         """A number between a and b."""
 
 
 class Dialer(Protocol):
-    """The part of a `Transport` that links use themselves; serving is their owner's."""
+    """The part of a `Transport` that links use; their owner does the serving."""
 
     def dial(self, address: str, hello: bytes, events: WireEvents) -> Dialing:
         """As `Transport.dial`."""
 
 
-def nobody_minds(node: str, reason: str) -> None:
-    """Whoever is refused is dialled again, and that is all."""
+def ignore_refusal(node: str, reason: str) -> None:
+    """Default of `refused`: only dial again."""
 
 
 class SetAside(Struct, frozen=True):
-    """An item that cannot be read: number `seq` of a lane of `node`, with `size` bytes, and why."""
+    """An item that cannot be decoded: number `seq` of a lane of `node`, its size in bytes, and the reason."""
 
     node: str
     lane: Lane
@@ -61,8 +60,8 @@ class SetAside(Struct, frozen=True):
     reason: str
 
 
-def nothing_more(item: SetAside) -> None:
-    """The log has it, and that is all."""
+def ignore_set_aside(item: SetAside) -> None:
+    """Default of `set_aside`: do nothing beyond the log line."""
 
 
 class LinkPorts(Struct, frozen=True):
@@ -74,73 +73,74 @@ class LinkPorts(Struct, frozen=True):
     soon: Callable[[Callable[[], None]], object]
     rng: Rng
     log: Callable[[str, str], None]
-    refused: Callable[[str, str], None] = nobody_minds
-    """A peer does not let this process in: node and reason, as often as it was dialled."""
-    set_aside: Callable[[SetAside], None] = nothing_more
-    """An item was set aside. It is logged before."""
+    refused: Callable[[str, str], None] = ignore_refusal
+    """A peer refused this process's stream: node and reason, once for each dial."""
+    set_aside: Callable[[SetAside], None] = ignore_set_aside
+    """An item was set aside. It has been logged."""
 
 
 class Refuse(Exception):
-    """Raised by `LinkEvents.deliver`: this item cannot be taken now. The text says why.
+    """Raised by `LinkEvents.deliver` if it cannot take the item now. The text is the reason.
 
-    The lane is held: the item counts as not delivered, what comes behind it is dropped, and the sender is asked for the
-    lane from this item on after a while, or at `Links.try_again` (H-07). Other lanes and datagrams go on.
+    The lane is then held: the item counts as not delivered, and the receiver drops all later items of the lane. After a
+    pause, or at `Links.try_again`, the receiver asks the sender to continue with this item (H-07). Other lanes and
+    datagrams are not affected.
     """
 
 
 class Unreadable(Exception):
-    """Raised by `LinkEvents.deliver`, before it has taken anything: this item can never be taken. The text says why.
+    """Raised by `LinkEvents.deliver`, before any effect, if the item can never be taken. The text is the reason.
 
-    The item is logged, counted and acknowledged as a void, so that it does not come again and stop the lane.
+    The item is logged, counted and acknowledged as cancelled, so that it does not come again and stop the lane.
     """
 
 
 class LinkEvents(Protocol):
-    """Who lives on top of the links. All calls are on the loop's thread; it may call the links from each of them."""
+    """The owner of the links. All calls are on the loop's thread; each may call methods of the links."""
 
     def check(self, hello: PeerInfo) -> str | None:
-        """Why a peer must not be talked to; None if it may. Asked of each hello and of each welcome."""
+        """Why a peer is refused; None if it is accepted. Called for each hello and each welcome."""
 
     def watermark(self, node: str, disk: str, boot: int, lane: int) -> int:
-        """Up to which number a lane of that boot of a peer is done with here, durably; 0 if nothing is known."""
+        """The number up to which this node has durably finished a lane of that boot of a peer; 0 if unknown."""
 
     def datagram(self, node: str, kind: int, data: bytes) -> None:
         """A datagram came."""
 
     def deliver(self, node: str, lane: int, seq: int, payload: bytes) -> None:
-        """The next item of a lane. Each is delivered once to a process, in order; voids leave gaps in `seq`.
+        """The next item of a lane. Each is delivered once to a process, in order; cancelled items leave gaps in `seq`.
 
-        Acknowledge it with `Links.ack` when it is done with. May raise `Refuse`, `Unreadable`.
+        Acknowledge it with `Links.ack` when it is finished. May raise `Refuse`, `Unreadable`.
         """
 
     def acked(self, node: str, lane: int, upto: int) -> None:
-        """The peer is done with everything up to this number that was not voided."""
+        """The peer has finished all items up to this number that were not cancelled."""
 
     def acked_early(self, node: str, lane: int, seqs: list[int]) -> None:
-        """The peer is done with these, although not with everything before them."""
+        """The peer has finished these items, although not all before them."""
 
     def up(self, node: str, hello: PeerInfo) -> None:
-        """Our stream to a peer is open. Nothing was resent yet: what is to be voided can be voided now.
+        """The stream to a peer is open. Nothing was resent yet, so items can still be cancelled.
 
-        `hello` says which process and disk is there now. A lane goes on from the peer's watermark; numbers that it lost
-        and that are acknowledged here are sent as voids.
+        `hello` names the process and disk of the peer. A lane goes on from the peer's watermark; numbers that the peer
+        lost and that are acknowledged here are sent as voids.
         """
 
     def down(self, node: str, reason: str) -> None:
-        """Our stream to a peer, which was up, is closed."""
+        """The stream to a peer, which was open, is closed."""
 
     def heard(self, node: str) -> None:
-        """A frame came on the stream from a peer, a heartbeat maybe."""
+        """A frame came on the stream from a peer, perhaps a heartbeat."""
 
     def relieved(self, node: str) -> None:
-        """A lane to the node is in `Links.slow` no more."""
+        """A lane to the node is no longer in `Links.slow`."""
 
     def room(self, node: str) -> None:
-        """The node is in `Links.full` no more: send now what waits for that, until the node is there again."""
+        """The node is no longer in `Links.full`: send the items that wait for that, until the node is in it again."""
 
 
 class Traffic(Struct):
-    """What went over the links of a node since its start."""
+    """Counters of a node's links since its start."""
 
     bytes_in: int = 0
     bytes_out: int = 0
@@ -149,12 +149,12 @@ class Traffic(Struct):
     items_in: int = 0
     items_out: int = 0
     resent: int = 0
-    """Items that were sent before, on a stream that broke."""
+    """Items sent again after a stream broke."""
     duplicates: int = 0
-    """Items that came again and were not delivered again."""
+    """Received duplicates, which were not delivered."""
     held: int = 0
     """How often an item could not be taken, and its lane was held."""
     set_aside: int = 0
-    """Items that could not be read, and were dropped."""
+    """Items that could not be decoded and were dropped."""
     datagrams_dropped: int = 0
     dials: int = 0

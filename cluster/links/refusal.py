@@ -1,6 +1,6 @@
-"""Why a stream is refused or closed, where the one who is told has to do something about it.
+"""Reasons to refuse or close a stream that the other side has to act on.
 
-A transport carries one text, for people. Programs read what stands in brackets in front of it, and nothing else.
+A transport carries one text, for people. Programs read only the code in brackets at its beginning.
 """
 
 from __future__ import annotations
@@ -9,26 +9,26 @@ from enum import StrEnum
 
 
 class RefusalReason(StrEnum):
-    """What the other side can do something about."""
+    """Codes that the other side acts on."""
 
     OLD_COPY = "old copy"
-    """This process cannot be the node that it says it is: another one was here since (H-01)."""
+    """Another process has used this identity since this disk was current: the disk is an old copy (H-01)."""
     CONTRADICTED = "old copy by the log"
-    """The same, and the refuser's log has another start in its place."""
+    """The same, and the log of the refusing node has another start in its place."""
     STALE = "away for too long"
-    """Its disk lacks what the others have forgotten since (H-16)."""
+    """The others no longer keep the tombstones that its disk lacks (H-16)."""
     TAKEN_OUT = "taken out"
-    """This node was a member, and is none any more."""
+    """This node was a member and is no longer one."""
     NOT_YET = "not in the log yet"
-    """A newer log than the refuser's may have this process as a member."""
+    """The refusing node may be behind in the log: a newer log may have this process as a member."""
 
     def says(self, text: str) -> str:
-        """The reason, as it is sent and logged."""
+        """The text that is sent and logged."""
         return f"[{self}] {text}"
 
 
 def why(reason: str) -> RefusalReason | None:
-    """What stands in front of a reason; None for one that is only text, also from a peer that knows more of them."""
+    """The code at the beginning of a reason; None if it has none, or one that this version does not know."""
     if not reason.startswith("["):
         return None
     try:

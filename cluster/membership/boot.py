@@ -123,17 +123,17 @@ class BootRegistrar:
         if command.node == member.me.node and command.process == member.me.process:
             self.refuse(refused.reason)
         elif member.consensus is not None and member.consensus.leads:
-            told = BootRefused(command.process, refused.reason)
-            member.links.datagram(command.node, Datagram.BOOT_REFUSED, msgspec.msgpack.encode(told))
+            refusal = BootRefused(command.process, refused.reason)
+            member.links.datagram(command.node, Datagram.BOOT_REFUSED, msgspec.msgpack.encode(refusal))
 
-    def told(self, data: bytes) -> None:
+    def refusal(self, data: bytes) -> None:
         """The leader reports a refused start, of this process or an earlier one. Raises `MalformedCommand`."""
         try:
-            told = msgspec.msgpack.decode(data, type=BootRefused)
+            refusal = msgspec.msgpack.decode(data, type=BootRefused)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise MalformedCommand(f"BootRefused of {len(data)} bytes: {error}") from error
-        if told.process == self._member.me.process:
-            self.refuse(told.reason)
+        if refusal.process == self._member.me.process:
+            self.refuse(refusal.reason)
 
     def stream_refused(self, node: str, reason: str) -> None:
         """A peer refused this process's stream; `reason` is its answer."""

@@ -1,9 +1,9 @@
-"""Who counts: configurations as the log makes them, and majorities of them (thesis, chapter 4).
+"""Configurations, as entries of the log make them, and their majorities (thesis, chapter 4).
 
 An entry that changes one peer is in force from the moment it is in the log, committed or not: each majority of the old
 voters meets each majority of the new ones (thesis 4.1). That is not so for an entry that changes several peers. Until a
 peer knows that such an entry is committed, it needs a majority of the old voters and one of the new voters for every
-decision (joint consensus, thesis 4.3). Nobody who lacks a committed entry can be elected, so from then on the new
+decision (joint consensus, thesis 4.3). A peer that lacks a committed entry cannot be elected, so from then on the new
 majority is enough, and no second entry is needed.
 """
 
@@ -16,7 +16,7 @@ from .messages import Change, Configuration, Entry, Kind, decode_change
 
 
 def changed(before: Configuration, change: Change) -> Configuration:
-    """The configuration after a change. Total: what is so already stays so."""
+    """The configuration after a change. A change without effect is allowed."""
     voters, learners = set(before.voters), set(before.learners)
     for step in change.steps:
         voters.discard(step.peer)
@@ -30,7 +30,7 @@ def changed(before: Configuration, change: Change) -> Configuration:
 
 
 def check(before: Configuration, change: Change, ready: Callable[[str], bool]) -> None:
-    """Refuse a change that is none, that leaves no voter, or a voter that is not a `ready` learner (H-03)."""
+    """Refuse a change without effect, one that leaves no voter, or a new voter that is not a `ready` learner (H-03)."""
     if len({step.peer for step in change.steps}) < len(change.steps) or any(step.also for step in change.also):
         raise Rejected(f"{change.peer}: one entry changes each peer once")
     for step in change.steps:
@@ -44,7 +44,7 @@ def check(before: Configuration, change: Change, ready: Callable[[str], bool]) -
 
 
 def agreed(values: Sequence[float]) -> float:
-    """The highest number that a majority has reached; 0 of nobody.
+    """The highest number that a majority has reached; 0 for no values.
 
     With n values in descending order that is the one at n // 2: it and all before it are a majority.
     """
@@ -78,7 +78,7 @@ class History:
         return self._steps[-1][0]
 
     def quorums(self, committed: int) -> Quorums:
-        """Who has to agree, for a peer that knows the entries up to `committed` to be so."""
+        """The sets of voters that decide, for a peer that knows that entries up to `committed` are committed."""
         last = self.last
         return (last.voters, last.former) if last.former and committed < self.last_index else (last.voters,)
 
@@ -89,7 +89,7 @@ class History:
             self._steps.append((entry.index, self.last))
 
     def cut(self, index: int) -> None:
-        """The entries from `index` on are gone, and the changes in them never were."""
+        """Remove the entries from `index` on, and undo the changes in them."""
         while self._steps[-1][0] >= index:
             self._steps.pop()
         self.last = self._steps[-1][1]
@@ -99,6 +99,6 @@ class History:
         return next(configuration for made, configuration in reversed(self._steps) if made <= index)
 
     def forget(self, index: int) -> None:
-        """Nobody will ask for what was before `index`."""
+        """Drop the configurations before `index`."""
         while len(self._steps) > 1 and self._steps[1][0] <= index:
             self._steps.pop(0)

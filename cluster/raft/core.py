@@ -1,4 +1,4 @@
-"""One Raft peer: it is told the time and what others say, and gives back batches of what to write, send and apply.
+"""One Raft peer: gets the time and the messages of others, and returns batches to write, send and apply.
 
     follower -- nobody leads --> precandidate -- a majority would vote --> candidate -- a majority did --> leader
         ^                             |                                        |                             |
@@ -26,8 +26,8 @@ _NOTHING = Ready(None, None, None, (), (), (), (), False)
 
 
 class Raft:
-    """A peer. Its owner calls `tick` when `next_deadline_ms` is reached and `step` for each message, and after each of
-    these and of its own calls does what `ready` gives, until that is None.
+    """A peer. Its owner calls `tick` when `next_deadline_ms` is reached and `step` for each message. After each call it
+    carries out the batches of `ready`, until that is None.
     """
 
     leadership = Leadership
@@ -40,7 +40,7 @@ class Raft:
         self._rng = rng
         self._now_ms = now_ms
         self._log = Log(saved)
-        self._hard = saved.hard  # what the disk has
+        self._hard = saved.hard  # the state on disk
         self._term = saved.hard.term
         self._vote = saved.hard.vote
         self._campaigning: Campaign | None = None
@@ -51,9 +51,9 @@ class Raft:
         self._taken: Ready | None = None
         self._rearm()
         if self.configuration.voters == (peer,):
-            self._election_at_ms = now_ms  # whom should it wait for?
+            self._election_at_ms = now_ms  # there is no other voter to wait for
 
-    # What is known
+    # State
 
     @property
     def term(self) -> int:
@@ -77,7 +77,7 @@ class Raft:
 
     @property
     def applied_index(self) -> int:
-        """All entries up to this one were applied, as far as `advance` has been told."""
+        """All entries up to this one were applied, according to `advance`."""
         return self._log.applied
 
     @property
@@ -92,7 +92,7 @@ class Raft:
 
     @property
     def handing_over(self) -> bool:
-        """Whether it leads and hands its leadership over: it takes no proposals until that is done or given up."""
+        """Whether it leads and transfers its leadership: it takes no proposals until that is done or given up."""
         return self._leading is not None and self._leading.transferee is not None
 
     @property
@@ -101,24 +101,24 @@ class Raft:
         return self._leading is not None and self._log.applied >= self._leading.first_index
 
     def answers(self, peer: str) -> bool:
-        """For a leader: whether anything came from this peer within the shortest election timeout."""
+        """For a leader: whether a message came from this peer within the shortest election timeout."""
         return self._leading is not None and self._leading.answers(peer, self._now_ms)
 
     def caught_up(self, peer: str) -> bool:
-        """For a leader: whether this peer answers and holds the log but for a few entries (`Settings.caught_up`)."""
+        """For a leader: whether this peer answers and lacks only a few entries (`Settings.caught_up`)."""
         return self._leading is not None and self._leading.caught_up(peer, self._now_ms)
 
-    # What the owner wants
+    # Calls of the owner
 
     def propose(self, data: bytes) -> int:
-        """Append a command for the state machine; the index it will have if this leader's term lasts.
+        """Append a command for the state machine. Returns its index, which counts if this leader's term lasts.
 
-        Raises `NotLeader`, also while leadership is being handed over.
+        Raises `NotLeader`, also while leadership is being transferred.
         """
         return self._lead_on().propose(data)
 
     def change(self, change: Change) -> int:
-        """Change one peer's place in the configuration; the index of the entry. It is in force from now on.
+        """Change one peer's place in the configuration, from now on. Returns the index of the entry.
 
         Raises `NotLeader`, `ChangePending`, and `Rejected`: a peer becomes a voter only as a learner that has caught
         up, and the last voter stays one.
@@ -140,8 +140,8 @@ class Raft:
             self._leading.beat()
 
     def transfer(self, peer: str) -> None:
-        """Hand leadership to another voter; nothing is proposed meanwhile. If it has not led within an election timeout
-        this one goes on. Raises `NotLeader`, and `Rejected` if that peer is no other voter.
+        """Transfer leadership to another voter; this peer takes no proposals meanwhile. If the other does not lead
+        within an election timeout, this one goes on. Raises `NotLeader`, and `Rejected` if `peer` is not another voter.
         """
         self._lead_on().transfer(peer, self._now_ms)
 
@@ -172,13 +172,13 @@ class Raft:
                 self._rearm()
 
     def step(self, message: Message, now_ms: float) -> None:
-        """A message has arrived. Late, repeated and reordered ones, and those of strangers, do no harm."""
+        """A message has arrived. Late, repeated and reordered messages, and those of unknown peers, do no harm."""
         self._now_ms = now_ms
         kind, term = message.kind, message.term
         if message.to != self.peer or message.sender == self.peer:
             return  # meant for another disk of this node
         if kind in REPLIES and message.sender not in self.configuration.peers:
-            return  # a removed peer has no say. Requests are another matter: the log may be late to name their sender
+            return  # ignore replies of a removed peer; requests count: the local log may be too old to name the sender
         if kind is MessageKind.PREVOTE or kind is MessageKind.VOTE:
             self._asked_for_vote(message)
             return
@@ -187,7 +187,8 @@ class Raft:
             self._follow(term, None)
         if kind in FROM_LEADER:
             if term < self._term:
-                # It would never hear of our term otherwise: it does not take our messages for a leader's (thesis 9.6).
+                # Answer, so that it learns the higher term: it does not take this peer's messages for a leader's
+                # (thesis 9.6).
                 self._outbox.append(Message(MessageKind.APPEND_REPLY, message.sender, self.peer, self._term))
             else:
                 self._obey(message)
@@ -198,7 +199,7 @@ class Raft:
             self._commit()
 
     def _obey(self, message: Message) -> None:
-        """What the leader of this term sends."""
+        """Handle a message of the leader of this term."""
         assert self._leading is None, f"two leaders of term {self._term}: {self.peer} and {message.sender}"
         if self.role != "follower" or self.leader != message.sender:
             self._follow(self._term, message.sender)
@@ -220,7 +221,7 @@ class Raft:
         trial = message.kind is MessageKind.PREVOTE
         if message.term > self._term:
             if self._has_leader and not message.force:
-                return  # who cannot hear the leader must not depose it (section 6; thesis 4.2.3)
+                return  # a peer that cannot hear the leader must not depose it (section 6; thesis 4.2.3)
             if not trial:
                 self._follow(message.term, None)
         granted = message.term >= self._term and grants(message, self._term, self._vote, self.leader, self._log)
@@ -239,8 +240,10 @@ class Raft:
 
     @property
     def _may_stand(self) -> bool:
-        """Whether this peer votes, or did until an entry that is not known to be committed. The latter's log may be the
-        only one with that entry, so that nobody else can be elected; it then leads without a vote (thesis 4.2.2).
+        """Whether this peer votes, or voted until an entry that is not known to be committed.
+
+        In the second case its log may be the only one with that entry, so that no other peer can be elected; then it
+        leads without a vote of its own (thesis 4.2.2).
         """
         history = self._log.history
         return self.peer in history.last.voters or self.peer in history.at(self._log.committed).voters
@@ -261,7 +264,7 @@ class Raft:
         self._decide(campaign)
 
     def _count(self, message: Message) -> None:
-        """An answer to PREVOTE or VOTE counts in the campaign that asked for it alone."""
+        """An answer to PREVOTE or VOTE counts only in the campaign that asked for it."""
         campaign = self._campaigning
         if campaign is None or campaign.trial != (message.kind is MessageKind.PREVOTE_REPLY):
             return
@@ -302,7 +305,8 @@ class Raft:
     # Batches
 
     def ready(self) -> Ready | None:
-        """What is to be done, in the order that `Ready` says; None if nothing is, or the batch before is not done."""
+        """The next batch, to be carried out in the order of `Ready`; None if it is empty or the last one is not
+        done."""
         if self._taken is not None:
             return None
         log, leading = self._log, self._leading
@@ -338,7 +342,7 @@ class Raft:
         self._commit()
 
     def _commit(self) -> None:
-        """Commit what can be; a leader that has thereby left the voters leads no more (thesis 4.2.2)."""
+        """Commit the entries that can be. A leader that is no voter afterwards stops leading (thesis 4.2.2)."""
         leading = self._leading
         if leading is not None:
             leading.commit()
@@ -347,6 +351,6 @@ class Raft:
                 self._follow(self._term, None)
 
     def _supersede(self, message: Message) -> None:
-        """Send it instead of one of its kind to the same peer that still waits: a slow disk must not pile them up."""
+        """Replace a waiting message of the same kind to the same peer: a slow disk must not pile them up."""
         self._outbox = [kept for kept in self._outbox if (kept.kind, kept.to) != (message.kind, message.to)]
         self._outbox.append(message)

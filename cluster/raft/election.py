@@ -1,4 +1,4 @@
-"""Elections: who may have a vote, and how one candidate counts (5.2, 5.4.1; the trial before it: thesis 9.6)."""
+"""Elections: when a peer grants its vote, and how a candidate counts votes (5.2, 5.4.1; pre-vote: thesis 9.6)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class Campaign:
         self.answers: dict[str, bool] = {}
 
     def requests(self, peer: str, log: Log, force: bool) -> list[Message]:
-        """What to ask the other voters. `force`: the leader wants it so, a live leader is no reason to refuse."""
+        """The requests to the other voters. `force`: the leader asked for this election, so they must not refuse
+        because a leader is alive."""
         kind = MessageKind.PREVOTE if self.trial else MessageKind.VOTE
         index, log_term = log.last_index, log.last_term
         return [
@@ -52,11 +53,11 @@ class Campaign:
 
 
 def grants(message: Message, term: int, vote: str, leader: str | None, log: Log) -> bool:
-    """Whether a peer in `term` with this `vote` and log grants what PREVOTE or VOTE asks.
+    """Whether a peer in `term` with this `vote` and log grants a PREVOTE or VOTE.
 
-    One vote per term, and only for a log that holds at least as much as the own. A trial asks about a later term, in
-    which nobody has voted, and binds nobody. A learner answers too: nobody asks it who does not know it as a voter, and
-    it may be the last to learn of its promotion; its vote is kept like any other.
+    A peer grants one vote in each term, and only to a log that holds at least as much as its own. A PREVOTE is about a
+    later term, in which no peer has voted, and binds no peer. A learner answers too: only a candidate that knows it as
+    a voter asks it, and it may be the last to learn of its promotion. Its vote is saved like any other.
     """
     free = vote in ("", message.sender) and (leader is None or vote == message.sender)
     if message.kind is MessageKind.PREVOTE and message.term > term:

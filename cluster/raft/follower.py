@@ -1,7 +1,7 @@
-"""What a follower does with what its leader sends: the receiver's half of AppendEntries and InstallSnapshot (5.3, 7).
+"""A follower's side of AppendEntries and InstallSnapshot (5.3, 7).
 
 The functions change the log and return the answer, which may leave once the log is durable. They raise `Contradicted`
-if the leader of this term does not have what is committed here, which it must have (5.4.3).
+if the leader of this term lacks an entry that is committed here, which is impossible in one history (5.4.3).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def append(log: Log, message: Message) -> Message:
     for entry in message.entries:
         _compare(log, message.sender, entry.index, entry.term)
     if message.index < log.committed:
-        # Old: what is committed agrees with every leader's log. (This also covers entries that are compacted.)
+        # Old: committed entries agree with every leader's log. (This also covers entries that are compacted.)
         return _agreed(message, log.committed)
     if log.term(message.index) != message.log_term:
         hint = log.last_of(message.index, message.log_term)
@@ -33,7 +33,7 @@ def append(log: Log, message: Message) -> Message:
         )
     log.merge(message.entries)
     last = message.index + len(message.entries)
-    # Only up to the last entry of this message: what follows it in the log may contradict the leader's.
+    # Only up to the last entry of this message: later entries of the log may contradict the leader's.
     log.commit(min(message.commit, last))
     return _agreed(message, last)
 
@@ -52,7 +52,7 @@ def install(log: Log, message: Message) -> Message:
 
 
 def beat(log: Log, message: Message) -> Message:
-    """Take the commit index of a HEARTBEAT, which the leader limits to what it knows to agree."""
+    """Take the commit index of a HEARTBEAT; the leader limits it to entries that are known to agree."""
     log.commit(message.commit)
     return Message(MessageKind.HEARTBEAT_REPLY, message.sender, message.to, message.term, round=message.round)
 

@@ -101,9 +101,9 @@ class Log:
             self.append(entry)
 
     def merge(self, entries: tuple[Entry, ...]) -> None:
-        """Take entries that follow one of this log, dropping what contradicts them, and nothing else (figure 2).
+        """Take entries that follow one of this log; drop only the entries that contradict them (figure 2).
 
-        An old message may hold less than the log does: what follows it stays.
+        An old message may hold fewer entries than the log: the later ones stay.
         """
         for position, entry in enumerate(entries):
             if self.term(entry.index) != entry.term:
@@ -120,7 +120,7 @@ class Log:
         self.stable = min(self.stable, index - 1)
 
     def commit(self, index: int) -> bool:
-        """Entries up to `index` are committed, as far as this log reaches; whether that is news."""
+        """Entries up to `index` are committed, as far as this log reaches. Returns whether that is new."""
         index = min(index, self.last_index)
         if index <= self.committed:
             return False
@@ -128,7 +128,7 @@ class Log:
         return True
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Throw everything away for a snapshot that was received."""
+        """Replace everything by a received snapshot."""
         assert snapshot.index > self.committed, (snapshot.index, self.committed)
         self.snapshot = self.pending_snapshot = snapshot
         self.pending_compaction = None
@@ -155,17 +155,17 @@ class Log:
     # Batches
 
     def unstable(self) -> tuple[Entry, ...]:
-        """What is to be written."""
+        """The entries to be written."""
         return self.slice(self.stable + 1, self.last_index) if self.stable < self.last_index else ()
 
     def to_apply(self) -> tuple[Entry, ...]:
-        """What is committed and was not applied; nothing while a snapshot is to be restored first."""
+        """The committed entries that were not applied yet; none while a snapshot has to be restored first."""
         if self.pending_snapshot is not None or self.applied == self.committed:
             return ()
         return self.slice(self.applied + 1, self.committed)
 
     def written(self, last: Entry) -> None:
-        """All up to this entry was written; it counts if it has not been replaced meanwhile."""
+        """All entries up to this one were written. Ignored if the entry was replaced meanwhile."""
         if self.term(last.index) == last.term:
             self.stable = max(self.stable, last.index)
 

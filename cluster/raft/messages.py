@@ -1,6 +1,6 @@
-"""What Raft says and remembers: entries, changes of the configuration, durable state, and the messages between peers.
+"""The data of Raft: entries, changes of the configuration, durable state, and the messages between peers.
 
-All of it travels or is stored as msgspec arrays: a field may be added at the end with a default, none may be moved.
+All types are sent or stored as msgspec arrays: a field may be added at the end with a default, none may be moved.
 One `Message` serves all kinds; what its fields mean for each is in the table of `MessageKind`.
 """
 
@@ -16,11 +16,11 @@ Natural = Annotated[int, Meta(ge=0)]
 
 
 class MalformedMessage(Exception):
-    """Bytes that are no message, change or saved state of Raft; the text says what is wrong and where."""
+    """Bytes that are not a message, change or saved state of Raft; the text says what is wrong and where."""
 
 
 class Kind(IntEnum):
-    """What the data of an entry is for."""
+    """The kind of an entry's data."""
 
     COMMAND = 0  # the state machine's
     CHANGE = 1  # an encoded `Change` of the configuration
@@ -53,7 +53,7 @@ class Change(Struct, array_like=True, frozen=True):
 
 
 class Configuration(Struct, array_like=True, frozen=True):
-    """Who takes part: voters elect and count, learners only get the log. Both in the order of their names.
+    """The peers: voters elect and count, learners only get the log. Both in the order of their names.
 
     `former`: the voters before, if the entry that made this configuration changed several peers. Until that entry is
     committed a decision needs a majority of `voters` and a majority of `former`. () otherwise.
@@ -70,7 +70,7 @@ class Configuration(Struct, array_like=True, frozen=True):
 
 
 class HardState(Struct, array_like=True, frozen=True, gc=False):
-    """What a peer must not forget besides its log (figure 2). `vote` is "" while there is none in this term."""
+    """The durable state besides the log (figure 2). `vote` is "" while there is none in this term."""
 
     term: Natural = 0
     vote: str = ""
@@ -87,7 +87,7 @@ class Snapshot(Struct, array_like=True, frozen=True):
 
 
 class Saved(Struct):
-    """What a restart reads. Entries at or below the snapshot's index are allowed and ignored."""
+    """The state that a restart reads. Entries at or below the snapshot's index are allowed and ignored."""
 
     hard: HardState = HardState()
     snapshot: Snapshot | None = None
@@ -95,12 +95,12 @@ class Saved(Struct):
 
 
 def empty() -> Saved:
-    """A new peer, which knows nobody: it waits until a leader writes to it."""
+    """A new peer without a configuration: it waits until a leader writes to it."""
     return Saved()
 
 
 def bootstrap(peer: str) -> Saved:
-    """The first voter of a new cluster: its log begins with its own entrance, which is committed."""
+    """The first voter of a new cluster: its log begins with a committed entry that makes it a voter."""
     first = Entry(1, 1, Kind.CHANGE, encode_change(Change("voter", peer)))
     return Saved(HardState(1, "", 1), None, [first])
 
@@ -173,13 +173,13 @@ def encode_message(message: Message) -> bytes:
 
 
 def decode_message(data: bytes) -> Message:
-    """The message of these bytes. Raises `MalformedMessage`, also for contents that no peer could have meant."""
+    """The message of these bytes. Raises `MalformedMessage`, also for impossible contents."""
     try:
         message = _messages.decode(data)
     except msgspec.DecodeError as error:
         raise MalformedMessage(f"not a Raft message: {error}") from error
     if (message.kind is MessageKind.SNAPSHOT) != (message.snapshot is not None):
-        raise MalformedMessage(f"a snapshot belongs to SNAPSHOT alone and is its content, in {message.kind.name}")
+        raise MalformedMessage(f"only SNAPSHOT has a snapshot, and always: {message.kind.name}")
     last, term = message.index, message.log_term
     for entry in message.entries:
         if entry.index != last + 1 or not term <= entry.term <= message.term:

@@ -1,8 +1,8 @@
-"""What the leader knows about one peer's log, and how fast it may write to it.
+"""The leader's knowledge of one peer's log, and how fast it may send to the peer.
 
-PROBE      where the logs agree is not known: one APPEND at a time, the next after an answer or a heartbeat's
-REPLICATE  they agree: APPENDs follow each other without waiting, at most `max_inflight` of them
-SNAPSHOT   the log no longer reaches back so far: nothing but the snapshot, until it is acknowledged
+PROBE      the last common entry is unknown: one APPEND at a time, the next after an answer or a heartbeat's answer
+REPLICATE  the logs agree: APPENDs follow each other without waiting, at most `max_inflight` of them
+SNAPSHOT   the log no longer has the entries: only the snapshot, until it is acknowledged
 
 PROBE -- acknowledged --> REPLICATE -- refused --> PROBE -- log compacted --> SNAPSHOT -- acknowledged --> PROBE
 """
@@ -25,8 +25,8 @@ class Progress:
     """One peer, seen by the leader.
 
     `match`: its log agrees up to here, durably. `next`: the first entry to send. `commit_sent`: the highest commit
-    index it was told. `round`: the last round of heartbeats that it answered. `heard_ms`: when it last said anything.
-    `nudged`: an APPEND is due although there may be nothing new, to find out what was lost.
+    index sent to it. `round`: the last round of heartbeats that it answered. `heard_ms`: time of its last message.
+    `nudged`: an APPEND is due even without new entries, to find out which messages were lost.
     """
 
     __slots__ = (
@@ -51,7 +51,7 @@ class Progress:
         self.round = 0
         self.heard_ms = now_ms
         self.pace = Pace.PROBE
-        self.nudged = True  # a new leader's first APPEND says who it is and asks where the logs agree
+        self.nudged = True  # a new leader's first APPEND announces it and asks where the logs agree
         self.inflight: deque[int] = deque()  # last index of each APPEND under way
         self.snapshot_index = 0
         self.waiting_since_ms: float | None = None  # since a probe or a snapshot was sent
@@ -64,7 +64,7 @@ class Progress:
         return self.waiting_since_ms is not None
 
     def sent(self, count: int, now_ms: float) -> None:
-        """An APPEND with so many entries left."""
+        """An APPEND with `count` entries left."""
         self.nudged = False
         if self.pace is Pace.REPLICATE:
             if count:
@@ -81,7 +81,7 @@ class Progress:
         self.waiting_since_ms = now_ms
 
     def acknowledged(self, index: int) -> bool:
-        """The logs agree up to `index`; whether that is news. Old acknowledgements arrive late and do nothing."""
+        """The logs agree up to `index`. Returns whether that is new. Late acknowledgements do nothing."""
         while self.inflight and self.inflight[0] <= index:
             self.inflight.popleft()
         if index < self.match or (index == self.match and self.pace is Pace.REPLICATE):
@@ -113,7 +113,7 @@ class Progress:
             self.nudged = True
 
     def answered_heartbeat(self, last_index: int, now_ms: float, retry_ms: float) -> None:
-        """The peer lives: if it lacks something, what was sent to it may have been lost; ask again."""
+        """The peer is alive: if it lacks entries, messages to it may have been lost; send again."""
         if self.pace is Pace.SNAPSHOT:
             if self.waiting_since_ms is not None and now_ms - self.waiting_since_ms >= retry_ms:
                 self._enter(Pace.PROBE)

@@ -1,4 +1,4 @@
-"""What a Raft peer must not forget, in a store: hard state, snapshot and log, each batch written whole or not at all.
+"""The durable state of a Raft peer in a store: hard state, snapshot and log, each batch written whole or not at all.
 
 Keys, behind a prefix: `h` the hard state, `s` the snapshot, `e<index, 8 bytes>` the entries. The log in the store has
 no gaps, reaches from the snapshot (or from index 1) on, and holds nothing that `Ready.entries` has replaced. The store
@@ -25,7 +25,7 @@ _entries = msgspec.msgpack.Decoder(Entry)
 
 
 class RaftStable:
-    """The durable state of one peer. Nobody else may write to keys that begin with `prefix`."""
+    """The durable state of one peer. No other code may write to keys that begin with `prefix`."""
 
     def __init__(self, store: Store, prefix: bytes = b"R") -> None:
         self._store = store
@@ -65,12 +65,12 @@ class RaftStable:
         self._store.when_committed(self._store.open_commit, then)
 
     def save(self, ready: Ready, then: Callable[[], None]) -> None:
-        """Write what this batch says must be durable; `then` is called once it is, at once if it need not wait."""
+        """Write the durable part of this batch; `then` is called once it is durable, at once if it need not wait."""
         store = self._store
         if ready.hard is not None:
             store.put(self._hard, _encode(ready.hard))
         if ready.snapshot is not None:
-            # The whole log is replaced, also what was behind the snapshot: it need not follow from it.
+            # The snapshot replaces the whole log, also later entries: they may contradict the snapshot.
             self._drop(0, self._last)
             self._last = 0
             self._put_snapshot(ready.snapshot)

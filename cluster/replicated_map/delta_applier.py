@@ -49,7 +49,7 @@ class DeltaApplier:
             clock.add(actor, low, high)
         if part.claim_folded:
             for node, boot in part.folded.items():
-                replica.fold(node, boot, told=part.buckets is not None)
+                replica.fold(node, boot, by_peer=part.buckets is not None)
         if (part.items or part.buckets is not None) and not clock.dominates(context):
             keys = [item.key for item in part.items]
             self._note(replica, keys, context)

@@ -92,7 +92,7 @@ class ReplicatedMap:
         self._anti_entropy = AntiEntropy(boot, self._halves, self._send, self._absorb, ports.applied_view, ports.now_ms)
         self._compactor = Compactor(self._halves, self._peer_clocks, self._actors, ports.soon, self._save)
         self._peers: dict[str, int] = {}
-        self._told: dict[str, tuple[int, int]] = {}
+        self._acknowledged: dict[str, tuple[int, int]] = {}
         self._gaps: dict[str, None] = {}
         self._local = False
         self._hlc = HybridClock(ports.wall_ms)
@@ -213,7 +213,7 @@ class ReplicatedMap:
     def set_peers(self, peers: Iterable[Incarnation]) -> None:
         """Set the other incarnations of the applied view: writes go to them, and barriers wait for them."""
         self._peers = {peer.node: peer.boot for peer in peers}
-        self._told.clear()  # a node that was out of the view may have lost an acknowledgement: send it again
+        self._acknowledged.clear()  # a node that was out of the view may have lost an acknowledgement: send it again
         self._compactor.others = (self._compactor.others[0], tuple(self._peers))
         self._anti_entropy.only(tuple(self._peers))
         self._anti_entropy.view_applied()
@@ -230,7 +230,7 @@ class ReplicatedMap:
         Items that waited for the earlier process were cancelled, and perhaps acknowledgements for this one with them:
         send the acknowledgement again.
         """
-        if self._told.pop(peer, None) is not None:
+        if self._acknowledged.pop(peer, None) is not None:
             self._wake()
 
     def set_members(self, nodes: Iterable[str] | None) -> None:
@@ -290,12 +290,12 @@ class ReplicatedMap:
         if self._flushed < self.counter:
             self._broadcast()
         # An acknowledgement implies that this node's earlier writes were sent: it waits until they are (H-04).
-        told = self._peers.items() if self._flushed == self.counter else ()
-        for peer, boot in told:
+        receivers = self._peers.items() if self._flushed == self.counter else ()
+        for peer, boot in receivers:
             actor = self._actors.number(peer, boot)
             done = min(replica.clock.base(actor) for replica in self._halves)
-            if (boot, done) > self._told.get(peer, (boot, 0)):
-                self._told[peer] = (boot, done)
+            if (boot, done) > self._acknowledged.get(peer, (boot, 0)):
+                self._acknowledged[peer] = (boot, done)
                 self._durable_acks.when_durable(partial(self._acknowledge, peer, boot, done))
         if self._gaps:
             pending = self._anti_entropy.pending()

@@ -127,13 +127,13 @@ class Replica:
                 self._set(key, mine, dvv.without(mine, dot))
         return len(entries) == limit
 
-    def fold(self, node: str, boot: int, told: bool = False) -> None:
+    def fold(self, node: str, boot: int, by_peer: bool = False) -> None:
         """Fold an early boot out of the clock and the log. All nodes have seen its deletions, so these are removed.
 
-        `told` as in `VersionVector.fold`.
+        `by_peer` as in `VersionVector.fold`.
         """
         # Check all actors of the node: the disk may have had a value whose dot the clock had not seen yet.
-        folded = self.clock.fold(node, boot, told)
+        folded = self.clock.fold(node, boot, by_peer)
         folded += [actor for actor in self.log.actors if actor not in folded and self.clock.is_folded(actor)]
         for actor in folded:
             while self.collect(actor, COUNTER, 1000):

@@ -66,17 +66,17 @@ class VersionVector:
         intervals.add(seen, low, high)
         return True
 
-    def fold(self, node: str, boot: int, told: bool = False) -> list[int]:
+    def fold(self, node: str, boot: int, by_peer: bool = False) -> list[int]:
         """Fold this boot of a node and all before it. Returns the actors that were removed from the clock.
 
-        `told`: a peer has folded the boot; this node does not know how many dots the boot made.
+        `by_peer`: a peer has folded the boot; this node does not know how many dots the boot made.
         """
         if boot <= self.folded.get(node, 0):
             return []
         gone = [actor for actor in self.seen if self._is_of(actor, node, boot)]
         for actor in gone:
             self.final[actor] = self.seen.pop(actor)
-        if told:
+        if by_peer:
             self.final = {actor: seen for actor, seen in self.final.items() if not self._is_of(actor, node, boot)}
         self.folded[node] = boot
         return gone

@@ -1,7 +1,7 @@
-"""Whose certificate is that of a node (RFC 5280): its names, its fingerprint, and whether it was revoked.
+"""Decides whether a certificate belongs to a node (RFC 5280): its names, its fingerprint, and whether it was revoked.
 
-TLS has verified the certificate before: that one of the nodes' authorities signed it, and that it is valid now. What is
-read here has a signature that was checked, or is a file of the operator.
+TLS has already verified the signature and the dates of the certificate. This module reads only verified certificates
+and files of the operator.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Certificate(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """Which certificates are those of nodes. Without names and fingerprints all are that were not revoked.
+    """The certificates that belong to nodes. Without names and fingerprints all that are not revoked.
 
     A name may begin with `*.`, for any one label; a fingerprint is as in `Certificate`.
     """
@@ -47,7 +47,7 @@ class Rules(NamedTuple):
     revoked: Revoked = frozenset()
 
     def objection(self, der: bytes) -> str:
-        """Why the owner of this certificate is not taken for a node; "" if it is."""
+        """Why the owner of this certificate does not count as a node; "" if it does."""
         try:
             shown = read_certificate(der)
         except CertificateError as error:
@@ -74,7 +74,7 @@ def _fits(wanted: str, names: tuple[str, ...]) -> bool:
 
 
 def fingerprint(text: str) -> str:
-    """A fingerprint as `Certificate` has it, from how tools write it. Raises `CertificateError`."""
+    """A fingerprint in the form of `Certificate`, from the form that tools print. Raises `CertificateError`."""
     digits = text.replace(":", "").lower()
     if len(digits) != 64 or any(digit not in "0123456789abcdef" for digit in digits):
         raise CertificateError(f"{text}: a fingerprint is 64 hexadecimal digits, of SHA-256")
@@ -82,7 +82,7 @@ def fingerprint(text: str) -> str:
 
 
 def read_certificate(der: bytes) -> Certificate:
-    """What a certificate says. Raises `CertificateError`."""
+    """Decode a certificate. Raises `CertificateError`."""
     try:
         parts = _parts(_parts(_parts(der)[0].content)[0].content)
         at = 0 if parts[0].tag == _INTEGER else 1  # the version may be missing
@@ -96,7 +96,7 @@ def read_certificate(der: bytes) -> Certificate:
 
 
 def read_revoked(pem: bytes) -> Revoked:
-    """What the revocation lists in a file revoke. Raises `CertificateError`."""
+    """The certificates that the revocation lists in a file revoke. Raises `CertificateError`."""
     lists = from_pem(pem, "X509 CRL")
     if not lists:
         raise CertificateError("there is no revocation list in it")

@@ -1,9 +1,9 @@
-"""The data connections of a node's wires: who takes them, who dials them, and how both know that they belong together.
+"""The data connections of a node's wires: listening, dialling, and the proof that a connection belongs to a wire.
 
 A wire opens over gRPC, where both ends prove that they know the cookie (`handshake`). There the acceptor offers a port
 and a ticket, with a code of the handshake. The dialer connects to that port and shows the ticket with such a code, and
-the acceptor answers with one. Nobody can make a code without the cookie, and each ticket is good for one connection. A
-stranger gets nothing but a closed connection.
+the acceptor answers with one. A code cannot be made without the cookie, and each ticket is valid for one connection. A
+peer without a valid ticket only sees its connection closed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .strangers import Strangers
 from .wire import TransportError
 
 MAX_UNPROVEN = 64
-"""Connections that have shown no ticket yet. Who comes beyond that is closed at once."""
+"""Limit of connections that have shown no ticket yet. Further connections are closed at once."""
 
 _ANSWER = b"taken"
 
@@ -40,7 +40,7 @@ _offer = msgspec.msgpack.Decoder(Offer)
 
 
 def decode_offer(data: bytes) -> Offer:
-    """Raises `NotProven`, as for everything that the acceptor says before the wire is open."""
+    """Raises `NotProven`, as for all messages of the acceptor before the wire is open."""
     try:
         return _offer.decode(data)
     except msgspec.MsgspecError as error:
@@ -48,7 +48,7 @@ def decode_offer(data: bytes) -> Offer:
 
 
 class DataListener:
-    """The listening side, for all wires of a transport. `nonce` makes tickets, `log` is told of strangers."""
+    """The listening side, for all wires of a transport. `nonce` makes tickets, `log` gets refused connections."""
 
     def __init__(self, tls: Tls | None, nonce: Callable[[], bytes], log: Callable[[str, str], None]) -> None:
         self._tls = tls
@@ -86,7 +86,7 @@ class DataListener:
         self._expected.pop(offer.ticket, None)
 
     async def close(self) -> None:
-        """Listen no more, and end what has proven nothing."""
+        """Stop listening, and close the connections that have shown no ticket."""
         if self._server is not None:
             self._server.close()
         for stream in list(self._unproven):
@@ -141,8 +141,10 @@ def ticket_of(frame: bytes) -> bytes:
 
 
 async def dial_data(host: str, offer: Offer, session: Session, tls: Tls | None, within_s: float) -> DataStream:
-    """Open the data connection that an acceptor offers; it hands out nothing until `release`. Raises
-    `TransportError`."""
+    """Open the data connection that an acceptor offers; it delivers no frames until `release`.
+
+    Raises `TransportError`.
+    """
     loop = asyncio.get_running_loop()
     answered: asyncio.Future[bytes] = loop.create_future()
     where = f"{host}:{offer.port}"
@@ -157,7 +159,7 @@ async def dial_data(host: str, offer: Offer, session: Session, tls: Tls | None, 
             stream.received = partial(_answered, stream, answered)
             stream.lost = lambda reason: None if answered.done() else answered.set_exception(TransportError(reason))
             if tls is not None and (problem := tls.rules().objection(stream.certificate or b"")):
-                raise TransportError(f"{where} is not taken for a node: {problem}")
+                raise TransportError(f"{where} is not accepted as a node: {problem}")
             stream.send(session.seal(offer.ticket))
             if session.open(await answered) != _ANSWER:
                 raise TransportError(f"{where} does not take the connection")
@@ -174,7 +176,7 @@ async def dial_data(host: str, offer: Offer, session: Session, tls: Tls | None, 
 
 
 def _answered(stream: DataStream, answered: asyncio.Future[bytes], frame: bytes) -> None:
-    """The acceptor has answered. What follows is for the wire, which is not there yet."""
+    """The acceptor has answered. Keep later frames for the wire, which does not exist yet."""
     stream.hold()
     if not answered.done():
         answered.set_result(frame)

@@ -1,12 +1,12 @@
-"""A connection of its own for the data of a wire, TCP or TLS: frames, each behind its length.
+"""A separate connection for the data of a wire, TCP or TLS: frames with their lengths.
 
-gRPC needs two or three turns of the loop and about 0.3 ms of CPU for a frame. That is too much for messages of clients,
-and a node whose loop has much to do takes frames more slowly than they come. This connection needs one turn.
+gRPC needs two or three turns of the loop and about 0.3 ms of CPU for a frame. That is too much for messages of clients:
+a busy node would take frames more slowly than they come. This connection needs one turn.
 
-    frame       length in bytes (4 bytes, big endian), then so many bytes
+    frame       length in bytes (4 bytes, big endian), then that many bytes
 
-The first frame each way is the proof that the connection belongs to a wire (`data_listener`). What lies in the buffers
-of the kernel cannot be overtaken by anybody's message, so these buffers are small.
+The first frame each way is the proof that the connection belongs to a wire (`data_listener`). A later message cannot
+overtake data in the buffers of the kernel, so these buffers are small.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from .wire import MAX_FRAME, NOTICE_S
 LENGTH_BYTES = 4
 
 PROOF_BYTES = 256
-"""The largest first frame. Whoever has proven nothing makes this side keep no more."""
+"""The largest first frame, in bytes: the most that this side buffers for a peer without a proof."""
 
 KERNEL_BYTES = 128 << 10
-"""What the kernel may keep at each end, in bytes."""
+"""Size of the kernel's buffers at each end, in bytes."""
 
 TURN_S = 0.002
-"""Frames are handed out for so long in one turn of the loop, in seconds. Then everybody else has a turn."""
+"""How long one turn of the loop delivers frames, in seconds; then other callbacks run."""
 
 
 def _nobody(_: object) -> None:
-    """Nobody listens."""
+    """Default of a callback."""
 
 
 class DataStream(asyncio.Protocol):
-    """One end. The owner sets `received`, `drained` and `lost`; each is called from a turn of its own, never from
-    `send` or `abort`. After `abort` nothing is called."""
+    """One end. The owner sets `received`, `drained` and `lost`; each is called in a later turn, never from `send` or
+    `abort`. After `abort` none of them is called."""
 
     def __init__(self, made: Callable[[DataStream], None] = _nobody) -> None:
         self.received: Callable[[bytes], None] = _nobody
         self.drained: Callable[[], None] = lambda: None
         self.lost: Callable[[str], None] = _nobody
         self.limit = PROOF_BYTES
-        """The largest frame that is taken, in bytes."""
+        """The largest frame that is accepted, in bytes."""
         self.peer = ""
         self._made = made
         self._transport: asyncio.Transport | None = None
@@ -56,7 +56,7 @@ class DataStream(asyncio.Protocol):
         self._over = False
 
     def open_up(self) -> None:
-        """The other end has proven itself: frames of every size are taken."""
+        """The other end has proven itself: accept frames up to the full size."""
         self.limit = MAX_FRAME
 
     @property
@@ -66,7 +66,7 @@ class DataStream(asyncio.Protocol):
 
     @property
     def certificate(self) -> bytes | None:
-        """What the other end has shown (DER); None without TLS."""
+        """The certificate of the other end (DER); None without TLS."""
         assert self._transport is not None
         tls = self._transport.get_extra_info("ssl_object")
         return None if tls is None else tls.getpeercert(binary_form=True)
@@ -80,23 +80,23 @@ class DataStream(asyncio.Protocol):
             self._loop.call_soon(self._drained)
 
     def hold(self) -> None:
-        """Hand out nothing until `release`: the owner is not ready."""
+        """Deliver nothing until `release`: the owner is not ready."""
         if self._transport is not None and not self._over:
             self._resting = True
             self._transport.pause_reading()
 
     def release(self) -> None:
-        """Hand out what came since `hold`, from the next turn on."""
+        """Deliver the frames that came since `hold`, from the next turn on."""
         self._loop.call_soon(self._go_on)
 
     def abort(self) -> None:
-        """End the connection; what is queued is dropped."""
+        """End the connection and drop the queued frames."""
         self._over = True
         self._buffer.clear()
         if self._transport is not None:
             self._transport.abort()
 
-    # What asyncio tells
+    # Events of asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """As `asyncio.Protocol`."""
@@ -135,7 +135,7 @@ class DataStream(asyncio.Protocol):
                 self._hand_out()
 
     def _hand_out(self) -> None:
-        """Hand out the frames that are complete, for about `TURN_S`."""
+        """Deliver complete frames, for about `TURN_S`."""
         buffer = self._buffer
         used = 0
         until = monotonic() + TURN_S
@@ -170,7 +170,7 @@ class DataStream(asyncio.Protocol):
 
 
 def _tune(connection: socket.socket | None) -> None:
-    """Small buffers, and an end for a connection whose other end is silent."""
+    """Set small buffers, and let the kernel close a connection whose other end is silent."""
     if connection is None or connection.family not in (socket.AF_INET, socket.AF_INET6):
         return
     wanted = [(socket.SOL_SOCKET, socket.SO_SNDBUF, KERNEL_BYTES), (socket.SOL_SOCKET, socket.SO_RCVBUF, KERNEL_BYTES)]

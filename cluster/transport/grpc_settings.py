@@ -15,8 +15,8 @@ Options = list[tuple[str, int | str]]
 
 PING_EVERY_MS = 1000
 PING_TIMEOUT_MS = 700
-"""A silent peer is noticed after about 1.7 s. What is read puts the next ping off: an acceptor, which reads more than a
-frame a second, sends none. A dialer does, for little comes back on its stream."""
+"""A silent peer is noticed after about 1.7 s. Received data postpones the next ping: an acceptor, which reads more than
+a frame a second, sends none. A dialer sends pings, because it receives little on its stream."""
 
 OPTIONS: Options = [
     ("grpc.keepalive_time_ms", PING_EVERY_MS),
@@ -28,17 +28,17 @@ OPTIONS: Options = [
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 200),
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    # So long may it take to connect: TCP and TLS over a way of 150 ms, or to a node that has much to do.
+    # Time limit for connecting: enough for TCP and TLS over a path of 150 ms, or to a busy node.
     ("grpc.min_reconnect_backoff_ms", 500),
     ("grpc.max_reconnect_backoff_ms", 1000),
     # Each dial has a connection of its own, so that closing one harms no other.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_retries", 0),
-    # The probe pings with what it reads, for a window that only a fast sender needs: the acceptor sends little.
+    # The probe sends pings to size a window that only a fast sender needs: the acceptor sends little.
     ("grpc.http2.bdp_probe", 0),
-    # Nodes talk directly, whatever proxy the environment names.
+    # Nodes connect directly, even if the environment names a proxy.
     ("grpc.enable_http_proxy", 0),
-    # A port in use is an error, not something to share.
+    # A port in use is an error; do not share it.
     ("grpc.so_reuseport", 0),
     ("grpc.max_receive_message_length", MAX_FRAME),
     ("grpc.max_send_message_length", MAX_FRAME),
@@ -46,26 +46,26 @@ OPTIONS: Options = [
 """For both sides."""
 
 HANDSHAKE_S = 3.0
-"""How long a connection may take until both ends have proven themselves and the hello or the call is there."""
+"""Time limit until both ends have proven themselves and the hello or the call has arrived, in seconds."""
 
 MAX_CONNECTIONS = 256
-"""Connections to the listening side. A peer has one, and another for each call that it makes."""
+"""Limit of connections to the listening side. A peer has one, and another for each call that it makes."""
 
 UNREAD_BYTES = 65535
-"""What a stranger can make the listening side keep for one stream."""
+"""Bytes that the listening side buffers for one stream of an unproven peer, at most."""
 
 SERVER_OPTIONS: Options = [
     *OPTIONS,
-    # A stranger speaks in headers alone: no message is read before the proof, so none of 64 MiB is ever begun.
+    # An unproven peer sends only headers: no message is read before the proof, so none of 64 MiB is begun.
     ("grpc.max_metadata_size", 2048),
     ("grpc.absolute_max_metadata_size", 4096),
     ("grpc.max_concurrent_streams", 4),
-    # What is sent on a stream that nobody reads. Without a probe (above) gRPC leaves it at that, else it raises it to
-    # 4 MiB by itself. A message that is being read comes at once in any case.
+    # Limit of bytes on a stream that is not read. Without a probe (above) gRPC keeps this limit, else it raises it to
+    # 4 MiB by itself. A message that is being read is not delayed.
     ("grpc.http2.lookahead_bytes", UNREAD_BYTES),
     ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),
     ("grpc.server_handshake_timeout_ms", int(HANDSHAKE_S * 1000)),
-    # Nobody keeps a connection on which nothing is asked.
+    # Close idle connections.
     ("grpc.max_connection_idle_ms", int(HANDSHAKE_S * 1000)),
 ]
 """For the listening side."""
@@ -76,8 +76,8 @@ class Tls:
     """Mutual TLS: every node shows a certificate of the authorities in `cafile`.
 
     The certificate that a dialled node shows has to be valid for the host of its address, or for `name` when that is
-    given (one certificate for all nodes). `names`, `fingerprints` and the revocation lists in `crlfile`, which is read
-    again for each connection, say whose certificate is that of a node, at both ends (`certificates.Rules`).
+    given (one certificate for all nodes). Both ends check the other's certificate by `names`, `fingerprints` and the
+    revocation lists in `crlfile`, which is read again for each connection (`certificates.Rules`).
     """
 
     cafile: Path
@@ -94,7 +94,7 @@ class Tls:
         return grpc.ssl_server_credentials([pair], _read("cafile", self.cafile), require_client_auth=True)
 
     def channel(self, trusted: bytes | None = None) -> Any:
-        """Credentials of the dialling side, which trusts the authorities in `cafile`, or `trusted` alone (PEM).
+        """Credentials of the dialling side, which trusts the authorities in `cafile`, or only `trusted` (PEM).
 
         Raises `TransportError`.
         """
@@ -102,11 +102,11 @@ class Tls:
         return grpc.ssl_channel_credentials(trusted or self.authorities(), key, _read("certfile", self.certfile))
 
     def authorities(self) -> bytes:
-        """Those that sign certificates of nodes, as PEM. Raises `TransportError`."""
+        """The authorities that sign certificates of nodes, as PEM. Raises `TransportError`."""
         return _read("cafile", self.cafile)
 
     def rules(self) -> Rules:
-        """Whose certificate is that of a node, as the files say now. Raises `TransportError`."""
+        """The rules for certificates of nodes; reads the files now. Raises `TransportError`."""
         if self.crlfile is None:
             return Rules(self.names, self.fingerprints)
         try:

@@ -1,7 +1,7 @@
-"""One end of a gRPC stream as a `Wire`: a task that reads, a task that writes, and who hears of it.
+"""One end of a gRPC stream as a `Wire`: a task that reads, a task that writes, and the events for the owner.
 
-Data goes over a connection of its own (`data_stream`) once that is attached, or over gRPC as well. The dialer decides,
-before it sends anything: its first message says which, and until then the acceptor keeps its data back.
+Data goes over a separate connection (`data_stream`) once that is attached, or else over gRPC. The dialer decides: its
+first message names the way, and until then the acceptor holds its data.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .data_stream import DataStream
 from .wire import WireEvents
 
 BESIDE, OVER_GRPC = b"\1", b"\0"
-"""The dialer's first message: data goes over a connection of its own, or over gRPC."""
+"""The dialer's first message: data goes over a separate connection, or over gRPC."""
 
 _LAST_WORD_S = 0.1
 
@@ -77,7 +77,7 @@ class GrpcWire:
         return self._queue_bytes + (self._data.queued_bytes if self._data is not None else 0)
 
     def await_choice(self) -> None:
-        """The dialer has not yet said which way data goes."""
+        """Hold data until the dialer has chosen the way for it."""
         self._chosen = False
 
     def attach(self, data: DataStream) -> None:
@@ -96,7 +96,7 @@ class GrpcWire:
         data.release()
 
     def _choose(self, choice: bytes) -> None:
-        """The dialer says which way data goes."""
+        """The dialer has chosen the way for data."""
         self._chosen = True
         if choice == OVER_GRPC and self._data is None:
             self._write_on()
@@ -108,7 +108,7 @@ class GrpcWire:
         self._tell(partial(self.events.received, frame))
 
     def _data_lost(self, reason: str) -> None:
-        """The other end has closed the wire, maybe: then gRPC brings its reason in a moment."""
+        """The data connection is lost. Perhaps the other end has closed the wire: then gRPC brings its reason soon."""
         asyncio.get_running_loop().call_later(_LAST_WORD_S, self._finish, reason)
 
     def _data_drained(self) -> None:
@@ -126,7 +126,7 @@ class GrpcWire:
         self._tasks = [loop.create_task(self._reading()), loop.create_task(self._writing(first))]
 
     async def run(self) -> str:
-        """Wait for the end of the wire, tell of it unless the owner made it, and return the reason."""
+        """Wait for the end of the wire and return the reason. Reports it unless the owner closed the wire."""
         try:
             return await asyncio.shield(self._end)
         except asyncio.CancelledError:
@@ -185,7 +185,7 @@ class GrpcWire:
                 return
 
     async def _write_queue(self, queue: deque[bytes], drained: Callable[[], None]) -> bool:
-        """Write what is urgent, and tell when all is gone. False if the wire has ended."""
+        """Write the urgent frames, then call `drained`. Returns False if the wire has ended."""
         if not queue:
             return True
         while queue:
@@ -194,7 +194,7 @@ class GrpcWire:
         return self._tell(drained)
 
     async def _write_next_data(self, events: WireEvents) -> bool:
-        """Write one frame of data, for what is urgent goes before the next one."""
+        """Write one frame of data; urgent frames go before the next one."""
         if not await self._write_first(self._data_queue):
             return False
         return bool(self._data_queue) or self._tell(events.data_drained)
@@ -217,14 +217,14 @@ class GrpcWire:
         try:
             await self._write(frame)
         except Exception as error:
-            # The stream has ended. The reader knows why, if it is given the chance to find out.
+            # The stream has ended. Let the reader run: it gets the reason.
             await asyncio.wait([self._tasks[0]], timeout=_LAST_WORD_S)
             self._finish(_ended_by(error))
             return False
         return True
 
     def _report(self, error: Exception) -> None:
-        """An error of the owner's: it ends this wire, and is not hidden."""
+        """The owner raised an error: report it to the loop, and end this wire."""
         asyncio.get_running_loop().call_exception_handler(
             {"message": f"wire to {self.peer} closed by an error", "exception": error}
         )

@@ -1,7 +1,7 @@
-"""The certificate that an address shows, looked at before gRPC connects there.
+"""Checks the certificate of an address before gRPC connects there.
 
-gRPC verifies authority, date and host name, and tells a dialer nothing of the certificate. So a connection of our own
-looks at it first, and gRPC is then given that one certificate as the only one to trust.
+gRPC verifies authority, date and host name, but does not show the certificate to a dialer. So this module opens a
+connection first and checks the certificate. Then gRPC is told to trust only this certificate.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from .wire import TransportError
 
 
 async def trusted(address: str, tls: Tls, within_s: float) -> bytes:
-    """What gRPC may trust at an address, as PEM. Raises `TransportError` if the owner is not taken for a node."""
+    """The certificate that gRPC may trust at an address, as PEM. Raises `TransportError` if it is not that of a
+    node."""
     rules = tls.rules()
     if not rules.names and not rules.fingerprints and tls.crlfile is None:
         return tls.authorities()
@@ -35,5 +36,5 @@ async def trusted(address: str, tls: Tls, within_s: float) -> bytes:
     finally:
         writer.transport.abort()
     if problem := rules.objection(shown):
-        raise TransportError(f"{address} is not taken for a node: {problem}")
+        raise TransportError(f"{address} is not accepted as a node: {problem}")
     return ssl.DER_cert_to_PEM_cert(shown).encode()

@@ -1,18 +1,16 @@
 """Log lines about dialers that do not prove that they know the cookie.
 
-The first refusal of a host is logged at once. Further ones are counted, and told with the next line, a minute later.
-
-A stranger can dial as often as it likes, from as many ports as there are. The log and the memory are bounded all the
-same.
+The first refusal of a host is logged at once. Further ones are counted, and the next line, a minute later, has their
+number. The log and the memory are bounded, even if a host dials very often and from many ports.
 """
 
 from __future__ import annotations
 
 AGAIN_MS = 60_000.0
-"""How long nothing more is said about a host after a line, in milliseconds."""
+"""Time after a line about a host in which no further line about it is written, in milliseconds."""
 
 REMEMBERED = 64
-"""So many hosts have lines of their own. The refusals of all others share one."""
+"""Number of hosts with lines of their own. The refusals of all others share one line."""
 
 OTHERS = "further hosts"
 
@@ -25,15 +23,15 @@ class Strangers:
         """Host: when the last line was written, and how many refusals came since."""
 
     def refused(self, peer: str, reason: str, now_ms: float) -> str | None:
-        """A line for the log, or None if there was one about this host lately. `peer` is HOST:PORT."""
+        """A line for the log, or None if one about this host was written lately. `peer` is HOST:PORT."""
         host = peer.rpartition(":")[0] or peer
         if host not in self._hosts and len(self._hosts) >= REMEMBERED:
             self._forget(now_ms)
             if len(self._hosts) >= REMEMBERED:
                 host = OTHERS
-        said_ms, since = self._hosts.get(host, (-AGAIN_MS, 0))
-        if now_ms - said_ms < AGAIN_MS:
-            self._hosts[host] = (said_ms, since + 1)
+        line_ms, since = self._hosts.get(host, (-AGAIN_MS, 0))
+        if now_ms - line_ms < AGAIN_MS:
+            self._hosts[host] = (line_ms, since + 1)
             return None
         self._hosts[host] = (now_ms, 0)
         more = f" ({since} more since the last line)" if since else ""

@@ -1,4 +1,4 @@
-r"""The port to the other nodes: streams of frames, and single calls. What every transport promises, and no more.
+r"""The port to the other nodes: streams of frames, and single calls. This is the contract of every transport.
 
 A *wire* is one end of one bidirectional stream with two ways, one for what is urgent (`send`) and one for data
 (`send_data`). Neither waits for the other. Frames arrive whole, once and in the order of their way, or the wire closes;
@@ -7,13 +7,14 @@ dials sends a *hello*, the side that is dialled answers with a *welcome* or refu
 not frames. All calls and all events are on the thread of one loop; no event comes out of a call of `send`, `close`,
 `cancel` or `dial`, it always comes later.
 
-Before the hello both ends prove that they know the same cookie (`handshake`); an end that does not is refused and told
-nothing else, and its `closed` or `CallFailed` says so. Hello, welcome, calls and answers carry a code; frames do not.
+Before the hello both ends prove that they know the same cookie (`handshake`). An end without proof is refused and
+gets no other answer; its `closed` or `CallFailed` has the reason. Hello, welcome, calls and answers carry a code. Frames
+do not.
 
     dial --- opened -+- received, (data_)drained -+- closed(reason)        each of opened and closed at most once
          \- closed(reason)                        \- (own close: silence)  nothing after an own close or cancel
 
-A peer that is dead, stopped or cut off is noticed by the transport within `NOTICE_S`, also when nobody sends.
+The transport notices a peer that is dead, stopped or cut off within `NOTICE_S`, even if neither side sends.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ from dataclasses import dataclass
 from typing import Protocol
 
 NOTICE_S = 2.0
-"""A peer that does not answer the transport's own pings for so long (seconds) is gone: both ends of the wire close."""
+"""A peer that does not answer the transport's pings for this time (seconds) is lost: both ends of the wire close."""
 
 DIAL_S = 2.0
-"""A dial without an answer ends with `closed` after so many seconds."""
+"""A dial without an answer ends with `closed` after this time, in seconds."""
 
 MAX_FRAME = 64 << 20
 """The largest frame, hello, welcome, request or answer in bytes (default of incoming_clustering_buffer_size)."""
 
 
 DEFAULT_COOKIE = "vmq"
-"""The cookie of VerneMQ's shipped configuration: everybody knows it, so it keeps nobody out."""
+"""The cookie of VerneMQ's shipped configuration: it is public, so it protects against nobody."""
 
 COOKIES_DIFFER = "it has another distributed_cookie: set the same distributed_cookie on all nodes of a cluster"
-"""What a dialer is told, and what it logs, when the other end does not take its proof."""
+"""The text that a dialer gets and logs when the other end refuses its proof."""
 
 
 class TransportError(Exception):
@@ -59,7 +60,7 @@ class Wire(Protocol):
 
     @property
     def peer(self) -> str:
-        """The other end, for logs."""
+        """The name or address of the other end, for logs."""
 
     @property
     def queued_bytes(self) -> int:
@@ -72,11 +73,11 @@ class Wire(Protocol):
         """As `send`, on the way for data."""
 
     def close(self, reason: str) -> None:
-        """End the stream; what is queued is dropped. The other end gets `closed`, with the reason if it can be told."""
+        """End the stream and drop the queue. The other end gets `closed`, with the reason if that can be sent."""
 
 
 class WireEvents(Protocol):
-    """What happens to a wire. The side that was dialled gets no `opened`: its `accept` is that."""
+    """The events of a wire. The accepting side gets no `opened`; its wire is open after `accept`."""
 
     def opened(self, wire: Wire, welcome: bytes) -> None:
         """The other side accepted the hello."""
@@ -103,7 +104,7 @@ class Dialing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The answer to a hello: what goes back, and who hears of the wire from now on."""
+    """The answer to an accepted hello: the welcome, and the object that gets the events of the wire."""
 
     welcome: bytes
     events: WireEvents
@@ -111,20 +112,20 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The answer to a hello that is not wanted. The dialer's `closed` gets this text."""
+    """The answer to a refused hello. The dialer's `closed` gets this text."""
 
     reason: str
 
 
 Accept = Callable[[bytes, Wire], Accepted | Refused]
-"""Decides on a hello. The wire may be used at once: what is sent on it goes after the welcome."""
+"""Decides on a hello. The wire may be used at once: its frames are sent after the welcome."""
 
 Calls = Callable[[str, bytes], Awaitable[bytes]]
 """Answers a call (method, request); raises `CallFailed` to refuse it."""
 
 
 class Transport(Protocol):
-    """What a node can do to the others."""
+    """Streams and calls to other nodes."""
 
     def dial(self, address: str, hello: bytes, events: WireEvents) -> Dialing:
         """Open a stream to an address; `events.opened` or `events.closed` tells how it went, within `DIAL_S`."""

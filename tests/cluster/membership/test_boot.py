@@ -207,4 +207,4 @@ def test_a_refused_start_says_it_once_and_asks_no_more() -> None:
 def test_noise_is_an_error(data: bytes) -> None:
     company = Company(1, joined=False)
     with pytest.raises(MalformedCommand, match="BootRefused of"):
-        company[1].member.registrar.told(data)
+        company[1].member.registrar.refusal_received(data)

@@ -209,7 +209,7 @@ def test_tls(tmp_path: Path) -> None:
                 await dial_data(HOST, listener.offer(theirs, attached.append), mine, other.tls(), 5)
             assert "is not one of cluster.peer_names" in logged[0]
             names = ("n2.example",)
-            with pytest.raises(TransportError, match="is not taken for a node"):
+            with pytest.raises(TransportError, match="is not accepted as a node"):
                 await dial_data(HOST, listener.offer(theirs, attached.append), mine, node.tls(names=names), 5)
             assert await knock(listener.port, framed(bytes(48))) == b""
             assert len(attached) == 1

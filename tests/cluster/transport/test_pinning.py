@@ -70,7 +70,7 @@ def test_an_acceptor_that_is_no_node(tmp_path: Path) -> None:
     """The dialer does not even connect with gRPC."""
     _, node, device = two_nodes(tmp_path)
     kind, reason, lines = asyncio.run(meet(node.tls(names=("n1.example",)), device.tls()))
-    assert kind == "closed" and "is not taken for a node: the certificate of 127.0.0.1, n2.example" in reason
+    assert kind == "closed" and "is not accepted as a node: the certificate of 127.0.0.1, n2.example" in reason
     assert lines == []
 
 
