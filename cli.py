@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from . import __version__
 
@@ -36,6 +37,17 @@ class _RootParser(argparse.ArgumentParser):
         return USAGE
 
 
+class _CommandParser(argparse.ArgumentParser):
+    """Refuses unknown arguments itself, so that the usage of the subcommand is shown."""
+
+    def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:
+        """As argparse, without unknown arguments."""
+        arguments, unknown = super().parse_known_args(*args, **kwargs)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return arguments, unknown
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line. Returns the exit status: 2 if the command line is wrong."""
     words = list(sys.argv[1:] if argv is None else argv)
@@ -54,9 +66,7 @@ def _tree(command: str) -> argparse.ArgumentParser:
     """All parsers. Only the subcommand `command` has its arguments, because the others need not be imported."""
     root = _RootParser(prog="strogoff", usage="strogoff COMMAND ...")
     root.add_argument("--version", action="version", version=f"strogoff {__version__}")
-    commands = root.add_subparsers(
-        prog="strogoff", metavar="COMMAND", required=True, parser_class=argparse.ArgumentParser
-    )
+    commands = root.add_subparsers(prog="strogoff", metavar="COMMAND", required=True, parser_class=_CommandParser)
     for name, register in COMMANDS.items():
         parser = commands.add_parser(name)
         if name == command:

@@ -49,7 +49,7 @@ class Context:
     async def committed(self) -> None:
         """Wait until what was changed is safe. TimeoutError if the disk does not take it."""
         done = asyncio.Event()
-        self.node.store.flush(done.set)
+        self.node.env.store.flush(done.set)
         async with asyncio.timeout(COMMIT_S):
             await done.wait()
 

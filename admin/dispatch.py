@@ -66,7 +66,7 @@ async def _dispatch(context: Context, words: Sequence[str], report: Report) -> t
         context.server.log("error", f"vmq-admin {' '.join(words[:2])}: {error}")
         return [Alert(f"The message store cannot be read: {error}")], FAILED
     except TimeoutError:
-        detail = context.node.store.detail or "the disk is slow"
+        detail = context.node.env.store.detail or "the disk is slow"
         said = f"Done, but it is not on the disk yet ({detail}); after a crash it may have to be repeated."
         return [Alert(said)], FAILED
     except Exception as error:

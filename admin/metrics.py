@@ -65,7 +65,7 @@ class Metrics:
 
     def _counters(self) -> Iterator[tuple[str, Labels, int]]:
         server = self._server
-        for name, labels, value in server.node.counters.rows():
+        for name, labels, value in server.node.env.counters.rows():
             yield name, _labels(name, labels), value
         for name, value in server.listeners.traffic.rows():
             # a socket counts as open from the moment it speaks MQTT, as in `$SYS`
@@ -82,12 +82,12 @@ class Metrics:
     def _gauges(self) -> Iterator[tuple[str, int]]:
         node, listeners = self._server.node, self._server.listeners
         yield "router_subscriptions", node.router.subscriptions
-        yield "retain_messages", node.retained_count
+        yield "retain_messages", node.retained.count
         yield "retain_memory", retained_bytes(node)
-        yield "queue_processes", len(node.slots)
+        yield "queue_processes", len(node.sessions)
         yield "active_mqtt_connections", listeners.active("tcp", "ssl")
         yield "active_mqttws_connections", listeners.active("ws", "wss")
-        yield "total_active_connections", len(node.fronts)
+        yield "total_active_connections", len(node.connections)
         yield "vm_memory_total", _resident_bytes()
         yield from self._cluster_gauges()
 

@@ -37,7 +37,7 @@ DEFAULT = ("client_id", "is_online", "mountpoint", "peer_host", "peer_port", "us
 async def rows(context: Context, query: Query) -> AsyncIterator[Row]:
     """All rows that fit: one for each session, or for each of its subscriptions or messages if those are asked for."""
     time_slice = context.time_slice()
-    for session in context.node.slots:
+    for session in context.node.sessions:
         await time_slice.yield_if_due()
         if session.ending:
             continue
@@ -52,19 +52,19 @@ async def rows(context: Context, query: Query) -> AsyncIterator[Row]:
 
 
 def _session(node: str, session: Session) -> Row:
-    front = session.front
+    connection = session.connection
     return {
         "node": node,
         "mountpoint": session.mountpoint,
         "client_id": session.client_id,
         "user": session.username,
-        "peer_host": front.peer[0] if front is not None else None,
-        "peer_port": front.peer[1] if front is not None else None,
+        "peer_host": connection.peer[0] if connection is not None else None,
+        "peer_port": connection.peer[1] if connection is not None else None,
         "protocol": session.version,
-        "is_online": front is not None,
-        "is_offline": front is None,
-        "statename": "online" if front is not None else "offline",
-        "num_sessions": int(front is not None),
+        "is_online": connection is not None,
+        "is_offline": connection is None,
+        "statename": "online" if connection is not None else "offline",
+        "num_sessions": int(connection is not None),
         "clean_session": not session.durable,
         "waiting_acks": len(session.queue.inflight),
     }

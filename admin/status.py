@@ -30,11 +30,11 @@ _FIGURES = {
 def figures(context: Context) -> dict[str, int | str]:
     """Name -> value, in VerneMQ's order."""
     node = context.node
-    online = sum(front.session is not None for front in node.fronts.values())
+    online = sum(connection.session is not None for connection in node.connections.values())
     totals = context.metrics.totals()
     return {
         "num_online": online,
-        "num_offline": len(node.slots) - online,
+        "num_offline": len(node.sessions) - online,
         **{name: totals[metric] for name, metric in _FIGURES.items()},
         "version": __version__,
     }
@@ -71,7 +71,7 @@ def incidents(context: Context) -> list[dict[str, Any]]:
 
 def not_serving(context: Context) -> list[str]:
     """Why this node ought not to get clients, one text each. That another node is missing is no reason."""
-    store = context.node.store
+    store = context.node.env.store
     reasons = ["the node is stopping"] if context.node.closing else []
     if store.state == "failed":
         reasons.append(f"the message store has failed, start the node again: {store.detail}")
@@ -89,13 +89,13 @@ def not_serving(context: Context) -> list[str]:
 
 def damage(context: Context) -> list[str]:
     """What is damaged while the node serves, one text each, with the remedy."""
-    found = context.node.store.damage
+    found = context.node.env.store.damage
     return [f"the message store is damaged, the sessions concerned are refused: {found}"] if found else []
 
 
 def _takes_clients(node: Node) -> bool:
     """Whether a node without a lease lets clients in."""
-    return node.options.allow_register_during_netsplit == "on"
+    return node.env.options.allow_register_during_netsplit == "on"
 
 
 _STATE_REASONS = {

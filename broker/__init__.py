@@ -1,1 +1,1 @@
-"""MQTT behaviour: fronts, sessions, queues, routing, retained, wills, auth, hooks; the node that wires all."""
+"""MQTT behaviour: connections, sessions, queues, routing, retained messages, wills, plugins, and the node of them."""

@@ -16,6 +16,7 @@ from .queues.durable_queue import DurableQueue
 from .queues.message import Message
 from .queues.queue import Queue
 from .queues.records import RELEASED, RecordError, decode_entry, to_message
+from .routing.ack_context import unanswered
 
 if TYPE_CHECKING:
     from .node import Node
@@ -29,12 +30,12 @@ _SWEEP_STEP = 500
 
 def disconnect(node: Node, mountpoint: str, client_id: str, cleanup: bool) -> bool:
     """Close a client's connection, v5 clients are told 0x98; with `cleanup` its session ends too. False: no session."""
-    node.wake()
-    session = node.slots.get(mountpoint, client_id)
+    node.env.wake()
+    session = node.sessions.get(mountpoint, client_id)
     if session is None:
         return False
-    if session.front is not None:
-        session.front.disconnect(ReasonCode.ADMINISTRATIVE_ACTION)
+    if session.connection is not None:
+        session.connection.disconnect(ReasonCode.ADMINISTRATIVE_ACTION)
     if cleanup:
         # a session that does not outlive its connection is gone already
         session.end("administrative_action")
@@ -43,26 +44,26 @@ def disconnect(node: Node, mountpoint: str, client_id: str, cleanup: bool) -> bo
 
 def unsubscribe(node: Node, session: Session, text: str) -> bool:
     """Remove a subscription on behalf of its client; False if it has none with this filter."""
-    node.wake()
+    node.env.wake()
     if not session.unsubscribe(text):
         return False
-    node.event("sub.del", client=session.client_id, filter=text)
-    if node.hooks.has("on_topic_unsubscribed"):
-        node.hooks.notify("on_topic_unsubscribed", Subscriber(session.mountpoint, session.client_id), [text])
+    node.env.event("sub.del", client=session.client_id, filter=text)
+    if node.env.hooks.has("on_topic_unsubscribed"):
+        node.env.hooks.notify("on_topic_unsubscribed", Subscriber(session.mountpoint, session.client_id), [text])
     return True
 
 
 def retained_bytes(node: Node) -> int:
     """About how much memory all retained messages take."""
-    return sum(node.retained(mountpoint).bytes for mountpoint in node.retained_mountpoints)
+    return sum(node.retained.table(mountpoint).bytes for mountpoint in node.retained.mountpoints)
 
 
 def retained_messages(node: Node, mountpoint: str) -> Iterator[list[Message]]:
     """The retained messages of a mountpoint by topic, in steps; expired ones are left out."""
     start = ""
     while True:
-        found = node.retained(mountpoint).page(start, STEP)
-        now = node.clock.now_ms()
+        found = node.retained.table(mountpoint).page(start, STEP)
+        now = node.env.clock.now_ms()
         yield [each for each in found if not 0 < each.expires_at <= now]
         if len(found) < STEP:
             return
@@ -71,22 +72,18 @@ def retained_messages(node: Node, mountpoint: str) -> Iterator[list[Message]]:
 
 def delete_retained(node: Node, mountpoint: str, topic: str) -> bool:
     """Forget the retained message of a topic, in a cluster everywhere; False if there was none."""
-    if mountpoint not in node.retained_mountpoints:
+    if mountpoint not in node.retained.mountpoints:
         return False
-    deleted = node.retained(mountpoint).delete(topic) is not None
-    node.owed = None  # no client waits for it
-    return deleted
+    return node.retained.delete(mountpoint, topic, unanswered())
 
 
 def delete_expired_retained(node: Node) -> Iterator[int]:
     """Forget every retained message that has expired, in steps; how many each step took."""
-    now = node.clock.now_ms()
-    for mountpoint in node.retained_mountpoints:
-        messages = node.retained(mountpoint)
+    now = node.env.clock.now_ms()
+    for mountpoint in node.retained.mountpoints:
+        messages = node.retained.table(mountpoint)
         while 0 < messages.next_expiry <= now:
-            deleted = len(messages.sweep(now, _SWEEP_STEP))
-            node.owed = None  # no client waits for it
-            yield deleted
+            yield node.retained.sweep(mountpoint, now, _SWEEP_STEP, unanswered())
 
 
 def queue_size(queue: Queue) -> Iterator[int | None]:
@@ -98,7 +95,7 @@ def queue_size(queue: Queue) -> Iterator[int | None]:
     stop = queue.prefix + queue.high.to_bytes(8, "big")
     total = len(queue.waiting)
     while True:
-        found = queue.node.store.keys(start, stop, _COUNT_STEP)
+        found = queue.env.store.keys(start, stop, _COUNT_STEP)
         total += len(found)
         if len(found) < _COUNT_STEP:
             yield total
@@ -116,7 +113,7 @@ def queued_messages(queue: Queue) -> Iterator[list[tuple[Message, int, bool]]]:
     yield [(each.message, 0, False) for each in queue.waiting if each.message is not None and not each.qos]
     start, stop = queue.prefix, keys.after(queue.prefix)
     while True:
-        found = queue.node.store.scan(start, stop, STEP)
+        found = queue.env.store.scan(start, stop, STEP)
         yield [entry for key, value in found if (entry := _stored(queue, key, value)) is not None]
         if len(found) < STEP:
             return
@@ -124,7 +121,7 @@ def queued_messages(queue: Queue) -> Iterator[list[tuple[Message, int, bool]]]:
 
 
 def _stored(queue: DurableQueue, key: bytes, value: bytes) -> tuple[Message, int, bool] | None:
-    node, mountpoint = queue.node, queue.session.mountpoint
+    node, mountpoint = queue.env, queue.session.mountpoint
     try:
         record = decode_entry(key, value)
         if record.message is not None:

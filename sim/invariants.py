@@ -167,7 +167,7 @@ def _refused(world: ClusterWorld, held: list[Lease]) -> Iterator[str]:
     for machine in world.machines.values():
         node, member = machine.node, machine.member
         problem = "" if member is None else member.registrar.problem
-        if problem and node is not None and any(session.online for session in node.slots):
+        if problem and node is not None and any(session.online for session in node.sessions):
             yield f"refused: {machine.name} serves ({problem})"
 
 
@@ -222,7 +222,7 @@ class InvariantMonitor:
         """Look at each moment at which the node's guard lets a promise leave."""
         node: Any = machine.node
         options = self._world.swarm.options
-        allows = node.guard
+        allows = node.env.cluster.may_acknowledge
         lenient = any(getattr(options, f"allow_{operation}_during_netsplit") == "on" for operation in OPERATIONS)
 
         def guarding(connection: Any, promised: int, out: list[bytes]) -> bool:
@@ -231,7 +231,7 @@ class InvariantMonitor:
                 self._promised(machine, lenient)
             return bool(leaves)
 
-        node.guard = guarding
+        node.env.cluster.may_acknowledge = guarding
 
     def _promised(self, machine: ClusterMachine, lenient: bool) -> None:
         member = machine.member
@@ -253,7 +253,7 @@ class InvariantMonitor:
         node, history = machine.node, self._world.history
         if node is None or machine.member is None:
             return
-        history.views.note(machine.name, self._world.loop.now_s, node.view_state)
+        history.views.note(machine.name, self._world.loop.now_s, node.policy.view_state)
         incarnation = machine.member.incarnation
         since = (machine.life, 0 if incarnation is None else incarnation.entered_in_view)
         if since[1] and self._since.get(machine.name) != since:
@@ -270,7 +270,7 @@ class InvariantMonitor:
             f"{row.node}/{row.boot}@{row.entered_in_view}{'' if row.serving else '?'}" for row in member.view.rows
         )
         leads = "leads, " if member.consensus is not None and member.consensus.leads else ""
-        text = f"{leads}{node.view_state.value}, view {member.view.id}: {rows}"
+        text = f"{leads}{node.policy.view_state.value}, view {member.view.id}: {rows}"
         if self._shown.get(machine.name) != text:
             self._shown[machine.name] = text
             self._world.history.trace(machine.name, text)

@@ -75,13 +75,13 @@ def node_rests(world: NodeWorld) -> bool:
     """Whether nothing is under way any more in a world with one node."""
     node = world.machine.node
     assert node is not None
-    if node.store.bytes_waiting or not all(client.connected or client.gone for client in world.clients):
+    if node.env.store.bytes_waiting or not all(client.connected or client.gone for client in world.clients):
         return False
     return not any(client.sender.open for client in world.clients if client.connected) and _queues_rest(node)
 
 
 def _queues_rest(node: Node) -> bool:
-    return all(not each.online or (not each.queue.inflight and not each.queue.size) for each in node.slots)
+    return all(not each.online or (not each.queue.inflight and not each.queue.size) for each in node.sessions)
 
 
 def of_node(world: NodeWorld) -> Iterator[str]:
@@ -110,11 +110,11 @@ def _waiting(world: ClusterWorld) -> Iterator[str]:
             continue
         if not machine.joined:
             yield f"{machine.name} has not joined"
-        if node.view_state is not ViewState.WHOLE or not member.leased():
-            yield f"{machine.name} is {node.view_state.value} in view {member.view.id}"
+        if node.policy.view_state is not ViewState.WHOLE or not member.leased():
+            yield f"{machine.name} is {node.policy.view_state.value} in view {member.view.id}"
         for text in waits.waiting(machine.clustering, member):
             yield f"{machine.name}: {text}"
-        for session in node.slots:
+        for session in node.sessions:
             if session.online and (session.queue.inflight or session.queue.size):
                 yield f"{machine.name}: queue of {session.client_id}"
 

@@ -98,7 +98,7 @@ class World(Generic[M, C]):
 
     def _mark(self, machine: M) -> Mark:
         node = machine.node
-        without_lease = node is not None and node.view_state is ViewState.MINORITY
+        without_lease = node is not None and node.policy.view_state is ViewState.MINORITY
         return (self.history.commits, self.loop.now_s, without_lease)
 
     def _event(self, machine: M, row: dict[str, Any]) -> None:

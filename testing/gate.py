@@ -35,7 +35,7 @@ class Gate:
         self.drops = drops
         self.suback_left: Callable[[str], None] = lambda client: None
         """Told of each SUBACK that goes out to a client."""
-        self.connack_left: Callable[[ClientConnection], None] = lambda front: None
+        self.connack_left: Callable[[ClientConnection], None] = lambda connection: None
         """Told of each CONNACK that goes out."""
         self.frozen = False
         self.dead = False
@@ -89,8 +89,8 @@ class Gate:
             passage.tear()
         if packet == "SUBACK" and direction == "out" and not hit:
             self.suback_left(passage.client_id)
-        if packet == "CONNACK" and direction == "out" and not hit and passage.front is not None:
-            self.connack_left(passage.front)
+        if packet == "CONNACK" and direction == "out" and not hit and passage.connection is not None:
+            self.connack_left(passage.connection)
         return bool(hit)
 
 
@@ -118,7 +118,7 @@ class Passage:
     def __init__(self, gate: Gate, link: ClientTransport) -> None:
         self._gate = gate
         self._link = link
-        self.front: ClientConnection | None = None
+        self.connection: ClientConnection | None = None
         """What of the node has the connection, once it has noticed it."""
         self._in = FrameFilter(lambda packet: not gate.drops_now(packet, "in", self))
         self._out = FrameFilter(lambda packet: not gate.drops_now(packet, "out", self))
@@ -127,12 +127,12 @@ class Passage:
 
     def open(self, origin: ConnectionOrigin) -> None:
         """The node notices the connection."""
-        self.front = self._gate.make_front(self, origin)
+        self.connection = self._gate.make_front(self, origin)
 
     @property
     def client_id(self) -> str:
         """The client id, empty before CONNECT."""
-        return self.front.client_id if self.front is not None else ""
+        return self.connection.client_id if self.connection is not None else ""
 
     @property
     def bytes_unsent(self) -> int:
@@ -168,8 +168,8 @@ class Passage:
 
     def _receive(self, data: bytes) -> None:
         passing = self._in.feed(data)
-        if passing and not self._cut and self.front is not None:
-            self.front.receive(passing)
+        if passing and not self._cut and self.connection is not None:
+            self.connection.receive(passing)
         self._tear()
 
     def lost(self, reason: str, /) -> None:
@@ -178,16 +178,16 @@ class Passage:
         self._gate.passages.pop(id(self), None)
 
     def _lost(self, reason: str) -> None:
-        if self.front is not None:
-            self.front.lost(reason)
+        if self.connection is not None:
+            self.connection.lost(reason)
 
     def writable(self, flag: bool, /) -> None:
         """As `ConnectionPort.writable`."""
         self._gate.when_awake(partial(self._writable, flag))
 
     def _writable(self, flag: bool) -> None:
-        if self.front is not None:
-            self.front.writable(flag)
+        if self.connection is not None:
+            self.connection.writable(flag)
 
     # -- the front's side
 

@@ -121,7 +121,7 @@ class HostedServer(Server):
         self._dead = True
         self.gate.cut()
         self.node.closing = True
-        self.node.events.remove(self._sink)
+        self.node.env.events.remove(self._sink)
         if self._wake is not None:
             self._wake.cancel()
         for task in list(self._tasks):

@@ -112,7 +112,7 @@ class NodeHandle:
 
         Raises `FaultError` if the node is down.
         """
-        return self.node.view_state.value
+        return self.node.policy.view_state.value
 
     def ports(self) -> dict[str, int]:
         """Listener -> port, of all MQTT listeners that run."""
@@ -142,7 +142,7 @@ class NodeHandle:
             None if wiring is None else wiring.tune,
             OF_THE_MACHINE if wiring is None else (wiring.clock.wall_ms, wiring.clock.mono_ms),
         )
-        server.gate.suback_left = lambda client: self._answered((server.node.events.hlc, self.name, client))
+        server.gate.suback_left = lambda client: self._answered((server.node.env.events.hlc, self.name, client))
         server.gate.connack_left = partial(self._welcomed, server)
         before = set(threading.enumerate())
         await server.start()
@@ -150,9 +150,9 @@ class NodeHandle:
         self._threads = [thread for thread in fresh if thread.name.startswith(_THREADS)]
         self._server = server
 
-    def _welcomed(self, server: HostedServer, front: ClientConnection) -> None:
-        if front.session is not None and front.session.durable and front.session.expiry_s:
-            self._kept((server.node.events.hlc, self.name, front.client_id))
+    def _welcomed(self, server: HostedServer, connection: ClientConnection) -> None:
+        if connection.session is not None and connection.session.durable and connection.session.expiry_s:
+            self._kept((server.node.env.events.hlc, self.name, connection.client_id))
 
     async def stop(self) -> None:
         """Stop in order: everything is written, clients are told. Raises `LeakError` if something is left."""
@@ -182,7 +182,7 @@ class NodeHandle:
         async with self._changing:
             server, self._server = self.server, None
             self._awake()
-            server.node.event("fault.kill", nodes=[self.name])
+            server.node.env.event("fault.kill", nodes=[self.name])
             await server.kill()
             await self._check(server)
 
@@ -190,7 +190,7 @@ class NodeHandle:
         """As SIGSTOP: connections stay open, nothing is read, written or timed."""
         if self.paused:
             raise FaultError(f"node {self.number} is paused")
-        self.server.node.event("fault.pause", nodes=[self.name])
+        self.server.node.env.event("fault.pause", nodes=[self.name])
         self.server.gate.freeze()
         if self._wiring is not None:
             self._wiring.lines.paused[self.number] = None
@@ -201,7 +201,7 @@ class NodeHandle:
             raise FaultError(f"node {self.number} is not paused")
         self._awake()
         self.server.gate.thaw()
-        self.server.node.event("fault.end", nodes=[self.name], detail="pause")
+        self.server.node.env.event("fault.end", nodes=[self.name], detail="pause")
 
     def _awake(self) -> None:
         if self._wiring is not None:
@@ -224,7 +224,7 @@ class NodeHandle:
     def queued(self) -> dict[str, int]:
         """How many messages the queue of each session has, those in flight included."""
         found: dict[str, int] = {}
-        for each in self.node.slots:
+        for each in self.node.sessions:
             found[each.client_id] = found.get(each.client_id, 0) + each.queue.size + len(each.queue.inflight)
         return found
 
@@ -236,28 +236,29 @@ class NodeHandle:
         if server is None or server.gate.frozen:
             return
         node = server.node
-        if node.store.bytes_waiting:
-            yield f"node {self.number}: {node.store.bytes_waiting} bytes to be committed ({node.store.state})"
-        if len(node.garbage):
-            yield f"node {self.number}: {len(node.garbage)} deleted ranges"
-        yield from _fronts(node)
+        if node.env.store.bytes_waiting:
+            yield f"node {self.number}: {node.env.store.bytes_waiting} bytes to be committed ({node.env.store.state})"
+        if len(node.cleanup):
+            yield f"node {self.number}: {len(node.cleanup)} deleted ranges"
+        yield from _connections(node)
         yield from _queues(node)
         for passage in server.gate.passages.values():
             if passage.bytes_unsent:
                 yield f"{passage.client_id or NOBODY}: does not read, {passage.bytes_unsent} bytes wait"
 
 
-def _fronts(node: Node) -> Iterator[str]:
-    for front in node.fronts.values():
-        name = front.client_id or NOBODY
-        if front.pending or front.held is not None or front.unacked:
-            yield f"{name}: {front.unacked} publishes without acknowledgement, {len(front.pending)} answers wait"
-        if front.out:
+def _connections(node: Node) -> Iterator[str]:
+    for connection in node.connections.values():
+        name = connection.client_id or NOBODY
+        if connection.acks.waiting or connection.flow.held is not None or connection.acks.unacked:
+            acks = connection.acks
+            yield f"{name}: {acks.unacked} publishes without acknowledgement, {len(acks.waiting)} answers wait"
+        if connection.output.out:
             yield f"{name}: output that is not flushed"
 
 
 def _queues(node: Node) -> Iterator[str]:
-    for session in node.slots:
+    for session in node.sessions:
         queue = session.queue
         if session.online and (queue.size or queue.inflight):
             yield f"{session.client_id}: {queue.size} messages wait, {len(queue.inflight)} are not acknowledged"

@@ -165,7 +165,7 @@ class RunningCluster:
         self._rows.append(row)
         for handle in self.nodes:
             if handle.up and handle.name != row["node"]:
-                handle.node.events.observe(row["hlc"])
+                handle.node.env.events.observe(row["hlc"])
 
     async def close(self) -> None:
         """Close the clients, stop the nodes that run, remove what was temporary. Raises `LeakError`."""
@@ -350,7 +350,7 @@ class RunningCluster:
         handle.drops.append(fault)
         self.faults.append(f"node {node}: {fault}")
         if handle.up:
-            handle.node.event("fault.loss", nodes=[handle.name], detail=str(fault))
+            handle.node.env.event("fault.loss", nodes=[handle.name], detail=str(fault))
         return fault
 
     async def partition(self, *sides: Iterable[int]) -> None:
@@ -389,7 +389,7 @@ class RunningCluster:
         """An event of a fault, in the log of the first of these nodes that runs."""
         running = [self.nodes[number] for number in nodes if self.nodes[number].up]
         for handle in running[:1]:
-            handle.node.event(kind, nodes=[self.nodes[number].name for number in nodes], **more)
+            handle.node.env.event(kind, nodes=[self.nodes[number].name for number in nodes], **more)
 
     def _note(self, what: str, handle: NodeHandle) -> None:
         self.faults.append(f"{what} node {handle.number}")

@@ -15,7 +15,7 @@ async def _show(context: Context, call: Call) -> list[Part]:
     query = Query(call, ("payload", "topic"))
     table = Table(query.columns, [])
     time_slice = context.time_slice()
-    for mountpoint in context.node.retained_mountpoints if query.limit else []:
+    for mountpoint in context.node.retained.mountpoints if query.limit else []:
         for step in operations.retained_messages(context.node, mountpoint):
             await time_slice.yield_if_due()
             for message in step:

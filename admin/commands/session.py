@@ -66,7 +66,7 @@ async def _disconnect(context: Context, call: Call) -> list[Part]:
 
 async def _unsubscribe_local(context: Context, call: Call) -> NodeResult:
     mountpoint, client_id, topic = call.flag("mountpoint", ""), call.arguments["client-id"], call.arguments["topic"]
-    session = context.node.slots.get(mountpoint, client_id)
+    session = context.node.sessions.get(mountpoint, client_id)
     if session is None:
         return NodeResult(unknown=[client_id])
     if not operations.unsubscribe(context.node, session, topic):

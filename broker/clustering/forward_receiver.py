@@ -16,9 +16,10 @@ import msgspec
 
 from ...cluster.links.ports import Refuse
 from ...storage import keys
+from ..routing.ack_context import AckContext
 from ..routing.pending_acks import PendingAcks
 from ..routing.plans import PlanCache
-from ..routing.router import WAIT
+from ..routing.router import AFTER_COMMIT
 from .forward_codec import ForwardedMessage, OpenMids, decode_forward, decode_open_mids, is_open_mids
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ PLAIN = ""
 """The part of a message that is for ordinary subscriptions; the others are named by their `$share` filters."""
 
 
-PassOn = Callable[["Message", str, str], bool]
+PassOn = Callable[["Message", str, str, AckContext], bool]
 """The port to the origin of a QoS 2 message that the named node sent for a `$share` filter, of which nobody is here:
 whether the origin gives it to somebody else, or has. Of an own message that comes back the same."""
 
@@ -70,12 +71,12 @@ class _Lane(msgspec.Struct):
 
 class DedupEntry(msgspec.Struct):
     """A QoS 2 message that may come again: which parts of it were taken, and whether the disk says so; which of them
-    were relayed, and what is owed to the nodes that they were relayed to."""
+    were relayed, and what the nodes that they were relayed to have not acknowledged."""
 
     parts: list[str]
     stored: bool
     relayed: list[str] = []
-    owed: PendingAcks | None = None
+    pending: PendingAcks | None = None
 
 
 class ForwardReceiver:
@@ -101,7 +102,7 @@ class ForwardReceiver:
 
     def load(self) -> None:
         """Bring back watermarks and open QoS 2 mids from the store."""
-        store = self._node.store
+        store = self._node.env.store
         for key, value in store.scan(b"w", b"x"):
             name, boot, seq = keys.parse_watermark_key(key)
             lane = self._lanes.get(name)
@@ -125,13 +126,13 @@ class ForwardReceiver:
 
     def _clear(self, origin: str, lane: _Lane | None) -> None:
         if lane is not None:
-            self._node.store.delete(keys.watermark_key(origin, lane.boot))
+            self._node.env.store.delete(keys.watermark_key(origin, lane.boot))
             for seq in list(lane.owed):
                 self._relayed(origin, lane, seq)
 
     def forget(self, origin: str, before: int) -> None:
         """All boots of the origin before this one have left the cluster for good."""
-        store = self._node.store
+        store = self._node.env.store
         lane = self._lanes.get(origin)
         if lane is not None and lane.boot < before:
             del self._lanes[origin]
@@ -160,35 +161,36 @@ class ForwardReceiver:
             self.settle_open(origin, decode_open_mids(payload))
             self.skip(origin, seq)
             return
-        forwarded = decode_forward(payload, node.origins)
+        forwarded = decode_forward(payload, node.env.origins)
         message = forwarded.message
-        node.events.observe(forwarded.hlc)
+        node.env.events.observe(forwarded.hlc)
         plans = node.router.plans(message.mountpoint)
         if forwarded.groups and not self._serving() and not node.router.has_members(message, plans, forwarded.groups):
             raise Refuse(f"{node.name} does not serve yet, and has no member of {', '.join(forwarded.groups)}")
-        if node.events.messages:
-            node.event("fwd.recv", mid=message.mid, source=origin, topic=message.topic)
+        if node.env.events.messages:
+            node.env.event("fwd.recv", mid=message.mid, source=origin, topic=message.topic)
         if origin in self._seen:
             self.settle(origin, forwarded.qos2_stable)
+        context = AckContext()
         if message.qos < 2:
-            wait = node.router.deliver(message, plans, forwarded.plain, forwarded.groups) == WAIT
+            wait = node.router.deliver(message, plans, forwarded.plain, forwarded.groups, context) == AFTER_COMMIT
         else:
             # a message that was relayed has the mid of who accepted it
             mid = (message.origin.boot, message.counter)
-            wait = self._deliver_once(origin, message.origin.node, mid, forwarded, plans)
+            wait = self._deliver_once(origin, message.origin.node, mid, forwarded, plans, context)
         lane.taken = max(lane.taken, seq)
-        owed, node.owed = node.owed, None
+        pending = context.take()
         if self._relays:
-            owed = None  # and after a restart it may come again: only QoS 2 has to know
+            pending = None  # and after a restart it may come again: only QoS 2 has to know
         else:
-            if owed is not None and owed.open:
+            if pending is not None and pending.open:
                 lane.owed[seq] = None
-                node.store.put(keys.owed_key(origin, lane.boot, seq), b"")
+                node.env.store.put(keys.owed_key(origin, lane.boot, seq), b"")
             elif seq in lane.owed:
                 self._relayed(origin, lane, seq)
             if wait:
-                node.store.put(keys.watermark_key(origin, lane.boot), lane.taken.to_bytes(8, "big"))
-        self._answer(origin, lane, seq, node.store.open_commit if wait else 0, owed)
+                node.env.store.put(keys.watermark_key(origin, lane.boot), lane.taken.to_bytes(8, "big"))
+        self._answer(origin, lane, seq, node.env.store.open_commit if wait else 0, pending)
 
     def took(self, message: Message, part: str) -> bool:
         """Whether a session here has this part of a QoS 2 message that another node was to have."""
@@ -199,7 +201,13 @@ class ForwardReceiver:
         return self._seen.get(message.origin.node, {}).get((message.origin.boot, message.counter))
 
     def _deliver_once(
-        self, sender: str, origin: str, mid: tuple[int, int], forwarded: ForwardedMessage, plans: PlanCache
+        self,
+        sender: str,
+        origin: str,
+        mid: tuple[int, int],
+        forwarded: ForwardedMessage,
+        plans: PlanCache,
+        context: AckContext,
     ) -> bool:
         """Give each part of a QoS 2 message to its sessions once. True if the disk has to have it first.
 
@@ -211,20 +219,20 @@ class ForwardReceiver:
         known = seen.get(mid) or DedupEntry([], False)
         plain = forwarded.plain and PLAIN not in known.parts
         groups = tuple([text for text in forwarded.groups if text not in known.parts])
-        if known.owed is not None and known.owed.open:
-            node.owed = known.owed  # what is on its way is not safe yet
+        if known.pending is not None and known.pending.open:
+            context.pending = known.pending  # what is on its way is not safe yet
         message = forwarded.message
         missing = [each for each in groups if not node.router.has_members(message, plans, (each,))]
         own = message.origin.node == node.name
-        passed = [each for each in (groups if own else missing) if self.pass_on(message, each, sender)]
+        passed = [each for each in (groups if own else missing) if self.pass_on(message, each, sender, context)]
         groups = tuple([each for each in groups if each not in passed])
         known = seen.get(mid) or known  # an own message may have been given to a session here
         if not plain and not groups:
             return known.stored  # taken before, and perhaps not yet safe
         relayed = [each for each in missing if each not in passed]
         relayed += [each for each in known.relayed if each not in groups]
-        wait = node.router.deliver(message, plans, plain, groups) == WAIT or known.stored
-        seen[mid] = DedupEntry([*known.parts, *([PLAIN] if plain else ()), *groups], wait, relayed, node.owed)
+        wait = node.router.deliver(message, plans, plain, groups, context) == AFTER_COMMIT or known.stored
+        seen[mid] = DedupEntry([*known.parts, *([PLAIN] if plain else ()), *groups], wait, relayed, context.pending)
         if wait:
             self._note(origin, mid, seen[mid])
         return wait
@@ -251,12 +259,12 @@ class ForwardReceiver:
     def _note(self, origin: str, mid: tuple[int, int], seen: DedupEntry) -> None:
         # what was relayed a restart forgets, and the group's message comes again
         parts = [each for each in seen.parts if each not in seen.relayed]
-        self._node.store.put(keys.seen_key(origin, *mid), "\0".join(parts).encode())
+        self._node.env.store.put(keys.seen_key(origin, *mid), "\0".join(parts).encode())
 
     def _relayed(self, origin: str, lane: _Lane, seq: int) -> None:
         """Nothing is owed for this number any more."""
         del lane.owed[seq]
-        self._node.store.delete(keys.owed_key(origin, lane.boot, seq))
+        self._node.env.store.delete(keys.owed_key(origin, lane.boot, seq))
 
     def settle(self, origin: str, stable: tuple[int, int]) -> None:
         """Forget the mids that the origin will never send again."""
@@ -277,28 +285,28 @@ class ForwardReceiver:
         """Forget a mid that the origin will never send again, if it is known here."""
         seen = self._seen.get(origin, {}).pop(mid, None)
         if seen is not None and seen.stored:
-            self._node.store.delete(keys.seen_key(origin, *mid))
+            self._node.env.store.delete(keys.seen_key(origin, *mid))
 
-    def _answer(self, origin: str, lane: _Lane, seq: int, commit: int, owed: PendingAcks | None) -> None:
+    def _answer(self, origin: str, lane: _Lane, seq: int, commit: int, pending: PendingAcks | None) -> None:
         if lane.waiting:
             _, before, earlier = lane.waiting[-1]
-            if not commit and owed is None and (lane.owed or before > self._node.store.committed):
+            if not commit and pending is None and (lane.owed or before > self._node.env.store.committed):
                 self._only_behind(origin, lane, seq)
             commit = max(commit, before)
-            if commit == before and owed is None and earlier is None:
+            if commit == before and pending is None and earlier is None:
                 lane.waiting.pop()  # one answer for both
                 if lane.scheduled:
                     lane.waiting.append((seq, commit, None))
                     return
-        lane.waiting.append((seq, commit, owed))
-        if owed is not None and owed.open:
-            owed.waiter = lambda: self._advance(origin, lane)
+        lane.waiting.append((seq, commit, pending))
+        if pending is not None and pending.open:
+            pending.waiter = lambda: self._advance(origin, lane)
         if commit > lane.registered:
             lane.registered = commit
-            self._node.store.when_committed(commit, lambda: self._advance(origin, lane))
-        elif not lane.scheduled and (not commit or commit <= self._node.store.committed):
+            self._node.env.store.when_committed(commit, lambda: self._advance(origin, lane))
+        elif not lane.scheduled and (not commit or commit <= self._node.env.store.committed):
             lane.scheduled = True
-            self._node.after_turn(lambda: self._turn_over(origin, lane))
+            self._node.env.after_turn(lambda: self._turn_over(origin, lane))
 
     def _only_behind(self, origin: str, lane: _Lane, seq: int) -> None:
         """This number is done with, and waits for the disk only because something before it does."""
@@ -306,14 +314,14 @@ class ForwardReceiver:
         if not lane.stuck:
             self._arm(origin, lane)
         elif len(lane.free) == 1:
-            self._node.after_turn(lambda: self._early(origin, lane))
+            self._node.env.after_turn(lambda: self._early(origin, lane))
 
     def _arm(self, origin: str, lane: _Lane) -> None:
         """Look again after a while whether the lane gets on."""
         if lane.free and not lane.armed:
             lane.armed = True
             oldest = lane.free[0]
-            self._node.timers.at(self._node.now + EARLY_MS, lambda: self._still_behind(origin, lane, oldest))
+            self._node.env.timers.at(self._node.env.now + EARLY_MS, lambda: self._still_behind(origin, lane, oldest))
 
     def _still_behind(self, origin: str, lane: _Lane, oldest: int) -> None:
         """If the lane got no further: from now on nobody waits for a disk that is full or hangs who needs no disk."""
@@ -334,12 +342,12 @@ class ForwardReceiver:
 
     def _advance(self, origin: str, lane: _Lane) -> None:
         """Tell the origin how far all is safe, in order."""
-        committed = self._node.store.committed
+        committed = self._node.env.store.committed
         done = 0
         waiting = lane.waiting
         while waiting:
-            seq, commit, owed = waiting[0]
-            if commit > committed or (owed is not None and owed.open):
+            seq, commit, pending = waiting[0]
+            if commit > committed or (pending is not None and pending.open):
                 break
             done = seq
             waiting.popleft()
@@ -358,5 +366,5 @@ def _not_early(origin: str, seqs: list[int], boot: int) -> None:
     """The origin waits until everything before is done with, too."""
 
 
-def _nobody(message: Message, part: str, sender: str) -> bool:
+def _nobody(message: Message, part: str, sender: str, context: AckContext) -> bool:
     return False

@@ -3,7 +3,7 @@
 The node that accepted a PUBLISH alone decides when it is done (H-07). Each copy is an obligation of its node,
 discharged by that node's acknowledgement; by a view without that node where only clean sessions would have had it, for
 they have ended; by sending it to another member where a shared subscription had chosen that node. What is for durable
-sessions of a node that is away stays owed until it is back, or has left for good; so does a QoS 2 message of a shared
+sessions of a node that is away stays pending until it is back or has left for good; so does a QoS 2 message of a shared
 subscription, if the member that was given it may be one. Never by time.
 
 While the lane to a node is full, copies wait in the `WaitingRoom` and enter the lane publisher by publisher. Each is
@@ -25,15 +25,17 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from ...netsplit.policy import ViewState
+from ..cluster_port import Pausable
 from ..queues.message import Message
-from ..routing.pending_acks import PendingAcks, discharge_all
+from ..routing.ack_context import AckContext
+from ..routing.pending_acks import PendingAcks, complete_all
 from ..routing.remote import RemoteMembers, RemoteTarget
-from ..routing.router import WAIT
+from ..routing.router import AFTER_COMMIT
 from .forward_codec import OpenMids, encode_forward, encode_open_mids
 from .waiting_room import WaitingRoom
 
 if TYPE_CHECKING:
-    from ..node import Node, Pausable
+    from ..node import Node
     from .forward_receiver import ForwardReceiver
 
 
@@ -80,7 +82,7 @@ class OutstandingForward(msgspec.Struct, eq=False):
 
     seq: int
     message: Message
-    owed: PendingAcks | None
+    pending: PendingAcks | None
     live: bool
     durable: bool
     groups: Sequence[RemoteMembers]
@@ -134,23 +136,30 @@ class ForwardSender:
 
     # -- out
 
-    def forward(self, message: Message, targets: tuple[RemoteTarget, ...], members: list[RemoteMembers]) -> None:
+    def forward(
+        self,
+        message: Message,
+        targets: tuple[RemoteTarget, ...],
+        members: list[RemoteMembers],
+        context: AckContext,
+    ) -> None:
         """Send the message to each target, and to the nodes of the members that were chosen for shared subscriptions.
 
-        For QoS 1 and 2 the answer to the packet at hand waits for all of them (`Node.owed`).
+        For QoS 1 and 2 the answer waits for all of them (`context`).
         """
         node = self._node
-        owed: PendingAcks | None = None
-        relayed = message.origin is not node.origin and self._relayed(message)
-        waits = not node.wary or node.owed or relayed or node.view_state is not ViewState.MINORITY
-        if message.qos and node.answering and waits:
-            owed = node.owed = node.owed or PendingAcks()
+        pending: PendingAcks | None = None
+        relayed = message.origin is not node.env.origin and self._relayed(message)
+        policy = node.policy
+        waits = not policy.restricted or context.pending or relayed or policy.view_state is not ViewState.MINORITY
+        if message.qos and context.answered and waits:
+            pending = context.need()
         # what another origin waits for is not ours to void, and what nobody waits for nobody sends again
-        kept = message.qos > 0 and (owed is None or relayed)
+        kept = message.qos > 0 and (pending is None or relayed)
         chosen: dict[str, list[RemoteMembers]] = {}
         for member in members:
             chosen.setdefault(member.node, []).append(member)
-        since, stable, hlc = 0 if kept else self.since, self._stable(), node.events.hlc
+        since, stable, hlc = 0 if kept else self.since, self._stable(), node.env.events.hlc
         plain_payload = b""
         for target in targets:
             name = target.node
@@ -167,29 +176,29 @@ class ForwardSender:
                 payload = plain_payload
             else:
                 payload = plain_payload = stamp(since, encode_forward(message, True, (), stable, hlc))
-            copy = OutstandingForward(0, message, owed, target.live, target.durable, groups, kept)
+            copy = OutstandingForward(0, message, pending, target.live, target.durable, groups, kept)
             self._send(name, payload, copy)
             if target.durable or groups:
                 self._for_disk(name, copy, target.absent)
         for name, groups in chosen.items():
             payload = stamp(since, encode_forward(message, False, tuple([each.text for each in groups]), stable, hlc))
-            copy = OutstandingForward(0, message, owed, False, False, groups, kept)
+            copy = OutstandingForward(0, message, pending, False, False, groups, kept)
             self._send(name, payload, copy)
             self._for_disk(name, copy, False)
-        node.counters.router_matches_remote += len(targets) + len(chosen)
+        node.env.counters.router_matches_remote += len(targets) + len(chosen)
 
-    def give_back(self, message: Message, text: str) -> None:
+    def give_back(self, message: Message, text: str, context: AckContext) -> None:
         """Tell the origin of a QoS 2 message that nobody of the group is here any more: it alone knows who has it
         (H-07, H-09). It matters as long as the origin is in the view: then it has voided what it sent."""
         node = self._node
-        owed = node.owed = node.owed or PendingAcks()
-        payload = stamp(0, encode_forward(message, False, (text,), self._stable(), node.events.hlc))
-        self._send(message.origin.node, payload, OutstandingForward(0, message, owed, False, False, (), True))
+        pending = context.need()
+        payload = stamp(0, encode_forward(message, False, (text,), self._stable(), node.env.events.hlc))
+        self._send(message.origin.node, payload, OutstandingForward(0, message, pending, False, False, (), True))
 
     def _send(self, name: str, payload: bytes, copy: OutstandingForward) -> None:
-        if copy.owed is not None:
-            copy.owed.open += 1
-        if name in self._lanes.full and (name in self._waiting.queues or self._node.present(name)):
+        if copy.pending is not None:
+            copy.pending.open += 1
+        if name in self._lanes.full and (name in self._waiting.queues or self._node.env.cluster.is_present(name)):
             # nothing overtakes what waits; but for who is away all goes into the lane, which has a bound for that
             message = copy.message
             self._waiting.put(name, (message.mountpoint, message.publisher), payload, copy)
@@ -207,8 +216,8 @@ class ForwardSender:
             self.opened(copy.message.origin.boot, copy.message.counter)
         if copy.message.qos == 2 and self._is_origin:
             self._tell_open(name)
-        if self._node.events.messages:
-            self._node.event("fwd.send", mid=copy.message.mid, target=name, topic=copy.message.topic)
+        if self._node.env.events.messages:
+            self._node.env.event("fwd.send", mid=copy.message.mid, target=name, topic=copy.message.topic)
 
     def room(self, name: str) -> None:
         """The lane to the node is full no more, or its link is down: what waits goes on, publishers in turn."""
@@ -252,8 +261,8 @@ class ForwardSender:
     def _drop(self, message: Message, target: RemoteTarget) -> None:
         """QoS 0 is the first to go: nobody promised it."""
         reason = "absent" if target.absent else "cluster_congested"
-        self._node.counters.drop(reason)
-        self._node.event("fwd.drop", target=target.node, reason=reason, mid=message.mid, topic=message.topic)
+        self._node.env.counters.drop(reason)
+        self._node.env.event("fwd.drop", target=target.node, reason=reason, mid=message.mid, topic=message.topic)
 
     def _relayed(self, message: Message) -> bool:
         """Another node is the origin; it had chosen this one for a member of a group that is gone."""
@@ -278,17 +287,17 @@ class ForwardSender:
         """Something that this client wrote is for a node that is slow."""
         self._hit[name] = publisher
 
-    def pause(self, name: str, front: Pausable) -> None:
-        """Unpause this front when less of its client waits, or the node is slow no more."""
-        if self._waiting.pause(name, front):
+    def pause(self, name: str, connection: Pausable) -> None:
+        """Unpause this connection when less of its client waits, or the node is not slow any more."""
+        if self._waiting.pause(name, connection):
             return
         self._pauses += 1
-        self._paused.setdefault(name, WeakValueDictionary())[self._pauses] = front
+        self._paused.setdefault(name, WeakValueDictionary())[self._pauses] = connection
 
     def relieved(self, name: str) -> None:
         """Less waits for the node, or it has left the view."""
-        for front in list(self._paused.pop(name, WeakValueDictionary()).values()):
-            front.unpause("cluster")
+        for connection in list(self._paused.pop(name, WeakValueDictionary()).values()):
+            connection.unpause("cluster")
 
     # -- done
 
@@ -308,11 +317,11 @@ class ForwardSender:
             copy = copies.popleft()
             size += copy.disk_bytes
             self._over(copy)
-            if copy.owed is not None:
-                done.append(copy.owed)
-            if self._node.events.messages:
-                self._node.event("fwd.ack", mid=copy.message.mid, target=name)
-        discharge_all(done)
+            if copy.pending is not None:
+                done.append(copy.pending)
+            if self._node.env.events.messages:
+                self._node.env.event("fwd.ack", mid=copy.message.mid, target=name)
+        complete_all(done)
         if size:
             self._no_disk(name, size)
 
@@ -331,12 +340,12 @@ class ForwardSender:
                 continue
             self._over(copy)
             size += copy.disk_bytes
-            if copy.owed is not None:
-                done.append(copy.owed)
-            if self._node.events.messages:
-                self._node.event("fwd.ack", mid=copy.message.mid, target=name)
+            if copy.pending is not None:
+                done.append(copy.pending)
+            if self._node.env.events.messages:
+                self._node.env.event("fwd.ack", mid=copy.message.mid, target=name)
         self._under_way[name] = left
-        discharge_all(done)
+        complete_all(done)
         if size:
             self._no_disk(name, size)
 
@@ -372,8 +381,8 @@ class ForwardSender:
         for copy in ended:
             self._choose_again(copy)
             self._over(copy)
-            if copy.owed is not None:
-                copy.owed.discharge()
+            if copy.pending is not None:
+                copy.pending.complete()
         self.relieved(name)
         return any(copy.live and copy.message.qos for copy in ended)
 
@@ -397,33 +406,30 @@ class ForwardSender:
     def _choose_again(self, copy: OutstandingForward) -> None:
         """Another member of the shared subscription gets the message, under the same mid."""
         for member in copy.groups:
-            if copy.message.qos == 2 and self._node.came_back(copy.message, member.text):
+            if copy.message.qos == 2 and self._node.env.cluster.came_back(copy.message, member.text):
                 continue  # the node that was chosen relayed it to a session here, and did not live to say so
-            self._give_to_another(copy.message, member, copy.owed)
+            self._give_to_another(copy.message, member, copy.pending)
 
     def _give_to_another(
-        self, message: Message, gone: RemoteMembers, owed: PendingAcks | None, drawn: str | None = None
+        self, message: Message, gone: RemoteMembers, pending: PendingAcks | None, drawn: str | None = None
     ) -> None:
         """A handshake that goes on gives the message to the same node again: that is safe before the copy leaves.
 
         `drawn` is the node that the disk has.
         """
         node = self._node
-        group = node.router.draw_again(message, gone, drawn)
+        group = node.router.select_again(message, gone, drawn)
         elsewhere = group.node
-        if owed is not None and owed.redrawn is not None and (elsewhere is None or elsewhere != drawn):
-            wait = owed.redrawn(gone, elsewhere)
+        if pending is not None and pending.reselected is not None and (elsewhere is None or elsewhere != drawn):
+            wait = pending.reselected(gone, elsewhere)
             if wait and elsewhere is not None:
-                self._when_safe(message, gone, elsewhere, owed)
+                self._when_safe(message, gone, elsewhere, pending)
                 return
-        before, node.owed = node.owed, owed
-        answering, node.answering = node.answering, owed is not None
-        routed = node.router.route_group(message, group)
-        if message.qos == 2 and not node.router.chosen and self._receiving is not None:
-            self._receiving.given(message, gone.text, routed == WAIT)
-        if routed == WAIT and owed is not None:
-            node.store.when_committed(node.store.open_commit, owed.owe().discharge)
-        node.owed, node.answering = before, answering
+        routed = node.router.route_group(message, group, AckContext(pending, pending is not None))
+        if message.qos == 2 and not node.router.remote_members and self._receiving is not None:
+            self._receiving.given(message, gone.text, routed == AFTER_COMMIT)
+        if routed == AFTER_COMMIT and pending is not None:
+            node.env.store.when_committed(node.env.store.open_commit, pending.add().complete)
 
     def returned(self, message: Message, text: str, name: str) -> bool:
         """The node that was chosen has nobody of the group any more: another one gets the QoS 2 message. True if that
@@ -432,25 +438,25 @@ class ForwardSender:
         for copy in self._copies_for(name):
             gone = next((each for each in copy.groups if each.text == text), None)
             if gone is not None and (copy.message.origin.boot, copy.message.counter) == mid:
-                self._give_to_another(copy.message, gone, copy.owed)
+                self._give_to_another(copy.message, gone, copy.pending)
                 copy.groups = [each for each in copy.groups if each is not gone]
                 if not copy.groups:
                     self.closed(*mid)
                 return True
-        return message.origin.boot == self._node.numbers.boot or mid in self._open_mids
+        return message.origin.boot == self._node.env.numbers.boot or mid in self._open_mids
 
-    def _when_safe(self, message: Message, gone: RemoteMembers, drawn: str, owed: PendingAcks) -> None:
+    def _when_safe(self, message: Message, gone: RemoteMembers, drawn: str, pending: PendingAcks) -> None:
         mid = (message.origin.boot, message.counter)
 
         def safe() -> None:
-            self._node.tick()
-            self._give_to_another(message, gone, owed, drawn)
+            self._node.env.tick()
+            self._give_to_another(message, gone, pending, drawn)
             self.closed(*mid)
-            owed.discharge()
+            pending.complete()
 
-        owed.owe()
+        pending.add()
         self.opened(*mid)
-        self._node.store.when_committed(self._node.store.open_commit, safe)
+        self._node.env.store.when_committed(self._node.env.store.open_commit, safe)
 
     def gone(self, name: str) -> None:
         """The node has left for good, or came back with another disk: nothing of its sessions is left to owe to."""
@@ -462,8 +468,8 @@ class ForwardSender:
         for copy in copies:
             self._choose_again(copy)
             self._over(copy)
-            if copy.owed is not None:
-                copy.owed.discharge()
+            if copy.pending is not None:
+                copy.pending.complete()
         self.relieved(name)
 
     def passing_on(self, up: Callable[[str], bool]) -> bool:
@@ -471,7 +477,7 @@ class ForwardSender:
         will, what an ended session left behind."""
         names = [name for name in {**self._under_way, **self._waiting.queues} if up(name)]
         kept = (copy.kept for name in names for copy in self._copies_for(name))
-        return self._node.store.bytes_waiting > 0 or any(kept)
+        return self._node.env.store.bytes_waiting > 0 or any(kept)
 
     def void_all(self) -> None:
         """This node was out of the view: what nobody acknowledged to it, it has acknowledged to nobody (H-14).
@@ -493,8 +499,8 @@ class ForwardSender:
             self._count_again(name)
             for copy in void:
                 self._over(copy)
-                if copy.owed is not None:
-                    copy.owed.waiter = None  # a circle that is not collected
+                if copy.pending is not None:
+                    copy.pending.waiter = None  # a circle that is not collected
         for name in list(self._under_way):
             self.relieved(name)
 
@@ -522,7 +528,7 @@ class ForwardSender:
     def _tell_open(self, name: str) -> None:
         """Now and then tell the node which handshakes are open, if one has been so for so long that `qos2_stable` makes
         the node remember all that came after it: it would need memory and disk for as long as one client likes."""
-        numbers = self._node.numbers
+        numbers = self._node.env.numbers
         sent, horizon = self._told_open.get(name, (TELL_OPEN_EVERY, (numbers.boot, 0)))
         if sent + 1 < max(TELL_OPEN_EVERY, len(self._open_mids)):
             self._told_open[name] = (sent + 1, horizon)
@@ -549,5 +555,5 @@ class ForwardSender:
         mids = self._mids
         while mids and mids[0] not in self._open_mids:
             heappop(mids)
-        numbers = self._node.numbers
+        numbers = self._node.env.numbers
         return mids[0] if mids else (numbers.boot, numbers.counter)

@@ -23,8 +23,8 @@ class IncidentMonitor:
     def __init__(self, node: Node, member: ClusterNode) -> None:
         self._node = node
         self._member = member
-        now = node.clock.now_ms()
-        self.ledger = Ledger(node.name, lambda kind, fields: node.event(kind, **fields), now)
+        now = node.env.clock.now_ms()
+        self.ledger = Ledger(node.name, lambda kind, fields: node.env.event(kind, **fields), now)
         self.lookout = PartitionMonitor(SuspicionTracker(), self.ledger, self._totals)
         self._running = False
         self._looked_ms = -inf
@@ -42,7 +42,7 @@ class IncidentMonitor:
         mono = member.ports.now_ms()
         if not self._running or node.closing or member.closed or mono - self._looked_ms < HEARTBEAT_MS * 0.9:
             return
-        now = node.clock.now_ms()
+        now = node.env.clock.now_ms()
         peers = tuple([name for name in self._expected() if name != node.name])
         evidence = self.lookout.evidence
         evidence.watch(peers, now)
@@ -63,7 +63,7 @@ class IncidentMonitor:
         if not member.clustered:
             return
         self.begin()  # a founder holds its lease and is whole all the time: only views tell it that it is not alone
-        now = self._node.clock.now_ms()
+        now = self._node.env.clock.now_ms()
         serving = member.view.serving
         missing = tuple(sorted([name for name in self._expected() if name not in serving and name != self._node.name]))
         leased = member.leased()
@@ -78,7 +78,7 @@ class IncidentMonitor:
 
     def _totals(self) -> Mapping[tuple[str, str], int]:
         """What the node counts anyway, by operation and outcome."""
-        counters = self._node.counters
+        counters = self._node.env.counters
         refused, parked = sum(counters.publish_error), counters.publish_parked
         not_accepted = sum(counters.publish_auth_error) + refused + parked - counters.publish_unparked
         not_subscribed = sum(counters.subscribe_auth_error) + sum(counters.subscribe_error)

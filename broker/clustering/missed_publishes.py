@@ -37,7 +37,7 @@ class MissedPublishes:
     def publishing(self) -> None:
         """A publish is being routed, and members that are away do not get it. It may be acknowledged when they are
         back: too late to say so, for they ask before they serve."""
-        if self._node.view_state is not ViewState.WHOLE:
+        if self._node.policy.view_state is not ViewState.WHOLE:
             self.published()
 
     def published(self) -> None:
@@ -76,11 +76,11 @@ class MissedPublishes:
         unheard, self._unheard = self._unheard, False
         were, self._unsubscribed = self._unsubscribed, WeakSet()
         if left and (unheard or self._anything_published(left)):
-            self._node.tick()
-            for session in self._node.slots:
-                front = session.front
-                if front is not None and not session.durable and (session.subscriptions or session in were):
-                    front.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, MISSED)
+            self._node.env.tick()
+            for session in self._node.sessions:
+                connection = session.connection
+                if connection is not None and not session.durable and (session.subscriptions or session in were):
+                    connection.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, MISSED)
 
     def _anything_published(self, view_id: int) -> bool:
         published = self._member.metadata.scan(PUBLISHED)

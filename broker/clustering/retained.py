@@ -5,7 +5,6 @@ An entry that cannot be read is left out and said so: it is at every node, and m
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...cluster.replicated_map.map import ReplicatedMap
@@ -20,31 +19,27 @@ RETAINED = b"t"
 
 
 class SharedRetained:
-    """Between a node's tables of retained messages and the map; `wait_for` gets the number of each write."""
+    """Between a node's tables of retained messages and the map."""
 
-    def __init__(self, node: Node, metadata: ReplicatedMap, wait_for: Callable[[int | None], None]) -> None:
+    def __init__(self, node: Node, metadata: ReplicatedMap) -> None:
         self._node = node
         self._metadata = metadata
-        self._wait_for = wait_for
 
     def load(self) -> None:
         """Bring in what the map has on the disk, and into the map what the node kept while it was alone."""
         node, metadata = self._node, self._metadata
         for key, value in metadata.scan(RETAINED):
             self.changed(key, value)
-        for mountpoint, message in node.retained_on_disk():
+        for mountpoint, message in node.retained.on_disk():
             key = _key(mountpoint, message.topic)
             if metadata.get(key) is None:
                 metadata.put(key, encode(to_record(message)))
-            node.store.delete(retained_prefix(mountpoint) + message.topic.encode())
+            node.env.store.delete(retained_prefix(mountpoint) + message.topic.encode())
 
-    def keep(self, mountpoint: str, topic: str, message: Message | None) -> None:
-        """This node's clients changed what is retained for a topic."""
+    def keep(self, mountpoint: str, topic: str, message: Message | None) -> int | None:
+        """A client of this node changed what is retained for a topic. Returns the number of the write, if any."""
         key = _key(mountpoint, topic)
-        if message is None:
-            self._wait_for(self._metadata.delete(key))
-        else:
-            self._wait_for(self._metadata.put(key, encode(to_record(message))))
+        return self._metadata.delete(key) if message is None else self._metadata.put(key, encode(to_record(message)))
 
     def changed(self, key: bytes, value: bytes | None) -> None:
         """An entry has this value now, or none."""
@@ -52,11 +47,11 @@ class SharedRetained:
         length = int.from_bytes(key[1:3], "big")
         try:
             mountpoint, topic = key[3 : 3 + length].decode(), key[3 + length :].decode()
-            message = None if value is None else decode_message(key, value, mountpoint, node.origins)
+            message = None if value is None else decode_message(key, value, mountpoint, node.env.origins)
         except (RecordError, UnicodeDecodeError) as error:
-            node.log("error", f"a retained message of the cluster is left out, key {key!r}: {error}")
+            node.env.log("error", f"a retained message of the cluster is left out, key {key!r}: {error}")
             return
-        node.retained(mountpoint).restore(topic, message)
+        node.retained.table(mountpoint).restore(topic, message)
 
 
 def _key(mountpoint: str, topic: str) -> bytes:

@@ -70,7 +70,7 @@ class RouteAdvertiser:
         table: Callable[[str], SubscriptionTable],
         sessions: Callable[[], Iterable[Subscriber]],
         routes: RouteMap,
-        soon: Callable[[Callable[[], None]], None],
+        soon: Callable[[Callable[[], None]], object],
     ) -> None:
         self._node = node
         self._table = table

@@ -81,7 +81,7 @@ class Routes:
     its node is no member any more. Each takes the same time whatever the number of routes.
     """
 
-    def __init__(self, node: str, soon: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, node: str, soon: Callable[[Callable[[], None]], object]) -> None:
         self.changed: list[Callable[[str, str], None]] = []
         self._node = node
         self._soon = soon

@@ -120,17 +120,17 @@ class ClusterRuntime:
         self.when_renumbered: Callable[[], None] = lambda: None
         member = meta.get(CLUSTERED) is not None
         if member or discover:
-            node.view_state = ViewState.MINORITY  # until it has a lease
-        node.barred = not member and bool(discover)
+            node.policy.view_state = ViewState.MINORITY  # until it has a lease
+        node.policy.fenced = not member and bool(discover)
         if not member:
-            node.clock.trust_wall()
+            node.env.clock.trust_wall()
 
     # -- life
 
     async def start(self) -> None:
         """Listen, and go on with the log on the disk, or look for others: clients may come when it returns. Raises
         `TransportError`."""
-        bound = await listen(self._transport, self._listen, self._accept, self._answer, self._node.log)
+        bound = await listen(self._transport, self._listen, self._accept, self._answer, self._node.env.log)
         address = written(self._host, int(bound.rpartition(":")[2]))
         node, loop = self._node, self._loop
         directory = self._directory
@@ -138,17 +138,17 @@ class ClusterRuntime:
         ports = Ports(
             now_ms=self._mono_ms,
             wall_ms=self._wall_ms,
-            cluster_ms=node.clock.now_ms,
-            follow=node.follow,
-            ask_time=node.clock.ask_cluster,
+            cluster_ms=node.env.clock.now_ms,
+            follow=node.env.follow,
+            ask_time=node.env.clock.ask_cluster,
             soon=loop.call_soon,
             later=self._later,
             rng=self._rng,
             meta=self._meta,
-            store=node.store,
+            store=node.env.store,
             transport=self._transport,
-            log=node.log,
-            event=node.event,
+            log=node.env.log,
+            event=node.env.event,
         )
         member = ClusterNode(me, ports, self._settings, CLUSTER_SPACES, self.clustering)
         self.clustering.bind(member)
@@ -159,11 +159,11 @@ class ClusterRuntime:
         member.join_leave.waits_for = lambda: self.serves_nobody
         self.member = member
         if on := operations_on(node):
-            node.log("warning", ON_LOSES.format(" and ".join(f"allow_{name}_during_netsplit" for name in on)))
+            node.env.log("warning", ON_LOSES.format(" and ".join(f"allow_{name}_during_netsplit" for name in on)))
         if self._discover:
             self._search = look = Discovery(
                 self.name, self._discover, self._transport, lambda: member.clustered,
-                lambda address: self.join(address, False, True), self._misses_somebody, self._hint, node.log,
+                lambda address: self.join(address, False, True), self._misses_somebody, self._hint, node.env.log,
                 self._holds, self._found, self._expected,
             )  # fmt: skip
             self._looking = loop.create_task(look.run())
@@ -178,7 +178,7 @@ class ClusterRuntime:
                 f"{member.registrar.problem}. To take it in again, with no sessions: stop the node, run `strogoff "
                 f"reset {self._directory.path}`, and start it"
             )
-        if member.clustered or not self._node.barred:
+        if member.clustered or not self._node.policy.fenced:
             return ""
         return self._claimed or (self._search.waits_for if self._search is not None else "")
 
@@ -207,7 +207,7 @@ class ClusterRuntime:
                 f"{answer.node.rpartition('@')[0]}@{address} --replace . If that cluster is given "
                 "up: vmq-admin cluster found"
             )
-            self._node.log("error", self._claimed)
+            self._node.env.log("error", self._claimed)
             self.clustering.bar("the node has lost its data directory")
 
     async def stop(self) -> None:
@@ -238,7 +238,7 @@ class ClusterRuntime:
 
     async def _passed_on(self) -> None:
         with suppress(ClusterError):
-            await self._until(lambda: not self.clustering.forwarding.passing_on(self._member.links.up), PASS_ON_S, "")
+            await self._until(lambda: not self.clustering.sender.passing_on(self._member.links.up), PASS_ON_S, "")
 
     def _misses_somebody(self) -> bool:
         member = self._member
@@ -296,14 +296,14 @@ class ClusterRuntime:
                 cluster_id,
                 serving,
                 self._holds(),
-                seeks=not member.clustered and self._node.barred,
+                seeks=not member.clustered and self._node.policy.fenced,
                 sees=self._search.sees if self._search is not None else (),
                 knows=asker != self.name and asker in member.membership.members,
             )
         )
 
     def _holds(self) -> bool:
-        return bool(len(self._node.slots) or self._node.retained_count)
+        return bool(len(self._node.sessions) or self._node.retained.count)
 
     # -- the office: what is
 
@@ -314,12 +314,15 @@ class ClusterRuntime:
     def status(self) -> StatusRow:
         """The cluster as it is now."""
         return status_row(
-            self._member, self._node.view_state.value, self.clustering.watch.ledger.detected, self.serves_nobody
+            self._member,
+            self._node.policy.view_state.value,
+            self.clustering.incidents.ledger.detected,
+            self.serves_nobody,
         )
 
     def incidents(self) -> list[dict[str, Any]]:
         """The last incidents that this node has seen, the oldest first."""
-        return self.clustering.watch.ledger.rows()
+        return self.clustering.incidents.ledger.rows()
 
     @property
     def counters(self) -> dict[str, int]:
@@ -329,7 +332,7 @@ class ClusterRuntime:
             "cluster_bytes_received": traffic.bytes_in,
             "cluster_bytes_sent": traffic.bytes_out,
             "cluster_bytes_dropped": 0,
-            **self.clustering.watch.ledger.metrics(),
+            **self.clustering.incidents.ledger.metrics(),
         }
 
     # -- the office: what is wanted
@@ -364,7 +367,7 @@ class ClusterRuntime:
         """Found a cluster of this node alone, which others can join. Raises `ClusterError` if it is in one already."""
         if self._member.clustered or self._joining.locked():
             raise ClusterError(f"{self.name} is a member of a cluster already, or about to join one")
-        self._node.log("notice", f"{self.name} founds a cluster, as an operator wants it")
+        self._node.env.log("notice", f"{self.name} founds a cluster, as an operator wants it")
         self._found()
 
     async def join(self, discovery_node: str, merge: bool, replace: bool = False) -> None:
@@ -387,7 +390,7 @@ class ClusterRuntime:
             raise ClusterError(f"{self.name} is a member of a cluster already, with {others}")
         if self._renumbered:
             raise ClusterError(self._renumbered)
-        sessions, retained = len(self._node.slots), self._node.retained_count
+        sessions, retained = len(self._node.sessions), self._node.retained.count
         if (sessions or retained) and not merge:
             raise ClusterError(
                 f"{self.name} has {sessions} sessions and {retained} retained messages of its own: --merge takes them "
@@ -501,7 +504,7 @@ class ClusterRuntime:
         node = self._node
         if kill_sessions and (needed := self._member.join_leave.needed(self.name)):
             raise ClusterError(needed)
-        lasting = sum(1 for session in node.slots if session.durable)
+        lasting = sum(1 for session in node.sessions if session.durable)
         if kill_sessions and lasting and not accept_loss:
             raise ClusterError(
                 f"{self.name} has {lasting} sessions that last, and their messages are nowhere else: --accept-loss "
@@ -513,7 +516,7 @@ class ClusterRuntime:
         node.end_sessions("left_cluster")
         await self._stop_mqtt(True)  # those that have no session yet
         await self._until(
-            lambda: not len(node.slots), timeout_s, f"{len(node.slots)} sessions of {self.name} are still there"
+            lambda: not len(node.sessions), timeout_s, f"{len(node.sessions)} sessions of {self.name} are still there"
         )
         await self._passed_on()
         await self._take_out(self.name)

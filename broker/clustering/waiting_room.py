@@ -14,10 +14,11 @@ from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
+from ..cluster_port import Pausable
 from .fair_queue import FairQueue
 
 if TYPE_CHECKING:
-    from ..node import Node, Pausable
+    from ..node import Node
 
 SAY_AGAIN_MS = 10_000
 """Who publishes too much for a node is held back again and again. That is over when nobody was for so long."""
@@ -116,14 +117,14 @@ class WaitingRoom(Generic[Copy]):
         queue, lanes = self.queues[name], self._lanes
         return queue.size_bytes > lanes.behind_bytes and queue.waits_of(publisher) > lanes.ahead_bytes
 
-    def pause(self, name: str, front: Pausable) -> bool:
+    def pause(self, name: str, connection: Pausable) -> bool:
         """If that is so of this connection's client: unpause it when less waits of it, whatever waits of others."""
-        publisher = (front.mountpoint, front.client_id)
+        publisher = (connection.mountpoint, connection.client_id)
         if name not in self.queues or not self._too_much(name, publisher):
             return False
-        fronts = self._paused.setdefault(name, {}).setdefault(publisher, WeakValueDictionary())
-        fronts[id(front)] = front
-        self._say(name, front.client_id)
+        connections = self._paused.setdefault(name, {}).setdefault(publisher, WeakValueDictionary())
+        connections[id(connection)] = connection
+        self._say(name, connection.client_id)
         return True
 
     def relieve(self, name: str) -> None:
@@ -134,22 +135,22 @@ class WaitingRoom(Generic[Copy]):
         queue, most = self.queues.get(name), self._lanes.ahead_bytes // 2
         for publisher in [each for each in paused if queue is None or queue.waits_of(each) <= most]:
             # not here and now: what they say then may be for the same lane
-            self._node.after_turn(partial(_unpause, paused.pop(publisher)))
+            self._node.env.after_turn(partial(_unpause, paused.pop(publisher)))
         if not paused:
             del self._paused[name]
 
     def _say(self, name: str, client_id: str) -> None:
-        now = self._node.now
+        now = self._node.env.now
         episode = self._episodes.get(name)
         if episode is None:
             episode = self._episodes[name] = _Episode(now, [])
             waits = self.queues[name].size_bytes >> 10
-            self._node.log(
+            self._node.env.log(
                 "warning",
                 f"client {client_id} publishes more for {name} than the link takes: {waits} KiB wait for their turn. "
                 "It is not read while too much of that is its own",
             )
-            self._node.timers.at(now + SAY_AGAIN_MS, lambda: self._look_again(name))
+            self._node.env.timers.at(now + SAY_AGAIN_MS, lambda: self._look_again(name))
         episode.last_ms = now
         if len(episode.clients) <= NAMED and client_id not in episode.clients:
             episode.clients.append(client_id)
@@ -157,14 +158,16 @@ class WaitingRoom(Generic[Copy]):
     def _look_again(self, name: str) -> None:
         episode = self._episodes[name]
         over_ms = episode.last_ms + SAY_AGAIN_MS
-        if over_ms > self._node.now or name in self._paused:
-            self._node.timers.at(max(over_ms, self._node.now + SAY_AGAIN_MS // 10), lambda: self._look_again(name))
+        if over_ms > self._node.env.now or name in self._paused:
+            self._node.env.timers.at(
+                max(over_ms, self._node.env.now + SAY_AGAIN_MS // 10), lambda: self._look_again(name)
+            )
             return
         del self._episodes[name]
         clients = ", ".join(episode.clients[:NAMED]) + (" and others" if len(episode.clients) > NAMED else "")
-        self._node.log("info", f"nobody is held back for {name} any more; these were: {clients}")
+        self._node.env.log("info", f"nobody is held back for {name} any more; these were: {clients}")
 
 
-def _unpause(fronts: WeakValueDictionary[int, Pausable]) -> None:
-    for front in list(fronts.values()):
-        front.unpause("cluster")
+def _unpause(connections: WeakValueDictionary[int, Pausable]) -> None:
+    for connection in list(connections.values()):
+        connection.unpause("cluster")

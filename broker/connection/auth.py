@@ -3,81 +3,79 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...mqtt import packets
 from ...mqtt.reasons import FROM_SERVER, ReasonCode
 from ..plugins.hooks import Refuse, Verdict
+from .connection import ClientConnection
 from .refusal import refuse
 
-if TYPE_CHECKING:
-    from .connection import ClientConnection
 
-
-def begin(front: ClientConnection, properties: dict[str, Any], then: Callable[[ClientConnection], None]) -> None:
+def begin(connection: ClientConnection, properties: dict[str, Any], then: Callable[[], None]) -> None:
     """CONNECT named a method: some plugin must know it, or the answer is 0x8C (MQTT 5.0 section 4.12)."""
-    if not front.node.hooks.has("on_auth_m5"):
-        refuse(front, ReasonCode.BAD_AUTHENTICATION_METHOD, "no plugin knows this authentication method")
+    if not connection.env.hooks.has("on_auth_m5"):
+        refuse(connection, ReasonCode.BAD_AUTHENTICATION_METHOD, "no plugin knows this authentication method")
         return
-    front.auth_method = properties["authentication_method"]
-    front.authenticating = True
-    front.when_authenticated = then
-    _ask(front, properties)
+    connection.auth.method = properties["authentication_method"]
+    connection.auth.begun = True
+    connection.auth.then = then
+    _ask(connection, properties)
 
 
-def _ask(front: ClientConnection, properties: dict[str, Any]) -> None:
-    question = front.node.hooks.ask("on_auth_m5", front.username, front.subscriber, properties)
-    front.decide(question, lambda verdict: _answered(front, verdict))
+def _ask(connection: ClientConnection, properties: dict[str, Any]) -> None:
+    question = connection.env.hooks.ask("on_auth_m5", connection.username, connection.subscriber, properties)
+    connection.flow.decide(question, lambda verdict: _answered(connection, verdict))
 
 
-def auth(front: ClientConnection, packet: packets.Auth) -> None:
+def auth(connection: ClientConnection, packet: packets.Auth) -> None:
     """AUTH from the client: the next step of an exchange, or the begin of a re-authentication."""
-    front.node.counters.auth_received(packet.reason)
+    connection.env.counters.auth_received(packet.reason)
     properties = packet.properties or {}
-    begun = front.authenticating
+    begun = connection.auth.begun
     wanted = ReasonCode.CONTINUE_AUTHENTICATION if begun else ReasonCode.RE_AUTHENTICATE
-    if front.auth_method is None or properties.get("authentication_method") != front.auth_method:
+    if connection.auth.method is None or properties.get("authentication_method") != connection.auth.method:
         # [MQTT5-4.12.0-6] [MQTT5-4.12.1-1]
-        _fail(front, ReasonCode.PROTOCOL_ERROR, "AUTH with another authentication method than CONNECT")
+        _fail(connection, ReasonCode.PROTOCOL_ERROR, "AUTH with another authentication method than CONNECT")
         return
     if packet.reason != wanted:
-        _fail(front, ReasonCode.PROTOCOL_ERROR, "AUTH with a reason code that does not fit the exchange")
+        _fail(connection, ReasonCode.PROTOCOL_ERROR, "AUTH with a reason code that does not fit the exchange")
         return
-    front.authenticating = True
-    front.cancel_timer("connect")
-    _ask(front, properties)
+    connection.auth.begun = True
+    connection.timers.cancel("connect")
+    _ask(connection, properties)
 
 
-def _fail(front: ClientConnection, reason: ReasonCode, detail: str) -> None:
-    if front.session is None:
-        refuse(front, reason, detail)
+def _fail(connection: ClientConnection, reason: ReasonCode, detail: str) -> None:
+    if connection.session is None:
+        refuse(connection, reason, detail)
     else:
         # a plugin may not know that this DISCONNECT is no CONNACK [MQTT5-3.14.2-1]
-        front.disconnect(reason if reason in FROM_SERVER["Disconnect"] else ReasonCode.NOT_AUTHORIZED, detail)
+        connection.disconnect(reason if reason in FROM_SERVER["Disconnect"] else ReasonCode.NOT_AUTHORIZED, detail)
 
 
-def _answered(front: ClientConnection, verdict: Verdict) -> None:
+def _answered(connection: ClientConnection, verdict: Verdict) -> None:
     if isinstance(verdict, Refuse):
-        _fail(front, ReasonCode(verdict.reason_code or ReasonCode.NOT_AUTHORIZED), verdict.reason)
+        _fail(connection, ReasonCode(verdict.reason_code or ReasonCode.NOT_AUTHORIZED), verdict.reason)
         return
     modifiers = dict(verdict.modifiers)
     properties = dict(modifiers.get("properties", {}))
-    if not front.problem_information:  # [MQTT5-3.1.2-29]
+    if not connection.problem_information:  # [MQTT5-3.1.2-29]
         for name in ("reason_string", "user_property"):
             properties.pop(name, None)
-    properties["authentication_method"] = front.auth_method  # [MQTT5-4.12.0-5]
+    properties["authentication_method"] = connection.auth.method  # [MQTT5-4.12.0-5]
     if modifiers.get("reason_code") == ReasonCode.CONTINUE_AUTHENTICATION:
-        front.send_packet(packets.Auth(ReasonCode.CONTINUE_AUTHENTICATION, properties))
-        front.node.counters.auth_sent(ReasonCode.CONTINUE_AUTHENTICATION)
-        if front.session is None:
-            front.await_client()
+        connection.output.send_packet(packets.Auth(ReasonCode.CONTINUE_AUTHENTICATION, properties))
+        connection.env.counters.auth_sent(ReasonCode.CONTINUE_AUTHENTICATION)
+        if connection.session is None:
+            connection.await_client()
         return
-    front.authenticating = False
-    front.username = modifiers.get("username", front.username)
-    if front.session is not None:
-        front.send_packet(packets.Auth(ReasonCode.SUCCESS, properties))
-        front.node.counters.auth_sent(ReasonCode.SUCCESS)
+    connection.auth.begun = False
+    connection.username = modifiers.get("username", connection.username)
+    if connection.session is not None:
+        connection.output.send_packet(packets.Auth(ReasonCode.SUCCESS, properties))
+        connection.env.counters.auth_sent(ReasonCode.SUCCESS)
         return
-    front.modifiers["properties"] = properties
-    assert front.when_authenticated is not None
-    front.when_authenticated(front)
+    connection.modifiers["properties"] = properties
+    assert connection.auth.then is not None
+    connection.auth.then()

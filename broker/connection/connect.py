@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...mqtt import packets
 from ...mqtt.encoder import encode
@@ -13,13 +13,14 @@ from ..plugins.hooks import BROKEN, Refuse, Subscriber, Verdict
 from ..queues.records import WillRecord
 from ..reporting.log_line import Line, address
 from ..sessions.registry import Registration
-from ..sessions.session import NEVER, Session
+from ..sessions.session import NEVER, QUEUE_UNREADABLE, Session
 from . import auth, subscribe
 from .ack_queue import REGISTER
-from .refusal import QUEUE_UNREADABLE, refuse, refuse_verdict
-
-if TYPE_CHECKING:
-    from .connection import ClientConnection
+from .connection import ClientConnection
+from .handshake import Handshake
+from .publish_frames import plugin_sees_deliveries
+from .refusal import refuse, refuse_verdict
+from .states import Event
 
 PINGRESP = b"\xd0\x00"
 
@@ -36,38 +37,39 @@ _OWN = frozenset(
 """Properties of CONNACK that say what the broker does."""
 
 
-def connect(front: ClientConnection, packet: packets.Connect) -> None:
+def connect(connection: ClientConnection, packet: packets.Connect) -> None:
     """CONNECT: check, authenticate, authorise the will, register, answer."""
-    front.cancel_timer("connect")
-    node = front.node
-    front.version = packet.version
-    node.counters.connect_received[packet.version == 5] += 1
-    front.connect_packet = packet
-    front.bridge = packet.bridge
-    front.frame_key = 16 if packet.version == 5 else 0
-    if front.username is None:
-        front.username = packet.username
-    front.mountpoint = front.origin.listener.mountpoint
-    problem = _problem(front, packet)
+    connection.timers.cancel("connect")
+    env = connection.env
+    connection.output.version = packet.version
+    env.counters.connect_received[packet.version == 5] += 1
+    connection.change(Event.CONNECT)
+    connection.handshake = Handshake(packet, env.options.max_message_size or MAX_VARINT)
+    connection.bridge = packet.bridge
+    connection.output.frame_key = 16 if packet.version == 5 else 0
+    if connection.username is None:
+        connection.username = packet.username
+    connection.mountpoint = connection.origin.listener.mountpoint
+    problem = _problem(connection, packet)
     if problem is not None:
-        refuse(front, *problem)
+        refuse(connection, *problem)
         return
-    front.client_id = packet.client_id or node.new_client_id()
-    front.subscriber = Subscriber(front.mountpoint, front.client_id)
+    connection.client_id = packet.client_id or connection.services.new_client_id()
+    connection.subscriber = Subscriber(connection.mountpoint, connection.client_id)
     properties = packet.properties or {}
-    front.problem_information = properties.get("request_problem_information", 1) != 0
-    front.client_packet_limit = properties.get("maximum_packet_size", 0)
+    connection.problem_information = properties.get("request_problem_information", 1) != 0
+    connection.output.packet_limit = properties.get("maximum_packet_size", 0)
     if "authentication_method" in properties:
-        auth.begin(front, properties, authorise_will)
+        auth.begin(connection, properties, lambda: authorise_will(connection))
     else:
-        authenticate(front)
+        authenticate(connection)
 
 
-def _problem(front: ClientConnection, packet: packets.Connect) -> tuple[ReasonCode, str] | None:
+def _problem(connection: ClientConnection, packet: packets.Connect) -> tuple[ReasonCode, str] | None:
     """What forbids this CONNECT before anybody is asked."""
-    options = front.node.options
+    options = connection.env.options
     number = packet.version | (0x80 if packet.bridge else 0)
-    if number not in front.origin.listener.allowed_protocol_versions:
+    if number not in connection.origin.listener.allowed_protocol_versions:
         return ReasonCode.UNSUPPORTED_PROTOCOL_VERSION, f"protocol version {number} is not allowed on this listener"
     if not packet.client_id and (packet.version == 3 or (packet.version == 4 and not packet.clean_start)):
         # [MQTT-3.1.3-8]; 3.1 knows no empty client identifier at all
@@ -82,155 +84,185 @@ def _problem(front: ClientConnection, packet: packets.Connect) -> tuple[ReasonCo
     return None
 
 
-def authenticate(front: ClientConnection) -> None:
+def authenticate(connection: ClientConnection) -> None:
     """Ask the registration chain, unless the listener or the node takes everybody."""
-    packet = front.connect_packet
-    assert packet is not None
-    if front.node.options.allow_anonymous or front.origin.listener.allow_anonymous_override:
-        authorise_will(front)
+    packet = _handshake(connection).packet
+    if connection.env.options.allow_anonymous or connection.origin.listener.allow_anonymous_override:
+        authorise_will(connection)
         return
-    most, failed = front.node.options.max_failed_logins, front.node.failed_logins
-    if most and front.username is not None and failed.too_many(front.peer[0], front.username, most, front.node.now):
+    most, failed = connection.env.options.max_failed_logins, connection.services.failed_logins
+    if (
+        most
+        and connection.username is not None
+        and failed.too_many(connection.peer[0], connection.username, most, connection.env.now)
+    ):
         detail = "too many failed logins with this user name from this address: wait a minute"
-        refuse(front, ReasonCode.CONNECTION_RATE_EXCEEDED, detail)
+        refuse(connection, ReasonCode.CONNECTION_RATE_EXCEEDED, detail)
         return
-    arguments: list[Any] = [front.peer, front.subscriber, front.username, packet.password, packet.clean_start]
+    arguments: list[Any] = [
+        connection.peer,
+        connection.subscriber,
+        connection.username,
+        packet.password,
+        packet.clean_start,
+    ]
     hook = "auth_on_register"
     if packet.version == 5:
         hook = "auth_on_register_m5"
         arguments.append(packet.properties or {})
-    if front.origin.listener.forward_connection_opts:
-        arguments.append(front.origin.connection_options())
-    chain = front.origin.listener.auth_plugins or None
-    front.decide(front.node.hooks.ask(hook, *arguments, chain=chain), lambda verdict: _authenticated(front, verdict))
+    if connection.origin.listener.forward_connection_opts:
+        arguments.append(connection.origin.connection_options())
+    chain = connection.origin.listener.auth_plugins or None
+    connection.flow.decide(
+        connection.env.hooks.ask(hook, *arguments, chain=chain), lambda verdict: _authenticated(connection, verdict)
+    )
 
 
-def _authenticated(front: ClientConnection, verdict: Verdict) -> None:
+def _authenticated(connection: ClientConnection, verdict: Verdict) -> None:
     if isinstance(verdict, Refuse):
-        if front.username is not None and verdict is not BROKEN:
-            front.node.failed_logins.failed(front.peer[0], front.username, front.node.now)
-        refuse_verdict(front, verdict)
+        if connection.username is not None and verdict is not BROKEN:
+            connection.services.failed_logins.failed(connection.peer[0], connection.username, connection.env.now)
+        refuse_verdict(connection, verdict)
         return
-    packet = front.connect_packet
-    assert packet is not None
-    _take_modifiers(front, packet, dict(verdict.modifiers))
-    authorise_will(front)
+    _take_modifiers(connection, _handshake(connection), dict(verdict.modifiers))
+    authorise_will(connection)
 
 
-def _take_modifiers(front: ClientConnection, packet: packets.Connect, modifiers: dict[str, Any]) -> None:
+def _take_modifiers(connection: ClientConnection, handshake: Handshake, modifiers: dict[str, Any]) -> None:
     """What the plugin changes of this client (docs/plugins.md); `register` and `_welcome` look for the rest."""
-    front.modifiers = modifiers
-    front.username = modifiers.get("username", front.username)
+    connection.modifiers = modifiers
+    connection.username = modifiers.get("username", connection.username)
     if "subscriber_id" in modifiers:
-        front.mountpoint, front.client_id = modifiers["subscriber_id"]
-    front.subscriber = Subscriber(front.mountpoint, front.client_id)
+        connection.mountpoint, connection.client_id = modifiers["subscriber_id"]
+    connection.subscriber = Subscriber(connection.mountpoint, connection.client_id)
+    packet = handshake.packet
     packet.clean_start = modifiers.get("clean_session", modifiers.get("clean_start", packet.clean_start))
     if "max_message_size" in modifiers:
-        front.message_limit = modifiers["max_message_size"] or MAX_VARINT
-    front.problem_information = modifiers.get("request_problem_info", front.problem_information)
+        handshake.message_limit = modifiers["max_message_size"] or MAX_VARINT
+    connection.problem_information = modifiers.get("request_problem_info", connection.problem_information)
     # never more than the client takes [MQTT5-3.1.2-24]
-    limits = (front.client_packet_limit, modifiers.get("max_packet_size", 0))
-    front.client_packet_limit = min((limit for limit in limits if limit), default=0)
+    limits = (connection.output.packet_limit, modifiers.get("max_packet_size", 0))
+    connection.output.packet_limit = min((limit for limit in limits if limit), default=0)
 
 
-def authorise_will(front: ClientConnection) -> None:
+def _handshake(connection: ClientConnection) -> Handshake:
+    """The handshake that goes on; no answer of a plugin is heard once the connection is closed."""
+    assert connection.handshake is not None
+    return connection.handshake
+
+
+def authorise_will(connection: ClientConnection) -> None:
     """The will passes auth_on_publish at CONNECT time, as with VerneMQ."""
-    packet = front.connect_packet
-    assert packet is not None
+    packet = _handshake(connection).packet
     will = packet.will
     if will is None:
-        register(front)
+        register(connection)
         return
-    arguments: list[Any] = [front.username, front.subscriber, will.qos, will.topic, will.payload, will.retain]
+    arguments: list[Any] = [connection.username, connection.subscriber, will.qos, will.topic, will.payload, will.retain]
     hook = "auth_on_publish"
     if packet.version == 5:
         hook = "auth_on_publish_m5"
         arguments.append(will.properties or {})
-    chain = front.origin.listener.authz_plugins or None
-    front.decide(front.node.hooks.ask(hook, *arguments, chain=chain), lambda verdict: _will_authorised(front, verdict))
+    chain = connection.origin.listener.authz_plugins or None
+    connection.flow.decide(
+        connection.env.hooks.ask(hook, *arguments, chain=chain), lambda verdict: _will_authorised(connection, verdict)
+    )
 
 
-def _will_authorised(front: ClientConnection, verdict: Verdict) -> None:
+def _will_authorised(connection: ClientConnection, verdict: Verdict) -> None:
     if isinstance(verdict, Refuse):
-        refuse(front, ReasonCode(verdict.reason_code or ReasonCode.NOT_AUTHORIZED), "the will is not authorised")
+        refuse(connection, ReasonCode(verdict.reason_code or ReasonCode.NOT_AUTHORIZED), "the will is not authorised")
         return
-    packet = front.connect_packet
-    assert packet is not None and packet.will is not None
+    packet = _handshake(connection).packet
+    assert packet.will is not None
     for field in ("topic", "payload", "qos", "retain", "properties"):
         if field in verdict.modifiers:
             setattr(packet.will, field, verdict.modifiers[field])
-    register(front)
+    register(connection)
 
 
-def register(front: ClientConnection) -> None:
+def register(connection: ClientConnection) -> None:
     """Ask the client id's slot for the session; a split that forbids it answers 3 / 0x88 (docs/netsplit.md)."""
-    packet = front.connect_packet
-    assert packet is not None
-    node = front.node
-    if not node.allows("register", front):
-        node.counters.connect_error += 1
-        node.denied(front, "register", "", "netsplit")
-        refuse(front, ReasonCode.SERVER_UNAVAILABLE, "the cluster is not complete")
+    handshake = _handshake(connection)
+    packet, env, services = handshake.packet, connection.env, connection.services
+    if not services.policy.allows("register", connection.modifiers):
+        env.counters.connect_error += 1
+        env.observer.denied(connection, "register", "", "netsplit")
+        refuse(connection, ReasonCode.SERVER_UNAVAILABLE, "the cluster is not complete")
         return
-    options, modifiers, properties = node.options, front.modifiers, packet.properties or {}
-    if packet.version == 5:
-        asked: int = properties.get("session_expiry_interval", 0)
-        expiry: int = min(modifiers.get("session_expiry_interval", asked), NEVER)
-        # never more than the client takes [MQTT5-3.3.4-9]
-        most = modifiers.get("fc_receive_max_client") or options.receive_max_client
-        front.window = min(properties.get("receive_maximum", 65535), most)
-        front.receive_maximum = min(modifiers.get("fc_receive_max_broker") or options.receive_max_broker, 65535)
-        front.topic_alias_limit = min(properties.get("topic_alias_maximum", 0), options.topic_alias_max_broker)
-        front.topic_alias_max = min(modifiers.get("topic_alias_max", options.topic_alias_max_client), 65535)
-    else:
-        expiry = 0 if packet.clean_start else (options.persistent_client_expiration_s or NEVER)
-        front.window = modifiers.get("max_inflight_messages", options.max_inflight_messages) or 65535
-    if front.client_packet_limit and not _can_welcome(front, packet, expiry):
-        detail = f"CONNACK is larger than the client's maximum packet size, {front.client_packet_limit} bytes"
-        refuse(front, ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, detail)
+    _negotiate(connection, handshake)
+    output = connection.output
+    if output.packet_limit and not _can_welcome(connection, handshake):
+        detail = f"CONNACK is larger than the client's maximum packet size, {output.packet_limit} bytes"
+        refuse(connection, ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, detail)
         return
-    if not node.store.accepting and _needs_disk(front, packet, expiry):
-        refuse(front, ReasonCode.QUOTA_EXCEEDED, "the message store takes nothing now")
+    if not env.store.accepting and _needs_disk(connection, handshake):
+        refuse(connection, ReasonCode.QUOTA_EXCEEDED, "the message store takes nothing now")
         return
-    front.slow_send = bool(front.client_packet_limit or front.topic_alias_limit or node.deliver_hooked)
+    output.slow_send = bool(output.packet_limit or output.topic_alias_limit or plugin_sees_deliveries(env.hooks))
     kept = ("max_online_messages", "max_offline_messages", "queue_type", "upgrade_qos", "shared_subscription_policy")
     request = Registration(
-        front,
-        front.mountpoint,
-        front.client_id,
+        connection,
+        connection.mountpoint,
+        connection.client_id,
         packet.version,
-        front.username,
+        connection.username,
         packet.clean_start,
-        expiry,
-        _will_record(front, packet.will),
-        front.window,
-        {name: modifiers[name] for name in kept if name in modifiers},
+        handshake.expiry_s,
+        _will_record(connection, packet.will),
+        handshake.window,
+        {name: connection.modifiers[name] for name in kept if name in connection.modifiers},
     )
-    front.plans = node.router.plans(front.mountpoint)
-    node.slots.register(
+    connection.publishing.plans = services.router.plans(connection.mountpoint)
+    services.sessions.register(
         request,
-        lambda session, present, wrote: _registered(front, session, present, wrote),
-        lambda: refuse(front, ReasonCode.SERVER_UNAVAILABLE, QUEUE_UNREADABLE),
+        lambda session, present, wrote: _registered(connection, session, present, wrote),
+        lambda: refuse(connection, ReasonCode.SERVER_UNAVAILABLE, QUEUE_UNREADABLE),
     )
 
 
-def _can_welcome(front: ClientConnection, packet: packets.Connect, expiry_s: int) -> bool:
+def _negotiate(connection: ClientConnection, handshake: Handshake) -> None:
+    """The limits of this connection: what client, plugins and configuration allow, whichever is least."""
+    packet, options, modifiers = handshake.packet, connection.env.options, connection.modifiers
+    if packet.version != 5:
+        handshake.expiry_s = 0 if packet.clean_start else (options.persistent_client_expiration_s or NEVER)
+        handshake.window = modifiers.get("max_inflight_messages", options.max_inflight_messages) or 65535
+        return
+    properties = packet.properties or {}
+    asked: int = properties.get("session_expiry_interval", 0)
+    handshake.expiry_s = min(modifiers.get("session_expiry_interval", asked), NEVER)
+    # never more than the client takes [MQTT5-3.3.4-9]
+    most = modifiers.get("fc_receive_max_client") or options.receive_max_client
+    handshake.window = min(properties.get("receive_maximum", 65535), most)
+    most = options.topic_alias_max_broker
+    connection.output.topic_alias_limit = min(properties.get("topic_alias_maximum", 0), most)
+    publishing = connection.publishing
+    publishing.receive_maximum = min(modifiers.get("fc_receive_max_broker") or options.receive_max_broker, 65535)
+    publishing.alias_maximum = min(modifiers.get("topic_alias_max", options.topic_alias_max_client), 65535)
+
+
+def _can_welcome(connection: ClientConnection, handshake: Handshake) -> bool:
     """The client takes a packet as large as the CONNACK that it would get [MQTT5-3.1.2-24]."""
-    properties = _connack_properties(front, packet, expiry_s) if packet.version == 5 else {}
-    return encode(packets.Connack(True, 0, properties or None), front.version, front.client_packet_limit) is not None
+    properties: dict[str, Any] = {}
+    if connection.version == 5:
+        properties = _connack_properties(connection, handshake, handshake.expiry_s)
+    connack = packets.Connack(True, 0, properties or None)
+    return encode(connack, connection.version, connection.output.packet_limit) is not None
 
 
-def _needs_disk(front: ClientConnection, packet: packets.Connect, expiry_s: int) -> bool:
+def _needs_disk(connection: ClientConnection, handshake: Handshake) -> bool:
     """CONNACK would wait for the disk: for a session or a will that outlives the process, or for an old one's end."""
-    return expiry_s > 0 or packet.will is not None or front.node.slots.on_disk(front.mountpoint, front.client_id)
+    if handshake.expiry_s > 0 or handshake.packet.will is not None:
+        return True
+    return connection.services.sessions.on_disk(connection.mountpoint, connection.client_id)
 
 
-def _will_record(front: ClientConnection, will: packets.Will | None) -> WillRecord | None:
+def _will_record(connection: ClientConnection, will: packets.Will | None) -> WillRecord | None:
     if will is None:
         return None
     properties = dict(will.properties or {})
     delay = properties.pop("will_delay_interval", 0)
-    cap = front.node.options.max_last_will_delay_s
+    cap = connection.env.options.max_last_will_delay_s
     expiry = properties.pop("message_expiry_interval", -1)
     return WillRecord(
         will.topic,
@@ -243,120 +275,122 @@ def _will_record(front: ClientConnection, will: packets.Will | None) -> WillReco
     )
 
 
-def _registered(front: ClientConnection, session: Session, present: bool, wrote: bool) -> None:
-    front.session = session
-    front.decoder.max_packet_size = front.message_limit
-    front.link.accepted()
-    # CONNACK is the first packet [MQTT-3.2.0-1]; the queue waits for it, because the front is not writable before, and
-    # so do the packets behind CONNECT: none of them may end a connection that was accepted before it has heard so
+def _registered(connection: ClientConnection, session: Session, present: bool, wrote: bool) -> None:
+    connection.session = session
+    connection.change(Event.REGISTERED)
+    connection.decoder.max_packet_size = _handshake(connection).message_limit
+    connection.output.transport.accepted()
+    # CONNACK is the first packet [MQTT-3.2.0-1]. The queue waits for it, because the connection is not writable before.
+    # So do the packets behind CONNECT: none of them may end a connection whose client has no CONNACK yet.
     if wrote:
-        front.hold("connack")
-    front.promise(lambda: _welcome(front, session, present), wrote, operation=REGISTER)
+        connection.flow.hold("connack")
+    connection.acks.reply(lambda: _welcome(connection, session, present), wrote, operation=REGISTER)
 
 
-def _welcome(front: ClientConnection, session: Session, present: bool) -> None:
-    packet = front.connect_packet
-    assert packet is not None
-    node = front.node
-    properties = _connack_properties(front, packet, session.expiry_s) if packet.version == 5 else {}
-    front.send_packet(packets.Connack(present, 0, properties or None))
-    node.counters.connack_sent(front.version, 0)
-    front.connected = True
+def _welcome(connection: ClientConnection, session: Session, present: bool) -> None:
+    handshake, env = _handshake(connection), connection.env
+    packet = handshake.packet
+    properties = _connack_properties(connection, handshake, session.expiry_s) if packet.version == 5 else {}
+    connection.output.send_packet(packets.Connack(present, 0, properties or None))
+    env.counters.connack_sent(connection.version, 0)
+    connection.change(Event.CONNACK)
     keepalive = properties.get("server_keep_alive", packet.keepalive_s)  # [MQTT5-3.2.2-21] [MQTT5-3.2.2-22]
     if keepalive:
-        front.keepalive_ms = keepalive * 1500
-        front.set_timer("keepalive", front.keepalive_ms, lambda: _keepalive(front))
+        connection.keepalive_ms = keepalive * 1500
+        connection.timers.set("keepalive", connection.keepalive_ms, lambda: _keepalive(connection))
     if packet.version != 5:
-        retry_s = front.modifiers.get("retry_interval", node.options.retry_interval_s)
+        retry_s = connection.modifiers.get("retry_interval", env.options.retry_interval_s)
         if retry_s:
-            front.set_timer("retry", retry_s * 1000, lambda: _retry(front, retry_s * 1000))
-    lifetime = front.modifiers.get("max_connection_lifetime", front.origin.listener.max_connection_lifetime_s)
+            connection.timers.set("retry", retry_s * 1000, lambda: _retry(connection, retry_s * 1000))
+    lifetime = connection.modifiers.get("max_connection_lifetime", connection.origin.listener.max_connection_lifetime_s)
     if lifetime:
-        front.set_timer(
+        connection.timers.set(
             "lifetime",
             lifetime * 1000,
-            lambda: front.disconnect(ReasonCode.MAXIMUM_CONNECT_TIME, "max_connection_lifetime reached"),
+            lambda: connection.disconnect(ReasonCode.MAXIMUM_CONNECT_TIME, "max_connection_lifetime reached"),
         )
-    node.front_opened(front, session, present)
-    front.connect_packet = None
-    if not front.transport_paused:
-        front.resume_sending()
-    subscribe.resumed(front, session)
-    front.release("connack")
+    will_topic = None if session.will is None else session.will.topic
+    env.observer.connection_opened(connection, session, present, will_topic)
+    connection.handshake = None
+    if not connection.output.transport_paused:
+        connection.output.resume()
+    subscribe.resumed(connection, session)
+    connection.flow.release("connack")
 
 
-def _connack_properties(front: ClientConnection, packet: packets.Connect, expiry_s: int) -> dict[str, Any]:
+def _connack_properties(connection: ClientConnection, handshake: Handshake, expiry_s: int) -> dict[str, Any]:
+    packet = handshake.packet
     # a plugin has other means to change what the broker itself goes by
-    properties = {name: value for name, value in front.modifiers.get("properties", {}).items() if name not in _OWN}
+    properties = {name: value for name, value in connection.modifiers.get("properties", {}).items() if name not in _OWN}
     asked = packet.properties or {}
     if not packet.client_id:
-        properties["assigned_client_identifier"] = front.client_id  # [MQTT5-3.2.2-16]
+        properties["assigned_client_identifier"] = connection.client_id  # [MQTT5-3.2.2-16]
     if expiry_s != asked.get("session_expiry_interval", 0):
         properties["session_expiry_interval"] = expiry_s
-    if front.receive_maximum != 65535:
-        properties["receive_maximum"] = front.receive_maximum
-    limit = front.message_limit
+    if connection.publishing.receive_maximum != 65535:
+        properties["receive_maximum"] = connection.publishing.receive_maximum
+    limit = handshake.message_limit
     if limit < MAX_VARINT:
         # it limits the remaining length; the property counts the fixed header too
         properties["maximum_packet_size"] = 1 + len(encode_varint(limit)) + limit
-    if front.topic_alias_max:
-        properties["topic_alias_maximum"] = front.topic_alias_max
-    if front.auth_method is not None:
-        properties["authentication_method"] = front.auth_method
+    if connection.publishing.alias_maximum:
+        properties["topic_alias_maximum"] = connection.publishing.alias_maximum
+    if connection.auth.method is not None:
+        properties["authentication_method"] = connection.auth.method
     if not asked.get("request_response_information", 0):
         properties.pop("response_information", None)  # [MQTT5-3.1.2-28]
-    if not front.problem_information:
+    if not connection.problem_information:
         properties.pop("reason_string", None)
     return properties
 
 
-def _keepalive(front: ClientConnection) -> None:
+def _keepalive(connection: ClientConnection) -> None:
     """One and a half keep alive intervals of silence end the connection [MQTT-3.1.2-24] [MQTT5-3.1.2-22]."""
-    node = front.node
-    due = front.last_seen + front.keepalive_ms
-    if front.paused_for:
-        due = node.now + front.keepalive_ms
-    if node.now < due:
-        front.set_timer("keepalive", due - node.now, lambda: _keepalive(front))
+    env = connection.env
+    due = connection.flow.last_seen + connection.keepalive_ms
+    if connection.flow.paused_for:
+        due = env.now + connection.keepalive_ms
+    if env.now < due:
+        connection.timers.set("keepalive", due - env.now, lambda: _keepalive(connection))
         return
-    node.counters.keepalive_expired[front.version == 5] += 1
+    env.counters.keepalive_expired[connection.version == 5] += 1
     line = Line(
         "conn.keepalive",
         "keep alive expired: the client was silent, its connection is closed",
-        client_id=front.client_id,
-        user=front.username,
-        peer=address(front.peer),
-        silent_ms=node.now - front.last_seen,
+        client_id=connection.client_id,
+        user=connection.username,
+        peer=address(connection.peer),
+        silent_ms=env.now - connection.flow.last_seen,
     )
-    node.log("warning" if node.options.keepalive_as_warning else "info", line)
-    front.disconnect(ReasonCode.KEEP_ALIVE_TIMEOUT)
+    env.log("warning" if env.options.keepalive_as_warning else "info", line)
+    connection.disconnect(ReasonCode.KEEP_ALIVE_TIMEOUT)
 
 
-def _retry(front: ClientConnection, interval_ms: int) -> None:
-    if front.session is not None:
-        front.session.queue.retry(front.node.now - interval_ms)
-        front.set_timer("retry", interval_ms // 2 or 1, lambda: _retry(front, interval_ms))
+def _retry(connection: ClientConnection, interval_ms: int) -> None:
+    if connection.session is not None:
+        connection.session.queue.retry(connection.env.now - interval_ms)
+        connection.timers.set("retry", interval_ms // 2 or 1, lambda: _retry(connection, interval_ms))
 
 
-def pingreq(front: ClientConnection, packet: packets.Pingreq) -> None:
+def pingreq(connection: ClientConnection, packet: packets.Pingreq) -> None:
     """PINGREQ is always answered [MQTT-3.12.4-1] [MQTT5-3.12.4-1]."""
-    front.node.counters.pingreq_received[front.version == 5] += 1
-    if front.connected:
+    connection.env.counters.pingreq_received[connection.version == 5] += 1
+    if connection.connected:
         # not behind acknowledgements that wait for a slow disk: the client would take the broker for dead
-        front.write(PINGRESP)
+        connection.output.write(PINGRESP)
     else:
-        front.reply(PINGRESP, False)
+        connection.acks.reply(PINGRESP, False)
 
 
-def disconnect(front: ClientConnection, packet: packets.Disconnect) -> None:
+def disconnect(connection: ClientConnection, packet: packets.Disconnect) -> None:
     """DISCONNECT: the will is forgotten, unless v5 asks for it with 0x04 [MQTT-3.14.4-3] [MQTT5-3.14.4-3]."""
-    session = front.session
-    front.node.counters.disconnect_received(front.version, packet.reason)
+    session = connection.session
+    connection.env.counters.disconnect_received(connection.version, packet.reason)
     if session is not None and packet.properties and "session_expiry_interval" in packet.properties:
         expiry = packet.properties["session_expiry_interval"]
         if session.expiry_s == 0 and expiry:
             # section 3.14.2.2.2
-            front.disconnect(ReasonCode.PROTOCOL_ERROR, "a session expiry interval of 0 cannot be raised")
+            connection.disconnect(ReasonCode.PROTOCOL_ERROR, "a session expiry interval of 0 cannot be raised")
             return
         session.expiry_s = expiry
-    front.drop("disconnect", fire_will=packet.reason != 0)
+    connection.drop("disconnect", fire_will=packet.reason != 0)

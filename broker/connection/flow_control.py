@@ -1,4 +1,4 @@
-"""When a connection is read and when not: holding for an answer, pausing for the disk or a rate, and its timers.
+"""When a connection is read and when not: holding for an answer, pausing for the disk or a rate.
 
 *Held* means that something is awaited, a plugin's answer, the disk or the connection's next turn: packets already
 decoded wait in `held`, in order. *Paused* means that the socket is not read. Both are for one or more reasons; the
@@ -8,17 +8,13 @@ peer's silence meanwhile is ours and does not count against it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ..plugins.hooks import Verdict
-from .output_buffer import OutputBuffer
+from .services import ConnectionServices
+from .timers import ConnectionTimers
 from .transport import ClientTransport
 from .turns import PACKETS_PER_TURN, next_size
-
-if TYPE_CHECKING:
-    from ..node import Node
-    from ..timers import Timer
-
 
 TURN = "turn"
 
@@ -29,43 +25,69 @@ NOT_TAKEN_MS = 60_000
 """How long such a peer may take until its buffer has room; then it is given up."""
 
 
-class FlowControl(OutputBuffer):
-    """The part of a front that decides when its socket is read. `last_seen` is cluster time in ms.
+class Owner(Protocol):
+    """The client connection whose input is controlled."""
+
+    timers: ConnectionTimers
+
+    @property
+    def closed(self) -> bool:
+        """The connection was given up."""
+        ...
+
+    def process(self, packets_in: list[Any]) -> None:
+        """Handle decoded packets in order, until one has to wait."""
+        ...
+
+    def more_packets(self, have: int) -> list[Any]:
+        """Packets that came and are not decoded yet: some of them, if `have` is less than a turn takes."""
+        ...
+
+    def next_turn(self) -> int:
+        """Handle the next packets that wait; how many they were."""
+        ...
+
+    def drop(self, reason: str, fire_will: bool = True, detail: str = "") -> None:
+        """Give the connection up."""
+        ...
+
+
+class FlowControl:
+    """The part of a client connection that decides when its socket is read. `last_seen` is cluster time in ms.
 
     `per_turn` is how many packets it handles in one turn of the loop: `turn_size`, or fewer where a rate limits them.
     `work` counts what packets cost beyond one packet each, `turn_began` is what it was when a turn last ended for it.
     """
 
     __slots__ = (
+        "_owner",
+        "_services",
+        "_transport",
         "held",
         "held_for",
         "last_seen",
         "paused_for",
         "per_turn",
         "questions",
-        "timers",
         "turn_began",
         "turn_size",
         "untaken",
         "work",
     )
 
-    def __init__(self, node: Node, link: ClientTransport) -> None:
-        super().__init__(node, link)
+    def __init__(self, services: ConnectionServices, transport: ClientTransport, owner: Owner) -> None:
+        self._services = services
+        self._transport = transport
+        self._owner = owner
         self.held: list[Any] | None = None
         self.held_for: set[str] = set()
         self.per_turn = self.turn_size = PACKETS_PER_TURN
         self.work = self.turn_began = 0
         self.questions = 0
         self.paused_for: set[str] = set()
-        self.last_seen = node.now
-        self.timers: dict[str, Timer] = {}
+        self.last_seen = services.env.now
         self.untaken = 0
         """Bytes of answers written since the connection's buffer is full."""
-
-    def process(self, packets_in: list[Any]) -> None:
-        """Handle decoded packets; the front's part."""
-        raise AssertionError("a front handles packets")
 
     def hold(self, reason: str) -> None:
         """Stop processing packets for this reason too, until `release`."""
@@ -78,34 +100,34 @@ class FlowControl(OutputBuffer):
         """This reason is gone; go on with what was held when it was the last."""
         self.held_for.discard(reason)
         if self.held_for == {TURN}:
-            self.node.turns.add(self)  # it may have had its turn while it was held for this reason
+            self._services.turns.add(self._owner)  # it may have had its turn while it was held for this reason
         if self.held_for or self.held is None:
             return
         held, self.held = self.held, None
         self.unpause("held")
-        if not self.closed:
-            self.process(held)
+        if not self._owner.closed:
+            self._owner.process(held)
 
     def wait_for_turn(self, rest: list[Any]) -> None:
         """Handle the rest in later turns of the loop, or after what the connection is held for."""
         if self.held is None:
             self.hold(TURN)
             assert self.held is not None
-            self.node.turns.add(self)
+            self._services.turns.add(self._owner)
         self.held.extend(rest)
 
     def next_turn(self) -> int:
         """Handle the next packets that wait; how many they were."""
-        if self.closed or self.held_for != {TURN} or len(self.paused_for) > 1:
+        if self._owner.closed or self.held_for != {TURN} or len(self.paused_for) > 1:
             return 0  # `unpause` asks for another turn
         held, self.held = self.held or [], None
         self.held_for.clear()
-        began, worked = self.node.tick(), self.work
-        held += self.more_packets(len(held))
+        began, worked = self._services.env.tick(), self.work
+        held += self._owner.more_packets(len(held))
         handled = min(len(held), self.per_turn)
-        self.process(held)
-        self._resize(self.node.tick() - began)
-        if self.held is None and not self.closed:
+        self._owner.process(held)
+        self._resize(self._services.env.tick() - began)
+        if self.held is None and not self._owner.closed:
             self.unpause("held")
         return handled + self.work - worked
 
@@ -121,24 +143,20 @@ class FlowControl(OutputBuffer):
             self.turn_began = self.work
             self.wait_for_turn([])
 
-    def more_packets(self, have: int) -> list[Any]:
-        """Packets that came and are not decoded yet; the front's part."""
-        raise AssertionError("a front decodes packets")
-
     def pause(self, reason: str) -> None:
         """Stop reading from the socket for this reason too."""
         if not self.paused_for:
-            self.link.pause_reading()
+            self._transport.pause_reading()
         self.paused_for.add(reason)
 
     def unpause(self, reason: str) -> None:
         """This reason is gone; reading goes on when it was the last. The peer's silence meanwhile was ours."""
         self.paused_for.discard(reason)
         if not self.paused_for:
-            self.last_seen = self.node.tick()
-            self.link.resume_reading()
+            self.last_seen = self._services.env.tick()
+            self._transport.resume_reading()
         elif self.held_for == {TURN} and reason != "held" and len(self.paused_for) == 1:
-            self.node.turns.add(self)
+            self._services.turns.add(self._owner)
 
     def not_taken(self, size: int) -> None:
         """Answers gather because the peer does not read them: it gets no more, once they are too many.
@@ -146,25 +164,20 @@ class FlowControl(OutputBuffer):
         Deliveries have stopped before, when the buffer was full. What asks for answers is not read any more.
         """
         self.untaken += size
-        if self.untaken > ANSWERS_NOT_TAKEN and "output" not in self.paused_for and not self.closed:
+        if self.untaken > ANSWERS_NOT_TAKEN and "output" not in self.paused_for and not self._owner.closed:
             self.pause("output")
-            self.set_timer("output", NOT_TAKEN_MS, self._give_up)
+            self._owner.timers.set("output", NOT_TAKEN_MS, self._give_up)
 
     def writable(self, flag: bool) -> None:
-        """As `OutputBuffer.writable`; a peer that has taken what was written is read again."""
+        """The transport's buffer is full (False) or has room again: a client that was not read for that is read."""
         self.untaken = 0
         if flag and "output" in self.paused_for:
-            self.cancel_timer("output")
+            self._owner.timers.cancel("output")
             self.unpause("output")
-        super().writable(flag)
 
     def _give_up(self) -> None:
         seconds = NOT_TAKEN_MS // 1000
-        self.drop("output_not_read", detail=f"the client did not read its answers for {seconds} s")
-
-    def drop(self, reason: str, fire_will: bool = True, detail: str = "") -> None:
-        """Give the connection up; the front's part."""
-        raise AssertionError("a front is dropped")
+        self._owner.drop("output_not_read", detail=f"the client did not read its answers for {seconds} s")
 
     def decide(self, question: Verdict | Awaitable[Verdict], then: Callable[[Verdict], None]) -> None:
         """Go on with a hook's answer: at once, or held until an asynchronous plugin has it."""
@@ -175,26 +188,16 @@ class FlowControl(OutputBuffer):
         self.questions += 1
 
         def answered(verdict: Verdict) -> None:
-            self.node.now = self.node.clock.now_ms()
+            self._services.env.tick()
             self.questions -= 1
-            if not self.closed:
+            if not self._owner.closed:
                 then(verdict)
                 if not self.questions:  # what follows may have a question of its own
                     self.release("hook")
 
-        self.node.spawn(question, answered)
+        self._services.spawn(question, answered)
 
     def throttle(self, delay_ms: int) -> None:
         """Do not read from this client for so long (`max_message_rate` and the hook's `throttle`)."""
         self.pause("throttle")
-        self.set_timer("throttle", delay_ms, lambda: self.unpause("throttle"))
-
-    def set_timer(self, name: str, delay_ms: int, callback: Callable[[], None]) -> None:
-        """Set or replace one of the connection's timers."""
-        timers = self.node.timers
-        timers.cancel(self.timers.get(name))
-        self.timers[name] = timers.at(self.node.now + delay_ms, callback)
-
-    def cancel_timer(self, name: str) -> None:
-        """Forget one of the connection's timers."""
-        self.node.timers.cancel(self.timers.pop(name, None))
+        self._owner.timers.set("throttle", delay_ms, lambda: self.unpause("throttle"))

@@ -7,98 +7,146 @@ The encoding of a message is remembered in the message, so a fan-out encodes onc
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ...mqtt.encoder import PACKET_IDS, encode
+from ..environment import Environment
 from ..queues.message import Message
 from ..queues.queue import Entry
 from . import publish_frames
+from .publish_frames import ReceivingSession
 from .transport import ClientTransport
-
-if TYPE_CHECKING:
-    from ..node import Node
-    from ..sessions.session import Session
 
 RETAIN_FRAME = 8
 VOID = 16
-"""In `OutputBuffer.promised`: what was promised may not leave, so nothing else does before the connection is ended."""
+"""In `OutputBuffer.accepted`: the acknowledgements may not leave, so nothing else does before the connection ends."""
 LARGE = 65536
 """Bytes from which a piece of output is written by itself instead of being joined."""
 
 _PUBREL = b"\x62\x02"
 
 
+class Owner(Protocol):
+    """The client connection that the output belongs to."""
+
+    client_id: str
+
+    @property
+    def session(self) -> ReceivingSession | None:
+        """The session, while CONNECT is accepted and the connection is not given up."""
+        ...
+
+    @property
+    def connected(self) -> bool:
+        """CONNACK was sent, and the connection is not closed."""
+        ...
+
+    @property
+    def closed(self) -> bool:
+        """The connection was given up."""
+        ...
+
+    def unsendable(self, packet: Any) -> None:
+        """The packet is larger than the client takes."""
+        ...
+
+    def not_taken(self, size: int) -> None:
+        """So many bytes of answers go to a connection whose buffer is full."""
+        ...
+
+
+class Flusher:
+    """The outputs of a node that have something to write at the end of the turn."""
+
+    def __init__(self, env: Environment) -> None:
+        self._after_turn = env.after_turn
+        self._dirty: list[OutputBuffer] = []
+
+    def touch(self, output: OutputBuffer) -> None:
+        """This output has something to write at the end of the turn."""
+        dirty = self._dirty
+        dirty.append(output)
+        if len(dirty) == 1:
+            self._after_turn(self.flush)
+
+    def flush(self) -> None:
+        """Write what all outputs gathered."""
+        dirty, self._dirty = self._dirty, []
+        for output in dirty:
+            output.flush()
+
+
 class OutputBuffer:
-    """The sending half of a front.
+    """The sending half of a client connection.
 
     `is_writable` is False before CONNACK, while the transport's buffer is full, and once a turn has gathered more than
-    `out_limit` bytes; the queue then keeps what it has.
+    `out_limit` bytes; the queue then keeps what it has. `accepted` are the operations (bits) whose first
+    acknowledgement is in this turn's output.
     """
 
     __slots__ = (
+        "_flusher",
+        "_owner",
+        "accepted",
         "acked",
         "aliases_out",
-        "client_packet_limit",
-        "closed",
-        "connected",
+        "env",
         "frame_key",
         "is_writable",
-        "link",
-        "node",
         "out",
         "out_limit",
         "out_size",
-        "promised",
+        "packet_limit",
         "sent",
-        "session",
         "slow_send",
         "topic_alias_limit",
+        "transport",
         "transport_paused",
         "version",
     )
 
-    def __init__(self, node: Node, link: ClientTransport) -> None:
-        self.node = node
-        self.link = link
+    def __init__(self, env: Environment, flusher: Flusher, transport: ClientTransport, owner: Owner) -> None:
+        self.env = env
+        self.transport = transport
+        self._flusher = flusher
+        self._owner = owner
         self.version = 4
-        self.session: Session | None = None
-        self.closed = False
-        self.connected = False
         self.out: list[bytes] = []
         self.out_size = 0
-        self.out_limit = node.options.out_buffer_bytes
+        self.out_limit = env.options.out_buffer_bytes
         self.sent = 0
-        self.promised = 0
+        self.accepted = 0
         self.acked: list[Message] = []
         """Messages whose acknowledgement is in this turn's output; only at level `message`."""
         self.is_writable = False
         self.transport_paused = False
         self.frame_key = 0
         self.slow_send = False
-        self.client_packet_limit = 0
+        self.packet_limit = 0
         self.topic_alias_limit = 0
         self.aliases_out: dict[str, int] = {}
+
+    @property
+    def session(self) -> ReceivingSession | None:
+        """The session whose messages leave here."""
+        return self._owner.session
 
     def write(self, frame: bytes) -> None:
         """Add a frame to this turn's output."""
         out = self.out
         if not out:
-            self.node.touch(self)
+            self._flusher.touch(self)
         out.append(frame)
 
     def send_packet(self, packet: Any) -> None:
         """Encode and send a packet that is not on the hot path."""
-        if self.closed:
+        if self._owner.closed:
             return
-        frame = encode(packet, self.version, self.client_packet_limit or None)
+        frame = encode(packet, self.version, self.packet_limit or None)
         if frame is None:
-            self.unsendable(packet)
+            self._owner.unsendable(packet)
         else:
             self.write(frame)
-
-    def unsendable(self, packet: Any) -> None:
-        """The packet is larger than the client takes; the front's part."""
-        raise AssertionError("a front knows what to do")
 
     def send_qos0(self, message: Message, retain: bool, identifiers: tuple[int, ...]) -> None:
         """Send a QoS 0 message."""
@@ -109,15 +157,15 @@ class OutputBuffer:
             return
         out = self.out
         if not out:
-            self.node.touch(self)
+            self._flusher.touch(self)
         head = message.head
         out.append(head)
         self.sent += 1
         self.out_size += len(head)
         if self.out_size > self.out_limit:
             self.is_writable = False
-        if self.node.events.messages:
-            self.node.message_sent_qos0(self, message)
+        if self.env.events.messages:
+            self.env.observer.message_sent_qos0(self._owner.client_id, message)
 
     def send(self, entry: Entry) -> None:
         """Send a QoS 1 or 2 message, or send it again."""
@@ -132,63 +180,66 @@ class OutputBuffer:
             return
         out = self.out
         if not out:
-            self.node.touch(self)
+            self._flusher.touch(self)
         tail = message.tail
         if len(tail) < LARGE:
             out.append(message.head + PACKET_IDS[entry.seq % 65535 + 1] + tail)
         else:
             out.append(message.head + PACKET_IDS[entry.seq % 65535 + 1])
             out.append(tail)
-        entry.sent_at = self.node.now
+        entry.sent_at = self.env.now
         self.sent += 1
         self.out_size += len(tail) + 8
         if self.out_size > self.out_limit:
             self.is_writable = False
-        if self.node.events.messages:
-            self.node.message_sent(self, entry)
+        if self.env.events.messages:
+            self.env.observer.message_sent(self._owner.client_id, message, entry.packet_id, entry.dup)
 
     def send_pubrel(self, packet_id: int) -> None:
         """PUBREL [MQTT-4.3.3-1]."""
         self.write(_PUBREL + PACKET_IDS[packet_id])
-        self.node.counters.pubrel_sent += 1
+        self.env.counters.pubrel_sent += 1
 
     def flush(self) -> None:
-        """Write what this turn gathered; called once per turn by the node."""
+        """Write what this turn gathered; called once per turn."""
         out = self.out
         if not out:
             return
         self.out = []
         if self.transport_paused:
-            self.not_taken(sum(map(len, out)))
-        if self.promised:
-            promised, self.promised = self.promised, 0
-            guard = self.node.guard
-            if guard is not None and (promised & VOID or not guard(self, promised, out)):
-                self.promised = VOID
+            self._owner.not_taken(sum(map(len, out)))
+        env = self.env
+        if self.accepted:
+            accepted, self.accepted = self.accepted, 0
+            if accepted & VOID or not env.cluster.may_acknowledge(self._owner, accepted, out):
+                self.accepted = VOID
                 self.acked.clear()
                 return
         if self.acked:
-            self.node.messages_acked(self)
+            acked, self.acked = self.acked, []
+            for message in acked:
+                env.observer.message_acked(message)
         if self.out_size < LARGE:
-            self.link.write(out[0] if len(out) == 1 else b"".join(out))
+            self.transport.write(out[0] if len(out) == 1 else b"".join(out))
         else:
-            _write_pieces(self.link.write, out)
-        counters = self.node.counters
-        counters.publish_sent[self.version == 5] += self.sent
+            _write_pieces(self.transport.write, out)
+        env.counters.publish_sent[self.version == 5] += self.sent
         self.sent = 0
         self.out_size = 0
         if not self.is_writable and not self.transport_paused:
-            self.resume_sending()
+            self.resume()
 
-    def not_taken(self, size: int) -> None:
-        """So many bytes of answers go to a connection whose buffer is full; the front's part."""
-        raise AssertionError("a front bounds them")
+    def discard(self) -> None:
+        """Nothing of this turn leaves, whatever was accepted."""
+        self.accepted = 0
+        self.out.clear()
 
-    def resume_sending(self) -> None:
+    def resume(self) -> None:
         """The connection takes more: go on with what waits."""
-        if self.session is not None and self.connected and not self.closed:
+        session = self._owner.session
+        if session is not None and self._owner.connected:
             self.is_writable = True
-            self.session.queue.pump()
+            session.queue.pump()
 
     def writable(self, flag: bool) -> None:
         """The transport's buffer is full (False) or has room again (True)."""
@@ -196,8 +247,8 @@ class OutputBuffer:
         if not flag:
             self.is_writable = False
         else:
-            self.node.tick()
-            self.resume_sending()
+            self.env.tick()
+            self.resume()
 
 
 def _write_pieces(write: Callable[[bytes], None], out: list[bytes]) -> None:

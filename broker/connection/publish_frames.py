@@ -7,17 +7,16 @@ Each function leaves the frame in the message: `head` is everything before the p
 from __future__ import annotations
 
 from inspect import isawaitable, iscoroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ...mqtt.encoder import PACKET_IDS, publish_head
 from ...mqtt.properties import encode_properties
 from ...mqtt.wire import encode_varint
-from ..plugins.hooks import Allow, Subscriber
+from ..environment import Environment
+from ..observer import Session
+from ..plugins.hooks import Allow, Hooks, Subscriber
 from ..queues.message import Message
-from ..queues.queue import Entry
-
-if TYPE_CHECKING:
-    from .output_buffer import OutputBuffer
+from ..queues.queue import Entry, Queue
 
 _NO_PROPERTIES = b"\x00"
 _SHORT = 128
@@ -25,50 +24,78 @@ _SHORT = 128
 _BYTE = tuple(bytes((number,)) for number in range(256))
 
 
-def prepare_qos0(front: OutputBuffer, message: Message, retain: bool, identifiers: tuple[int, ...], key: int) -> bool:
+class ReceivingSession(Session, Protocol):
+    """The session that a message is delivered to."""
+
+    username: str | None
+    queue: Queue
+
+
+class Output(Protocol):
+    """The output of a client connection: what its client takes, and in which form."""
+
+    env: Environment
+    version: int
+    slow_send: bool
+    packet_limit: int
+    topic_alias_limit: int
+    aliases_out: dict[str, int]
+
+    @property
+    def session(self) -> ReceivingSession | None:
+        """The session whose messages leave here."""
+        ...
+
+
+def plugin_sees_deliveries(hooks: Hooks) -> bool:
+    """A plugin wants to see deliveries; asked when a connection begins."""
+    return hooks.has("on_deliver") or hooks.has("on_deliver_m5")
+
+
+def prepare_qos0(output: Output, message: Message, retain: bool, identifiers: tuple[int, ...], key: int) -> bool:
     """Put the frame of a QoS 0 delivery into `message.head`; False if it cannot be sent to this client."""
-    if _is_plain(front, message, identifiers):
-        message.head = _plain_head(front, message, 0x31 if retain else 0x30, 2) + message.payload
+    if _is_plain(output, message, identifiers):
+        message.head = _plain_head(output, message, 0x31 if retain else 0x30, 2) + message.payload
         message.tail = b""
         message.frame_key = key
         return True
-    if not _encode(front, message, 0, retain, False, identifiers, key):
+    if not _encode(output, message, 0, retain, False, identifiers, key):
         return False
     message.head += message.tail
     message.tail = b""
     return True
 
 
-def prepare(front: OutputBuffer, entry: Entry, message: Message, key: int) -> bool:
+def prepare(output: Output, entry: Entry, message: Message, key: int) -> bool:
     """Put the frame of a QoS 1 or 2 delivery into `head` and `tail`; False if it cannot be sent to this client."""
-    if _is_plain(front, message, entry.identifiers):
+    if _is_plain(output, message, entry.identifiers):
         first = 0x30 | entry.qos << 1 | entry.retain | (8 if entry.dup else 0)
-        message.head = _plain_head(front, message, first, 4)
-        message.tail = message.payload if front.version != 5 else _NO_PROPERTIES + message.payload
+        message.head = _plain_head(output, message, first, 4)
+        message.tail = message.payload if output.version != 5 else _NO_PROPERTIES + message.payload
         message.frame_key = -1 if entry.dup else key
         return True
-    if _encode(front, message, entry.qos, entry.retain, entry.dup, entry.identifiers, key):
+    if _encode(output, message, entry.qos, entry.retain, entry.dup, entry.identifiers, key):
         return True
-    assert front.session is not None
-    front.session.queue.undeliverable(entry)
+    assert output.session is not None
+    output.session.queue.undeliverable(entry)
     return False
 
 
-def _is_plain(front: OutputBuffer, message: Message, identifiers: tuple[int, ...]) -> bool:
+def _is_plain(output: Output, message: Message, identifiers: tuple[int, ...]) -> bool:
     """No client asks for anything special: the frame has no properties."""
-    if front.slow_send:
+    if output.slow_send:
         return False
-    return front.version != 5 or (message.properties is None and not message.expires_at and not identifiers)
+    return output.version != 5 or (message.properties is None and not message.expires_at and not identifiers)
 
 
-def _plain_head(front: OutputBuffer, message: Message, first: int, fixed: int) -> bytes:
+def _plain_head(output: Output, message: Message, first: int, fixed: int) -> bytes:
     """The head of a frame without properties: 0.35 us where the general way takes 1.2.
 
     For v5 the length of the properties, 0, is counted; with QoS 0 it follows here, as there is no packet id between.
     """
     topic = message.topic.encode()
     size = len(topic)
-    v5 = front.version == 5
+    v5 = output.version == 5
     remaining = fixed + size + len(message.payload) + v5
     length = _BYTE[remaining] if remaining < _SHORT else encode_varint(remaining)
     if v5 and fixed == 2:
@@ -77,38 +104,38 @@ def _plain_head(front: OutputBuffer, message: Message, first: int, fixed: int) -
 
 
 def _encode(
-    front: OutputBuffer, message: Message, qos: int, retain: bool, dup: bool, identifiers: tuple[int, ...], key: int
+    output: Output, message: Message, qos: int, retain: bool, dup: bool, identifiers: tuple[int, ...], key: int
 ) -> bool:
     topic, payload, properties = message.topic, message.payload, message.properties
-    shareable = not (dup or identifiers or front.slow_send)
-    if front.slow_send and front.node.deliver_hooked:
-        topic, payload, properties = _ask_on_deliver(front, message, qos, retain)
+    shareable = not (dup or identifiers or output.slow_send)
+    if output.slow_send and plugin_sees_deliveries(output.env.hooks):
+        topic, payload, properties = _ask_on_deliver(output, message, qos, retain)
     properties_wire = b""
     wire_topic = topic
     extra: dict[str, Any] = {}
-    if front.version == 5:
+    if output.version == 5:
         if message.expires_at:
             # the remaining time, never less than what is left [MQTT5-3.3.2-6]
-            extra["message_expiry_interval"] = max(0, -(-(message.expires_at - front.node.now) // 1000))
+            extra["message_expiry_interval"] = max(0, -(-(message.expires_at - output.env.now) // 1000))
             shareable = False
         if identifiers:
             extra["subscription_identifier"] = list(identifiers)
-        if front.topic_alias_limit:
-            wire_topic = _alias(front, topic, extra)
+        if output.topic_alias_limit:
+            wire_topic = _alias(output, topic, extra)
         if properties or extra:
             properties_wire = encode_properties({**(properties or {}), **extra}, "Publish")
         else:
             properties_wire = _NO_PROPERTIES
-    head = publish_head(front.version, wire_topic.encode(), len(payload), qos, retain, dup, properties_wire)
-    if front.client_packet_limit:
+    head = publish_head(output.version, wire_topic.encode(), len(payload), qos, retain, dup, properties_wire)
+    if output.packet_limit:
         size = len(head) + len(properties_wire) + len(payload) + (2 if qos else 0)
-        if size > front.client_packet_limit:
+        if size > output.packet_limit:
             # [MQTT5-3.1.2-24], and it is as if it had been delivered [MQTT5-3.1.2-25]
-            assert front.session is not None
-            front.node.dropped(front.session, message, "max_packet_size_exceeded")
+            assert output.session is not None
+            output.env.observer.dropped(output.session, message, "max_packet_size_exceeded")
             if wire_topic and "topic_alias" in extra:
                 # the client never saw this alias
-                del front.aliases_out[topic]
+                del output.aliases_out[topic]
             return False
     message.head = head
     message.tail = properties_wire + payload if properties_wire else payload
@@ -116,30 +143,30 @@ def _encode(
     return True
 
 
-def _alias(front: OutputBuffer, topic: str, extra: dict[str, Any]) -> str:
+def _alias(output: Output, topic: str, extra: dict[str, Any]) -> str:
     """Use a topic alias towards the client: first come, first kept [MQTT5-3.1.2-26]."""
-    alias = front.aliases_out.get(topic)
+    alias = output.aliases_out.get(topic)
     if alias is not None:
         extra["topic_alias"] = alias
         return ""
-    if len(front.aliases_out) < front.topic_alias_limit:
-        front.aliases_out[topic] = extra["topic_alias"] = len(front.aliases_out) + 1
+    if len(output.aliases_out) < output.topic_alias_limit:
+        output.aliases_out[topic] = extra["topic_alias"] = len(output.aliases_out) + 1
     return topic
 
 
 def _ask_on_deliver(
-    front: OutputBuffer, message: Message, qos: int, retain: bool
+    output: Output, message: Message, qos: int, retain: bool
 ) -> tuple[str, bytes, dict[str, Any] | None]:
     """The hook on_deliver may change topic, payload and properties of this copy (docs/plugins.md)."""
     topic, payload, properties = message.topic, message.payload, message.properties
-    session = front.session
+    session = output.session
     assert session is not None
-    node = front.node
+    env = output.env
     subscriber = Subscriber(session.mountpoint, session.client_id)
-    hook = "on_deliver_m5" if front.version == 5 else "on_deliver"
-    verdict = node.hooks.ask(hook, session.username, subscriber, qos, topic, payload, retain, properties or {})
+    hook = "on_deliver_m5" if output.version == 5 else "on_deliver"
+    verdict = env.hooks.ask(hook, session.username, subscriber, qos, topic, payload, retain, properties or {})
     if isawaitable(verdict):
-        node.log("error", f"{hook}: a plugin answers asynchronously; deliveries do not wait, so it is not heard")
+        env.log("error", f"{hook}: a plugin answers asynchronously; deliveries do not wait, so it is not heard")
         if iscoroutine(verdict):
             verdict.close()
     elif isinstance(verdict, Allow):

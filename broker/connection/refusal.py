@@ -2,95 +2,109 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...mqtt import packets
 from ...mqtt.errors import WireError
 from ...mqtt.reasons import ALLOWED, ReasonCode, connect_return_for
 from ..plugins.hooks import EXHAUSTED, Refuse
-
-if TYPE_CHECKING:
-    from .connection import ClientConnection
-
-
-QUEUE_UNREADABLE = "the broker cannot read the queue of this session"
-"""What a client is told whose messages the message store does not give back."""
+from .ack_queue import REGISTER
+from .connection import ClientConnection
 
 
 def refuse(
-    front: ClientConnection, reason: ReasonCode, detail: str, properties: dict[str, Any] | None = None, why: str = ""
+    connection: ClientConnection,
+    reason: ReasonCode,
+    detail: str,
+    properties: dict[str, Any] | None = None,
+    why: str = "",
 ) -> None:
     """Answer CONNACK with this reason and close [MQTT-3.2.2-5] [MQTT5-3.2.2-7].
 
     `detail` is for the client and the log, `why` stands in the log where there is no detail.
     """
-    if front.closed:
+    if connection.closed:
         return
     if reason not in ALLOWED["Connack"]:
         reason = ReasonCode.NOT_AUTHORIZED  # a plugin's code for another packet [MQTT5-3.2.2-8]
-    answer = connack(front, reason, detail, properties)
-    front.send_packet(answer)
-    front.node.connect_refused(front, answer.reason, detail or why or reason.name.lower())
-    front.drop("connect_refused")
+    answer = connack(connection, reason, detail, properties)
+    connection.output.send_packet(answer)
+    connection.env.observer.connect_refused(connection, answer.reason, detail or why or reason.name.lower())
+    connection.drop("connect_refused")
 
 
 def connack(
-    front: ClientConnection, reason: ReasonCode, detail: str, properties: dict[str, Any] | None = None
+    connection: ClientConnection, reason: ReasonCode, detail: str, properties: dict[str, Any] | None = None
 ) -> packets.Connack:
-    """A CONNACK with this reason in the words of the client's version, counted as sent."""
-    code = int(reason) if front.version == 5 else int(connect_return_for(reason))
+    """A CONNACK with this reason, as a return code for a client of version 3; it is counted as sent."""
+    code = int(reason) if connection.version == 5 else int(connect_return_for(reason))
     extra = dict(properties or {})
-    if detail and front.problem_information and front.version == 5:
+    if detail and connection.problem_information and connection.version == 5:
         extra.setdefault("reason_string", detail)
-    front.node.counters.connack_sent(front.version, code)
-    return packets.Connack(False, code, (extra or None) if front.version == 5 else None)
+    connection.env.counters.connack_sent(connection.version, code)
+    return packets.Connack(False, code, (extra or None) if connection.version == 5 else None)
 
 
-def refuse_verdict(front: ClientConnection, verdict: Refuse) -> None:
+def refuse_verdict(connection: ClientConnection, verdict: Refuse) -> None:
     """A plugin said no: 4 for wrong credentials, 5 for all else; v5 0x86 unless the plugin names a code."""
-    if front.version == 5:
+    if connection.version == 5:
         code = verdict.reason_code or ReasonCode.BAD_USER_NAME_OR_PASSWORD
-        refuse(front, ReasonCode(code), "", dict(verdict.properties), verdict.reason)
-    elif verdict.reason == "invalid_credentials" or (verdict is EXHAUSTED and front.username is not None):
+        refuse(connection, ReasonCode(code), "", dict(verdict.properties), verdict.reason)
+    elif verdict.reason == "invalid_credentials" or (verdict is EXHAUSTED and connection.username is not None):
         # a user that no plugin knows and a wrong password have one answer: nobody finds out who has an account
-        refuse(front, ReasonCode.BAD_USER_NAME_OR_PASSWORD, verdict.reason)
+        refuse(connection, ReasonCode.BAD_USER_NAME_OR_PASSWORD, verdict.reason)
     else:
-        refuse(front, ReasonCode.NOT_AUTHORIZED, verdict.reason)
+        refuse(connection, ReasonCode.NOT_AUTHORIZED, verdict.reason)
 
 
-def refuse_malformed(front: ClientConnection, error: WireError) -> None:
+def refuse_malformed(connection: ClientConnection, error: WireError) -> None:
     """The first packets broke the rules. A version nobody speaks gets CONNACK 1 [MQTT-3.1.2-2]; else v5 is told why."""
     if error.reason == ReasonCode.UNSUPPORTED_PROTOCOL_VERSION:
-        front.version = 4
-        refuse(front, error.reason, error.detail)
-    elif front.decoder.version == 5:
-        front.version = 5
-        refuse(front, error.reason, error.detail)
+        connection.output.version = 4
+        refuse(connection, error.reason, error.detail)
+    elif connection.decoder.version == 5:
+        connection.output.version = 5
+        refuse(connection, error.reason, error.detail)
     else:
-        front.node.connect_refused(front, 0, error.detail)
-        front.drop(error.reason.name.lower())
+        connection.env.observer.connect_refused(connection, 0, error.detail)
+        connection.drop(error.reason.name.lower())
 
 
 def refuse_publish(
-    front: ClientConnection, qos: int, packet_id: int, reason: ReasonCode, properties: dict[str, Any] | None = None
+    connection: ClientConnection, qos: int, packet_id: int, reason: ReasonCode, properties: dict[str, Any] | None = None
 ) -> None:
     """Answer a PUBLISH that is not taken: v5 gets the reason, v3 an answer as if all was well, QoS 0 nothing."""
     if qos == 0:
         return
     kind = packets.Puback if qos == 1 else packets.Pubrec
-    code = reason if front.version == 5 else 0
-    shown = properties if front.version == 5 and front.problem_information else None  # [MQTT5-3.1.2-29]
+    code = reason if connection.version == 5 else 0
+    shown = properties if connection.version == 5 and connection.problem_information else None  # [MQTT5-3.1.2-29]
     answer = kind(packet_id, code, shown or None)
-    front.reply(lambda: front.send_packet(answer), False)
+    connection.acks.reply(lambda: connection.output.send_packet(answer), False)
 
 
-def publish_refused(front: ClientConnection, packet: packets.Publish, verdict: Refuse) -> None:
+def publish_refused(connection: ClientConnection, packet: packets.Publish, verdict: Refuse) -> None:
     """Not authorised: what each version gets to see [MQTT-3.3.5-2]."""
-    front.node.counters.publish_auth_error[front.version == 5] += 1
-    front.node.denied(front, "publish", packet.topic)
-    close_v3 = front.node.options.disconnect_on_unauthorized_publish_v3
-    if front.version == 4 or (front.version == 3 and close_v3):
-        front.drop("not_authorized")
+    connection.env.counters.publish_auth_error[connection.version == 5] += 1
+    connection.env.observer.denied(connection, "publish", packet.topic)
+    close_v3 = connection.env.options.disconnect_on_unauthorized_publish_v3
+    if connection.version == 4 or (connection.version == 3 and close_v3):
+        connection.drop("not_authorized")
         return
     code = verdict.reason_code or ReasonCode.NOT_AUTHORIZED
-    refuse_publish(front, packet.qos, packet.packet_id, ReasonCode(code), dict(verdict.properties))
+    refuse_publish(connection, packet.qos, packet.packet_id, ReasonCode(code), dict(verdict.properties))
+
+
+def give_up(connection: ClientConnection, accepted: int, detail: str) -> None:
+    """End a connection whose answers to these operations (bits) may not leave. Nothing has left since they were due.
+
+    A client that waits for CONNACK gets one with a reason: that is the first packet [MQTT-3.2.0-1] [MQTT5-3.2.0-1].
+    """
+    if connection.closed:
+        return
+    connection.output.discard()
+    if accepted & REGISTER:
+        connection.output.send_packet(connack(connection, ReasonCode.SERVER_UNAVAILABLE, detail))
+        connection.drop("server_unavailable", False, detail)
+    else:
+        connection.disconnect(ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR, detail)

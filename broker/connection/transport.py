@@ -1,4 +1,4 @@
-"""The port between a connection and its front: what a front may do with its connection, and where that came from."""
+"""The port between the MQTT protocol machine of a client and its transport: a socket, TLS or a WebSocket."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...configs import ListenerSettings
 
 
 class ClientTransport(Protocol):
-    """A connection as its front sees it. None of these fails; on a connection that is gone they do nothing.
+    """The transport of a `ClientConnection`. None of these fails; on a transport that is gone they do nothing.
 
     Bytes go out in the order of `write`. After `close` or `abort` nothing is written or received any more, and the end
     is reported by `ConnectionPort.lost` exactly once, for whatever cause.

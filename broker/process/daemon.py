@@ -117,7 +117,7 @@ async def _run(settings: Settings, extensions: Sequence[Extension], log: Log, st
         return
     tune_gc()
     node = server.node
-    log("notice", f"node {node.name}, boot {node.epoch}, data in {server.data_dir.absolute()}")
+    log("notice", f"node {node.name}, boot {node.env.numbers.boot}, data in {server.data_dir.absolute()}")
     print(f"strogoff: node {node.name} is ready", flush=True)
     if server.cluster is not None:
         server.cluster.when_left = stopping.set

@@ -29,10 +29,11 @@ from ...storage.memory import VolatileMemoryEngine
 from ...storage.store import Store
 from ..clustering.runtime import OF_THE_MACHINE, Clocks, ClusterRuntime
 from ..clustering.settings import cluster_links
+from ..environment import Ports
 from ..listeners.limiter import door_options
 from ..listeners.listeners import Listeners
 from ..listeners.tls import TlsError, check_files
-from ..node import Node, Ports
+from ..node import Node
 from ..plugins.builtin import BuiltinPlugins
 from ..plugins.hooks import Hooks, Refuse, Verdict
 from ..reporting.events import Events, Sink
@@ -176,13 +177,13 @@ class Server:
         return int(uptime_ms() if self._machine else self._mono_ms())
 
     def _save_clock(self) -> None:
-        saved = SavedTime(self.node.clock.now_ms(), self._uptime_ms(), self._machine)
+        saved = SavedTime(self.node.env.clock.now_ms(), self._uptime_ms(), self._machine)
         self.store.put(_CLOCK_KEY, encode_saved(saved))
 
     def _open_cluster(self, directory: DataDirectory, rng: random.Random) -> None:
         links = cluster_links(self.settings, self.log)
         if links is None:
-            self.node.clock.trust_wall()
+            self.node.env.clock.trust_wall()
             return
         if links.tls is not None:
             _check(links.tls)
@@ -216,11 +217,11 @@ class Server:
     def _settings_changed(self, names: Sequence[str]) -> None:
         """What has to happen at once; all else counts when somebody looks."""
         node = self.node
-        node.wake()
+        node.env.wake()
         if any(name.startswith("systree_") for name in names):
             self.systree.start()
         if any(name.endswith("_during_netsplit") for name in names):
-            node.view_state = node.view_state  # publishes that were parked may go on
+            node.policy.view_state = node.policy.view_state  # publishes that were parked may go on
 
     def _make_engine(self, folder: Path, durability: Durability) -> Engine:
         settings = self.settings
@@ -295,7 +296,7 @@ class Server:
 
     def _wake_port(self, when_ms: int) -> None:
         # By the time of the loop: cluster time may have been set since the other deadline was asked for.
-        now = self.node.now if hasattr(self, "node") else int(self._wall_ms())
+        now = self.node.env.now if hasattr(self, "node") else int(self._wall_ms())
         due_s = self._loop.time() + max(0, when_ms - now) / 1000
         if self._wake is not None:
             if self._wake_s <= due_s:
@@ -306,7 +307,7 @@ class Server:
 
     def _woken(self) -> None:
         self._wake = None
-        self.node.wake()
+        self.node.env.wake()
 
     def _spawn(self, work: Awaitable[Verdict], then: Callable[[Verdict], None]) -> None:
         async def run() -> None:
@@ -351,8 +352,10 @@ class Server:
         if self.node.closing:
             return
         self._save_clock()
-        if self.node.clock.alarmed:
-            self.log("warning", f"the wall clock is {self.node.clock.off_ms / 1000:.1f} s off cluster time; slewing")
+        if self.node.env.clock.alarmed:
+            self.log(
+                "warning", f"the wall clock is {self.node.env.clock.off_ms / 1000:.1f} s off cluster time; slewing"
+            )
         self._loop.call_later(_CLOCK_EVERY_S, self._keep_clock)
 
 

@@ -18,8 +18,8 @@ class StatsReporter:
 
     def start(self) -> None:
         """Report from now on."""
-        self._node.timers.at(self._node.now + EVERY_MS, self._round)
+        self._node.env.timers.at(self._node.env.now + EVERY_MS, self._round)
 
     def _round(self) -> None:
-        self._node.emit_stats()
+        self._node.env.observer.emit_stats()
         self.start()

@@ -20,10 +20,10 @@ class Systree:
 
     def start(self) -> None:
         """Publish from now on, as the options are now; each round sets the time of the next."""
-        options = self._node.options
-        self._node.timers.cancel(self._timer)
+        options = self._node.env.options
+        self._node.env.timers.cancel(self._timer)
         if options.systree_enabled and options.systree_interval_ms > 0:
-            self._timer = self._node.timers.at(self._node.now + options.systree_interval_ms, self._round)
+            self._timer = self._node.env.timers.at(self._node.env.now + options.systree_interval_ms, self._round)
 
     def _round(self) -> None:
         self.publish()
@@ -33,17 +33,17 @@ class Systree:
         """Metric name -> value, added up over its labels."""
         node = self._node
         totals: dict[str, int] = {}
-        for name, _, value in node.counters.rows():
+        for name, _, value in node.env.counters.rows():
             totals[name] = totals.get(name, 0) + value
         totals["router_subscriptions"] = node.router.subscriptions
-        totals["retain_messages"] = node.retained_count
-        totals["queue_processes"] = len(node.slots)
-        totals["total_active_connections"] = len(node.fronts)
+        totals["retain_messages"] = node.retained.count
+        totals["queue_processes"] = len(node.sessions)
+        totals["total_active_connections"] = len(node.connections)
         return totals
 
     def publish(self) -> None:
         """Publish all values once."""
-        node, options = self._node, self._node.options
+        node, options = self._node, self._node.env.options
         for name, value in self.values().items():
             topic = f"$SYS/{node.name}/{name.replace('_', '/')}"
             payload = str(value).encode()
@@ -56,7 +56,7 @@ class Systree:
                 None,
                 0,
                 "",
-                node.origin,
-                node.numbers.next(),
+                node.env.origin,
+                node.env.numbers.next(),
             )
-            node.publish(message)
+            node.publisher.publish(message)

@@ -10,19 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from ...storage.engine import StorageError
 from ...storage.keys import queue_prefix
+from ..environment import Environment
 from . import shared_payloads
 from .message import Message
-from .queue import UNLIMITED, Entry, Queue
+from .queue import UNLIMITED, Consumer, Entry, Owner, Queue
 from .records import QUEUED, RELEASED, EntryRecord, RecordError, decode_entry, encode, to_message, to_record
-
-if TYPE_CHECKING:
-    from ..connection.connection import ClientConnection
-    from ..node import Node
-    from ..sessions.session import Session
+from .session_cleanup import SessionCleanup
 
 RESERVE = 4096
 """Seqs reserved with one write of the session record; a crash skips at most so many."""
@@ -37,10 +33,11 @@ class DurableQueue(Queue):
 
     durable = True
 
-    __slots__ = ("high", "low", "on_disk", "prefix", "reserved", "sent_below", "unreadable", "written")
+    __slots__ = ("cleanup", "high", "low", "on_disk", "prefix", "reserved", "sent_below", "unreadable", "written")
 
-    def __init__(self, node: Node, session: Session, client: bytes) -> None:
-        super().__init__(node, session)
+    def __init__(self, env: Environment, session: Owner, client: bytes, cleanup: SessionCleanup) -> None:
+        super().__init__(env, session)
+        self.cleanup = cleanup
         self.prefix = queue_prefix(client, session.incarnation)
         self.low = self.high = 0
         self.reserved = 0
@@ -60,26 +57,26 @@ class DurableQueue(Queue):
     # -- in
 
     def push(self, message: Message, qos: int, retain: bool, identifiers: tuple[int, ...], group: str = "") -> bool:
-        """Take a message: on disk with the open batch, and to the front at once where order and window allow."""
-        front = self.direct
-        direct = front is not None and not self.waiting and self.low == self.high and front.is_writable
+        """Take a message: on disk with the open batch, and to the consumer at once where order and window allow."""
+        consumer = self.direct
+        direct = consumer is not None and not self.waiting and self.low == self.high and consumer.is_writable
         if qos == 0:
             if direct:
-                assert front is not None
-                front.send_qos0(message, retain, identifiers)
+                assert consumer is not None
+                consumer.send_qos0(message, retain, identifiers)
                 return False
             return self._wait_qos0(message, retain, identifiers)
         if direct and qos == 1:
-            assert front is not None
+            assert consumer is not None
             packet_id = self.next_seq % 65535 + 1
             if len(self.inflight) < self.window and packet_id not in self.inflight:
                 entry = self._write(message, qos, retain, identifiers, group)
                 self.inflight[packet_id] = entry
                 self.sent_below = entry.seq + 1
-                front.send(entry)
+                consumer.send(entry)
                 return True
         if not self._room():
-            self.node.dropped(self.session, message, "queue_full")
+            self.env.observer.dropped(self.session, message, "queue_full")
             return False
         if self.replay is not None:
             self.replay.live(message)
@@ -90,11 +87,11 @@ class DurableQueue(Queue):
         return True
 
     def _wait_qos0(self, message: Message, retain: bool, identifiers: tuple[int, ...]) -> bool:
-        if self.front is None or self.low != self.high:
+        if self.consumer is None or self.low != self.high:
             # nobody is there, or the place behind the backlog is on disk, where QoS 0 never goes
-            self.node.unhandled(self.session, message)
+            self.env.observer.unhandled(self.session, message)
         elif not self._room():
-            self.node.dropped(self.session, message, "queue_full")
+            self.env.observer.dropped(self.session, message, "queue_full")
         else:
             if self.replay is not None:
                 self.replay.live(message)
@@ -105,7 +102,7 @@ class DurableQueue(Queue):
         """As `Queue.feed`: no place has QoS 0 where its place would be on disk."""
         if qos:
             self._place(self._write(message, qos, True, identifiers, ""))
-        elif self.front is None or self.low != self.high:
+        elif self.consumer is None or self.low != self.high:
             return False
         else:
             self.waiting.append(Entry(0, message, 0, True, identifiers))
@@ -122,8 +119,8 @@ class DurableQueue(Queue):
             self.reserved = seq + RESERVE
             self.session.save()
         self.next_seq = seq + 1
-        store = self.node.store
-        epoch = self.node.epoch
+        store = self.env.store
+        epoch = self.env.numbers.boot
         record: EntryRecord | None = None
         if message.shared:
             with suppress(StorageError):  # the store says so; the entry has the message in itself then
@@ -138,11 +135,11 @@ class DurableQueue(Queue):
 
     def _place(self, entry: Entry) -> None:
         """Give a new entry its place: in memory, or on disk only."""
-        if self.front is not None and self.lifo:
+        if self.consumer is not None and self.lifo:
             self.waiting.append(entry)
-            if len(self.waiting) > self.node.options.memory_window:
+            if len(self.waiting) > self.env.options.memory_window:
                 self._spill_oldest()
-        elif self.front is not None and self.low == self.high and len(self.waiting) < self.node.options.memory_window:
+        elif self.consumer is not None and self.low == self.high and len(self.waiting) < self.env.options.memory_window:
             self.waiting.append(entry)
         else:
             self._extend(entry)
@@ -160,7 +157,7 @@ class DurableQueue(Queue):
         entry = self.waiting.popleft()
         if entry.qos == 0:
             assert entry.message is not None
-            self.node.dropped(self.session, entry.message, "queue_full")
+            self.env.observer.dropped(self.session, entry.message, "queue_full")
             return
         self._extend(entry)
 
@@ -169,7 +166,7 @@ class DurableQueue(Queue):
 
     def _drop_oldest(self) -> bool:
         if self.low != self.high:
-            for limit in (1, self.node.options.memory_window):
+            for limit in (1, self.env.options.memory_window):
                 for entry in self._read(self.low, self.high, limit, False) or []:
                     if self._may_go(entry):
                         self._drop_from_disk(entry)
@@ -196,30 +193,30 @@ class DurableQueue(Queue):
 
     def _drop(self, entry: Entry, reason: str) -> None:
         if entry.message is not None:
-            self.node.dropped(self.session, entry.message, reason)
+            self.env.observer.dropped(self.session, entry.message, reason)
         self._forget(entry)
 
     # -- out
 
-    def attach(self, front: ClientConnection, window: int) -> None:
+    def attach(self, consumer: Consumer, window: int) -> None:
         """A connection is there. A backlog above `max_online_messages` is cut, visibly, unless overridden."""
-        super().attach(front, window)
+        super().attach(consumer, window)
         self.unreadable = False
-        if not self.node.options.override_max_online_messages:
+        if not self.env.options.override_max_online_messages:
             self._trim(self.max_online)
         if not self.waiting and self.low != self.high:
             self._refill()  # as the pump would do: if it cannot be read the client is refused
 
     def detach(self) -> None:
-        """The connection is gone: all live entries are on disk only, QoS 0 is dropped."""
-        self.leave()
+        """The client is gone: all live entries are on disk only, QoS 0 is dropped."""
+        super().detach()
         live = [e.seq for e in self.inflight.values()]
         for entry in self.waiting:
             if entry.qos:
                 live.append(entry.seq)
             else:
                 assert entry.message is not None
-                self.node.unhandled(self.session, entry.message)
+                self.env.observer.unhandled(self.session, entry.message)
         if self.low == self.high:
             self.on_disk = 0
         if self.on_disk != _UNKNOWN:
@@ -239,7 +236,7 @@ class DurableQueue(Queue):
         excess = self.size - limit
         low, high = self.low, self.high
         while excess > 0 and low < high:
-            step = min(excess, self.node.options.memory_window)
+            step = min(excess, self.env.options.memory_window)
             found = self._scan(low, high, step, not self.lifo)
             if not found:
                 return
@@ -255,14 +252,14 @@ class DurableQueue(Queue):
                 elif not self.lifo:
                     return
 
-    def _leave(self, entry: Entry, front: ClientConnection) -> None:
+    def _leave(self, entry: Entry, consumer: Consumer) -> None:
         if entry.qos and entry.seq >= self.sent_below:
             self.sent_below = entry.seq + 1
-        super()._leave(entry, front)
+        super()._leave(entry, consumer)
 
     def _refill(self) -> bool:
         while self.low != self.high:
-            found = self._load(self.node.options.memory_window, self.lifo)
+            found = self._load(self.env.options.memory_window, self.lifo)
             if found is None:
                 return False
             if self.lifo:
@@ -278,7 +275,7 @@ class DurableQueue(Queue):
         start = self.prefix + low.to_bytes(8, "big")
         stop = self.prefix + high.to_bytes(8, "big")
         try:
-            return self.node.store.scan(start, stop, limit, reverse)
+            return self.env.store.scan(start, stop, limit, reverse)
         except StorageError as error:
             self._failed(error)
             return None
@@ -291,7 +288,7 @@ class DurableQueue(Queue):
         """What the disk holds of this queue stays there, for it may be mended; nobody but its client is concerned."""
         if not self.unreadable:
             self.unreadable = True
-            self.node.unreadable(self.session, error)
+            self.session.queue_unreadable(error)
 
     def _load(self, limit: int, reverse: bool) -> list[Entry] | None:
         """Take entries from the disk end of the queue into memory; they leave `[low, high)`. None if unreadable."""
@@ -325,8 +322,8 @@ class DurableQueue(Queue):
                 entries.append(self._decode(key, value))
             except RecordError as error:
                 # the rest of the queue goes on; what is lost is said
-                self.node.log("error", str(error))
-                self.node.store.delete(key)
+                self.env.log("error", str(error))
+                self.env.store.delete(key)
             except StorageError as error:
                 self._failed(error)
                 return None
@@ -338,9 +335,9 @@ class DurableQueue(Queue):
         message: Message | None = None
         mountpoint = self.session.mountpoint
         if record.message is not None:
-            message = to_message(record.message, mountpoint, self.node.origins)
+            message = to_message(record.message, mountpoint, self.env.origins)
         elif record.state != RELEASED:
-            message = shared_payloads.load(self.node.store, record.mid, mountpoint, self.node.origins)
+            message = shared_payloads.load(self.env.store, record.mid, mountpoint, self.env.origins)
         # one that was perhaps sent by an earlier connection is marked DUP [MQTT-3.3.1-1]; all of them with lifo
         dup = seq < self.sent_below
         # it may have been written a moment ago: it is safe when the last that was written is
@@ -352,30 +349,30 @@ class DurableQueue(Queue):
 
     def _release(self, entry: Entry) -> None:
         if entry.message is not None and entry.message.shared:
-            shared_payloads.let_go(self.node.store, shared_payloads.key_of(entry.message))
+            shared_payloads.let_go(self.env.store, shared_payloads.key_of(entry.message))
         super()._release(entry)
-        store = self.node.store
+        store = self.env.store
         store.put(self.prefix + entry.seq.to_bytes(8, "big"), _RELEASED_RECORD)
         entry.batch = store.open_commit
 
     def _pubrel_when_safe(self, entry: Entry) -> None:
         """PUBREL leaves only after "PUBREC seen" is safe (H-11)."""
-        store = self.node.store
-        front = self.front
+        store = self.env.store
+        consumer = self.consumer
         if entry.batch <= store.committed:
             super()._pubrel_when_safe(entry)
             return
 
         def safe() -> None:
-            if self.front is front and front is not None:
-                front.send_pubrel(entry.packet_id)
+            if self.consumer is consumer and consumer is not None:
+                consumer.send_pubrel(entry.packet_id)
 
         store.when_committed(entry.batch, safe)
 
     def _forget(self, entry: Entry) -> None:
         if not entry.qos:
             return
-        store = self.node.store
+        store = self.env.store
         store.delete(self.prefix + entry.seq.to_bytes(8, "big"))
         if entry.message is not None and entry.message.shared:
             shared_payloads.let_go(store, shared_payloads.key_of(entry.message))
@@ -406,7 +403,7 @@ class DurableQueue(Queue):
         total = 0
         while True:
             try:
-                keys = self.node.store.keys(start, stop, _COUNT_STEP)
+                keys = self.env.store.keys(start, stop, _COUNT_STEP)
             except StorageError as error:
                 self._failed(error)
                 return total  # the limit counts from there on
@@ -425,10 +422,10 @@ class DurableQueue(Queue):
 
     def live_entries(self) -> list[Entry]:
         """Every entry on disk, oldest first; only while no connection is there."""
-        assert self.front is None
+        assert self.consumer is None
         return self._read(self.low, self.high, 0, False) or []
 
     def discard(self) -> None:
         """The session has ended: its key range is deleted at leisure, bodies that it held are let go."""
         super().discard()
-        self.node.garbage.add(self.prefix)
+        self.cleanup.add(self.prefix)

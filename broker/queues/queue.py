@@ -1,7 +1,7 @@
 """The queue of one session: what was routed to it and is not finished yet.
 
 `Queue` is the queue of a clean session, in memory; `DurableQueue` (its own module) keeps every entry on disk. Both hand
-entries to the front by credit: at most `window` are in flight, the rest waits in order. A packet id is
+entries to the client connection by credit: at most `window` are in flight, the rest waits in order. A packet id is
 `(seq mod 65535) + 1`, so it needs no state of its own (H-11); an id that is still in flight makes the queue
 wait. QoS 0 has neither seq nor id; it goes at once, or waits its turn behind a full window as VerneMQ has it.
 """
@@ -10,18 +10,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from enum import Enum, auto
+from typing import Any, Protocol
 
 import msgspec
 
+from ...storage.engine import StorageError
+from ..environment import Environment
 from .message import Message
 from .records import QUEUED, RELEASED
-
-if TYPE_CHECKING:
-    from ..connection.connection import ClientConnection
-    from ..node import Node
-    from ..sessions.retained_replay import Replay
-    from ..sessions.session import Session
 
 UNLIMITED = -1
 
@@ -50,10 +47,111 @@ class Entry(msgspec.Struct, gc=False):
         return self.seq % 65535 + 1
 
 
-class Queue:
-    """The queue of a clean session. `front` is None while no connection is there.
+class Consumer(Protocol):
+    """The output of a client connection, as the queue sees it."""
 
-    `direct` is the connection to which a new message may go at once. It is None as well while a `replay` of retained
+    is_writable: bool
+
+    def send_qos0(self, message: Message, retain: bool, identifiers: tuple[int, ...]) -> None:
+        """Send a QoS 0 message."""
+        ...
+
+    def send(self, entry: Entry) -> None:
+        """Send a QoS 1 or 2 message, or send it again."""
+        ...
+
+    def send_pubrel(self, packet_id: int) -> None:
+        """Send PUBREL [MQTT-4.3.3-1]."""
+        ...
+
+
+class Owner(Protocol):
+    """The session that the queue belongs to."""
+
+    mountpoint: str
+    client_id: str
+    incarnation: int
+
+    @property
+    def durable(self) -> bool:
+        """The session outlives its connections."""
+        ...
+
+    def save(self) -> None:
+        """Write the session record with the open batch."""
+        ...
+
+    def queue_unreadable(self, error: StorageError) -> None:
+        """The disk does not give back what the queue holds."""
+        ...
+
+
+class Replay(Protocol):
+    """Retained messages on their way into the queue. `hold` of them may wait there beyond the queue's limit."""
+
+    hold: int
+
+    def expect(self, text: str, subscription: Any, at: str = "") -> None:
+        """Retained messages are due for this filter, from topic `at` on."""
+        ...
+
+    def begin(self, text: str) -> None:
+        """The SUBACK has left: the filter's retained messages follow."""
+        ...
+
+    def cancel(self, text: str) -> None:
+        """Nothing more is due for this filter."""
+        ...
+
+    def at(self, text: str) -> str:
+        """Topics before this one have been replayed for the filter."""
+        ...
+
+    def live(self, message: Message) -> None:
+        """A live message is about to go into the queue."""
+        ...
+
+    def wake(self) -> None:
+        """The client has taken something."""
+        ...
+
+    def go_on(self) -> None:
+        """Put more retained messages into the queue, at once."""
+        ...
+
+
+class QueueState(Enum):
+    """ONLINE: a client is connected; OFFLINE: none is; DRAINING: the session ends; ENDED: nothing is left."""
+
+    OFFLINE = auto()
+    ONLINE = auto()
+    DRAINING = auto()
+    ENDED = auto()
+
+
+class QueueEvent(Enum):
+    """What changes the state of a queue."""
+
+    ATTACH = auto()
+    DETACH = auto()
+    DRAIN = auto()
+    DISCARD = auto()
+
+
+TRANSITIONS: dict[tuple[QueueState, QueueEvent], QueueState] = {
+    (QueueState.OFFLINE, QueueEvent.ATTACH): QueueState.ONLINE,
+    (QueueState.ONLINE, QueueEvent.DETACH): QueueState.OFFLINE,
+    (QueueState.OFFLINE, QueueEvent.DRAIN): QueueState.DRAINING,
+    (QueueState.ONLINE, QueueEvent.DRAIN): QueueState.DRAINING,
+    (QueueState.DRAINING, QueueEvent.DISCARD): QueueState.ENDED,
+}
+"""An event that is not listed for a state cannot happen in it: it raises `KeyError`."""
+
+
+class Queue:
+    """The queue of a clean session. `consumer` is None unless the queue is `ONLINE`.
+
+    `direct` is the consumer to which a new message may go at once. It is None as well while a `replay` of retained
     messages goes on, which has to see each message first.
     """
 
@@ -62,26 +160,28 @@ class Queue:
 
     __slots__ = (
         "commit_awaited",
+        "consumer",
         "direct",
-        "front",
+        "env",
         "inflight",
         "lifo",
         "max_offline",
         "max_online",
         "next_seq",
-        "node",
         "replay",
         "session",
+        "state",
         "upgrade",
         "waiting",
         "window",
     )
 
-    def __init__(self, node: Node, session: Session) -> None:
-        self.node = node
+    def __init__(self, env: Environment, session: Owner) -> None:
+        self.env = env
         self.session = session
-        self.front: ClientConnection | None = None
-        self.direct: ClientConnection | None = None
+        self.state = QueueState.OFFLINE
+        self.consumer: Consumer | None = None
+        self.direct: Consumer | None = None
         self.replay: Replay | None = None
         self.inflight: dict[int, Entry] = {}
         self.waiting: deque[Entry] = deque()
@@ -97,26 +197,26 @@ class Queue:
 
     def push(self, message: Message, qos: int, retain: bool, identifiers: tuple[int, ...], group: str = "") -> bool:
         """Take a message. True if the publisher's acknowledgement must wait for the open batch to be committed."""
-        front = self.direct
-        if front is not None and not self.waiting and front.is_writable:
+        consumer = self.direct
+        if consumer is not None and not self.waiting and consumer.is_writable:
             if qos == 0:
-                front.send_qos0(message, retain, identifiers)
+                consumer.send_qos0(message, retain, identifiers)
                 return False
             seq = self.next_seq
             packet_id = seq % 65535 + 1
             if len(self.inflight) < self.window and packet_id not in self.inflight:
                 self.next_seq = seq + 1
                 entry = self.inflight[packet_id] = Entry(seq, message, qos, retain, identifiers, group)
-                front.send(entry)
+                consumer.send(entry)
                 return False
         return self._wait(message, qos, retain, identifiers, group)
 
     def _wait(self, message: Message, qos: int, retain: bool, identifiers: tuple[int, ...], group: str) -> bool:
-        if self.front is None:
-            self.node.unhandled(self.session, message)
+        if self.consumer is None:
+            self.env.observer.unhandled(self.session, message)
             return False
         if not self._room():
-            self.node.dropped(self.session, message, "queue_full")
+            self.env.observer.dropped(self.session, message, "queue_full")
             return False
         if self.replay is not None:
             self.replay.live(message)
@@ -142,30 +242,35 @@ class Queue:
         if self.lifo and self.waiting:
             oldest = self.waiting.popleft()
             assert oldest.message is not None
-            self.node.dropped(self.session, oldest.message, "queue_full")
+            self.env.observer.dropped(self.session, oldest.message, "queue_full")
             return True
         return False
 
     # -- out
 
-    def attach(self, front: ClientConnection, window: int) -> None:
-        """A connection is there; `window` is how many QoS 1 and 2 messages it takes at a time."""
-        self.front = front
-        self.direct = front if self.replay is None else None
+    def attach(self, consumer: Consumer, window: int) -> None:
+        """A client is connected; `window` is how many QoS 1 and 2 messages it takes at a time."""
+        self._change(QueueEvent.ATTACH)
+        self.consumer = consumer
+        self.direct = consumer if self.replay is None else None
         self.window = window
 
     def detach(self) -> None:
-        """The connection is gone. What is in flight waits again."""
-        self.leave()
+        """The client is gone. What is in flight waits again."""
+        self._change(QueueEvent.DETACH)
 
-    def leave(self) -> None:
-        """No connection is there any more."""
-        self.front = self.direct = None
+    def drain(self) -> None:
+        """The session ends: nothing goes to its client any more; what is here is handed over, or discarded."""
+        self._change(QueueEvent.DRAIN)
+
+    def _change(self, event: QueueEvent) -> None:
+        self.state = TRANSITIONS[self.state, event]
+        self.consumer = self.direct = None
 
     def set_replay(self, replay: Replay | None) -> None:
         """Retained messages are to be replayed into this queue; None: no more."""
         self.replay = replay
-        self.direct = self.front if replay is None else None
+        self.direct = self.consumer if replay is None else None
 
     @property
     def backlog(self) -> bool:
@@ -174,14 +279,14 @@ class Queue:
 
     def pump(self) -> None:
         """Send what the window and the connection allow, in order, and let the replay go on."""
-        self.drain()
+        self.send_waiting()
         if self.replay is not None:
             self.replay.wake()
 
-    def drain(self) -> None:
+    def send_waiting(self) -> None:
         """Send what the window and the connection allow, in order."""
-        front = self.front
-        while front is not None and front.is_writable:
+        consumer = self.consumer
+        while consumer is not None and consumer.is_writable:
             if not self.waiting and not self._refill():
                 return
             entry = self.waiting[-1] if self.lifo else self.waiting[0]
@@ -191,44 +296,44 @@ class Queue:
                 self.waiting.pop()
             else:
                 self.waiting.popleft()
-            self._leave(entry, front)
+            self._leave(entry, consumer)
 
     def _may_leave(self, entry: Entry) -> bool:
         if len(self.inflight) >= self.window or entry.packet_id in self.inflight:
             return False
-        if entry.qos == 2 and entry.batch > self.node.store.committed:
+        if entry.qos == 2 and entry.batch > self.env.store.committed:
             # a QoS 2 PUBLISH leaves only after its entry is safe (H-11)
             if self.commit_awaited < entry.batch:
                 self.commit_awaited = entry.batch
-                self.node.store.when_committed(entry.batch, self._safe)
+                self.env.store.when_committed(entry.batch, self._safe)
             return False
         return True
 
     def _safe(self) -> None:
-        self.node.tick()
+        self.env.tick()
         self.pump()
 
     def _expired(self, entry: Entry) -> bool:
         message = entry.message
-        return message is not None and 0 < message.expires_at <= self.node.now
+        return message is not None and 0 < message.expires_at <= self.env.now
 
-    def _leave(self, entry: Entry, front: ClientConnection) -> None:
+    def _leave(self, entry: Entry, consumer: Consumer) -> None:
         if entry.state == RELEASED:
             self.inflight[entry.packet_id] = entry
-            entry.sent_at = self.node.now
-            front.send_pubrel(entry.packet_id)
+            entry.sent_at = self.env.now
+            consumer.send_pubrel(entry.packet_id)
             return
         message = entry.message
         assert message is not None
         if self._expired(entry) and not entry.dup:
             # one that was sent before is completed [MQTT5-4.3.3-7]
-            self.node.expired(self.session, message)
+            self.env.observer.expired(self.session, message)
             self._forget(entry)
         elif entry.qos == 0:
-            front.send_qos0(message, entry.retain, entry.identifiers)
+            consumer.send_qos0(message, entry.retain, entry.identifiers)
         else:
             self.inflight[entry.packet_id] = entry
-            front.send(entry)
+            consumer.send(entry)
 
     def _refill(self) -> bool:
         """Fetch entries that are not in memory; False if there are none."""
@@ -270,35 +375,35 @@ class Queue:
     def _release(self, entry: Entry) -> None:
         entry.state = RELEASED
         entry.message = None
-        entry.sent_at = self.node.now
+        entry.sent_at = self.env.now
 
     def _pubrel_when_safe(self, entry: Entry) -> None:
-        if self.front is not None:
-            self.front.send_pubrel(entry.packet_id)
+        if self.consumer is not None:
+            self.consumer.send_pubrel(entry.packet_id)
 
     def _forget(self, entry: Entry) -> None:
         """The entry is finished: what was stored of it goes."""
 
     def undeliverable(self, entry: Entry) -> None:
-        """The front cannot send this entry at all (larger than the client's maximum packet size)."""
+        """The consumer cannot send this entry at all (larger than the client's maximum packet size)."""
         self.inflight.pop(entry.packet_id, None)
         self._forget(entry)
 
     def retry(self, before_ms: int) -> None:
         """Send again what was sent before that time and not answered (v3 only, `retry_interval`)."""
         for entry in list(self.inflight.values()):
-            front = self.front
-            if front is None or not front.is_writable:
+            consumer = self.consumer
+            if consumer is None or not consumer.is_writable:
                 # a client that does not read is not sent the same again and again
                 return
             if entry.sent_at > before_ms:
                 continue
             if entry.state != RELEASED:
                 entry.dup = True
-                front.send(entry)
-            elif entry.batch <= self.node.store.committed:
-                entry.sent_at = self.node.now
-                front.send_pubrel(entry.packet_id)
+                consumer.send(entry)
+            elif entry.batch <= self.env.store.committed:
+                entry.sent_at = self.env.now
+                consumer.send_pubrel(entry.packet_id)
 
     # -- the end
 
@@ -310,7 +415,7 @@ class Queue:
     @property
     def full(self) -> bool:
         """Whether one more that waits would push another out, or find no place."""
-        limit = self.max_offline if self.front is None else self.max_online
+        limit = self.max_offline if self.consumer is None else self.max_online
         if self.replay is not None and limit != UNLIMITED:
             limit += self.replay.hold
         return limit != UNLIMITED and self.size >= limit
@@ -327,6 +432,6 @@ class Queue:
 
     def discard(self) -> None:
         """The session has ended: nothing in here is wanted any more."""
-        self.leave()
+        self._change(QueueEvent.DISCARD)
         self.inflight.clear()
         self.waiting.clear()

@@ -1,12 +1,11 @@
 """Retained messages of one mountpoint, in memory (MQTT 5.0 section 3.3.1.3).
 
-Filters are answered in steps, from an ordered set of topics. Times are cluster time in ms. Persistence and the other
-nodes are somebody else's: `on_change` tells them.
+Filters are answered in steps, from an ordered set of topics. Times are cluster time in ms. `retained_store` writes
+every change to disk, or to the other nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import Enum
 from heapq import heapify, heappop, heappush
 from typing import Any
@@ -32,10 +31,6 @@ class Refusal(Enum):
     TOO_BIG = "retained_max_bytes"
 
 
-def _nobody(topic: str, message: Message | None) -> None:
-    """The `on_change` of a table that is alone."""
-
-
 def size_of(message: Message) -> int:
     """About how many bytes of memory the message takes, the same for the message's whole life."""
     size = MESSAGE_OVERHEAD + len(message.topic) + len(message.payload)
@@ -57,20 +52,12 @@ def _value_size(value: Any) -> int:
 class RetainedMessages:
     """The last retained message of each topic.
 
-    `max_messages` and `max_bytes` (as `size_of` counts them) are limits, 0 for none. `on_change` is a port, called
-    with the topic and its new message, or None when it has none any more, after each change by `set`, `delete` and
-    `sweep`; `restore`, which brings in what others know already, does not call it.
+    `max_messages` and `max_bytes` (as `size_of` counts them) are limits, 0 for none.
     """
 
-    def __init__(
-        self,
-        max_messages: int = 0,
-        max_bytes: int = 0,
-        on_change: Callable[[str, Message | None], None] = _nobody,
-    ) -> None:
+    def __init__(self, max_messages: int = 0, max_bytes: int = 0) -> None:
         self.max_messages = max_messages
         self.max_bytes = max_bytes
-        self.on_change = on_change
         self._messages: dict[str, Message] = {}
         self._topics: SortedKeys[str] = SortedKeys()
         self._bytes = 0
@@ -106,18 +93,14 @@ class RetainedMessages:
             if growth > 0 and self._bytes + growth > self.max_bytes:
                 return Refusal.TOO_BIG
         self._put(message)
-        self.on_change(topic, message)
         return replaced
 
     def delete(self, topic: str) -> Message | None:
         """Forget the topic's message; returns it, or None if there was none."""
-        removed = self._take(topic)
-        if removed is not None:
-            self.on_change(topic, None)
-        return removed
+        return self._take(topic)
 
     def restore(self, topic: str, message: Message | None) -> None:
-        """What the store or another node says: kept whatever the limits are, told to nobody. None deletes."""
+        """Take what the store or another node has for the topic, whatever the limits are. None deletes."""
         if message is None or not message.payload:
             self._take(topic)
         else:
@@ -137,8 +120,6 @@ class RetainedMessages:
             if message is not None and message.expires_at == deadline:
                 self._take(topic)
                 removed.append(message)
-        for message in removed:
-            self.on_change(message.topic, None)
         return removed
 
     @property

@@ -8,56 +8,62 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from ...mqtt.topics import parse_shared
+from ..environment import Environment, Random
 from ..queues import shared_payloads
 from ..queues.message import Message
-from ..queues.queue import Entry
+from ..queues.queue import Entry, Queue
+from .ack_context import AckContext, unanswered
 from .plans import Plan, PlanCache, Target
 from .remote import RemoteMembers
-from .remote_table import NOWHERE, RemoteMatch
 from .shared import Chosen, Progress, SharedGroup, choose, redistribute, takes
 from .subscriptions import Subscription, SubscriptionTable
 
-if TYPE_CHECKING:
-    from ..node import Node
-    from ..sessions.session import Session
-
-NOBODY = 0
+NO_MATCH = 0
 """No subscription matches."""
-DONE = 1
+DELIVERED = 1
 """Somebody has it; nothing has to be written first."""
-WAIT = 2
+AFTER_COMMIT = 2
 """The open batch holds a copy: acknowledge after its commit."""
 
 
-Drawn = tuple[str, str, str]
+Selected = tuple[str, str, str]
 """Group, filter and node, as in `InboundRecord.elsewhere`: that node's members are to get the message."""
 
 
-def _nowhere(mountpoint: str, topic: str) -> RemoteMatch:
-    return NOWHERE
+class LeavingMember(Protocol):
+    """A session whose shared subscriptions go to other members. `ending`: it is over, not just without a client."""
+
+    mountpoint: str
+    client_id: str
+    durable: bool
+    ending: bool
+    queue: Queue
 
 
 class Router:
     """Subscriptions and plans of all mountpoints of a node."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, env: Environment, rng: Random, overrides: Callable[[str, str], dict[str, Any]]) -> None:
+        """`overrides` gives the settings that a plugin set for a client: by mountpoint and client id."""
+        self._env = env
+        self._rng = rng
+        self._overrides = overrides
         self._plans: dict[str, PlanCache] = {}
         self._tables: dict[str, SubscriptionTable] = {}
-        self.chosen: list[RemoteMembers] = []
+        self.remote_members: list[RemoteMembers] = []
         """The members on other nodes that the message routed last was given to."""
-        self.elsewhere: Callable[[str, str], RemoteMatch] = _nowhere
-        """The port for what other nodes have for a topic of a mountpoint."""
 
     def table(self, mountpoint: str) -> SubscriptionTable:
         """The subscriptions of a mountpoint."""
         table = self._tables.get(mountpoint)
         if table is None:
             table = self._tables[mountpoint] = SubscriptionTable()
-            self._plans[mountpoint] = PlanCache(table, remote=lambda topic: self.elsewhere(mountpoint, topic))
+            self._plans[mountpoint] = PlanCache(
+                table, remote=lambda topic: self._env.cluster.remote_matches(mountpoint, topic)
+            )
         return table
 
     def plans(self, mountpoint: str) -> PlanCache:
@@ -73,22 +79,24 @@ class Router:
         """Subscriptions on this node, all mountpoints."""
         return sum(len(table) for table in self._tables.values())
 
-    def route(self, message: Message, plans: PlanCache, plan: Plan | None = None) -> int:
-        """Give the message to every queue that it is for, here and on other nodes; `NOBODY`, `DONE` or `WAIT`.
+    def route(self, message: Message, plans: PlanCache, context: AckContext, plan: Plan | None = None) -> int:
+        """Give the message to every queue that it is for, here and on other nodes.
 
-        What is to wait for other nodes is in `Node.owed`.
+        Returns `NO_MATCH`, `DELIVERED` or `AFTER_COMMIT`; what the answer has to wait for on other nodes is added to
+        `context`.
         """
         if plan is None:
             plan = plans.plans.get(message.topic) or plans.build(message.topic)
-        if message.expires_at and message.expires_at < self._node.now:
-            return self._route_late(message, plan)
+        env = self._env
+        if message.expires_at and message.expires_at < env.now:
+            return self._route_late(message, plan, context)
         targets = plan.targets
         qos = message.qos
         if qos and len(targets) > 1 and len(message.payload) >= shared_payloads.WORTH_SHARING:
             message.shared = sum(target.queue.durable for target in targets) > 1
-        messages = self._node.events.messages
+        messages = env.events.messages
         if messages:
-            self._node.message_routed(message, plan)
+            env.observer.message_routed(message, [target.session.client_id for target in targets])
         wait = False
         for target in targets:
             if target.local_alternatives is not None:
@@ -99,92 +107,95 @@ class Router:
             if queue.push(message, granted, message.retain and target.retain_as_published, target.identifiers):
                 wait = True
             if messages:
-                self._node.message_queued(message, target.session)
-        node = self._node
-        node.counters.router_matches_local += len(targets)
+                env.observer.message_queued(message, target.session)
+        env.counters.router_matches_local += len(targets)
         chosen: list[RemoteMembers] = []
-        self.chosen = chosen
+        self.remote_members = chosen
         if plan.groups or plan.remote:
             if plan.groups:
                 wait = self._push_groups(message, plan.groups, chosen) or wait
             if plan.remote or chosen:
-                node.forward(message, plan.remote, chosen)
+                env.cluster.forward(message, plan.remote, chosen, context)
         elif not targets:
-            return NOBODY
-        return WAIT if wait else DONE
+            return NO_MATCH
+        return AFTER_COMMIT if wait else DELIVERED
 
-    def draw(self, message: Message, plans: PlanCache, former: list[Drawn] | None = None) -> tuple[Plan, list[Drawn]]:
+    def select(
+        self, message: Message, plans: PlanCache, previous: list[Selected] | None = None
+    ) -> tuple[Plan, list[Selected]]:
         """Which nodes' members get a QoS 2 message: to be safe before the first copy leaves (H-12).
 
-        The plan has each group as it was drawn: with members on one other node, which the list names, or here alone.
-        With `former`, such a list, a group is drawn again only if nobody is left where it was to go.
+        The plan has each group as it was selected: with members on one other node, which the list names, or here alone.
+        With `previous`, such a list, a group is selected again only if nobody is left where it was to go.
         """
         plan = plans.of(message.topic)
         if not plan.groups:
             return plan, []
         groups: list[SharedGroup] = []
-        drawn: list[Drawn] = []
+        selected: list[Selected] = []
         for group in plan.groups:
-            narrow = group if former is None else self._same(group, _node_of(group, former))
+            narrow = group if previous is None else self._same(group, _node_of(group, previous))
             member = self._choose(narrow, message) or self._choose(group, message)
             if isinstance(member, RemoteMembers):
-                drawn.append((member.group, member.filter, member.node))
-            groups.append(self._same(group, _node_of(group, drawn)))
-        return Plan(plan.targets, tuple(groups), plan.remote), drawn
+                selected.append((member.group, member.filter, member.node))
+            groups.append(self._same(group, _node_of(group, selected)))
+        return Plan(plan.targets, tuple(groups), plan.remote), selected
 
-    def draw_those_again(self, message: Message, plans: PlanCache, former: list[Drawn]) -> tuple[list[Drawn], bool]:
+    def select_those_again(
+        self, message: Message, plans: PlanCache, previous: list[Selected]
+    ) -> tuple[list[Selected], bool]:
         """Which other nodes' members get a QoS 2 message again that may have left: as for `draw`, before it leaves.
 
         A group's message goes to the same node again, which may have it, and to another one only if there is nobody
         any more; to nobody if it came back. A member here has it now; True if the open batch holds a copy.
         """
         plan = plans.of(message.topic)
-        drawn: list[Drawn] = []
+        selected: list[Selected] = []
         wait = False
-        for name, text, node in former:
-            if self._node.came_back(message, f"$share/{name}/{text}"):
+        for name, text, node in previous:
+            if self._env.cluster.came_back(message, f"$share/{name}/{text}"):
                 continue
             group = plan.group(name, text)
             if group.size:
                 chosen = list(self._same(group, node).elsewhere)
                 if not chosen:
                     wait = self._push_groups(message, (group,), chosen) or wait
-                drawn += [(name, text, each.node) for each in chosen]
-        return drawn, wait
+                selected += [(name, text, each.node) for each in chosen]
+        return selected, wait
 
-    def forward_again(self, message: Message, plans: PlanCache, drawn: list[Drawn]) -> None:
+    def forward_again(self, message: Message, plans: PlanCache, selected: list[Selected], context: AckContext) -> None:
         """A QoS 2 message whose copies on this node are safe goes to the other nodes again, under the same mid."""
         plan = plans.of(message.topic)
         chosen: list[RemoteMembers] = []
-        self.chosen = chosen
-        for name, text, node in drawn:
+        self.remote_members = chosen
+        for name, text, node in selected:
             chosen += self._same(plan.group(name, text), node).elsewhere
         if plan.remote or chosen:
-            self._node.forward(message, plan.remote, chosen)
+            self._env.cluster.forward(message, plan.remote, chosen, context)
 
-    def draw_again(self, message: Message, gone: RemoteMembers, former: str | None = None) -> SharedGroup:
+    def select_again(self, message: Message, gone: RemoteMembers, previous: str | None = None) -> SharedGroup:
         """The group with those alone that get the message, these members being gone: on one other node, or here.
 
-        With `former`, the other node that was drawn before, it is drawn again only if nobody is left there.
+        With `previous`, the other node that was selected before, it is selected again only if nobody is left there.
         """
         plan = self.plans(message.mountpoint).of(message.topic)
         group = plan.group(gone.group, gone.filter)
-        narrow = group if former is None else group.at(former)
+        narrow = group if previous is None else group.at(previous)
         member = self._choose(narrow, message) or self._choose(group, message)
         return group.at(member.node if isinstance(member, RemoteMembers) else None)
 
-    def route_group(self, message: Message, group: SharedGroup) -> int:
+    def route_group(self, message: Message, group: SharedGroup, context: AckContext) -> int:
         """A member of one shared subscription gets the message, the node that was to have it being gone."""
-        if group.members and 0 < message.expires_at <= self._node.now:
+        if group.members and 0 < message.expires_at <= self._env.now:
             # it waited for that node for too long: nobody gets it for the first time any more [MQTT5-3.3.2-5]
-            self._node.expired(group.members[0].session, message)
-            return DONE
+            self._env.observer.expired(group.members[0].session, message)
+            return DELIVERED
         chosen: list[RemoteMembers] = []
-        self.chosen = chosen
+        self.remote_members = chosen
         wait = self._push_groups(message, (group,), chosen)
         if chosen:
-            self._node.forward(message, (), chosen)
-        return WAIT if wait else DONE
+            self._env.cluster.forward(message, (), chosen, context)
+        return AFTER_COMMIT if wait else DELIVERED
 
     def lasts(self, message: Message, member: RemoteMembers) -> bool:
         """Whether some of these members, of a node that has left the view, have sessions that last."""
@@ -196,7 +207,9 @@ class Router:
         plan = plans.of(message.topic)
         return {each.text for each in plan.groups if takes(each, message)}.issuperset(groups)
 
-    def deliver(self, message: Message, plans: PlanCache, plain: bool, groups: tuple[str, ...]) -> int:
+    def deliver(
+        self, message: Message, plans: PlanCache, plain: bool, groups: tuple[str, ...], context: AckContext
+    ) -> int:
         """A message that another node accepted: give it to the queues on this node.
 
         `plain` asks for everybody's ordinary subscriptions; `groups` are the `$share` filters of which the origin chose
@@ -204,43 +217,41 @@ class Router:
         """
         plan = plans.of(message.topic)
         asked = [each for each in plan.groups if each.text in groups]
-        if 0 < message.expires_at <= self._node.now:
+        if 0 < message.expires_at <= self._env.now:
             # it waited for this node for too long: nobody gets it for the first time any more [MQTT5-3.3.2-5]
             self._expire(message, [target.session for target in plan.targets] if plain else [], asked)
             plain, asked = False, [each for each in asked if not each.members]  # that is said where there are some
         wait = False
         if plain:
-            wait = self.route(message, plans, plan.local) == WAIT
+            wait = self.route(message, plans, context, plan.local) == AFTER_COMMIT
         if groups:
             chosen: list[RemoteMembers] = []
             missing = [each for each in asked if not takes(each, message)]
             wait = self._push_groups(message, [each.at(None) for each in asked if each not in missing], chosen) or wait
             for text in [text for text in groups if all(each.text != text for each in plan.groups)]:
-                group, pattern = parse_shared(text)
-                assert group is not None
-                self._node.dropped_for_group(SharedGroup(group, pattern, ()), message)
+                self._env.observer.dropped_for_group(text, message)
             if missing:  # the last member here that can take it has gone meanwhile
                 self._push_groups(message, missing, chosen)
-                self._node.forward(message, (), chosen)
-        return WAIT if wait else DONE
+                self._env.cluster.forward(message, (), chosen, context)
+        return AFTER_COMMIT if wait else DELIVERED
 
-    def _route_late(self, message: Message, plan: Plan) -> int:
+    def _route_late(self, message: Message, plan: Plan, context: AckContext) -> int:
         """A message that waited for too long, for the disk or for a lease, is for nobody [MQTT5-3.3.2-5].
 
         Each node says so of its own sessions: the others are told of it, and what it is owed there.
         """
         self._expire(message, [target.session for target in plan.targets], plan.groups)
         chosen: list[RemoteMembers] = []
-        self.chosen = chosen
+        self.remote_members = chosen
         self._push_groups(message, [each for each in plan.groups if not each.members], chosen)
         if plan.remote or chosen:
-            self._node.forward(message, plan.remote, chosen)
-        return DONE
+            self._env.cluster.forward(message, plan.remote, chosen, context)
+        return DELIVERED
 
-    def _expire(self, message: Message, sessions: list[Session], groups: Iterable[SharedGroup]) -> None:
+    def _expire(self, message: Message, sessions: list[Any], groups: Iterable[SharedGroup]) -> None:
         """Say that these do not get the message, and of each group somebody."""
         for session in sessions + [each.members[0].session for each in groups if each.members]:
-            self._node.expired(session, message)
+            self._env.observer.expired(session, message)
 
     def _push_alternatives(self, message: Message, target: Target) -> bool:
         wait = False
@@ -249,22 +260,22 @@ class Router:
             granted = chosen.qos if chosen.qos < message.qos or queue.upgrade else message.qos
             retain = message.retain and chosen.retain_as_published
             wait = queue.push(message, granted, retain, chosen.identifiers) or wait
-            if self._node.events.messages:
-                self._node.message_queued(message, chosen.session)
+            if self._env.events.messages:
+                self._env.observer.message_queued(message, chosen.session)
         return wait
 
     def _same(self, group: SharedGroup, node: str | None) -> SharedGroup:
-        """The group with nobody but its members on the node that was drawn before, None for this one.
+        """The group with nobody but its members on the node that was selected before, None for this one.
 
         Another node that is there may have the message although nobody is left in the group; if not, it says so.
         """
         same = group.at(node)
-        if node is None or same.size or not self._node.present(node):
+        if node is None or same.size or not self._env.cluster.is_present(node):
             return same
         return SharedGroup(group.group, group.filter, (), (RemoteMembers(group.group, group.filter, node, 1, 0),))
 
     def _choose(self, group: SharedGroup, message: Message) -> Chosen:
-        return choose(group, message, self._policy(message), self._node.rng)
+        return choose(group, message, self._policy(message), self._rng)
 
     def _push_groups(self, message: Message, groups: Iterable[SharedGroup], chosen: list[RemoteMembers]) -> bool:
         """One member of each group gets the message; those on other nodes are added to `chosen`."""
@@ -272,11 +283,11 @@ class Router:
         for group in groups:
             member = self._choose(group, message)
             if member is None:
-                self._node.dropped_for_group(group, message)
+                self._env.observer.dropped_for_group(group.text, message)
             elif isinstance(member, RemoteMembers):
                 chosen.append(member)
             else:
-                self._node.counters.router_matches_local += 1
+                self._env.counters.router_matches_local += 1
                 wait = self._push_member(message, group, member, message.qos) or wait
         return wait
 
@@ -287,19 +298,17 @@ class Router:
         pushed: bool = queue.push(
             message, granted, message.retain and member.retain_as_published, identifiers, group.text
         )
-        if self._node.events.messages:
-            self._node.message_queued(message, member.session)
+        if self._env.events.messages:
+            self._env.observer.message_queued(message, member.session)
         return pushed
 
     def _policy(self, message: Message) -> str:
         """The publisher's own policy where a hook set one, else the node's (docs/plugins.md)."""
-        publisher = self._node.slots.get(message.mountpoint, message.publisher)
-        policy = self._node.options.shared_subscription_policy
-        if publisher is not None and publisher.overrides:
-            policy = publisher.overrides.get("shared_subscription_policy", policy)
-        return policy
+        policy: str = self._env.options.shared_subscription_policy
+        overrides = self._overrides(message.mountpoint, message.publisher)
+        return overrides.get("shared_subscription_policy", policy) if overrides else policy
 
-    def redistribute(self, session: Session) -> None:
+    def redistribute(self, session: LeavingMember) -> None:
         """Hand the shared-group messages of a member that goes to others, under a new mid."""
         table = self._tables.get(session.mountpoint)
         if table is None:
@@ -317,22 +326,22 @@ class Router:
 
         session.queue.hand_over(give)
 
-    def _give(self, session: Session, group: SharedGroup, entry: Entry) -> bool:
+    def _give(self, session: LeavingMember, group: SharedGroup, entry: Entry) -> bool:
         """Give one entry of a leaving member to another; False if it stays."""
         message = entry.message
         assert message is not None
-        node = self._node
+        env = self._env
         ended = session.ending
         sent = Progress.SENT if entry.dup or entry.sent_at else Progress.QUEUED
-        policy = node.options.shared_subscription_policy
+        policy = env.options.shared_subscription_policy
         if ended or not session.durable:  # what is safe on this disk does not leave it for another node's
-            found = self.elsewhere(session.mountpoint, message.topic).groups
+            found = env.cluster.remote_matches(session.mountpoint, message.topic).groups
             group.remote = tuple([each for each in found if (each.group, each.filter) == (group.group, group.filter)])
-        member = redistribute(group, message, sent, entry.qos, session, ended, policy, node.rng)
+        member = redistribute(group, message, sent, entry.qos, session, ended, policy, self._rng)
         if isinstance(member, Subscription) and member.session.queue.full:
             # what one queue keeps does not move into another that has no room for it (P1)
             roomy = SharedGroup(group.group, group.filter, group.with_room, group.remote)
-            other = redistribute(roomy, message, sent, entry.qos, session, ended, policy, node.rng)
+            other = redistribute(roomy, message, sent, entry.qos, session, ended, policy, self._rng)
             member = other or (member if ended else None)
         if member is None:
             return False
@@ -345,32 +354,25 @@ class Router:
             message.properties,
             message.expires_at,
             message.publisher,
-            node.origin,
-            node.numbers.next(),
+            env.origin,
+            env.numbers.next(),
         )
         if copy.qos == 2:
-            node.handed_over(message, group.text)
+            env.cluster.handed_over(message, group.text)
         if not isinstance(member, RemoteMembers):
             self._push_member(copy, group, member, entry.qos)
         elif copy.qos < 2:
-            self._unasked(lambda: node.forward(copy, (), [member]))
+            env.cluster.forward(copy, (), [member], unanswered())
         else:
             # had it left when a restart brings session or message back, somebody else would get it, too [MQTT5-4.8.2-5]
-            node.store.when_committed(node.store.open_commit, partial(self._give_elsewhere, copy, member))
+            env.store.when_committed(env.store.open_commit, partial(self._give_elsewhere, copy, member))
         return True
 
     def _give_elsewhere(self, message: Message, member: RemoteMembers) -> None:
         """A member of that node gets the message, or another one if nobody is left there meanwhile."""
-        self._node.tick()
-        self._unasked(lambda: self.route_group(message, self.draw_again(message, member, member.node)))
-
-    def _unasked(self, give: Callable[[], object]) -> None:
-        """Do what no publisher waits for."""
-        node = self._node
-        answering, node.answering = node.answering, False
-        give()
-        node.answering = answering
+        self._env.tick()
+        self.route_group(message, self.select_again(message, member, member.node), unanswered())
 
 
-def _node_of(group: SharedGroup, drawn: list[Drawn]) -> str | None:
-    return next((node for name, text, node in drawn if (name, text) == (group.group, group.filter)), None)
+def _node_of(group: SharedGroup, selected: list[Selected]) -> str | None:
+    return next((node for name, text, node in selected if (name, text) == (group.group, group.filter)), None)

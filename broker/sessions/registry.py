@@ -8,29 +8,31 @@ through `reply` all the same, because a slot elsewhere answers later.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from ...cluster.identity import slot_of
 from ...mqtt.topics import parse_shared
 from ...storage import keys
+from ..environment import Environment
 from ..queues.durable_queue import DurableQueue
 from ..queues.records import WillRecord, decode_inbound, decode_session, decode_subscription
+from ..queues.session_cleanup import SessionCleanup
+from ..routing.retained_store import RetainedStore
+from ..routing.router import Router
 from ..routing.subscriptions import Subscription
-from .session import RESTARTED, Session
-
-if TYPE_CHECKING:
-    from ..connection.connection import ClientConnection
-    from ..node import Node
+from .retained_replay import ReplayTurns
+from .session import RESTARTED, Session, SessionConnection, SessionParts
+from .wills import Wills
 
 _LOAD_STEP = 2000
 
 
 class Registration(msgspec.Struct):
-    """What a front asks of the slot at CONNECT. `window` is the number of QoS 1 and 2 messages in flight it takes."""
+    """What a client connection asks for at CONNECT. `window` is how many QoS 1 and 2 messages in flight it takes."""
 
-    front: Any
+    connection: SessionConnection
     mountpoint: str
     client_id: str
     version: int
@@ -45,8 +47,17 @@ class Registration(msgspec.Struct):
 class SessionRegistry:
     """All sessions whose slot is local."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self,
+        env: Environment,
+        router: Router,
+        retained: RetainedStore,
+        wills: Wills,
+        replays: ReplayTurns,
+        cleanup: SessionCleanup,
+    ) -> None:
+        self._env = env
+        self._parts = SessionParts(env, router, retained, wills, replays, cleanup, self._forget)
         self._sessions: dict[tuple[str, str], Session] = {}
 
     def __len__(self) -> int:
@@ -65,9 +76,9 @@ class SessionRegistry:
         if session is not None:
             return session.stored
         key = keys.client_key(slot_of(mountpoint, client_id), mountpoint, client_id)
-        return self._node.store.is_waiting(keys.session_key(key))
+        return self._env.store.is_waiting(keys.session_key(key))
 
-    def forget(self, session: Session) -> None:
+    def _forget(self, session: Session) -> None:
         """The session has ended."""
         if self._sessions.get((session.mountpoint, session.client_id)) is session:
             del self._sessions[session.mountpoint, session.client_id]
@@ -78,30 +89,30 @@ class SessionRegistry:
         reply: Callable[[Session, bool, bool], None],
         refused: Callable[[], None],
     ) -> None:
-        """Make `request.front` the one owner of its client id; answers the session, whether it was present, and
+        """Make `request.connection` the one owner of its client id; answers the session, whether it was present, and
         whether anything was written that must be safe before CONNACK.
 
         An older connection is told 0x8E and closed first [MQTT-3.1.4-2] [MQTT5-3.1.4-3]; Clean Start ends the old
         session [MQTT-3.1.2-6] [MQTT5-3.1.2-4]. `refused` is called instead if the disk does not give back the
         session's queue: the session stays as it is.
         """
-        node = self._node
-        before = node.store.bytes_waiting
+        env = self._env
+        before = env.store.bytes_waiting
         key = (request.mountpoint, request.client_id)
         session = self._sessions.get(key)
-        if session is not None and session.front is not None:
-            old: ClientConnection = session.front
-            node.taken_over(old, request.front)
+        if session is not None and session.connection is not None:
+            old = session.connection
+            env.observer.taken_over(old, request.connection)
             old.taken_over()
-            session.detach(fire_will=not node.options.suppress_lwt_on_session_takeover)
-            node.event("sess.takeover.end", client=request.client_id, mountpoint=request.mountpoint)
+            session.detach(fire_will=not env.options.suppress_lwt_on_session_takeover)
+            env.event("sess.takeover.end", client=request.client_id, mountpoint=request.mountpoint)
             session = self._sessions.get(key)
         if session is not None and request.clean_start:
             session.end("clean_start")
             session = None
         present = session is not None
         if session is None:
-            session = Session(node, *key, node.numbers.unique(), request.expiry_s > 0)
+            session = Session(self._parts, *key, env.numbers.unique(), request.expiry_s > 0)
             self._sessions[key] = session
         session.version = request.version
         session.username = request.username
@@ -109,13 +120,13 @@ class SessionRegistry:
         session.overrides = request.overrides
         session.will = request.will
         apply_limits(session)
-        session.attach(request.front, request.window)
+        session.attach(request.connection, request.window)
         if session.queue.unreadable:
             session.detach(fire_will=False)
             refused()
             return
         # also while the end of a former session is not safe: a restart would bring it back
-        wrote = node.store.bytes_waiting != before or node.store.is_waiting(keys.session_key(session.key))
+        wrote = env.store.bytes_waiting != before or env.store.is_waiting(keys.session_key(session.key))
         reply(session, present, wrote)
 
     def load(self) -> int:
@@ -123,7 +134,7 @@ class SessionRegistry:
         was_attached: list[tuple[Session, bool]] = []
         start = b"s"
         while True:
-            found = self._node.store.scan(start, b"t", _LOAD_STEP)
+            found = self._env.store.scan(start, b"t", _LOAD_STEP)
             for key, value in found:
                 session, attached = self._restore(key, value)
                 self._sessions[session.mountpoint, session.client_id] = session
@@ -138,7 +149,7 @@ class SessionRegistry:
 
     def _restore(self, key: bytes, value: bytes) -> tuple[Session, bool]:
         record = decode_session(key, value)
-        session = Session(self._node, record.mountpoint, record.client_id, record.incarnation, record.durable)
+        session = Session(self._parts, record.mountpoint, record.client_id, record.incarnation, record.durable)
         session.stored = True
         session.version = record.version
         session.username = record.username
@@ -158,9 +169,9 @@ class SessionRegistry:
         return session, record.attached
 
     def _restore_details(self, session: Session) -> None:
-        store = self._node.store
+        store = self._env.store
         prefix = keys.subscription_prefix(session.key, session.incarnation)
-        table = self._node.router.table(session.mountpoint)
+        table = self._parts.router.table(session.mountpoint)
         for key, value in store.scan(prefix, keys.after(prefix)):
             text = key[len(prefix) :].decode()
             group, pattern = parse_shared(text)
@@ -183,12 +194,12 @@ class SessionRegistry:
             table.add(subscription)
         prefix = keys.inbound_prefix(session.key, session.incarnation)
         for key, value in store.scan(prefix, keys.after(prefix)):
-            session.restore_inbound(int.from_bytes(key[-2:], "big"), decode_inbound(key, value))
+            session.inbound.restore(int.from_bytes(key[-2:], "big"), decode_inbound(key, value))
 
 
 def apply_limits(session: Session) -> None:
     """Queue limits: the node's, unless the registration set its own (a modifier of auth_on_register)."""
-    options = session.node.options
+    options = session.env.options
     overrides = session.overrides
     queue = session.queue
     queue.max_online = overrides.get("max_online_messages", options.max_online_messages)

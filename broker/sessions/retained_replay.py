@@ -12,16 +12,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from ..environment import Environment
 from ..queues.message import Message
+from ..queues.queue import Queue
 from ..routing.level_tree import LevelTree
+from ..routing.retained_store import RetainedStore
 from ..routing.subscriptions import Subscription
 from ..routing.topic_search import TopicSearch
-
-if TYPE_CHECKING:
-    from ..node import Node
-    from .session import Session
 
 TURN = 2000
 """Work in one turn, for all sessions together: looks at topics (0.3 to 1 us each); a message counts as `MESSAGE`.
@@ -49,15 +48,39 @@ class _Pending:
         self.begun = False
 
 
+class ReplaySession(Protocol):
+    """The session that retained messages are replayed to."""
+
+    mountpoint: str
+    client_id: str
+    queue: Queue
+    subscriptions: dict[str, Subscription]
+
+    @property
+    def durable(self) -> bool:
+        """It outlives its connections."""
+        ...
+
+    def replayed(self, text: str) -> None:
+        """Some more of what is retained for this filter is in the queue, as safe as the open batch."""
+        ...
+
+    def served(self, text: str) -> None:
+        """All that is retained for this filter is in the queue, as safe as the open batch."""
+        ...
+
+
 class Replay:
     """The replays of one session, one filter after the other. It ends itself when nothing is left."""
 
     hold = HOLD
 
-    __slots__ = ("_line", "_node", "_pending", "_session", "_tree", "_wait", "listed")
+    __slots__ = ("_env", "_line", "_pending", "_retained", "_session", "_tree", "_turns", "_wait", "listed")
 
-    def __init__(self, node: Node, session: Session) -> None:
-        self._node = node
+    def __init__(self, env: Environment, retained: RetainedStore, turns: ReplayTurns, session: ReplaySession) -> None:
+        self._env = env
+        self._retained = retained
+        self._turns = turns
         self._session = session
         self._pending: dict[str, _Pending] = {}
         self._tree = LevelTree()
@@ -102,10 +125,8 @@ class Replay:
 
     def live(self, message: Message) -> None:
         """A live message is about to go into the queue: the retained message of its topic goes in before it."""
-        node = self._node
         topic = message.topic
-        table = node.retained(message.mountpoint)
-        kept = table.get(topic, node.now)
+        kept = self._retained.table(message.mountpoint).get(topic, self._env.now)
         if kept is not None and not _is_newer(kept, message):
             for text in self._tree.filters_for(topic):
                 pending = self._pending[text]
@@ -113,8 +134,8 @@ class Replay:
                     continue
                 pending.early.add(topic)
                 if kept.mid != message.mid and not self._feed(pending, kept):
-                    node.unhandled(self._session, kept)
-        node.replays.soon(self)
+                    self._env.observer.unhandled(self._session, kept)
+        self._turns.soon(self)
 
     # -- steps
 
@@ -122,13 +143,17 @@ class Replay:
         """The client has taken something."""
         if self._wait:
             self._wait -= 1
-        self._node.replays.soon(self)
+        self._turns.soon(self)
+
+    def go_on(self) -> None:
+        """Put more retained messages into the queue at once, with what the turn has left."""
+        self._turns.now(self)
 
     def step(self, work: int) -> int:
         """Go on as far as the client takes it, with at most about `work`; returns how much it was."""
         queue = self._session.queue
         spent = 0
-        queue.drain()
+        queue.send_waiting()
         while self._line:
             pending = self._line[0]
             if self._pending.get(pending.text) is not pending:  # cancelled, or begun again
@@ -136,14 +161,14 @@ class Replay:
                 spent += 1
                 continue
             if spent >= work:
-                self._node.replays.add(self)
+                self._turns.add(self)
                 break
             room = self._room()
             if room <= 0:
                 break
             worked, placed = self._advance(pending, room, work - spent)
             spent += worked
-            queue.drain()
+            queue.send_waiting()
             if not placed:
                 break
         return spent
@@ -151,10 +176,10 @@ class Replay:
     def _advance(self, pending: _Pending, room: int, work: int) -> tuple[int, bool]:
         """The work that it took, and whether every message had a place."""
         placed = True
-        node, session, search = self._node, self._session, pending.search
+        session, search = self._session, pending.search
         begun_at = search.at
-        found, spent = node.retained(session.mountpoint).step(
-            search, node.now, min(room, work // MESSAGE + 1), max(1, work)
+        found, spent = self._retained.table(session.mountpoint).step(
+            search, self._env.now, min(room, work // MESSAGE + 1), max(1, work)
         )
         for message in found:
             if message.topic in pending.early:
@@ -182,8 +207,8 @@ class Replay:
         the replay out for ever.
         """
         queue = self._session.queue
-        front = queue.front
-        if front is None or not front.is_writable:
+        consumer = queue.consumer
+        if consumer is None or not consumer.is_writable:
             return 0
         most = max(1, min(HOLD, queue.window))
         room = 0 if queue.backlog else most - len(queue.waiting)
@@ -198,14 +223,14 @@ class Replay:
 
     def _feed(self, pending: _Pending, message: Message) -> bool:
         """Put one into the queue; False if it has no place there now."""
-        node, session, subscription = self._node, self._session, pending.subscription
+        session, subscription = self._session, pending.subscription
         raised = session.queue.upgrade and subscription.qos > message.qos
         qos = subscription.qos if raised else min(subscription.qos, message.qos)
         identifiers = (subscription.identifier,) if subscription.identifier else ()
         if not session.queue.feed(message, qos, identifiers):
             return False
-        if node.events.messages:
-            node.event("ret.deliver", client=session.client_id, topic=message.topic)
+        if self._env.events.messages:
+            self._env.event("ret.deliver", client=session.client_id, topic=message.topic)
         return True
 
 
@@ -217,7 +242,7 @@ def _is_newer(kept: Message, message: Message) -> bool:
 class ReplayTurns:
     """The replays of a node that can go on, in turn. `after_turn` runs a function at the end of the loop's turn."""
 
-    def __init__(self, after_turn: Callable[[Callable[[], None]], None], tick: Callable[[], object]) -> None:
+    def __init__(self, after_turn: Callable[[Callable[[], None]], object], tick: Callable[[], object]) -> None:
         self._after_turn = after_turn
         self._tick = tick
         self._ready: deque[Replay] = deque()

@@ -7,23 +7,29 @@ only a will makes it leave a record, so that a killed node still fires it (P5).
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
 
 from ...cluster.identity import slot_of
+from ...mqtt.reasons import ReasonCode
 from ...storage import keys
+from ...storage.engine import StorageError
+from .. import observer
+from ..environment import Environment
 from ..queues.durable_queue import DurableQueue
-from ..queues.queue import Queue
-from ..queues.records import InboundRecord, SessionRecord, SubscriptionRecord, WillRecord, encode
-from ..routing.pending_acks import PendingAcks
-from ..routing.remote import RemoteMembers
+from ..queues.queue import Consumer, Queue
+from ..queues.records import SessionRecord, SubscriptionRecord, WillRecord, encode
+from ..queues.session_cleanup import SessionCleanup
+from ..routing.ack_context import AckContext
+from ..routing.retained_store import RetainedStore
+from ..routing.router import Router
 from ..routing.subscriptions import Subscription
-from .retained_replay import Replay
-
-if TYPE_CHECKING:
-    from ..connection.connection import ClientConnection
-    from ..node import Node
-    from ..timers import Timer
+from ..timers import Timer
+from .inbound_qos2 import InboundHandshakes
+from .retained_replay import Replay, ReplayTurns
+from .wills import Wills
 
 NEVER = 0xFFFFFFFF
 """A session expiry interval that never ends (MQTT 5.0 section 3.1.2.11.2)."""
@@ -34,28 +40,65 @@ their way; a restart came, perhaps after it.
 """
 
 
+QUEUE_UNREADABLE = "the broker cannot read the queue of this session"
+"""What a client is told whose messages the message store does not give back."""
+
+
+class SessionConnection(observer.Connection, Protocol):
+    """The client connection that has a session."""
+
+    @property
+    def connected(self) -> bool:
+        """CONNACK was sent, and the connection is not closed."""
+        ...
+
+    @property
+    def output(self) -> Consumer:
+        """Where the session's queue sends."""
+        ...
+
+    def disconnect(self, reason: ReasonCode, detail: str = "") -> None:
+        """Close the connection; v5 clients are told why."""
+        ...
+
+    def taken_over(self) -> None:
+        """Another connection has the client id now: close this one."""
+        ...
+
+
+class SessionParts(msgspec.Struct):
+    """The parts of the node that sessions use. `ended` is called when a session is over."""
+
+    env: Environment
+    router: Router
+    retained: RetainedStore
+    wills: Wills
+    replays: ReplayTurns
+    cleanup: SessionCleanup
+    ended: Callable[[Session], None]
+
+
 class Session:
-    """One client id's session. `front` is None while no connection is there; times are cluster time in ms."""
+    """One client id's session. `connection` is None while no client is connected; times are cluster time in ms."""
 
     __slots__ = (
         "__weakref__",
         "client_id",
+        "connection",
         "due",
         "durable",
         "ending",
+        "env",
         "expires_at",
         "expiry_s",
         "expiry_timer",
-        "forward_again",
-        "front",
         "grouped",
         "inbound",
         "incarnation",
         "key",
         "mountpoint",
-        "node",
         "overrides",
-        "owed",
+        "parts",
         "queue",
         "stored",
         "subscriptions",
@@ -66,8 +109,9 @@ class Session:
         "will_timer",
     )
 
-    def __init__(self, node: Node, mountpoint: str, client_id: str, incarnation: int, durable: bool) -> None:
-        self.node = node
+    def __init__(self, parts: SessionParts, mountpoint: str, client_id: str, incarnation: int, durable: bool) -> None:
+        self.parts = parts
+        self.env = env = parts.env
         self.mountpoint = mountpoint
         self.client_id = client_id
         self.incarnation = incarnation
@@ -78,26 +122,24 @@ class Session:
         self.expiry_s = 0
         self.expires_at = 0
         self.expiry_timer: Timer | None = None
-        self.front: ClientConnection | None = None
+        self.connection: SessionConnection | None = None
         self.subscriptions: dict[str, Subscription] = {}
         self.due: dict[str, int] = {}
         """Filters whose retained messages are not all in the queue: `DUE`, `LOST`, `REPLAYED` or `RESTARTED`."""
         self.grouped = False
-        self.inbound: dict[int, InboundRecord] = {}
-        self.forward_again: set[int] = set()
-        self.owed: dict[int, PendingAcks] = {}
+        self.inbound = InboundHandshakes(env, self)
         self.will: WillRecord | None = None
         self.will_at = 0
         self.will_timer: Timer | None = None
         self.overrides: dict[str, Any] = {}
         self.stored = False
         self.ending = False
-        self.queue: Queue = DurableQueue(node, self, self.key) if durable else Queue(node, self)
+        self.queue: Queue = DurableQueue(env, self, self.key, parts.cleanup) if durable else Queue(env, self)
 
     @property
     def online(self) -> bool:
         """A connection is there."""
-        return self.front is not None
+        return self.connection is not None
 
     # -- the record on disk
 
@@ -107,7 +149,7 @@ class Session:
             return
         if not self.durable and self.will is None:
             if self.stored:
-                self.node.store.delete(keys.session_key(self.key))
+                self.env.store.delete(keys.session_key(self.key))
                 self.stored = False
             return
         queue = self.queue
@@ -122,7 +164,7 @@ class Session:
             self.version,
             self.username,
             self.expiry_s,
-            self.front is not None,
+            self.connection is not None,
             self.expires_at,
             self.will,
             self.will_at,
@@ -132,15 +174,16 @@ class Session:
             self.overrides,
             self.grouped,
         )
-        self.node.store.put(keys.session_key(self.key), encode(record))
+        self.env.store.put(keys.session_key(self.key), encode(record))
         self.stored = True
 
     # -- subscriptions
 
-    def subscribe(self, text: str, subscription: Subscription) -> bool:
+    def subscribe(self, text: str, subscription: Subscription, context: AckContext) -> bool:
         """Add or replace a subscription [MQTT-3.8.4-3]; True if its retained messages are due behind the SUBACK.
 
-        If the connection was lost before that, the filter is as good as new.
+        If the connection was lost before that, the filter is as good as new. What the SUBACK has to wait for on other
+        nodes is added to `context`.
         """
         before = self.due.get(text)
         new = text not in self.subscriptions or before in (LOST, RESTARTED)
@@ -155,15 +198,15 @@ class Session:
         if subscription.group is not None and not self.grouped:
             self.grouped = True
             self.save()  # messages of the group may be here longer than the subscription
-        replaced = self.node.router.table(self.mountpoint).add(subscription)
-        self.node.subscribed(subscription, replaced)
+        replaced = self.parts.router.table(self.mountpoint).add(subscription)
+        self.env.cluster.subscribed(subscription, replaced, context)
         self._write_subscription(text, subscription)
         return due
 
     def expect_replay(self, text: str, subscription: Subscription, at: str = "") -> None:
         """Retained messages are due for this filter, from topic `at` on."""
         if self.queue.replay is None:
-            self.queue.set_replay(Replay(self.node, self))
+            self.queue.set_replay(Replay(self.env, self.parts.retained, self.parts.replays, self))
         assert self.queue.replay is not None
         self.queue.replay.expect(text, subscription, at)
 
@@ -204,7 +247,7 @@ class Session:
                 text in self.due,
                 replay.at(text) if replay is not None else "",
             )
-            self.node.store.put(self._subscription_key(text), encode(record))
+            self.env.store.put(self._subscription_key(text), encode(record))
 
     def unsubscribe(self, text: str) -> bool:
         """Remove a subscription; False if there was none."""
@@ -212,104 +255,30 @@ class Session:
         if subscription is None:
             return False
         self._forget_replay(text)
-        self.node.router.table(self.mountpoint).remove(self, subscription.filter, subscription.group)
-        self.node.unsubscribed(subscription)
+        self.parts.router.table(self.mountpoint).remove(self, subscription.filter, subscription.group)
+        self.env.cluster.unsubscribed(subscription)
         if self.durable:
-            self.node.store.delete(self._subscription_key(text))
+            self.env.store.delete(self._subscription_key(text))
         return True
 
     def _subscription_key(self, text: str) -> bytes:
         return keys.subscription_prefix(self.key, self.incarnation) + text.encode()
 
-    # -- inbound QoS 2
-
-    def restore_inbound(self, packet_id: int, record: InboundRecord) -> None:
-        """A handshake that a restart interrupted: whether other nodes have the message, nobody knows any more."""
-        self.inbound[packet_id] = record
-        self.node.mid_opened(record.boot, record.counter)
-        if record.routed:
-            self.forward_again.add(packet_id)
-
-    def open_inbound(self, packet_id: int, record: InboundRecord) -> bool:
-        """Remember the packet id until PUBREL. True if that has to be safe before anything leaves (H-12)."""
-        self.inbound[packet_id] = record
-        self.node.mid_opened(record.boot, record.counter)
-        return self._write_inbound(packet_id, record)
-
-    def drawn_inbound(self, packet_id: int, record: InboundRecord, elsewhere: list[tuple[str, str, str]]) -> bool:
-        """The members were drawn again. True if that has to be safe before anything leaves (H-12)."""
-        record.elsewhere = elsewhere
-        return self._write_inbound(packet_id, record)
-
-    def redrawn_inbound(self, packet_id: int, record: InboundRecord, gone: RemoteMembers, node: str | None) -> bool:
-        """Somebody else gets the message, these members being gone: those of another node, or one here (None).
-
-        True if that has to be safe before anything leaves (H-12).
-        """
-        if self.inbound.get(packet_id) is not record:
-            return False
-        record.elsewhere = [each for each in record.elsewhere if each[:2] != (gone.group, gone.filter)]
-        if node is not None:
-            record.elsewhere.append((gone.group, gone.filter, node))
-        return self._write_inbound(packet_id, record)
-
-    def routed_inbound(self, packet_id: int, elsewhere: list[tuple[str, str, str]], owed: PendingAcks | None) -> None:
-        """The message of this packet id was routed, in the open batch: a repeated PUBLISH is only answered.
-
-        `elsewhere` as in `InboundRecord`; `owed` is what its answer waits for.
-        """
-        record = self.inbound.get(packet_id)
-        if owed is not None:
-            self.owed[packet_id] = owed
-            if record is not None and elsewhere:
-                owed.redrawn = partial(self.redrawn_inbound, packet_id, record)
-        if record is not None and not (record.routed and record.elsewhere == elsewhere):
-            record.routed = True
-            record.elsewhere = elsewhere
-            self._write_inbound(packet_id, record)
-
-    def _write_inbound(self, packet_id: int, record: InboundRecord) -> bool:
-        if self.durable:
-            self.node.store.put(self._inbound_key(packet_id), encode(record))
-        return self.durable
-
-    def void_owed(self) -> None:
-        """The node was out of the view: the copies for other nodes are void, or were taken as such, and who subscribed
-        there meanwhile was not matched. The repeated PUBLISH of whoever had no PUBREC sends them again (H-04, H-12).
-        """
-        self.forward_again.update([packet_id for packet_id, record in self.inbound.items() if record.routed])
-        self.owed.clear()
-
-    def close_inbound(self, packet_id: int) -> bool:
-        """PUBREL: forget the packet id. True if that has to be safe before PUBCOMP."""
-        record = self.inbound.pop(packet_id, None)
-        if record is None:
-            return False
-        self.owed.pop(packet_id, None)
-        self.forward_again.discard(packet_id)
-        self.node.mid_closed(record.boot, record.counter)
-        if self.durable:
-            self.node.store.delete(self._inbound_key(packet_id))
-        return self.durable
-
-    def _inbound_key(self, packet_id: int) -> bytes:
-        return keys.inbound_prefix(self.key, self.incarnation) + packet_id.to_bytes(2, "big")
-
     # -- connection and expiry
 
-    def attach(self, front: ClientConnection, window: int) -> None:
+    def attach(self, connection: SessionConnection, window: int) -> None:
         """A connection has this session; timers of its absence stop [MQTT5-3.1.3-9]."""
-        timers = self.node.timers
+        timers = self.env.timers
         timers.cancel(self.expiry_timer)
         timers.cancel(self.will_timer)
         if self.will_at:
-            self.node.event("will.cancel", client=self.client_id, reason="resumed")
+            self.env.event("will.cancel", client=self.client_id, reason="resumed")
         self.expires_at = self.will_at = 0
-        self.front = front
+        self.connection = connection
         self._lose_due()
-        self.queue.attach(front, window)
+        self.queue.attach(connection.output, window)
         if self.grouped:
-            self.node.presence(self)
+            self.env.cluster.presence_changed(self)
         self.save()
 
     def _lose_due(self) -> None:
@@ -321,20 +290,20 @@ class Session:
 
     def detach(self, fire_will: bool) -> None:
         """The connection is gone. The will fires, waits, or is given up; a session without expiry ends."""
-        if self.front is None:
+        if self.connection is None:
             return
-        self.front = None
+        self.connection = None
         self._lose_due()
         self.queue.detach()
         if self.grouped:
-            self.node.presence(self)
+            self.env.cluster.presence_changed(self)
         if not fire_will and self.will is not None:
-            self.node.event("will.cancel", client=self.client_id, topic=self.will.topic, reason="disconnected")
+            self.env.event("will.cancel", client=self.client_id, topic=self.will.topic, reason="disconnected")
             self.will = None
         if self.expiry_s == 0:
             self.end("disconnected")
             return
-        now = self.node.now
+        now = self.env.now
         if self.expiry_s != NEVER:
             self.expires_at = now + self.expiry_s * 1000
         if self.will is not None:
@@ -344,11 +313,11 @@ class Session:
                 self.will_at = now + min(self.will.delay_s, self.expiry_s) * 1000
         self.save()
         self._set_timers()
-        self.node.client_offline(self)
+        self.env.observer.client_offline(self)
         self._hand_over()
 
     def _set_timers(self) -> None:
-        timers = self.node.timers
+        timers = self.env.timers
         if self.will_at:
             self.will_timer = timers.at(self.will_at, self._will_due)
         if self.expires_at:
@@ -359,14 +328,14 @@ class Session:
         self.save()
 
     def _expire(self) -> None:
-        self.node.event("sess.expire", client=self.client_id, mountpoint=self.mountpoint)
+        self.env.event("sess.expire", client=self.client_id, mountpoint=self.mountpoint)
         self.end("expired")
 
     def resume_absence(self, was_attached: bool) -> None:
         """After a restart: deadlines go on where they were; a connection that the restart cut ends now."""
         if was_attached:
             self.expires_at = self.will_at = 0
-            now = self.node.now
+            now = self.env.now
             if self.expiry_s == 0:
                 self.end("restart")
                 return
@@ -380,7 +349,7 @@ class Session:
     def _hand_over(self) -> None:
         """Messages of shared subscriptions go to members that are there (MQTT 5.0 section 4.8.2)."""
         if self.grouped:
-            self.node.router.redistribute(self)
+            self.parts.router.redistribute(self)
 
     # -- will and end
 
@@ -391,32 +360,35 @@ class Session:
             return
         self.will = None
         self.will_at = 0
-        self.node.timers.cancel(self.will_timer)
-        self.node.publish_will(self, will)
+        self.env.timers.cancel(self.will_timer)
+        self.parts.wills.publish(self, will)
 
     def end(self, reason: str) -> None:
         """The session is over: a will that still waits is published [MQTT5-3.1.2-8], everything it had is deleted."""
         if self.ending:
             return
         self.ending = True
-        self.front = None
-        self.node.timers.cancel(self.expiry_timer)
+        self.connection = None
+        self.env.timers.cancel(self.expiry_timer)
         self.fire_will()
-        self.queue.leave()
+        self.queue.drain()
         if self.grouped:
-            self.node.router.redistribute(self)
-        store = self.node.store
+            self.parts.router.redistribute(self)
+        store = self.env.store
         for text in list(self.subscriptions):
             self.unsubscribe(text)
-        for packet_id, record in self.inbound.items():
-            self.node.mid_closed(record.boot, record.counter)
-            if self.durable:
-                store.delete(self._inbound_key(packet_id))
-        self.inbound.clear()
-        self.owed.clear()
+        self.inbound.discard()
         self.queue.discard()
         if self.stored:
             store.delete(keys.session_key(self.key))
             self.stored = False
-        self.node.slots.forget(self)
-        self.node.session_ended(self, reason)
+        self.parts.ended(self)
+        self.env.observer.session_ended(self, reason)
+
+    def queue_unreadable(self, error: StorageError) -> None:
+        """The disk does not give back the queue: the client is told, and everybody else goes on."""
+        self.env.log("error", f"client {self.client_id!r}: its queue cannot be read: {error}")
+        connection = self.connection
+        if connection is not None and connection.connected:
+            reason = ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
+            self.env.after_turn(lambda: connection.disconnect(reason, QUEUE_UNREADABLE))

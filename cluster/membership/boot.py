@@ -126,7 +126,7 @@ class BootRegistrar:
             refusal = BootRefused(command.process, refused.reason)
             member.links.datagram(command.node, Datagram.BOOT_REFUSED, msgspec.msgpack.encode(refusal))
 
-    def refusal(self, data: bytes) -> None:
+    def refusal_received(self, data: bytes) -> None:
         """The leader reports a refused start, of this process or an earlier one. Raises `MalformedCommand`."""
         try:
             refusal = msgspec.msgpack.decode(data, type=BootRefused)

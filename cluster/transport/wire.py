@@ -8,8 +8,8 @@ not frames. All calls and all events are on the thread of one loop; no event com
 `cancel` or `dial`, it always comes later.
 
 Before the hello both ends prove that they know the same cookie (`handshake`). An end without proof is refused and
-gets no other answer; its `closed` or `CallFailed` has the reason. Hello, welcome, calls and answers carry a code. Frames
-do not.
+gets no other answer; its `closed` or `CallFailed` has the reason. Hello, welcome, calls and answers carry a code,
+frames do not.
 
     dial --- opened -+- received, (data_)drained -+- closed(reason)        each of opened and closed at most once
          \- closed(reason)                        \- (own close: silence)  nothing after an own close or cancel

@@ -26,12 +26,12 @@ def pending(node: Node, clients: list[ModelClient], kept: bool, alone: bool = Tr
 
     A node that is not alone writes for every lease.
     """
-    found = [*clients_waiting(clients, kept), *_fronts(node)]
-    if (alone and node.store.bytes_waiting) or node.store.state != "serving":
-        found.append(f"the store, {node.store.state}, {node.store.bytes_waiting} bytes")
-    if len(node.garbage):
-        found.append(f"{len(node.garbage)} ranges of garbage")
-    for session in node.slots:
+    found = [*clients_waiting(clients, kept), *_connections(node)]
+    if (alone and node.env.store.bytes_waiting) or node.env.store.state != "serving":
+        found.append(f"the store, {node.env.store.state}, {node.env.store.bytes_waiting} bytes")
+    if len(node.cleanup):
+        found.append(f"{len(node.cleanup)} ranges of garbage")
+    for session in node.sessions:
         queue = session.queue
         if session.online and (queue.size or queue.inflight):
             found.append(f"queue of {session.client_id}: {queue.size} waiting, {len(queue.inflight)} in flight")
@@ -55,15 +55,17 @@ def clients_waiting(clients: list[ModelClient], kept: bool) -> Iterator[str]:
             yield f"{client.name} waits for PUBREL of {list(client.receiver.held)}"
 
 
-def _fronts(node: Node) -> Iterator[str]:
-    for front in node.fronts.values():
-        name = front.client_id or "a connection without CONNECT"
-        if front.pending or front.held is not None or front.paused_for:
-            yield f"front of {name}: {len(front.pending)} pending, held {front.held}, paused {sorted(front.paused_for)}"
-        if front.unacked:
-            yield f"front of {name}: {front.unacked} unacknowledged"
-        if front.out:
-            yield f"front of {name}: output that nobody flushes"
+def _connections(node: Node) -> Iterator[str]:
+    for connection in node.connections.values():
+        name = connection.client_id or "a connection without CONNECT"
+        if connection.acks.waiting or connection.flow.held is not None or connection.flow.paused_for:
+            flow = connection.flow
+            waits = len(connection.acks.waiting)
+            yield f"connection of {name}: {waits} answers wait, held {flow.held}, paused {sorted(flow.paused_for)}"
+        if connection.acks.unacked:
+            yield f"connection of {name}: {connection.acks.unacked} unacknowledged"
+        if connection.output.out:
+            yield f"connection of {name}: output that nobody flushes"
 
 
 def leftovers(content: Mapping[bytes, bytes]) -> Iterator[str]:

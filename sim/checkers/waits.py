@@ -10,7 +10,7 @@ from ...cluster.node import ClusterNode
 
 def waiting(clustering: ClusterAdapter, member: ClusterNode) -> Iterator[str]:
     """Every wait of a member and its broker, as a sentence."""
-    copies = clustering.forwarding.copies
+    copies = clustering.sender.copies
     if copies:
         yield f"{copies} copies of publishes that nobody has acknowledged"
     if member.metadata.open_barriers:

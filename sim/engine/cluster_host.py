@@ -65,21 +65,21 @@ class ClusterHost(Host):
         """Start a process: the node, and its member with the log on the disk."""
         node = super().start()
         self.transport = transport = self.new_transport()
-        rng = node.rng
+        rng = node.services.rng
         ports = Ports(
             now_ms=self._mono_ms,
             wall_ms=self._wall_ms,
-            cluster_ms=node.clock.now_ms,
-            follow=node.follow,
-            ask_time=node.clock.ask_cluster,
+            cluster_ms=node.env.clock.now_ms,
+            follow=node.env.follow,
+            ask_time=node.env.clock.ask_cluster,
             soon=self.soon,
             later=self.later,
             rng=rng,  # type: ignore[arg-type]
             meta=self.meta_store,
-            store=node.store,
+            store=node.env.store,
             transport=transport,
-            log=node.log,
-            event=node.event,
+            log=node.env.log,
+            event=node.env.event,
         )
         process = f"{self.name}/{self.boot}/{rng.getrandbits(64):x}"
         identity = Identity(self.name, self.disk_id, self.boot, process, self.address, self.cluster_id)
@@ -96,9 +96,9 @@ class ClusterHost(Host):
         """A member promises nothing before it has a lease: what comes due at the start waits."""
         self.meta_store = Store(self._new_meta(self), self.soon, self.later)
         if self.meta_store.get(CLUSTERED) is not None:
-            node.view_state = ViewState.MINORITY
+            node.policy.view_state = ViewState.MINORITY
         else:
-            node.clock.trust_wall()
+            node.env.clock.trust_wall()
 
     def bound(self) -> None:
         """Node and member are joined; the member is about to open."""

@@ -9,7 +9,8 @@ from typing import Any
 
 from ...broker.connection.connection import ClientConnection
 from ...broker.connection.transport import ConnectionOrigin
-from ...broker.node import Node, Ports
+from ...broker.environment import Ports
+from ...broker.node import Node
 from ...broker.options import Options
 from ...broker.plugins.hooks import Allow, Hooks, Verdict
 from ...broker.reporting.events import Events
@@ -122,7 +123,7 @@ class Host:
 
     def prepare(self, node: Node) -> None:
         """What has to be so before the node opens."""
-        node.clock.trust_wall()
+        node.env.clock.trust_wall()
 
     def _wall_ms(self) -> float:
         return EPOCH_MS + self.loop.now_s * 1000 + self.wall_off_ms
@@ -140,8 +141,8 @@ class Host:
     def _keep_clock(self) -> None:
         node = self.node
         if node is not None and not node.closing:
-            saved = SavedTime(node.clock.now_ms(), self._uptime_ms(), self.machine)
-            node.store.put(CLOCK_KEY, encode_saved(saved))
+            saved = SavedTime(node.env.clock.now_ms(), self._uptime_ms(), self.machine)
+            node.env.store.put(CLOCK_KEY, encode_saved(saved))
             self.later(CLOCK_EVERY_S, self._keep_clock)
 
     def kill(self) -> None:
@@ -161,7 +162,7 @@ class Host:
         assert node is not None and not node.closing
         self._stopped = then
         node.close()
-        self.say_goodbye(lambda: node.store.flush(self._stop_ended))
+        self.say_goodbye(lambda: node.env.store.flush(self._stop_ended))
         self.later(STOP_S, self._stop_ended)
 
     def say_goodbye(self, then: Callable[[], None]) -> None:
@@ -171,8 +172,8 @@ class Host:
     def _stop_ended(self) -> None:
         node, self.node = self.node, None
         assert node is not None
-        self.unwritten = node.store.bytes_waiting > 0
-        node.store.close()
+        self.unwritten = node.env.store.bytes_waiting > 0
+        node.env.store.close()
         self._forget_wake()
         self.pipes.clear()
         then, self._stopped = self._stopped, None
@@ -197,7 +198,7 @@ class Host:
 
     def _wake_port(self, when_ms: int) -> None:
         node = self.node
-        now = EPOCH_MS + self.loop.now_s * 1000 if node is None else node.clock.now_ms()
+        now = EPOCH_MS + self.loop.now_s * 1000 if node is None else node.env.clock.now_ms()
         delay_s = (when_ms - now) / 1000
         due_s = self.loop.now_s + delay_s
         if self._wake is not None and self._wake.function is not None and self._wake_s <= due_s:
@@ -209,7 +210,7 @@ class Host:
     def _woken(self) -> None:
         self._wake = None
         if self.node is not None:
-            self.node.wake()
+            self.node.env.wake()
 
     def _forget_wake(self) -> None:
         if self._wake is not None:

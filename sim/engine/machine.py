@@ -166,7 +166,7 @@ class Machine(ClusterHost):
     @property
     def failed(self) -> bool:
         """A write has failed: the process can do nothing more than to say so, until it is started again."""
-        return self.node is not None and "failed" in (self.node.store.state, self.meta_store.state)
+        return self.node is not None and "failed" in (self.node.env.store.state, self.meta_store.state)
 
     @property
     def leads(self) -> bool:

@@ -121,7 +121,7 @@ class NodeFaultInjector:
     def _look_after(self) -> None:
         """An operator starts the node again when it says that its disk has failed."""
         node = self._machine.node
-        if node is not None and node.store.state == "failed":
+        if node is not None and node.env.store.state == "failed":
             self._crash(False)
         elif not self._over:
             self._world.loop.call_later(self._rng.choice((0.5, 2.0)), self._look_after)

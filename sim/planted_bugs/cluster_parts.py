@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ...broker.connection.connection import ClientConnection
+from ...broker.connection.publish_state import PublishState
+from ...broker.connection.transport import ClientTransport, ConnectionOrigin
 from ...broker.queues.message import Message
+from ...broker.routing.ack_context import AckContext
 from ...broker.routing.remote import RemoteMembers, RemoteTarget
 from ...cluster.links.ports import Refuse
 from ...cluster.replicated_map.delta_applier import DeltaApplier
@@ -39,10 +42,18 @@ class Credulous(DeltaApplier):
         return super().absorb(replica, part)
 
 
-class Forgetful(list[Any]):
-    """A list of parked publishes that keeps none."""
+class Forgetful(PublishState):
+    """Keeps no deferred PUBLISH."""
 
-    def append(self, item: Any) -> None:
+    __slots__ = ()
+
+    @property
+    def deferred(self) -> list[Any]:
+        """A list that nothing reads again."""
+        return []
+
+    @deferred.setter
+    def deferred(self, value: list[Any]) -> None:
         """It is gone."""
 
 
@@ -82,8 +93,8 @@ def by_arrival(machine: Machine) -> None:
 def shared_window(machine: Machine) -> None:
     """What comes from a node is acknowledged once it has acknowledged all that went to it."""
     clustering: Any = machine.clustering
-    acknowledge = clustering.receiving._acknowledge
-    forwarding = clustering.forwarding
+    acknowledge = clustering.receiver._acknowledge
+    forwarding = clustering.sender
 
     def waiting(origin: str, *rest: Any) -> None:
         if forwarding._under_way.get(origin):
@@ -91,26 +102,29 @@ def shared_window(machine: Machine) -> None:
         else:
             acknowledge(origin, *rest)
 
-    clustering.receiving._acknowledge = waiting
+    clustering.receiver._acknowledge = waiting
 
 
 def no_guard(machine: Machine) -> None:
     """Promises leave without a look at the lease."""
     node: Any = machine.node
-    node.guard = lambda front, promised, out: True
+    node.env.cluster.may_acknowledge = lambda connection, operations, frames: True
 
 
 def nobody_waits(machine: Machine) -> None:
     """The answer to a PUBLISH does not wait for other nodes."""
     node: Any = machine.node
-    forward = node.forward
+    cluster = node.env.cluster
+    forward = cluster.forward
 
-    def forwarding(message: Message, targets: tuple[RemoteTarget, ...], members: list[RemoteMembers]) -> None:
-        before = node.owed
-        forward(message, targets, members)
-        node.owed = before
+    def forwarding(
+        message: Message, targets: tuple[RemoteTarget, ...], members: list[RemoteMembers], context: AckContext
+    ) -> None:
+        before = context.pending
+        forward(message, targets, members, context)
+        context.pending = before
 
-    node.forward = forwarding
+    cluster.forward = forwarding
 
 
 def takes_after_gap(machine: Machine) -> None:
@@ -122,7 +136,7 @@ def takes_after_gap(machine: Machine) -> None:
         try:
             deliver(node, seq, payload)
         except Refuse:
-            clustering.receiving.skip(node, seq)
+            clustering.receiver.skip(node, seq)
 
     clustering.deliver = delivering
 
@@ -130,19 +144,19 @@ def takes_after_gap(machine: Machine) -> None:
 def watermark_in_memory(machine: Machine) -> None:
     """A restart forgets how far the lanes of others were taken."""
     clustering: Any = machine.clustering
-    clustering.receiving._lanes.clear()
+    clustering.receiver._lanes.clear()
 
 
 def given_to_a_second(machine: Machine) -> None:
     """Another member gets the QoS 2 message whose node left the view, although one there may have it."""
     clustering: Any = machine.clustering
-    clustering.forwarding._may_be_given = lambda copy: False
+    clustering.sender._may_be_given = lambda copy: False
 
 
 def drained(machine: Machine) -> None:
     """What an earlier entrance left unacknowledged goes on, and is taken."""
     clustering: Any = machine.clustering
-    clustering.forwarding.void_all = lambda: None
+    clustering.sender.void_all = lambda: None
     deliver = clustering.deliver
     clustering.deliver = lambda node, seq, payload: deliver(node, seq, bytes(4) + payload[4:])
 
@@ -156,14 +170,14 @@ def clean_sessions_kept(machine: Machine) -> None:
 def dropped_not_parked(machine: Machine) -> None:
     """A v3 PUBLISH that is refused is forgotten."""
     node: Any = machine.node
-    allows = node.allows
+    accept = node.accept
 
-    def allowing(operation: str, front: ClientConnection) -> bool:
-        if operation == "publish" and not front.parked:
-            front.parked = Forgetful()
-        return bool(allows(operation, front))
+    def accepting(transport: ClientTransport, origin: ConnectionOrigin) -> ClientConnection:
+        connection: ClientConnection = accept(transport, origin)
+        connection.publishing.__class__ = Forgetful
+        return connection
 
-    node.allows = allowing
+    node.accept = accepting
 
 
 def _metadata(machine: Machine) -> Any:

@@ -15,8 +15,10 @@ from ...broker.connection.transport import ClientTransport, ConnectionOrigin
 from ...broker.node import Node
 from ...broker.queues.durable_queue import DurableQueue
 from ...broker.queues.message import Message
+from ...broker.routing.ack_context import AckContext
 from ...broker.routing.plans import Plan, PlanCache
-from ...broker.routing.router import DONE
+from ...broker.routing.router import DELIVERED
+from ...broker.sessions.inbound_qos2 import InboundHandshakes
 from ...broker.sessions.session import NEVER, Session
 from ...storage.engine import Durability
 from . import node_parts
@@ -44,9 +46,9 @@ def _nothing(session: Session) -> None:
 def _sessions(
     node: Node, made: Callable[[Session], None] = _nothing, restored: Callable[[Session], None] = _nothing
 ) -> None:
-    slots: Any = node.slots
-    slots.__class__ = node_parts.AlteringSlots
-    slots.made, slots.restored = made, restored
+    sessions: Any = node.sessions
+    sessions.__class__ = node_parts.AlteringSlots
+    sessions.made, sessions.restored = made, restored
 
 
 def queue_bug(kind: type[DurableQueue]) -> Callable[[Node], None]:
@@ -73,27 +75,44 @@ def restore_bug(restored: Callable[[Session], None]) -> Callable[[Node], None]:
     return lambda node: _sessions(node, restored=restored)
 
 
-def connection_bug(kind: type[ClientConnection]) -> Callable[[Node], None]:
-    """Every connection becomes one of this class."""
+def inbound_bug(kind: type[InboundHandshakes]) -> Callable[[Node], None]:
+    """The inbound QoS 2 handshakes of every session become one of this class."""
+
+    def made(session: Session) -> None:
+        session.inbound.__class__ = kind
+
+    return lambda node: _sessions(node, made)
+
+
+def connection_bug(alter: Callable[[ClientConnection], None]) -> Callable[[Node], None]:
+    """Something happens to every connection when it begins."""
 
     def bug(node: Node) -> None:
         accept = node.accept
 
-        def accepting(link: ClientTransport, origin: ConnectionOrigin) -> ClientConnection:
-            front = accept(link, origin)
-            front.__class__ = kind
-            return front
+        def accepting(transport: ClientTransport, origin: ConnectionOrigin) -> ClientConnection:
+            connection = accept(transport, origin)
+            alter(connection)
+            return connection
 
         node.accept = accepting  # type: ignore[method-assign]
 
     return bug
 
 
+def _answers_before_commit(connection: ClientConnection) -> None:
+    connection.acks.__class__ = node_parts.AnswersBeforeCommit
+
+
+def _old_connection_kept(connection: ClientConnection) -> None:
+    connection.__class__ = node_parts.OldConnectionKept
+
+
 def _ack_before_commit(node: Node) -> None:
     route = node.router.route
 
-    def routed(message: Message, plans: PlanCache, plan: Plan | None = None) -> int:
-        return min(DONE, route(message, plans, plan))
+    def routed(message: Message, plans: PlanCache, context: AckContext, plan: Plan | None = None) -> int:
+        return min(DELIVERED, route(message, plans, context, plan))
 
     node.router.route = routed  # type: ignore[method-assign]
 
@@ -110,12 +129,12 @@ def _ids_from_one(node: Node) -> None:
 
 def _session_expiry_restarts(session: Session) -> None:
     if session.expires_at and session.expiry_s != NEVER:
-        session.expires_at = session.node.now + session.expiry_s * 1000
+        session.expires_at = session.env.now + session.expiry_s * 1000
 
 
 def _will_delay_restarts(session: Session) -> None:
     if session.will_at and session.will is not None:
-        session.will_at = session.node.now + 1000 + session.will.delay_s * 1000
+        session.will_at = session.env.now + 1000 + session.will.delay_s * 1000
 
 
 def _will_lost(session: Session) -> None:
@@ -124,17 +143,17 @@ def _will_lost(session: Session) -> None:
 
 
 def _inbound_lost(session: Session) -> None:
-    session.inbound.clear()
+    session.inbound.records.clear()
 
 
 def _subscriptions_lost(session: Session) -> None:
     for text in list(session.subscriptions):
         subscription = session.subscriptions.pop(text)
-        session.node.router.table(session.mountpoint).remove(session, subscription.filter, subscription.group)
+        session.parts.router.table(session.mountpoint).remove(session, subscription.filter, subscription.group)
 
 
 def _wall_clock(node: Node) -> None:
-    clock: Any = node.clock
+    clock: Any = node.env.clock
     clock.__class__ = node_parts.WallClock
 
 
@@ -146,7 +165,7 @@ NODE_BUGS: dict[str, NodeBug] = {
     bug.name: bug
     for bug in (
         NodeBug("ack-before-commit", "PUBACK and PUBREC do not wait for the commit", 20, _ack_before_commit),
-        NodeBug("answers-before-commit", "no answer at all waits", 20, connection_bug(node_parts.AnswersBeforeCommit)),
+        NodeBug("answers-before-commit", "no answer at all waits", 20, connection_bug(_answers_before_commit)),
         NodeBug("sync-without-fsync", "commits are done before they are on the platter", 100, _as_it_is, "os"),
         NodeBug("released-not-stored", "PUBREC seen is not stored", 50, queue_bug(node_parts.ReleasedNotStored)),
         NodeBug("pubrel-before-stored", "PUBREL leaves too early", 100, queue_bug(node_parts.PubrelBeforeStored)),
@@ -157,10 +176,10 @@ NODE_BUGS: dict[str, NodeBug] = {
         NodeBug("window-ignored", "the receive maximum is ignored", 50, queue_bug(node_parts.WindowIgnored)),
         NodeBug("inbound-lost", "inbound QoS 2 ids are lost at restart", 50, restore_bug(_inbound_lost)),
         NodeBug(
-            "routed-too-early", "stored as routed before routing", 100, session_bug(node_parts.InboundRoutedTooEarly)
+            "routed-too-early", "stored as routed before routing", 100, inbound_bug(node_parts.InboundRoutedTooEarly)
         ),
         NodeBug(
-            "pubcomp-too-early", "PUBCOMP before the id is forgotten", 100, session_bug(node_parts.PubcompTooEarly)
+            "pubcomp-too-early", "PUBCOMP before the id is forgotten", 100, inbound_bug(node_parts.PubcompTooEarly)
         ),
         NodeBug("subscriptions-lost", "a restart forgets subscriptions", 20, restore_bug(_subscriptions_lost)),
         NodeBug("session-expiry-restarts", "a restart begins it anew", 800, restore_bug(_session_expiry_restarts)),
@@ -171,7 +190,7 @@ NODE_BUGS: dict[str, NodeBug] = {
         NodeBug("will-forgotten-first", "forgotten, then published", 100, session_bug(node_parts.WillForgottenFirst)),
         NodeBug("will-after-disconnect", "DISCONNECT is no end", 100, session_bug(node_parts.DisconnectKeepsWill)),
         NodeBug("wall-clock", "deadlines follow the wall clock", 100, _wall_clock),
-        NodeBug("old-connection-kept", "a takeover closes nobody", 20, connection_bug(node_parts.OldConnectionKept)),
+        NodeBug("old-connection-kept", "a takeover closes nobody", 20, connection_bug(_old_connection_kept)),
         NodeBug("nothing-cleaned-up", "ended sessions leave entries", 100, queue_bug(node_parts.NothingCleanedUp)),
         NodeBug("bodies-kept", "shared bodies are not let go", 50, queue_bug(node_parts.BodiesKept)),
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...broker.connection.ack_queue import Item
+from ...broker.connection.ack_queue import AckQueue, Item
 from ...broker.connection.connection import ClientConnection
 from ...broker.queues.durable_queue import DurableQueue
-from ...broker.queues.queue import Entry, Queue
-from ...broker.queues.records import InboundRecord, encode
+from ...broker.queues.queue import Consumer, Entry, Queue
+from ...broker.queues.records import InboundRecord
 from ...broker.routing.pending_acks import PendingAcks
+from ...broker.sessions.inbound_qos2 import InboundHandshakes
 from ...broker.sessions.registry import Registration, SessionRegistry
 from ...broker.sessions.session import Session
 from ...cluster.clock import ClusterClock
@@ -63,7 +64,7 @@ class IdsFromOne(DurableQueue):
 
     def renumber(self) -> None:
         """Done when the session is brought back."""
-        store = self.node.store
+        store = self.env.store
         found = self._scan(self.low, self.high, 0, False) or []
         first = seq = (self.next_seq // 65535 + 1) * 65535
         for key, value in found:
@@ -87,9 +88,9 @@ class WindowIgnored(DurableQueue):
 
     __slots__ = ()
 
-    def attach(self, front: ClientConnection, window: int) -> None:
+    def attach(self, consumer: Consumer, window: int) -> None:
         """With a window of its own."""
-        super().attach(front, 65535)
+        super().attach(consumer, 65535)
 
 
 class NothingCleanedUp(DurableQueue):
@@ -109,7 +110,7 @@ class MessageExpiryRestarts(DurableQueue):
 
     def _decode(self, key: bytes, value: bytes) -> Entry:
         entry = super()._decode(key, value)
-        if entry.message is not None and entry.message.expires_at and entry.message.origin.boot < self.node.epoch:
+        if entry.message is not None and entry.message.expires_at and entry.message.origin.boot < self.env.numbers.boot:
             entry.message.expires_at += 5000
             entry.dup = False
         return entry
@@ -129,28 +130,25 @@ class BodiesKept(DurableQueue):
 # -- sessions
 
 
-class InboundRoutedTooEarly(Session):
+class InboundRoutedTooEarly(InboundHandshakes):
     """The id of an inbound QoS 2 message is stored as routed before it is."""
 
     __slots__ = ()
 
-    def open_inbound(self, packet_id: int, record: InboundRecord) -> bool:
+    def open(self, packet_id: int, record: InboundRecord) -> bool:
         """Stores what is not true yet."""
-        wait = super().open_inbound(packet_id, record)
-        if self.durable:
-            told = InboundRecord(record.boot, record.counter, True)
-            self.node.store.put(self._inbound_key(packet_id), encode(told))
-        return wait
+        super().open(packet_id, record)
+        return self._write(packet_id, InboundRecord(record.boot, record.counter, True))
 
 
-class PubcompTooEarly(Session):
+class PubcompTooEarly(InboundHandshakes):
     """PUBCOMP does not wait until the packet id is forgotten on disk."""
 
     __slots__ = ()
 
-    def close_inbound(self, packet_id: int) -> bool:
+    def close(self, packet_id: int) -> bool:
         """Nothing to wait for, it says."""
-        super().close_inbound(packet_id)
+        super().close(packet_id)
         return False
 
 
@@ -176,8 +174,8 @@ class WillForgottenFirst(Session):
         self.will = None
         self.will_at = 0
         self.save()
-        store = self.node.store
-        store.when_committed(store.open_commit, lambda: self.node.publish_will(self, will))
+        store = self.env.store
+        store.when_committed(store.open_commit, lambda: self.parts.wills.publish(self, will))
 
 
 class DisconnectKeepsWill(Session):
@@ -190,19 +188,19 @@ class DisconnectKeepsWill(Session):
         super().detach(True)
 
 
-# -- fronts
+# -- connections
 
 
-class AnswersBeforeCommit(ClientConnection):
+class AnswersBeforeCommit(AckQueue):
     """No answer waits for the disk."""
 
     __slots__ = ()
 
     def reply(
-        self, item: Item, wait: bool, unacked: int = 0, owed: PendingAcks | None = None, operation: int = 0
+        self, item: Item, wait: bool, unacked: int = 0, pending: PendingAcks | None = None, operation: int = 0
     ) -> None:
         """At once, whatever it says."""
-        super().reply(item, False, unacked, owed, operation)
+        super().reply(item, False, unacked, pending, operation)
 
 
 class OldConnectionKept(ClientConnection):
@@ -214,7 +212,7 @@ class OldConnectionKept(ClientConnection):
         """Does nothing."""
 
 
-# -- slots and clock
+# -- registry and clock
 
 
 class AlteringSlots(SessionRegistry):

@@ -71,7 +71,7 @@ class RoamingClient(ModelClient):
     def _lacked_whole_view(self, since_s: float) -> bool:
         """Whether the client's node did not see the whole cluster at some time since then, or does not now."""
         node = self.host.node
-        if node is not None and node.view_state is not ViewState.WHOLE:
+        if node is not None and node.policy.view_state is not ViewState.WHOLE:
             return True
         return self.history.views.lacked_whole_view(self.host.name, since_s)
 

@@ -40,11 +40,11 @@ class ClusterHarness:
 
     def options(self, number: int) -> Any:
         """The options of a node."""
-        return self.cluster[number].node.options
+        return self.cluster[number].node.env.options
 
     def limits(self) -> list[int]:
         """The setting that these tests play with, at each node that runs."""
-        return [each.node.options.max_inflight_messages for each in self.cluster.nodes if each.up]
+        return [each.node.env.options.max_inflight_messages for each in self.cluster.nodes if each.up]
 
     async def run_command(self, number: int, *words: str) -> tuple[list[Part], int]:
         """Parts and status of a command at a node, while all have their operators' side."""

@@ -105,7 +105,7 @@ def test_publishes_that_were_parked_go_on_when_the_policy_changes() -> None:
         await cluster.sees((0, 1), "majority")
         waiting = asyncio.ensure_future(writer.publish("t", b"parked", qos=1))
         async with asyncio.timeout(5):
-            while not any(front.parked for front in cluster[0].node.fronts.values()):
+            while not any(connection.publishing.deferred for connection in cluster[0].node.connections.values()):
                 turn = asyncio.Event()
                 asyncio.get_running_loop().call_soon(turn.set)
                 await turn.wait()

@@ -48,7 +48,7 @@ def test_health_says_what_is_damaged(tmp_path: Path) -> None:
     """The node serves whom it can, so it stays in the load balancer; the remedy is in the answer."""
 
     async def test(harness: ServerHarness) -> None:
-        harness.server.node.store.damage = "messages/000005.ldb: a block is damaged. Run `strogoff repair`"
+        harness.server.node.env.store.damage = "messages/000005.ldb: a block is damaged. Run `strogoff repair`"
         status, text = await harness.get("/health")
         said = json.loads(text)
         assert (status, said["status"]) == (200, "DEGRADED")

@@ -59,7 +59,7 @@ def test_every_series_is_there_once_with_those_of_its_metric_and_has_a_meaning(t
     async def test(harness: ServerHarness) -> None:
         await (await harness.client("a", 5)).leave()
         await (await harness.client("a", 4)).leave()
-        harness.server.node.counters.drop("queue_full")
+        harness.server.node.env.counters.drop("queue_full")
         rows = harness.context.metrics.rows()
         keys = [(row.name, row.labels) for row in rows]
         assert len(set(keys)) == len(keys)
@@ -78,7 +78,7 @@ def test_a_reset_counts_from_zero_and_leaves_gauges_and_totals_alone(tmp_path: P
         harness.context.metrics.reset()
         totals = harness.context.metrics.totals()
         assert (totals["mqtt_publish_received"], totals["retain_messages"]) == (0, 1)
-        assert sum(harness.server.node.counters.publish_received) == 1
+        assert sum(harness.server.node.env.counters.publish_received) == 1
         await client.publish("a", b"y")
         assert harness.context.metrics.totals()["mqtt_publish_received"] == 1
         harness.context.metrics.reset()

@@ -44,7 +44,7 @@ class Linked(ServerHarness):
     @property
     def limit(self) -> int:
         """The setting that these tests play with."""
-        return self.server.node.options.max_inflight_messages
+        return self.server.node.env.options.max_inflight_messages
 
 
 @asynccontextmanager
@@ -65,23 +65,23 @@ async def _alone_then_joined(tmp_path: Path) -> None:
         key = (await alone.good("api-key", "create", "scope=status")).out.strip()
     network = memory_network()
     async with opened(Linked(tmp_path, "a", network)) as a:
-        assert (a.limit, a.server.node.options.retry_interval_s) == (3, 9)
+        assert (a.limit, a.server.node.env.options.retry_interval_s) == (3, 9)
         assert a.context.api_keys.check(key, "status") == "ok"
         store = a.server.store
         assert store.scan(b"nset.", b"nset/") == store.scan(b"nkey.", b"nkey/") == []
         async with opened(Linked(tmp_path, "b", network)) as b:
             assert b.context.api_keys.check(key, "status") == "unknown"
             await b.good("cluster", "join", f"discovery-node={a.place}")
-            assert (b.limit, b.server.node.options.retry_interval_s) == (20, 9)
+            assert (b.limit, b.server.node.env.options.retry_interval_s) == (20, 9)
             assert b.context.api_keys.check(key, "status") == "ok"
             (row,) = (await b.good("show", LIMIT, "--node=a@127.0.0.1", "--format=json")).table
             assert row == {"node": "a@127.0.0.1", LIMIT: "3"}
             await b.good("config", "reset", "--key=retry_interval", "--global")
-            assert a.server.node.options.retry_interval_s == 20
+            assert a.server.node.env.options.retry_interval_s == 20
             await b.good("set", f"{LIMIT}=4", "--node=a@127.0.0.1")
             assert a.limit == 4
     async with opened(Linked(tmp_path, "a", network)) as a:
-        assert (a.limit, a.server.node.options.retry_interval_s) == (4, 20)
+        assert (a.limit, a.server.node.env.options.retry_interval_s) == (4, 20)
 
 
 def test_what_was_set_alone_goes_along_and_what_was_set_for_all_is_there_for_who_joins(tmp_path: Path) -> None:

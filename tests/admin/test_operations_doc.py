@@ -94,7 +94,7 @@ def test_every_metric_is_there_and_no_other() -> None:
 
 def test_every_metric_that_is_described_exists(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
-        harness.server.node.counters.drop("queue_full")
+        harness.server.node.env.counters.drop("queue_full")
         assert {row.name for row in harness.context.metrics.rows()} == {*COUNTERS, *GAUGES}
 
     run_with_server(tmp_path, test)

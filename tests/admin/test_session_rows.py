@@ -87,8 +87,8 @@ def test_many_sessions_do_not_hold_up_the_loop(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
         node = harness.server.node
         for number in range(20_000):
-            session = Session(node, "", f"c{number}", number, False)
-            node.slots._sessions["", f"c{number}"] = session  # clients by the thousand would take minutes
+            session = Session(node.sessions._parts, "", f"c{number}", number, False)
+            node.sessions._sessions["", f"c{number}"] = session  # clients by the thousand would take minutes
         loop = asyncio.get_running_loop()
         last, pauses = loop.time(), []
 

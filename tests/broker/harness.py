@@ -42,7 +42,7 @@ class Questions:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._waiting: list[Callable[[], None]] = []
-        stage.node.spawn = self._spawn
+        stage.node.services.spawn = self._spawn
 
     def _spawn(self, question: Awaitable[Verdict], then: Callable[[Verdict], None]) -> None:
         def answer() -> None:

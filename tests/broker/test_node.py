@@ -46,7 +46,7 @@ def test_an_orderly_stop(version: int) -> None:
     ended: list[bool] = []
     stage.host.stop(lambda: ended.append(True))
     assert caller.hears() == ([Disconnect(0x8B), CLOSED] if version == 5 else [CLOSED])
-    assert node.closing and not node.fronts and ended == [True]
+    assert node.closing and not node.connections and ended == [True]
     with pytest.raises(ConnectionRefusedError):
         Caller(stage)
     assert [event["type"] for event in stage.host.events][-1] == "node.stop"
@@ -75,13 +75,13 @@ def test_what_an_orderly_stop_keeps() -> None:
 def test_a_connection_is_counted() -> None:
     """Opened when it is accepted, closed once, whatever ended it."""
     stage = Stage()
-    counters = stage.node.counters
+    counters = stage.node.env.counters
     Caller(stage).vanish()
     stage.client("a").leave()
     stage.client("b").ask(b"\x00\x00")
     stage.client("c")
     assert (counters.socket_open, counters.socket_close) == (4, 3)
-    assert len(stage.node.fronts) == 1
+    assert len(stage.node.connections) == 1
     assert [event["client"] for event in stage.events("conn.open")] == ["a", "b", "c"]
     assert [event["client"] for event in stage.events("conn.close")] == ["a", "b"]
 
@@ -116,7 +116,7 @@ def test_a_connection_that_never_opened_does_not_close() -> None:
 def test_a_client_may_have_its_own_flag(version: int, flag: str, own: object, state: str, serves: bool) -> None:
     """`allow_register` of auth_on_register goes before the node's setting, as a bool or in its words."""
     stage = Stage(Setting(allow_register=own), allow_anonymous=False, allow_register_during_netsplit=flag)
-    stage.node.view_state = ViewState(state)
+    stage.node.policy.view_state = ViewState(state)
     caller = Caller(stage, version)
     caller.send(connect("c", version))
     if serves:
@@ -130,10 +130,10 @@ def test_a_client_s_own_flag_for_publish() -> None:
     stage = Stage(Setting(allow_publish="off"), allow_anonymous=False, allow_publish_during_netsplit="on")
     client = stage.client("c", 5)
     assert client.publish("t", b"", 1, 1) == [Puback(1, 0x10)]
-    stage.node.view_state = ViewState.MINORITY
+    stage.node.policy.view_state = ViewState.MINORITY
     (answer,) = client.publish("t", b"", 1, 2)
     assert answer.reason >= 0x80
-    stage.node.view_state = ViewState.WHOLE
+    stage.node.policy.view_state = ViewState.WHOLE
     assert client.publish("t", b"", 1, 3) == [Puback(3, 0x10)]
 
 
@@ -143,12 +143,12 @@ def test_a_split_ends_nothing_that_is_there() -> None:
     subscriber = stage.persistent("s", 5)
     subscriber.subscribe(("t", 1))
     client = stage.client("p", 5)
-    stage.node.view_state = ViewState.MAJORITY
+    stage.node.policy.view_state = ViewState.MAJORITY
     assert client.publish("t", b"1", 1, 1) == [Puback(1)]
     assert subscriber.payloads() == [b"1"]
-    stage.node.view_state = ViewState.MINORITY
+    stage.node.policy.view_state = ViewState.MINORITY
     subscriber.vanish()
-    stage.node.view_state = ViewState.WHOLE
+    stage.node.policy.view_state = ViewState.WHOLE
     assert [m.payload for m in stage.persistent("s", 5).drain()] == [b"1"]
 
 
@@ -181,11 +181,11 @@ def test_expired_retained_messages_are_swept() -> None:
     """`expire_retain_cache`: they leave memory and disk without anybody asking for them."""
     stage = Stage(expire_retain_cache_s=30)
     stage.client("c", 5).publish("t", b"x", 1, 1, retain=True, message_expiry_interval=20)
-    assert stage.node.retained_count == 1 and len(stage.keys(b"r")) == 1
+    assert stage.node.retained.count == 1 and len(stage.keys(b"r")) == 1
     stage.pass_s(29)
-    assert stage.node.retained_count == 1
+    assert stage.node.retained.count == 1
     stage.pass_s(2)
-    assert stage.node.retained_count == 0 and stage.keys(b"r") == []
+    assert stage.node.retained.count == 0 and stage.keys(b"r") == []
 
 
 def test_a_refused_retained_message_is_said() -> None:
@@ -197,7 +197,7 @@ def test_a_refused_retained_message_is_said() -> None:
     client.publish("a", b"1", 1, 1, retain=True)
     client.publish("b", b"2", 1, 2, retain=True)
     assert subscriber.payloads() == [b"1", b"2"]
-    assert stage.node.retained_count == 1
+    assert stage.node.retained.count == 1
     assert [event["topic"] for event in stage.events("ret.refuse")] == ["b"]
 
 
@@ -207,7 +207,7 @@ def test_publishing_from_inside() -> None:
     subscriber = stage.client("s")
     subscriber.subscribe(("t", 0))
     node = stage.node
-    node.publish(Message("", "t", b"x", 0, True, None, 0, "", node.origin, node.numbers.next()))
+    node.publisher.publish(Message("", "t", b"x", 0, True, None, 0, "", node.env.origin, node.env.numbers.next()))
     assert subscriber.payloads() == [b"x"]
     _, retained = stage.client("late").subscribe(("t", 0))
     assert retained.retain and retained.payload == b"x"
@@ -231,10 +231,10 @@ def test_the_state_of_the_disk_is_told() -> None:
     stage.disk.full = True
     stage.client("p").publish("t", b"", 1, 1)
     stage.pass_s(0.1)
-    assert stage.node.wary
+    assert stage.node.policy.restricted
     stage.disk.full = False
     stage.pass_s(10)
-    assert not stage.node.wary
+    assert not stage.node.policy.restricted
     states = [event["state"] for event in stage.events("store.state")]
     assert states[-1] == "serving" and len(states) == 2
     levels = [level for level, line in stage.host.lines if line.startswith("message store")]

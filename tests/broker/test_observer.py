@@ -143,7 +143,7 @@ def test_counters() -> None:
     publisher.ask(Pubrel(2))
     subscriber.drain()
     publisher.leave()
-    counters = stage.node.counters
+    counters = stage.node.env.counters
     assert counters.publish_received == [3, 0] and counters.publish_sent == [0, 3]
     assert (counters.puback_sent, counters.pubrec_sent, counters.pubcomp_sent) == (1, 1, 1)
     assert (counters.puback_received, counters.pubrec_received, counters.pubcomp_received) == (1, 1, 1)
@@ -204,6 +204,6 @@ def test_totals() -> None:
     stage = Stage()
     stage.client("s").subscribe(("t", 0))
     stage.client("p").publish("t")
-    stage.node.emit_stats()
+    stage.node.env.observer.emit_stats()
     (event,) = stage.events("node.stats")
     assert (event["connects"], event["publishes"], event["deliveries"], event["drops"]) == (2, 1, 1, {})

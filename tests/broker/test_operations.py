@@ -21,7 +21,7 @@ def test_disconnect_closes_the_connection_and_keeps_the_session(version: int) ->
     stage.settle()
     told = [packets.Disconnect(ReasonCode.ADMINISTRATIVE_ACTION)] if version == 5 else []
     assert client.take() == told
-    session = stage.node.slots.get("", "c")
+    session = stage.node.sessions.get("", "c")
     assert session is not None and not session.online
     assert list(session.subscriptions) == ["a"]
 
@@ -35,7 +35,7 @@ def test_cleanup_ends_the_session_and_sends_its_will() -> None:
     client.subscribe(("a", 1))
     assert operations.disconnect(stage.node, "", "c", True)
     stage.settle()
-    assert stage.node.slots.get("", "c") is None
+    assert stage.node.sessions.get("", "c") is None
     assert watcher.payloads() == [b"gone"]
     assert stage.keys(b"s") == stage.keys(b"b") == []
 
@@ -44,7 +44,7 @@ def test_cleanup_of_a_session_without_a_connection() -> None:
     stage = Stage()
     stage.persistent("c").leave()
     assert operations.disconnect(stage.node, "", "c", True)
-    assert stage.node.slots.get("", "c") is None
+    assert stage.node.sessions.get("", "c") is None
     assert not operations.disconnect(stage.node, "", "c", True)
     assert not operations.disconnect(stage.node, "other", "c", False)
 
@@ -53,14 +53,14 @@ def test_unsubscribe_is_for_good() -> None:
     stage = Stage()
     client = stage.persistent("c")
     client.subscribe(("a/#", 1), ("$share/g/b", 1))
-    session = stage.node.slots.get("", "c")
+    session = stage.node.sessions.get("", "c")
     assert session is not None
     assert operations.unsubscribe(stage.node, session, "$share/g/b")
     assert not operations.unsubscribe(stage.node, session, "b")
     stage.settle()
     assert [event["filter"] for event in stage.events("sub.del")] == ["$share/g/b"]
     stage.restart()
-    found = stage.node.slots.get("", "c")
+    found = stage.node.sessions.get("", "c")
     assert found is not None and list(found.subscriptions) == ["a/#"]
 
 
@@ -74,12 +74,12 @@ def retained_stage(count: int) -> Stage:
 
 def test_retained_messages_come_in_steps() -> None:
     stage = retained_stage(2 * operations.STEP + 10)
-    assert stage.node.retained_mountpoints == [""]
+    assert stage.node.retained.mountpoints == [""]
     steps = list(operations.retained_messages(stage.node, ""))
     assert [len(step) for step in steps] == [operations.STEP, operations.STEP, 10]
     topics = [message.topic for step in steps for message in step]
     assert topics == [f"t/{number:04}" for number in range(2 * operations.STEP + 10)]
-    assert operations.retained_bytes(stage.node) == stage.node.retained("").bytes > 0
+    assert operations.retained_bytes(stage.node) == stage.node.retained.table("").bytes > 0
 
 
 def test_deleting_retained_messages() -> None:
@@ -89,7 +89,7 @@ def test_deleting_retained_messages() -> None:
     assert not operations.delete_retained(stage.node, "elsewhere", "t/0001")
     stage.settle()
     stage.restart()
-    assert stage.node.retained_count == 1
+    assert stage.node.retained.count == 1
 
 
 def test_expired_retained_messages_are_not_shown_and_can_be_deleted() -> None:
@@ -112,7 +112,7 @@ def offline(stage: Stage, client_id: str, messages: int) -> DurableQueue:
     publisher = stage.client("p")
     for number in range(messages):
         publisher.publish("q", b"%d" % number, 1)
-    session = stage.node.slots.get("", client_id)
+    session = stage.node.sessions.get("", client_id)
     assert session is not None and isinstance(session.queue, DurableQueue)
     return session.queue
 
@@ -121,7 +121,7 @@ def test_the_size_of_a_queue_that_nobody_has_counted() -> None:
     stage = Stage(max_offline_messages=-1)
     offline(stage, "c", 5)
     stage.restart()
-    session = stage.node.slots.get("", "c")
+    session = stage.node.sessions.get("", "c")
     assert session is not None
     assert list(operations.queue_size(session.queue)) == [5]
     assert session.queue.size == 5
@@ -133,7 +133,7 @@ def test_counting_takes_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(max_offline_messages=-1)
     offline(stage, "c", 5)
     stage.restart()
-    session = stage.node.slots.get("", "c")
+    session = stage.node.sessions.get("", "c")
     assert session is not None
     assert list(operations.queue_size(session.queue)) == [None, None, 5]
 
@@ -157,7 +157,7 @@ def test_the_messages_of_a_clean_session_and_of_one_in_flight() -> None:
     publisher.publish("q", b"1", 1)
     publisher.publish("q", b"2", 1)
     for client_id in ("clean", "kept"):
-        session = stage.node.slots.get("", client_id)
+        session = stage.node.sessions.get("", client_id)
         assert session is not None
         found = [message.payload for step in operations.queued_messages(session.queue) for message, _, _ in step]
         assert found == [b"1", b"2"]
@@ -167,7 +167,7 @@ def test_an_unreadable_entry_is_left_out_and_logged() -> None:
     stage = Stage()
     queue = offline(stage, "c", 2)
     (key, *_) = stage.keys(b"q")
-    stage.node.store.put(key, b"\xff")
+    stage.node.env.store.put(key, b"\xff")
     stage.settle()
     assert [len(step) for step in operations.queued_messages(queue)] == [0, 1]
     assert any("cannot be read" in line for line in map(str, stage.host.lines))

@@ -17,7 +17,7 @@ SETTINGS: Settings = load(None, {}, {"max_inflight_messages": "5"})
 
 
 def runtime(stage: Stage, settings: Settings = SETTINGS) -> RuntimeSettings:
-    return RuntimeSettings(settings, stage.node.store)
+    return RuntimeSettings(settings, stage.node.env.store)
 
 
 def test_a_change_is_in_force_at_once_and_after_a_restart_until_it_is_reset() -> None:
@@ -71,7 +71,7 @@ def test_what_cannot_be_set_is_refused_and_changes_nothing(key: str, text: str, 
 
 def test_a_stored_change_that_means_nothing_any_more_is_named_and_left_aside() -> None:
     stage = Stage()
-    stage.node.store.put(b"nset.gone", b"1")
+    stage.node.env.store.put(b"nset.gone", b"1")
     changes = runtime(stage)
     assert changes.problems == ["set at run time and not applied: gone: unknown key"]
     assert changes.options == from_settings(SETTINGS)
@@ -94,7 +94,7 @@ LIMIT = "max_inflight_messages"
 
 def shared() -> tuple[RuntimeSettings, SharedConfig, list[list[str]], list[str]]:
     """Settings of the node n1 in a cluster, its shelf, what was applied, and what went to the log."""
-    changes, shelf = RuntimeSettings(SETTINGS, Stage().node.store, "n1"), SharedConfig(RouteMap())  # type: ignore[arg-type]
+    changes, shelf = RuntimeSettings(SETTINGS, Stage().node.env.store, "n1"), SharedConfig(RouteMap())  # type: ignore[arg-type]
     applied: list[list[str]] = []
     log: list[str] = []
     changes.applied = lambda names: applied.append(list(names))
@@ -132,7 +132,7 @@ def test_both_outlive_a_restart_of_a_node_alone() -> None:
 
 
 def test_what_a_node_set_alone_moves_to_its_cluster_once() -> None:
-    store = Stage().node.store
+    store = Stage().node.env.store
     alone = RuntimeSettings(SETTINGS, store, "n1")
     alone.set(LIMIT, "7")
     alone.set("retry_interval", "3", EVERYWHERE)
@@ -213,7 +213,7 @@ def test_values_in_force() -> None:
 
 def test_a_node_starts_with_what_its_cluster_had_last() -> None:
     """Sessions are restored, with their limits, before the cluster's metadata are read."""
-    store, shelf = Stage().node.store, SharedConfig(RouteMap())  # type: ignore[arg-type]
+    store, shelf = Stage().node.env.store, SharedConfig(RouteMap())  # type: ignore[arg-type]
 
     def boot() -> RuntimeSettings:
         return RuntimeSettings(SETTINGS, store, "n1")
@@ -239,7 +239,7 @@ def test_a_node_starts_with_what_its_cluster_had_last() -> None:
 
 
 def test_a_node_that_has_no_way_to_others_any_more_keeps_what_it_had_until_it_is_reset() -> None:
-    store, shelf = Stage().node.store, SharedConfig(RouteMap())  # type: ignore[arg-type]
+    store, shelf = Stage().node.env.store, SharedConfig(RouteMap())  # type: ignore[arg-type]
     clustered = RuntimeSettings(SETTINGS, store, "n1")
     clustered.share(shelf)
     clustered.set(LIMIT, "7")

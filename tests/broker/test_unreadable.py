@@ -47,9 +47,9 @@ class Damage:
 def backlog(stage: Stage, count: int, version: int = 4, payload: bytes = b"m") -> bytes:
     """An absent session `s` with so many messages; the prefix of its queue."""
     stage.persistent("s", version).subscribe(("t", 1))
-    session = stage.node.slots.get("", "s")
+    session = stage.node.sessions.get("", "s")
     assert session is not None
-    session.front.drop("test")  # type: ignore[union-attr]
+    session.connection.drop("test")  # type: ignore[union-attr]
     publisher = stage.client("filler")
     for number in range(count):
         publisher.publish("t", payload + b"%d" % number, 1, number + 1)
@@ -76,7 +76,7 @@ def test_its_client_is_refused_with_a_code_that_says_why(version: int, code: int
         assert (connack.reason, client.closed) == (code, True)
         if version == 5:
             assert "cannot read the queue" in connack.properties["reason_string"]  # type: ignore[index]
-    assert stage.node.store.damage == WHY
+    assert stage.node.env.store.damage == WHY
     (event,) = stage.events("store.state")
     assert (event["state"], event["detail"]) == ("damaged", WHY)
     damage.on = False
@@ -178,7 +178,7 @@ def test_a_lack_of_descriptors_is_no_damage() -> None:
     damage = Damage(stage, prefix, prefix + b"\xff")
     damage.error = OutOfDescriptors("no file descriptor is left")
     _, connack = attempt(stage, 4)
-    assert (connack.reason, stage.node.store.damage) == (3, "")
+    assert (connack.reason, stage.node.env.store.damage) == (3, "")
     damage.on = False
     _, connack = attempt(stage, 4)
     assert connack.reason == 0

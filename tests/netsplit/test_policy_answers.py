@@ -36,10 +36,10 @@ def codes(answer: Any) -> list[int]:
 
 def effect(stage: Stage, client: Client, watcher: Client, packet: str) -> bool:
     """Whether the packet did what it is for."""
-    session = stage.node.slots.get("", "c")
+    session = stage.node.sessions.get("", "c")
     assert session is not None
     if packet == "CONNECT":
-        return stage.node.slots.get("", "new") is not None
+        return stage.node.sessions.get("", "new") is not None
     if packet == "SUBSCRIBE":
         return set(FILTERS) <= set(session.subscriptions)
     if packet == "UNSUBSCRIBE":
@@ -72,7 +72,7 @@ def test_what_a_client_sees(flag: str, state: ViewState, refusal: Refusal, versi
     client = stage.client("c", version)
     if refusal.operation == "unsubscribe":
         client.subscribe(*((each, 1) for each in FILTERS))
-    stage.node.view_state = state
+    stage.node.policy.view_state = state
     answers, closed = perform(stage, client, refusal.packet, version)
     refused = decide(flag, state) is Decision.REFUSE
     assert effect(stage, client, watcher, refusal.packet) is not refused
@@ -92,7 +92,7 @@ def test_what_a_client_sees(flag: str, state: ViewState, refusal: Refusal, versi
 
 def check_metrics(stage: Stage, refusal: Refusal, version: int, refused: bool) -> None:
     """What is refused is counted as an error; what is parked is not, because it will be accepted."""
-    counters, five = stage.node.counters, version == 5
+    counters, five = stage.node.env.counters, version == 5
     parked = refusal.packet in ("PUBLISH QoS 1", "PUBLISH QoS 2") and not five
     found = {
         "publish": counters.publish_error[five],
@@ -119,7 +119,7 @@ def test_a_plugin_sets_the_flags_of_a_client(state: ViewState, own: bool | str, 
     client = stage.client("c", version)
     if operation == "unsubscribe":
         client.subscribe(*((each, 1) for each in FILTERS))
-    stage.node.view_state = state
+    stage.node.policy.view_state = state
     perform(stage, client, refusal.packet, version)
     assert effect(stage, client, watcher, refusal.packet) is not refused
 

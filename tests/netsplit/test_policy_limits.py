@@ -40,7 +40,7 @@ def with_watcher(version: int = 4, topic: str = "t", **options: Any) -> tuple[St
 def test_dup_is_taken_where_there_is_a_lease(state: ViewState, flag: str, qos: int, version: int) -> None:
     """Its first copy may have been accepted, by this node or by one that is dead now; also the second on a topic."""
     stage, watcher, _ = with_watcher(allow_register_during_netsplit="on", allow_publish_during_netsplit=flag)
-    stage.node.view_state = state
+    stage.node.policy.view_state = state
     client = stage.client("c", version)
     assert client.publish("t", b"1", qos, 1, dup=True) == [ACKS[qos](1)]
     assert client.publish("t", b"2", qos, 2, dup=True) == [ACKS[qos](2)]
@@ -54,12 +54,12 @@ def test_dup_is_taken_where_there_is_a_lease(state: ViewState, flag: str, qos: i
 def test_dup_waits_where_there_is_none(state: ViewState, flag: str, qos: int, version: int) -> None:
     """It is neither acknowledged without a lease nor refused: also v5 hears nothing until heal."""
     stage, watcher, _ = with_watcher(allow_register_during_netsplit="on", allow_publish_during_netsplit=flag)
-    stage.node.view_state = state
+    stage.node.policy.view_state = state
     client = stage.client("c", version)
     assert client.publish("t", b"1", qos, 1, dup=True) == []
     assert client.publish("t", b"2", qos, 2, dup=True) == []
     assert watcher.payloads() == []
-    stage.node.view_state = ViewState.WHOLE
+    stage.node.policy.view_state = ViewState.WHOLE
     stage.settle()
     assert client.take() == [ACKS[qos](1), ACKS[qos](2)]
     assert watcher.payloads() == [b"1", b"2"]
@@ -68,11 +68,11 @@ def test_dup_waits_where_there_is_none(state: ViewState, flag: str, qos: int, ve
 def test_dup_does_not_overtake_what_is_parked() -> None:
     """3.1 may repeat on the same connection: what is repeated stays behind what came first (P2)."""
     stage, watcher, client = with_watcher(3)
-    stage.node.view_state = ViewState.MAJORITY
+    stage.node.policy.view_state = ViewState.MAJORITY
     client.publish("t", b"1", 1, 1)
     client.publish("t", b"2", 1, 2)
     assert client.publish("t", b"2", 1, 2, dup=True) == []
-    stage.node.view_state = ViewState.WHOLE
+    stage.node.policy.view_state = ViewState.WHOLE
     stage.settle()
     assert client.take() == [Puback(1), Puback(2), Puback(2)]
     assert watcher.payloads() == [b"1", b"2", b"2"]
@@ -84,7 +84,7 @@ def test_a_handshake_goes_on(state: ViewState, version: int) -> None:
     """A packet id that is in use is answered, PUBREL too, whatever the split and the flags say."""
     stage, watcher, client = with_watcher(version)
     assert client.publish("t", b"x", 2, 7) == [Pubrec(7)]
-    stage.node.view_state = state
+    stage.node.policy.view_state = state
     assert client.publish("t", b"x", 2, 7, dup=True) == [Pubrec(7)]
     assert client.ask(Pubrel(7)) == [Pubcomp(7)]
     assert watcher.payloads() == [b"x"]
@@ -97,7 +97,7 @@ def test_a_full_disk_does_not_refuse_dup_to_v5_either() -> None:
     stage.disk.full = True
     stage.client("other", 5).publish("d", b"", 1, 1)
     stage.pass_s(0.1)
-    assert stage.node.wary
+    assert stage.node.policy.restricted
     assert client.publish("t", b"x", 1, 1, dup=True) == []
     assert client.publish("t", b"y", 1, 2) == [Puback(2, 0x97)]
     stage.disk.full = False
@@ -119,9 +119,9 @@ def test_deliveries_go_on(state: ViewState, version: int) -> None:
     publisher = stage.client("p")
     for number in range(1, 5):
         publisher.publish("t", b"%d" % number, 1 + number % 2, number)
-    stage.node.view_state = state
+    stage.node.policy.view_state = state
     assert [message.payload for message in subscriber.drain()] == [b"1", b"2", b"3", b"4"]
-    session = stage.node.slots.get("", "s")
+    session = stage.node.sessions.get("", "s")
     assert session is not None and not session.queue.inflight and not session.queue.waiting
     assert subscriber.ask(Pingreq()) == [Pingresp()]
 
@@ -133,7 +133,7 @@ def test_the_broker_speaks_always(state: ViewState) -> None:
     client = stage.client("c")
     client.subscribe(("$SYS/#", 0))
     Systree(stage.node).start()
-    stage.node.view_state = state
+    stage.node.policy.view_state = state
     stage.pass_s(1.5)
     assert len(client.messages()) > 10
 
@@ -146,7 +146,7 @@ def test_a_will_on_a_side_with_a_lease_is_published(flag: str, version: int) -> 
     watcher = stage.client("watcher", 5)
     watcher.subscribe(("will", 1))
     client = stage.client("c", version, will=packets.Will("will", b"gone", 1))
-    stage.node.view_state = ViewState.MAJORITY
+    stage.node.policy.view_state = ViewState.MAJORITY
     client.vanish()
     assert watcher.payloads() == [b"gone"]
     assert stage.events("policy.deny") == []
@@ -162,15 +162,15 @@ def test_a_retained_message_that_is_refused_is_not_stored(qos: int, version: int
     stage = Stage()
     client = stage.client("c", version)
     client.publish("r", b"old", 1, 1, retain=True)
-    stage.node.view_state = ViewState.MAJORITY
+    stage.node.policy.view_state = ViewState.MAJORITY
     client.publish("r", b"", qos, 2, retain=True)
     client.publish("r2", b"new", qos, 3, retain=True)
 
     def retained(topic: str) -> list[bytes]:
-        return [message.payload for message in stage.node.retained("").match(topic, stage.node.now)]
+        return [message.payload for message in stage.node.retained.table("").match(topic, stage.node.env.now)]
 
     assert (retained("r"), retained("r2")) == ([b"old"], [])
-    stage.node.view_state = ViewState.WHOLE
+    stage.node.policy.view_state = ViewState.WHOLE
     stage.settle()
     parked = qos > 0 and version < 5
     assert (retained("r"), retained("r2")) == (([], [b"new"]) if parked else ([b"old"], []))
@@ -180,16 +180,16 @@ def test_a_retained_message_that_is_refused_is_not_stored(qos: int, version: int
 def test_parked_publishes_are_accepted_in_order(version: int) -> None:
     """So the default `off` never reorders (P2): two heals that are none, a window that is full, both QoS."""
     stage, watcher, client = with_watcher(version, max_parked_publishes=3)
-    stage.node.view_state = ViewState.MINORITY
+    stage.node.policy.view_state = ViewState.MINORITY
     for number in range(1, 9):
         client.send(publish("t", b"%d" % number, 1 + number % 2, number))
     stage.settle()
     assert client.take() == []
-    stage.node.view_state = ViewState.MAJORITY
-    stage.node.view_state = ViewState.MINORITY
+    stage.node.policy.view_state = ViewState.MAJORITY
+    stage.node.policy.view_state = ViewState.MINORITY
     stage.settle()
     assert client.take() == [] and len(stage.events("policy.deny")) == 3, "each is refused once"
-    stage.node.view_state = ViewState.WHOLE
+    stage.node.policy.view_state = ViewState.WHOLE
     stage.settle()
     assert sorted(packet.packet_id for packet in client.take()) == list(range(1, 9))
     came = watcher.payloads()
@@ -203,9 +203,9 @@ def test_parked_publishes_are_accepted_in_order(version: int) -> None:
 def test_majority_takes_what_was_parked_without_a_lease() -> None:
     """With `majority` the side that gets its lease back need not be whole."""
     stage, watcher, client = with_watcher(4, allow_publish_during_netsplit="majority")
-    stage.node.view_state = ViewState.MINORITY
+    stage.node.policy.view_state = ViewState.MINORITY
     assert client.publish("t", b"1", 1, 1) == []
-    stage.node.view_state = ViewState.MAJORITY
+    stage.node.policy.view_state = ViewState.MAJORITY
     stage.settle()
     assert client.take() == [Puback(1)]
     assert watcher.payloads() == [b"1"]
@@ -214,12 +214,12 @@ def test_majority_takes_what_was_parked_without_a_lease() -> None:
 def test_a_flag_that_is_changed_in_a_split_does_not_reorder() -> None:
     """`vmq-admin set allow_publish_during_netsplit=majority`: the next PUBLISH takes those before it along (P2)."""
     stage, watcher, client = with_watcher(4)
-    stage.node.view_state = ViewState.MAJORITY
+    stage.node.policy.view_state = ViewState.MAJORITY
     client.publish("t", b"1", 1, 1)
     client.publish("t", b"2", 1, 2)
-    stage.node.options.allow_publish_during_netsplit = "majority"
+    stage.node.env.options.allow_publish_during_netsplit = "majority"
     assert client.publish("t", b"3", 1, 3) == [Puback(1), Puback(2), Puback(3)]
-    stage.node.view_state = ViewState.WHOLE
+    stage.node.policy.view_state = ViewState.WHOLE
     assert client.publish("t", b"4", 1, 4) == [Puback(4)]
     assert watcher.payloads() == [b"1", b"2", b"3", b"4"]
 
@@ -227,23 +227,23 @@ def test_a_flag_that_is_changed_in_a_split_does_not_reorder() -> None:
 def test_what_was_permitted_in_a_split_is_fast_again_afterwards() -> None:
     """In a split every PUBLISH is looked at, for its DUP; the permission itself stays."""
     stage, _, _ = with_watcher(allow_register_during_netsplit="on", allow_publish_during_netsplit="on")
-    stage.node.view_state = ViewState.MAJORITY
+    stage.node.policy.view_state = ViewState.MAJORITY
     client = stage.client("c", 5)
     client.publish("t", b"1", 1, 1)
-    front = next(front for front in stage.node.fronts.values() if front.client_id == "c")
-    epoch = stage.node.hooks.epoch
-    assert front.permitted == {"t": ~epoch}
-    stage.node.view_state = ViewState.WHOLE
+    connection = next(connection for connection in stage.node.connections.values() if connection.client_id == "c")
+    epoch = stage.node.env.hooks.epoch
+    assert connection.publishing.permitted == {"t": ~epoch}
+    stage.node.policy.view_state = ViewState.WHOLE
     client.publish("t", b"2", 1, 2)
-    assert front.permitted == {"t": epoch}
+    assert connection.publishing.permitted == {"t": epoch}
 
 
 def test_unsubscribing_in_a_split_is_retried_by_v3() -> None:
     """3.1 and 3.1.1 hear nothing, keep the subscription, and are served after the heal."""
     stage, watcher, client = with_watcher(4)
     client.subscribe(("x", 1))
-    stage.node.view_state = ViewState.MAJORITY
+    stage.node.policy.view_state = ViewState.MAJORITY
     assert client.unsubscribe("x") == []
-    stage.node.view_state = ViewState.WHOLE
+    stage.node.policy.view_state = ViewState.WHOLE
     assert client.unsubscribe("x") == [packets.Unsuback(1, [])]
     assert watcher.ask(Pingreq()) == [Pingresp()]

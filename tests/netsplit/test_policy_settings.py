@@ -34,7 +34,7 @@ def test_trade_consistency_is_three_flags(tmp_path: Path, state: ViewState) -> N
     (notice,) = notices
     assert "trade_consistency is deprecated" in notice
     client = stage.client("c", 5)
-    stage.node.view_state = state
+    stage.node.policy.view_state = state
     assert client.subscribe(("t", 1)) == [Suback(1, [1])]
     assert Puback(2) in client.publish("t", b"m", 1, 2)
     assert client.unsubscribe("t") == [Unsuback(1, [0])]
@@ -46,9 +46,9 @@ def test_trade_consistency_is_three_flags(tmp_path: Path, state: ViewState) -> N
 def test_an_explicit_flag_goes_before_trade_consistency(tmp_path: Path) -> None:
     stage, _ = stage_of(tmp_path, "allow_publish_during_netsplit = majority\ntrade_consistency = on")
     client = stage.client("c", 5)
-    stage.node.view_state = ViewState.MAJORITY
+    stage.node.policy.view_state = ViewState.MAJORITY
     assert client.publish("t", b"m", 1, 1) == [Puback(1, 0x10)]
-    stage.node.view_state = ViewState.MINORITY
+    stage.node.policy.view_state = ViewState.MINORITY
     assert client.publish("t", b"m", 1, 2) == [Puback(2, 0x83)]
     assert client.subscribe(("t", 1)) == [Suback(1, [1])]
 
@@ -58,7 +58,7 @@ def test_an_explicit_flag_goes_before_trade_consistency(tmp_path: Path) -> None:
 def test_every_flag_takes_every_value_of_the_table(tmp_path: Path, flag: str, operation: str) -> None:
     key = f"allow_{operation}_during_netsplit"
     stage, notices = stage_of(tmp_path, f"{key} = {flag}")
-    assert getattr(stage.node.options, key) == flag and notices == []
+    assert getattr(stage.node.env.options, key) == flag and notices == []
     assert decide(flag, ViewState.WHOLE)
 
 

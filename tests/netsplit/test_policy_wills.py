@@ -20,12 +20,12 @@ def test_a_will_without_a_lease_is_parked(persistent: bool, flag: str, version: 
     watcher.subscribe(("will", 1))
     will = packets.Will("will", b"gone", 1)
     client = (stage.persistent if persistent else stage.client)("c", version, will=will)
-    stage.node.view_state = ViewState.MINORITY
+    stage.node.policy.view_state = ViewState.MINORITY
     client.vanish()
-    stage.node.view_state = ViewState.MINORITY
+    stage.node.policy.view_state = ViewState.MINORITY
     assert watcher.payloads() == []
     assert stage.events("will.fire") == []
-    stage.node.view_state = ViewState.MAJORITY
+    stage.node.policy.view_state = ViewState.MAJORITY
     assert watcher.payloads() == [b"gone"]
-    stage.node.view_state = ViewState.WHOLE
+    stage.node.policy.view_state = ViewState.WHOLE
     assert watcher.payloads() == []

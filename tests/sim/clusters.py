@@ -27,7 +27,12 @@ def joined(seed: int = 3, nodes: int = 3, trace: bool = False) -> ClusterSimulat
 def whole(world: ClusterWorld, name: str) -> bool:
     node = world.machines[name].node
     member = world.machines[name].member
-    return node is not None and member is not None and node.view_state.value == "whole" and len(member.view.rows) > 1
+    return (
+        node is not None
+        and member is not None
+        and node.policy.view_state.value == "whole"
+        and len(member.view.rows) > 1
+    )
 
 
 def until(world: ClusterWorld, true: Callable[[], bool], step_s: float = 0.05) -> float:

@@ -53,7 +53,7 @@ def test_a_queue_knows_its_size_after_a_restart_without_a_limit(override: bool) 
     for number in range(1, 6):
         publisher.publish("t", b"x", 1, number)
     stage.restart()
-    session = stage.node.slots.get("", "s")
+    session = stage.node.sessions.get("", "s")
     assert session is not None
     stage.client("p").publish("t", b"x", 1, 1)
     subscriber = stage.persistent("s")
@@ -87,13 +87,13 @@ def test_the_window_counts_what_is_open_on_this_connection() -> None:
     publisher.publish("t", b"1", 2, 1)
     publisher.vanish()
     publisher = stage.persistent("p", 5)
-    front = next(iter(stage.node.fronts.values()))
-    assert publisher.publish("t", b"1", 2, 1, dup=True) == [Pubrec(1)] and front.unacked == 1
+    connection = next(iter(stage.node.connections.values()))
+    assert publisher.publish("t", b"1", 2, 1, dup=True) == [Pubrec(1)] and connection.acks.unacked == 1
     stage.persistent("s").subscribe(("u", 1))
     stage.hold_disk()
     publisher.send(publish("u", b"2", 1, 2), Pubrel(1))
     stage.free_disk()
-    assert front.unacked == 0
+    assert connection.acks.unacked == 0
 
 
 def test_time_passes_while_the_disk_stands_still() -> None:

@@ -44,11 +44,11 @@ def test_a_promise_without_a_lease_is_seen_at_the_moment_it_leaves() -> None:
         world.swarm.options, **{f"allow_{each}_during_netsplit": "majority" for each in OPERATIONS}
     )
     world.swarm = simulation.monitor._world.swarm = replace(world.swarm, options=options)
-    node.guard = lambda front, promised, out: True
+    node.env.cluster.may_acknowledge = lambda connection, operations, frames: True
     simulation.monitor.watch_promises(machine)
-    assert node.guard(None, 1, []) and not simulation.monitor.problems
+    assert node.env.cluster.may_acknowledge(None, 1, []) and not simulation.monitor.problems
     machine.member.lease_service.holder._lose()
-    assert node.guard(None, 1, [])
+    assert node.env.cluster.may_acknowledge(None, 1, [])
     assert list(simulation.monitor.problems) == ["two leases: n2 promises without a lease"]
 
 

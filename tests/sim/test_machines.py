@@ -15,7 +15,7 @@ def test_a_node_comes_back_with_what_was_on_its_disk() -> None:
     machine = world.machine
     world.start(machine)
     assert machine.node is not None
-    machine.node.store.put(b"x", b"1")
+    machine.node.env.store.put(b"x", b"1")
     world.loop.run_for(0.1)
     machine.crash(power=True)
     assert machine.node is None

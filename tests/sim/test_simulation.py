@@ -32,10 +32,9 @@ def test_the_same_seed_does_the_same() -> None:
 
 
 def test_the_same_in_another_process_with_another_hash_seed() -> None:
-    code = "from strogoff.sim.commands import main; main(['--first', '5', '--trace', '--seconds', '8'])"
     traces = [
         subprocess.run(
-            [sys.executable, "-c", code],
+            [sys.executable, "-m", "strogoff", "sim", "--first", "5", "--trace", "--seconds", "8"],
             capture_output=True,
             text=True,
             check=True,

@@ -28,7 +28,7 @@ def test_a_stop_that_cannot_write_is_a_kill() -> None:
     last.messages.disk.stall_until = inf
     for machine in (first, last):
         assert machine.node is not None
-        machine.node.store.put(b"x", b"1")
+        machine.node.env.store.put(b"x", b"1")
         machine.stop(partial(world.stopped, machine))
     until(world, lambda: all(world.history.life(name).ends for name in ("n1", "n3")))
     assert [(each.kind, each.node) for each in world.history.faults if each.kind == "kill"] == [("kill", "n3")]
@@ -43,7 +43,7 @@ def test_a_stop_closes_both_stores_in_one_turn() -> None:
     machine.meta.stall_until = world.loop.now_s + 0.1
     world.loop.run_for(0.01)
     machine.meta_store.put(b"x", b"2")
-    machine.node.store.put(b"x", b"1")
+    machine.node.env.store.put(b"x", b"1")
     machine.stop(partial(world.stopped, machine))
     world.loop.settle()
     machine.suspend(False)

@@ -44,7 +44,7 @@ def test_the_same_seed_and_boot_give_the_same_chance(tmp_path: Path) -> None:
         for folder in ("a", "b", "b"):
             server = make(tmp_path / folder, [], {})
             await server.start()
-            drawn.append(server.node.rng.getrandbits(64))
+            drawn.append(server.node.services.rng.getrandbits(64))
             await server.stop()
 
     run(test())

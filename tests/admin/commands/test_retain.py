@@ -6,6 +6,8 @@ from pathlib import Path
 
 import msgspec
 
+from strogoff.broker.routing.ack_context import AckContext
+
 from ..server_harness import ServerHarness, run_with_server
 
 
@@ -46,7 +48,7 @@ def test_delete(tmp_path: Path) -> None:
         assert (answer.status, answer.err) == (1, "There is no retained message on a/1.\n")
         assert (await harness.admin("retain", "delete", "-t", "b", "-m", "x")).status == 1
         assert (await harness.admin("retain", "delete")).err == "--topic=TOPIC must be given.\n"
-        assert harness.server.node.retained_count == 2
+        assert harness.server.node.retained.count == 2
 
     run_with_server(tmp_path, test)
 
@@ -55,10 +57,10 @@ def test_delete_expired(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
         await publish(harness)
         assert (await harness.good("retain", "delete-expired", "--format=json")).table == [{"expired": 0}]
-        message = harness.server.node.retained("").get("b", 0)
+        message = harness.server.node.retained.table("").get("b", 0)
         assert message is not None
         # as if its time had come: the clock of a test does not jump
-        harness.server.node.retain(msgspec.structs.replace(message, expires_at=1))
+        harness.server.node.retained.retain(msgspec.structs.replace(message, expires_at=1), AckContext())
         assert (await harness.good("retain", "show", "--topic", "--format=json")).table == [
             {"topic": "a/1"},
             {"topic": "a/2"},
@@ -66,6 +68,6 @@ def test_delete_expired(tmp_path: Path) -> None:
         assert (
             await harness.good("retain", "delete-expired")
         ).out == "+-------+\n|expired|\n+-------+\n|   1   |\n+-------+\n"
-        assert harness.server.node.retained_count == 2
+        assert harness.server.node.retained.count == 2
 
     run_with_server(tmp_path, test)

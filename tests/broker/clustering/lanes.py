@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
+from strogoff.broker.cluster_port import Pausable, Standalone
 from strogoff.broker.clustering.forward_codec import (
     ForwardedMessage,
     OpenMids,
@@ -13,7 +14,10 @@ from strogoff.broker.clustering.forward_codec import (
     is_open_mids,
 )
 from strogoff.broker.clustering.forward_sender import ForwardSender
+from strogoff.broker.connection.connection import ClientConnection
+from strogoff.broker.queues.message import Message
 from strogoff.broker.queues.records import InboundRecord
+from strogoff.broker.routing.ack_context import AckContext
 from strogoff.broker.routing.remote import RemoteMembers, RemoteTarget
 from strogoff.broker.routing.remote_table import NOWHERE, RemoteMatch
 from tests.broker.stage import Stage
@@ -46,7 +50,7 @@ class Lanes:
             if not self.takes:
                 self.full = {*self.full, node}
         lane = self.sent.setdefault(node, [])
-        forwarded = decode_forward(payload[4:], self.stage.node.origins)
+        forwarded = decode_forward(payload[4:], self.stage.node.env.origins)
         lane.append((len(lane) + 1, int.from_bytes(payload[:4], "big"), forwarded))
         return len(lane)
 
@@ -69,6 +73,49 @@ class Lanes:
         return [stamp for _, stamp, _ in self.sent.get(node, [])]
 
 
+class ForwardingCluster(Standalone):
+    """A cluster whose lease, subscribers and view the test decides. `present`: every other node is in the view."""
+
+    def __init__(self, forwarding: ForwardSender, matches: dict[str, RemoteMatch]) -> None:
+        self.sender = forwarding
+        self.matches = matches
+        self.present = False
+        self.may_acknowledge_hook: Callable[[ClientConnection, int], bool] | None = None
+
+    def may_acknowledge(self, connection: object, operations: int, frames: list[bytes]) -> bool:
+        if self.may_acknowledge_hook is None:
+            return True
+        assert isinstance(connection, ClientConnection)
+        return self.may_acknowledge_hook(connection, operations)
+
+    def is_present(self, node: str) -> bool:
+        return self.present
+
+    def remote_matches(self, mountpoint: str, topic: str) -> RemoteMatch:
+        return self.matches.get(topic, NOWHERE)
+
+    def forward(
+        self,
+        message: Message,
+        targets: tuple[RemoteTarget, ...],
+        members: list[RemoteMembers],
+        context: AckContext,
+    ) -> None:
+        self.sender.forward(message, targets, members, context)
+
+    def congested(self, mountpoint: str, client_id: str) -> str:
+        return self.sender.congested(mountpoint, client_id)
+
+    def when_relieved(self, node: str, connection: Pausable) -> None:
+        self.sender.pause(node, connection)
+
+    def handshake_opened(self, boot: int, counter: int) -> None:
+        self.sender.opened(boot, counter)
+
+    def handshake_closed(self, boot: int, counter: int) -> None:
+        self.sender.closed(boot, counter)
+
+
 class Post(Stage):
     """A stage whose node sends to others: `elsewhere` says what these have subscribed to."""
 
@@ -80,15 +127,10 @@ class Post(Stage):
     def wire(self) -> None:
         """Join the node, which was started just now, to lanes of its own."""
         self.lanes = Lanes(self)
-        self.forwarding = ForwardSender(self.node, self.lanes)
-        self.forwarding.since = 7
-        node = self.node
-        node.router.elsewhere = lambda mountpoint, topic: self.matches.get(topic, NOWHERE)
-        node.forward = self.forwarding.forward
-        node.congested = self.forwarding.congested
-        node.when_relieved = self.forwarding.pause
-        node.mid_opened = self.forwarding.opened
-        node.mid_closed = self.forwarding.closed
+        self.sender = ForwardSender(self.node, self.lanes)
+        self.sender.since = 7
+        self.cluster = ForwardingCluster(self.sender, self.matches)
+        self.node.env.cluster = self.cluster
 
     def route(self, topic: str, *targets: RemoteTarget, groups: tuple[RemoteMembers, ...] = ()) -> None:
         """Others have subscribed to a topic."""
@@ -97,20 +139,20 @@ class Post(Stage):
 
     def handshakes(self, client_id: str) -> list[InboundRecord]:
         """The QoS 2 messages of a publisher that wait for PUBREL."""
-        session = self.node.slots.get("", client_id)
+        session = self.node.sessions.get("", client_id)
         assert session is not None
-        return list(session.inbound.values())
+        return list(session.inbound.records.values())
 
     def room(self, node: str, takes: int | None = None) -> None:
         """The lane to a node takes so many messages; None: all that there are."""
         self.lanes.takes = takes
         self.lanes.full = set(self.lanes.full) - {node}
-        self.forwarding.room(node)
+        self.sender.room(node)
         self.settle()
 
     def acked(self, node: str, upto: int) -> None:
         """A node has everything up to this number."""
-        self.forwarding.acked(node, upto)
+        self.sender.acked(node, upto)
         self.settle()
 
 

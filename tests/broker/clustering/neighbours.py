@@ -68,7 +68,7 @@ class Neighbour:
         self.caches: dict[str, PlanCache] = {}
         self.routes = Routes(name, self.later.append)
         self.routes.changed.append(lambda mountpoint, text: self.cache(mountpoint).invalidate(text))
-        self.announcer = RouteAdvertiser(name, self.table, self.clients.values, self.map, self.later.append)
+        self.advertiser = RouteAdvertiser(name, self.table, self.clients.values, self.map, self.later.append)
         self.announced: list[int | None] = []
 
     def table(self, mountpoint: str) -> SubscriptionTable:
@@ -100,7 +100,7 @@ class Neighbour:
 
     def enter(self, since: int) -> None:
         """Enter a view."""
-        self.announcer.start(since, self.announced.append)
+        self.advertiser.start(since, self.announced.append)
 
     def client(self, client_id: str, durable: bool = False, mountpoint: str = "") -> Client:
         """A session that is connected, made if there is none."""
@@ -114,11 +114,11 @@ class Neighbour:
         group, pattern = parse_shared(text)
         subscription = Subscription(client, pattern, group, qos, False, False, 0, 0)
         client.subscriptions[text] = subscription
-        return self.announcer.added(subscription, self.table(client.mountpoint).add(subscription))
+        return self.advertiser.added(subscription, self.table(client.mountpoint).add(subscription))
 
     def unsubscribe(self, client: Client, text: str) -> None:
         """Unsubscribe."""
-        self.announcer.removed(self._remove(client, text))
+        self.advertiser.removed(self._remove(client, text))
 
     def _remove(self, client: Client, text: str) -> Subscription:
         subscription = client.subscriptions.pop(text)
@@ -131,13 +131,13 @@ class Neighbour:
         if not online and not client.durable:
             self.end(client)
             return
-        self.announcer.presence(client)
+        self.advertiser.presence(client)
 
     def end(self, client: Client, settled: bool = True) -> None:
         """The session is over, and what it had is taken back unless it is to take its turns."""
         client.online = False
         for text in list(client.subscriptions):
-            self.announcer.ended(self._remove(client, text))
+            self.advertiser.ended(self._remove(client, text))
         del self.clients[client.mountpoint, client.client_id]
-        while settled and self.announcer.owing:
-            self.announcer.settle()
+        while settled and self.advertiser.owing:
+            self.advertiser.settle()

@@ -161,7 +161,7 @@ def test_a_killed_node_is_out_within_the_detection_time_and_its_clean_sessions_h
     writer = theatre[1].client("writer")
     theatre[2].kill()
     assert writer.publish("t", b"1", 1) == []  # reader at n2 may be alive for all that n1 knows
-    took = theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
+    took = theatre.until(lambda: theatre[1].node.policy.view_state is ViewState.MAJORITY)
     assert 1.5 < took < 4.5
     theatre.settle()
     assert [type(each) for each in writer.take()] == [packets.Puback]
@@ -177,7 +177,7 @@ def test_a_durable_session_of_a_node_that_is_away_keeps_its_messages_waiting() -
     reader.subscribe(("t", 1))
     writer = theatre[1].client("writer")
     theatre[2].kill()
-    theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
+    theatre.until(lambda: theatre[1].node.policy.view_state is ViewState.MAJORITY)
     for number in (1, 2):
         assert writer.publish("t", str(number).encode(), 1, packet_id=number) == []
     theatre[2].start()
@@ -199,8 +199,8 @@ def test_a_node_that_is_cut_off_promises_nothing_and_closes_what_missed_somethin
     theatre.network.cut("n1", "n3")
     theatre.network.cut("n2", "n3")
     assert stuck.publish("u", b"x", 1) == []
-    theatre.until(lambda: theatre[3].node.view_state is ViewState.MINORITY)
-    theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
+    theatre.until(lambda: theatre[3].node.policy.view_state is ViewState.MINORITY)
+    theatre.until(lambda: theatre[1].node.policy.view_state is ViewState.MAJORITY)
     assert writer.publish("t", b"missed", 1)[0].reason == 0x10
     theatre.network.heal()
     assert theatre.whole() < 3.0
@@ -230,7 +230,7 @@ def test_suback_waits_for_all_nodes_of_the_view() -> None:
     theatre.network.cut("n1", "n3")
     reader = theatre[1].client("reader")
     assert reader.subscribe(("t", 1)) == []
-    theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
+    theatre.until(lambda: theatre[1].node.policy.view_state is ViewState.MAJORITY)
     theatre.settle()
     assert [type(each) for each in reader.take()] == [packets.Suback]
 
@@ -242,7 +242,7 @@ def test_suback_waits_for_filters_of_all_its_turns_and_nobody_else_does() -> Non
     theatre.network.cut("n1", "n3")
     filters = [f"t/{number}" for number in range(FILTERS_PER_TURN)] + ["too/deep/for/it"]
     reader.send(packets.Subscribe(1, [option(text, 1) for text in filters]))
-    while not theatre[1].node.counters.subscribe_received[True]:
+    while not theatre[1].node.env.counters.subscribe_received[True]:
         assert theatre.loop.turn()
     frame = encode(publish("nobody", b"x", 1, 7), 5)
     assert frame is not None and writer.pipe.to_node.deliver is not None
@@ -250,7 +250,7 @@ def test_suback_waits_for_filters_of_all_its_turns_and_nobody_else_does() -> Non
     theatre.settle()
     assert [packet.packet_id for packet in writer.take()] == [7]
     assert reader.take() == []
-    theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
+    theatre.until(lambda: theatre[1].node.policy.view_state is ViewState.MAJORITY)
     theatre.settle()
     assert [packet.reasons[-2:] for packet in reader.take()] == [[1, ReasonCode.TOPIC_FILTER_INVALID]]
 
@@ -258,12 +258,12 @@ def test_suback_waits_for_filters_of_all_its_turns_and_nobody_else_does() -> Non
 def test_a_node_that_founds_a_cluster_goes_on_serving() -> None:
     theatre = Theatre(2, joined=False, level=1)
     theatre.settle()
-    seen = {spot.node.view_state for spot in theatre.spots}
+    seen = {spot.node.policy.view_state for spot in theatre.spots}
     problems: list[str] = []
     theatre[2].host.join("n1:1", problems.append)
     while not problems:
         theatre.pass_s(0.001)
-        seen.add(theatre[1].node.view_state)
+        seen.add(theatre[1].node.policy.view_state)
     assert problems == [""]
     theatre.whole()
     assert seen == {ViewState.WHOLE}
@@ -290,7 +290,7 @@ def test_an_acknowledgement_that_the_guard_holds_back_is_not_in_the_log() -> Non
     theatre[1].client("reader", clean=False, expiry_s=1000).subscribe(("u", 1))
     writer = theatre[3].client("writer")
     said: list[tuple[str, str]] = []
-    events = theatre[3].node.events
+    events = theatre[3].node.env.events
     events.set_level(MESSAGE)
     events.add(lambda row: said.append((row["type"], row.get("client", ""))))
     assert [type(each) for each in writer.publish("u", b"1", 1)] == [packets.Puback]
@@ -316,8 +316,8 @@ def test_what_the_others_skip_is_not_acknowledged_where_no_lease_is_asked_for() 
     theatre.network.cut("n1", "n3")
     theatre.network.cut("n2", "n3")
     assert writer.publish("u", b"last", 1) == []
-    theatre.until(lambda: theatre[3].node.view_state is ViewState.MINORITY)
-    theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
+    theatre.until(lambda: theatre[3].node.policy.view_state is ViewState.MINORITY)
+    theatre.until(lambda: theatre[1].node.policy.view_state is ViewState.MAJORITY)
     theatre.network.heal()
     theatre.whole()
     answers = writer.take()

@@ -106,11 +106,11 @@ def test_what_a_restarted_node_does_not_say_again_is_forgotten_everywhere(theatr
     if away is not None:
         theatre.network.heal()
         theatre.isolate(away)
-        theatre.until(lambda: theatre[2].node.view_state is ViewState.MINORITY)
+        theatre.until(lambda: theatre[2].node.policy.view_state is ViewState.MINORITY)
     else:
         theatre.network.heal()
     theatre[3].start()
-    theatre.until(lambda: theatre[3].node.view_state is not ViewState.MINORITY)
+    theatre.until(lambda: theatre[3].node.policy.view_state is not ViewState.MINORITY)
     if away is not None:
         theatre.network.heal()
     theatre.whole()
@@ -134,7 +134,7 @@ def test_a_node_that_has_left_for_good_is_owed_nothing_after_a_restart(theatre: 
     for number in (1, 2):
         theatre[number].kill()
         theatre[number].start()
-    theatre.until(lambda: all(theatre[number].node.view_state is ViewState.WHOLE for number in (1, 2)))
+    theatre.until(lambda: all(theatre[number].node.policy.view_state is ViewState.WHOLE for number in (1, 2)))
     assert [type(each) for each in theatre[1].client("writer").publish("t", b"m", 1)] == [packets.Puback]
 
 

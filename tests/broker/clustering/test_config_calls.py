@@ -22,7 +22,7 @@ SETTINGS = load(None, {}, {"max_inflight_messages": "5", "distributed_cookie": "
 
 
 def in_force(key: str) -> str | None:
-    return RuntimeSettings(SETTINGS, Stage().node.store).in_force(key)
+    return RuntimeSettings(SETTINGS, Stage().node.env.store).in_force(key)
 
 
 def asked(answer: Any) -> list[str | None]:

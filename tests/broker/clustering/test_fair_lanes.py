@@ -35,12 +35,14 @@ def theatre(monkeypatch: pytest.MonkeyPatch) -> Theatre:
 def waiting(spot: Spot) -> int:
     """Copies that wait at a node for n3."""
     assert spot.host.clustering is not None
-    queue = spot.host.clustering.forwarding._waiting.queues.get("n3")
+    queue = spot.host.clustering.sender._waiting.queues.get("n3")
     return 0 if queue is None else queue.items
 
 
 def held(spot: Spot) -> list[str]:
-    return sorted(front.client_id for front in spot.node.fronts.values() if "cluster" in front.paused_for)
+    return sorted(
+        connection.client_id for connection in spot.node.connections.values() if "cluster" in connection.flow.paused_for
+    )
 
 
 def subscribed(theatre: Theatre, qos: int, **fields: Any) -> Client:
@@ -166,7 +168,7 @@ def test_what_waits_survives_a_broken_link_and_a_node_that_is_away(theatre: Thea
                     ids.append(packet.packet_id)
                 elif isinstance(packet, packets.Pubrec):
                     client.send(packets.Pubrel(packet.packet_id))
-        if again is None and theatre[3].host.up and theatre[3].node.view_state is ViewState.WHOLE:
+        if again is None and theatre[3].host.up and theatre[3].node.policy.view_state is ViewState.WHOLE:
             again, _ = theatre[3].connect("reader", **LASTS)
         if again is not None:
             came.extend(again.drain())

@@ -9,7 +9,6 @@ import pytest
 from strogoff.broker.clustering.forward_codec import MalformedForward, encode_forward, encode_open_mids
 from strogoff.broker.clustering.forward_receiver import ForwardReceiver
 from strogoff.broker.queues.message import Message
-from strogoff.broker.routing.pending_acks import PendingAcks
 from strogoff.broker.routing.remote import RemoteMembers
 from strogoff.broker.routing.remote_table import RemoteMatch
 from strogoff.cluster.links.ports import Refuse
@@ -27,10 +26,10 @@ class Target(Post):
     def begin(self) -> None:
         self.told: list[tuple[str, int, int]] = []
         self.serving = True
-        self.receiving = ForwardReceiver(
+        self.receiver = ForwardReceiver(
             self.node, lambda origin, seq, boot: self.told.append((origin, seq, boot)), lambda: self.serving
         )
-        self.receiving.load()
+        self.receiver.load()
 
     def again(self, power: bool = False) -> None:
         """The process is killed, and started anew."""
@@ -39,7 +38,7 @@ class Target(Post):
         self.begin()
 
     def message(self, payload: bytes, qos: int, counter: int, boot: int, topic: str = "t") -> Message:
-        return Message("", topic, payload, qos, False, None, 0, "p", self.node.origins.get("n9", boot), counter)
+        return Message("", topic, payload, qos, False, None, 0, "p", self.node.env.origins.get("n9", boot), counter)
 
     def take(
         self,
@@ -54,7 +53,7 @@ class Target(Post):
         topic: str = "t",
     ) -> None:
         message = self.message(payload, qos, counter or seq, boot, topic)
-        self.receiving.deliver("n9", seq, encode_forward(message, plain, groups, stable))
+        self.receiver.deliver("n9", seq, encode_forward(message, plain, groups, stable))
 
     def acknowledged(self) -> list[int]:
         self.settle()
@@ -65,7 +64,7 @@ class Target(Post):
 @pytest.fixture
 def target() -> Target:
     made = Target()
-    made.receiving.watermark("n9", 1)
+    made.receiver.watermark("n9", 1)
     return made
 
 
@@ -116,7 +115,7 @@ def test_what_was_not_yet_relayed_comes_again_after_a_restart_and_nothing_behind
     assert target.acknowledged() == [1]
     assert [each.payload for each in reader.drain()] == [b"before", b"behind"]
     target.again()
-    assert target.receiving.watermark("n9", 1) == 1
+    assert target.receiver.watermark("n9", 1) == 1
     target.take(2, b"relay", topic="g", plain=False, groups=("$share/x/g",))
     target.take(3, b"behind")
     assert target.acknowledged() == []
@@ -124,7 +123,7 @@ def test_what_was_not_yet_relayed_comes_again_after_a_restart_and_nothing_behind
     assert target.acknowledged() == [3]
     assert target.persistent("reader", 5).payloads() == []
     target.again()
-    assert target.receiving.watermark("n9", 1) == 3
+    assert target.receiver.watermark("n9", 1) == 3
 
 
 def test_a_handshake_that_goes_on_waits_for_the_relay_that_is_under_way(target: Target) -> None:
@@ -132,7 +131,7 @@ def test_a_handshake_that_goes_on_waits_for_the_relay_that_is_under_way(target: 
     target.matches["g"] = _group("n3")
     target.take(1, b"relay", qos=2, counter=7, topic="g", plain=False, groups=("$share/x/g",))
     assert target.acknowledged() == []
-    target.receiving.watermark("n9", 2)
+    target.receiver.watermark("n9", 2)
     target.take(1, b"relay", qos=2, counter=7, topic="g", plain=False, groups=("$share/x/g",))
     assert target.acknowledged() == []
     assert len(target.lanes.payloads("n3")) == 1
@@ -150,7 +149,7 @@ def test_what_was_relayed_comes_again_after_a_restart_also_if_more_was_taken_sin
     target.take(2, b"m", qos=2, counter=7, topic="g", plain=False, groups=("$share/y/g",))
     assert target.acknowledged() == []
     target.again()
-    assert target.receiving.watermark("n9", 1) == 0
+    assert target.receiver.watermark("n9", 1) == 0
     target.take(1, b"m", qos=2, counter=7, topic="g", plain=False, groups=("$share/x/g",))
     target.take(2, b"m", qos=2, counter=7, topic="g", plain=False, groups=("$share/y/g",))
     assert len(target.lanes.payloads("n3")) == 1
@@ -167,14 +166,14 @@ def test_what_was_owed_and_has_become_void_is_owed_no_more(target: Target, skipp
     target.take(1, b"relay", topic="g", plain=False, groups=("$share/x/g",))
     target.settle()
     target.again()
-    assert target.receiving.watermark("n9", 1) == 0
+    assert target.receiver.watermark("n9", 1) == 0
     if skipped:
-        target.receiving.skip("n9", 1)
-        target.receiving.skip("n9", 2)
+        target.receiver.skip("n9", 1)
+        target.receiver.skip("n9", 2)
     else:
         target.take(2)
     assert target.acknowledged() == [2]
-    assert target.receiving.watermark("n9", 1) == 2
+    assert target.receiver.watermark("n9", 1) == 2
     assert target.keys(b"w") in ([], [keys.watermark_key("n9", 1)])
 
 
@@ -188,14 +187,14 @@ def test_a_watermark_survives_a_restart_and_counts_for_its_boot_alone(target: Ta
         target.take(seq)
     target.settle()
     target.again(power=True)
-    assert target.receiving.watermark("n9", 1) == 3
-    assert target.receiving.watermark("n9", 2) == 0
+    assert target.receiver.watermark("n9", 1) == 3
+    assert target.receiver.watermark("n9", 2) == 0
     target.settle()
     assert target.keys(b"w") == []  # of the boot that is over
     target.take(1, boot=2)
     target.settle()
     target.again()
-    assert target.receiving.watermark("n9", 2) == 1
+    assert target.receiver.watermark("n9", 2) == 1
 
 
 def test_what_was_not_safe_is_not_in_the_watermark(target: Target) -> None:
@@ -207,7 +206,7 @@ def test_what_was_not_safe_is_not_in_the_watermark(target: Target) -> None:
     target.take(2, b"2")
     target.settle()
     target.again()
-    watermark = target.receiving.watermark("n9", 1)
+    watermark = target.receiver.watermark("n9", 1)
     if watermark == 1:  # the write under way did not land
         target.take(2, b"2")
     assert target.persistent("reader", 5).payloads() == [b"1", b"2"]
@@ -220,7 +219,7 @@ def test_a_qos_2_message_that_comes_on_two_lanes_is_taken_once(target: Target, d
     reader.subscribe(("t", 2))
     target.take(1, b"1", qos=2, counter=5)
     assert target.acknowledged() == [1]
-    target.receiving.watermark("n9", 2)
+    target.receiver.watermark("n9", 2)
     target.take(1, b"1", qos=2, counter=5)
     assert target.acknowledged() == [1]
     assert [each.payload for each in reader.drain()] == [b"1"]
@@ -230,7 +229,7 @@ def test_the_second_copy_waits_for_the_disk_as_the_first(target: Target) -> None
     target.persistent("reader", 5).subscribe(("t", 2))
     target.hold_disk()
     target.take(1, b"1", qos=2, counter=5)
-    target.receiving.watermark("n9", 2)
+    target.receiver.watermark("n9", 2)
     target.take(1, b"1", qos=2, counter=5)
     assert target.acknowledged() == []
     target.free_disk()
@@ -243,7 +242,7 @@ def test_the_mid_is_known_after_a_restart_of_the_target(target: Target) -> None:
     target.take(1, b"1", qos=2, counter=5)
     target.settle()
     target.again(power=True)
-    target.receiving.watermark("n9", 2)
+    target.receiver.watermark("n9", 2)
     target.take(1, b"1", qos=2, counter=5)
     target.settle()
     assert [each.payload for each in target.persistent("reader", 5).drain()] == [b"1"]
@@ -280,7 +279,7 @@ def test_which_parts_were_taken_is_known_after_a_restart(target: Target) -> None
     target.take(1, b"1", qos=2, counter=5)
     target.settle()
     target.again()
-    target.receiving.watermark("n9", 2)
+    target.receiver.watermark("n9", 2)
     target.take(1, b"1", qos=2, counter=5, groups=("$share/g/t",))
     target.settle()
     assert [each.payload for each in target.persistent("plain", 5).drain()] == [b"1"]
@@ -290,29 +289,29 @@ def test_which_parts_were_taken_is_known_after_a_restart(target: Target) -> None
 def test_void_items_move_the_lane_on(target: Target) -> None:
     reader = target.client("reader", 5)
     reader.subscribe(("t", 1))
-    target.receiving.skip("n9", 1)
+    target.receiver.skip("n9", 1)
     target.take(2, b"2")
     assert target.acknowledged() == [2]
-    assert target.receiving.watermark("n9", 1) == 2
+    assert target.receiver.watermark("n9", 1) == 2
     assert reader.payloads() == [b"2"]
 
 
 def test_who_left_is_forgotten_and_who_came_after_it_is_not(target: Target) -> None:
     """The log is read again after a restart: that the node left once does not concern its present boot."""
-    target.receiving.watermark("n9", 4)
+    target.receiver.watermark("n9", 4)
     target.persistent("reader", 5).subscribe(("t", 2))
     target.take(1, qos=2, boot=4)
     target.settle()
     target.again()
-    target.receiving.forget("n9", before=4)
+    target.receiver.forget("n9", before=4)
     target.settle()
-    assert target.receiving.watermark("n9", 4) == 1
+    assert target.receiver.watermark("n9", 4) == 1
     target.take(2, qos=2, boot=4, counter=1)
     assert target.acknowledged() == [2]
-    target.receiving.forget("n9", before=5)
+    target.receiver.forget("n9", before=5)
     target.settle()
     assert target.keys(b"w") + target.keys(b"x") == []
-    assert target.receiving.watermark("n9", 5) == 0
+    assert target.receiver.watermark("n9", 5) == 0
 
 
 def test_what_an_earlier_boot_waits_for_is_not_told_to_the_next(target: Target) -> None:
@@ -320,22 +319,15 @@ def test_what_an_earlier_boot_waits_for_is_not_told_to_the_next(target: Target) 
     target.hold_disk()
     target.take(1)
     target.settle()
-    target.receiving.watermark("n9", 2)
+    target.receiver.watermark("n9", 2)
     target.free_disk()
     assert target.told == []
-
-
-def test_an_obligation_that_is_over_already_holds_up_nothing(target: Target) -> None:
-    target.node.owed = PendingAcks()
-    target.take(1)
-    assert target.acknowledged() == [1]
-    assert target.node.owed is None
 
 
 def test_who_needs_no_disk_does_not_wait_for_one_that_takes_nothing(target: Target) -> None:
     """After a quarter of a second; from then on in the same turn, until the disk has taken what is in front."""
     early: list[tuple[str, list[int], int]] = []
-    target.receiving.ack_early = lambda origin, seqs, boot: early.append((origin, seqs, boot))
+    target.receiver.ack_early = lambda origin, seqs, boot: early.append((origin, seqs, boot))
     target.persistent("lasting", 5).subscribe(("kept", 1))
     target.client("clean", 5).subscribe(("t", 1))
     target.disk.full = True
@@ -362,8 +354,8 @@ def test_who_needs_no_disk_does_not_wait_for_one_that_takes_nothing(target: Targ
 @pytest.mark.parametrize("payload", [b"", b"\xc1", b"\x90", b"text"])
 def test_noise_is_refused_before_anything_is_taken(target: Target, payload: bytes) -> None:
     with pytest.raises(MalformedForward):
-        target.receiving.deliver("n9", 1, payload)
-    assert target.receiving.watermark("n9", 1) == 0
+        target.receiver.deliver("n9", 1, payload)
+    assert target.receiver.watermark("n9", 1) == 0
     assert target.acknowledged() == []
 
 
@@ -386,14 +378,14 @@ def test_a_group_without_members_here_is_refused_before_this_node_knows_those_el
 
 def _remembered(target: Target) -> list[int]:
     """Counters of the QoS 2 mids of n9 that the disk has."""
-    return [keys.parse_seen_key(key)[2] for key, _ in target.node.store.scan(b"x", b"y")]
+    return [keys.parse_seen_key(key)[2] for key, _ in target.node.env.store.scan(b"x", b"y")]
 
 
 @pytest.mark.parametrize("power", [None, False, True])
 def test_mids_are_forgotten_although_an_older_handshake_is_open(power: bool | None) -> None:
     """Also those that a restart or a loss of power brought back; the open one is known until it is over."""
     target = Target()
-    target.receiving.watermark("n9", 1)
+    target.receiver.watermark("n9", 1)
     reader = target.client("reader", 5, clean=False, expiry_s=1000)
     reader.subscribe(("t", 2))
     for seq in range(1, 101):
@@ -401,9 +393,9 @@ def test_mids_are_forgotten_although_an_older_handshake_is_open(power: bool | No
     assert target.acknowledged()[-1] == 100 and len(_remembered(target)) == 94
     if power is not None:
         target.again(power)
-        assert target.receiving.watermark("n9", 1) == 100
+        assert target.receiver.watermark("n9", 1) == 100
     for seq, payload in enumerate(encode_open_mids((1, 98), [(1, 7), (1, 50)]), 101):
-        target.receiving.deliver("n9", seq, payload)
+        target.receiver.deliver("n9", seq, payload)
     assert target.acknowledged() == [101]
     assert _remembered(target) == [7, 50, 98, 99, 100]
     if power is not None:
@@ -411,6 +403,6 @@ def test_mids_are_forgotten_although_an_older_handshake_is_open(power: bool | No
         assert _remembered(target) == [7, 50, 98, 99, 100]
     again = target.client("reader", 5, clean=False, expiry_s=1000)
     before = len(again.drain())
-    target.receiving.watermark("n9", 2)
+    target.receiver.watermark("n9", 2)
     target.take(1, b"7", 2, 7, boot=1, stable=(1, 7))
     assert before == 100 and again.drain() == []

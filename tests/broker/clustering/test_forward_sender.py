@@ -9,6 +9,7 @@ import pytest
 
 from strogoff.broker.clustering.forward_sender import TELL_OPEN_EVERY
 from strogoff.broker.queues.message import Message
+from strogoff.broker.routing.ack_context import AckContext
 from strogoff.broker.routing.remote import RemoteMembers
 from strogoff.broker.routing.shared import SharedGroup
 from strogoff.mqtt import packets
@@ -36,7 +37,7 @@ def test_each_target_gets_one_copy_and_the_answer_waits_for_all(post: Post) -> N
     assert writer.take() == []
     post.acked("n3", 1)
     assert kinds(writer.take()) == ["Puback"]
-    assert post.forwarding.copies == 0
+    assert post.sender.copies == 0
 
 
 def test_answers_leave_in_the_order_of_the_packets(post: Post) -> None:
@@ -84,7 +85,7 @@ def test_a_view_without_the_node_ends_what_is_for_its_clean_sessions_alone(post:
     writer = post.client("writer", 5)
     writer.publish("durable", b"1", 1, 1)
     writer.publish("live", b"2", 1, 2)
-    post.forwarding.away("n2")
+    post.sender.away("n2")
     post.settle()
     assert writer.take() == []  # the durable session's message is owed, and it was first
     assert post.lanes.payloads("n2") == [b"1"]
@@ -96,13 +97,13 @@ def test_who_left_for_good_is_owed_nothing(post: Post) -> None:
     post.route("t", durable("n2"), durable("n3"))
     writer = post.client("writer", 5)
     writer.publish("t", b"1", 1)
-    post.forwarding.gone("n2")
+    post.sender.gone("n2")
     post.settle()
     assert writer.take() == []
     post.acked("n3", 1)
     assert kinds(writer.take()) == ["Puback"]
-    post.forwarding.gone("n2")
-    post.forwarding.away("n2")
+    post.sender.gone("n2")
+    post.sender.away("n2")
 
 
 def member(node: str) -> RemoteMembers:
@@ -116,7 +117,7 @@ def test_a_group_on_a_node_that_is_gone_chooses_again_and_the_answer_waits_for_t
     assert post.lanes.sent["n2"][0][2].groups == ("$share/g/t",)
     assert not post.lanes.sent["n2"][0][2].plain
     post.route("t", groups=(member("n3"),))
-    post.forwarding.away("n2")
+    post.sender.away("n2")
     post.settle()
     assert writer.take() == []
     assert (post.lanes.payloads("n2"), post.lanes.payloads("n3")) == ([], [b"1"])
@@ -134,7 +135,7 @@ def test_a_group_chooses_again_on_this_node_and_the_disk_has_it_before_the_answe
     mine.subscribe(("$share/g/t", 1))
     post.route("t")
     post.hold_disk()
-    post.forwarding.away("n2")
+    post.sender.away("n2")
     post.settle()
     assert writer.take() == []
     post.free_disk()
@@ -149,7 +150,7 @@ def chosen_again(post: Post) -> Client:
     assert writer.publish("t", b"1", 2) == []
     post.route("t", groups=(member("n3"),))
     post.hold_disk()
-    post.forwarding.away("n2")
+    post.sender.away("n2")
     return writer
 
 
@@ -172,7 +173,7 @@ def test_who_is_chosen_again_and_goes_before_that_is_on_the_disk_gets_nothing(po
     mine = post.client("mine", 5)
     mine.send(packets.Subscribe(1, [packets.SubscribeOptions("$share/g/t", 2)], None))
     post.route("t")
-    post.forwarding.away("n3")
+    post.sender.away("n3")
     post.free_disk()
     assert post.lanes.payloads("n3") == []
     assert mine.payloads() == [b"1"]
@@ -187,10 +188,10 @@ def test_who_is_chosen_when_a_handshake_goes_on_is_on_the_disk_before_the_copy_l
     post.route("t", groups=(member("n2"),))
     writer = post.persistent("writer", 5)
     assert writer.publish("t", b"1", 2) == []
-    session = post.node.slots.get("", "writer")
+    session = post.node.sessions.get("", "writer")
     assert session is not None
-    post.forwarding.void_all()
-    session.void_owed()
+    post.sender.void_all()
+    session.inbound.cancel_forwards()
     writer.vanish()
     mine = post.persistent("mine", 5)
     mine.subscribe(("$share/g/t" if here else "other", 2))
@@ -201,7 +202,7 @@ def test_who_is_chosen_when_a_handshake_goes_on_is_on_the_disk_before_the_copy_l
     assert post.lanes.payloads("n3") == []
     post.free_disk()
     assert post.lanes.payloads("n3") == ([] if here else [b"1"])
-    assert [record.elsewhere for record in session.inbound.values()] == [[] if here else [("g", "t", "n3")]]
+    assert [record.elsewhere for record in session.inbound.records.values()] == [[] if here else [("g", "t", "n3")]]
     if not here:
         assert again.take() == []
         post.acked("n3", 1)
@@ -224,21 +225,21 @@ def test_what_nobody_acknowledged_is_void_after_a_cut(post: Post) -> None:
     post.acked("n2", 1)
     writer.take()
     writer.publish("t", b"2", 1, 2)
-    post.forwarding.void_all()
+    post.sender.void_all()
     assert post.lanes.payloads("n2") == [b"1"]
     post.acked("n2", 2)
     assert writer.take() == []
-    assert any(front.owes_answers() for front in post.node.fronts.values())
+    assert any(connection.acks.owes_answers() for connection in post.node.connections.values())
 
 
 def test_what_was_accepted_without_a_lease_is_never_void(post: Post) -> None:
     post = Post(allow_publish_during_netsplit="on")
     post.route("t", live("n2"))
     writer = post.client("writer", 5)
-    post.node.view_state = ViewState.MINORITY
+    post.node.policy.view_state = ViewState.MINORITY
     assert kinds(writer.publish("t", b"1", 1)) == ["Puback"]
     assert post.lanes.stamps("n2") == [0]
-    post.forwarding.void_all()
+    post.sender.void_all()
     assert post.lanes.payloads("n2") == [b"1"]
 
 
@@ -247,9 +248,8 @@ def test_a_will_that_a_cut_kept_from_leaving_is_not_void(post: Post) -> None:
     post.route("w", live("n2"))
     client = post.client("with-will", 5, will=packets.Will("w", b"gone", 1, False, None))
     client.vanish()
-    assert post.node.owed is None
     assert post.lanes.stamps("n2") == [0]
-    post.forwarding.void_all()
+    post.sender.void_all()
     assert post.lanes.payloads("n2") == [b"gone"]
 
 
@@ -265,11 +265,12 @@ def test_what_another_origin_waits_for_is_not_void(post: Post) -> None:
     node = post.node
     post.route("t", groups=(member("n3"),))
     message = post_message(post, "n9")
-    node.router.route_group(message, SharedGroup("g", "t", (), (member("n3"),)))
-    owed, node.owed = node.owed, None
+    context = AckContext()
+    node.router.route_group(message, SharedGroup("g", "t", (), (member("n3"),)), context)
+    owed = context.take()
     assert owed is not None
     assert owed.open == 1
-    post.forwarding.void_all()
+    post.sender.void_all()
     assert post.lanes.payloads("n3") == [b"relayed"]
     assert post.lanes.stamps("n3") == [0]
     post.acked("n3", 1)
@@ -277,22 +278,25 @@ def test_what_another_origin_waits_for_is_not_void(post: Post) -> None:
 
 
 def test_a_relay_without_a_lease_is_still_owed(post: Post) -> None:
-    post.node.view_state = ViewState.MINORITY
+    post.node.policy.view_state = ViewState.MINORITY
     post.route("t", groups=(member("n3"),))
-    post.node.router.route_group(post_message(post, "n9"), SharedGroup("g", "t", (), (member("n3"),)))
-    assert post.node.owed is not None
-    assert post.node.owed.open == 1
+    context = AckContext()
+    post.node.router.route_group(post_message(post, "n9"), SharedGroup("g", "t", (), (member("n3"),)), context)
+    assert context.pending is not None
+    assert context.pending.open == 1
 
 
 def post_message(post: Post, origin: str) -> Message:
 
     node = post.node
-    return Message("", "t", b"relayed", 1, False, None, 0, "p", node.origins.get(origin, 1), 1)
+    return Message("", "t", b"relayed", 1, False, None, 0, "p", node.env.origins.get(origin, 1), 1)
 
 
 def paused(post: Post) -> list[str]:
     """The clients that are not read because of another node."""
-    return [front.client_id for front in post.node.fronts.values() if "cluster" in front.paused_for]
+    return [
+        connection.client_id for connection in post.node.connections.values() if "cluster" in connection.flow.paused_for
+    ]
 
 
 def test_only_who_publishes_for_a_slow_node_is_paused(post: Post) -> None:
@@ -307,10 +311,10 @@ def test_only_who_publishes_for_a_slow_node_is_paused(post: Post) -> None:
     assert paused(post) == ["writer"]
     assert writer.publish("slow", b"2", 1, 2) == [] and post.lanes.payloads("n2") == [b"1"]
     assert post.lanes.payloads("n3") == [b"1", b"2"]
-    post.forwarding.relieved("n3")
+    post.sender.relieved("n3")
     assert paused(post) == ["writer"]
     post.lanes.slow = ["n3"]
-    post.forwarding.relieved("n2")
+    post.sender.relieved("n2")
     post.settle()
     assert paused(post) == [] and post.lanes.payloads("n2") == [b"1", b"2"]
     other.publish("other", b"3", 1, 3)
@@ -336,7 +340,7 @@ def test_who_is_paused_for_a_node_goes_on_when_it_leaves(post: Post, over: str) 
     writer.publish("t", b"1", 1)
     assert paused(post) == ["writer"]
     post.lanes.slow = []
-    getattr(post.forwarding, over)("n2")
+    getattr(post.sender, over)("n2")
     assert paused(post) == []
 
 
@@ -369,7 +373,7 @@ def test_a_node_that_is_relieved_before_its_publisher_is_paused_pauses_nobody(po
     writer = post.client("writer", 5, clean=False, expiry_s=60)
     post.lanes.window_bytes = 300
     writer.publish("kept", bytes(200), 2, 1)
-    assert post.forwarding.disk_bytes == {"n2": 264} and paused(post) == []
+    assert post.sender.disk_bytes == {"n2": 264} and paused(post) == []
     post.acked("n2", 1)
     writer.publish("other", b"1", 1, 2)
     assert paused(post) == []
@@ -382,8 +386,8 @@ def test_what_waits_for_a_disk_no_more_is_not_counted(post: Post, over: str) -> 
     post.lanes.window_bytes = 300
     writer.publish("kept", bytes(200), 1)
     assert paused(post) == ["kept"]
-    getattr(post.forwarding, over)(*{"gone": ("n2",), "void_all": (), "acked_early": ("n2", [1])}[over])
-    assert paused(post) == [] and post.forwarding.disk_bytes == {"n2": 0}
+    getattr(post.sender, over)(*{"gone": ("n2",), "void_all": (), "acked_early": ("n2", [1])}[over])
+    assert paused(post) == [] and post.sender.disk_bytes == {"n2": 0}
 
 
 @pytest.mark.parametrize("leased", [True, False])
@@ -393,13 +397,13 @@ def test_what_needs_no_disk_is_acknowledged_before_what_does(post: Post, leased:
     post.route("kept", durable("n2"))
     clean, kept = post.client("clean", 5), post.client("kept", 5)
     assert kept.publish("kept", b"1", 1) == clean.publish("clean", b"2", 1) == []
-    post.forwarding.acked_early("n2", [2], leased)
+    post.sender.acked_early("n2", [2], leased)
     post.settle()
     if not leased:
         assert clean.take() == []
-        post.forwarding.proven()
+        post.sender.proven()
         post.settle()
-    assert kinds(clean.take()) == ["Puback"] and kept.take() == [] and post.forwarding.copies == 1
+    assert kinds(clean.take()) == ["Puback"] and kept.take() == [] and post.sender.copies == 1
     post.acked("n2", 2)
     assert kinds(kept.take()) == ["Puback"] and clean.take() == []
 
@@ -459,7 +463,7 @@ def test_a_handshake_of_the_start_before_is_told_with_the_first_message(post: Po
     mid = post.lanes.sent["n2"][0][2].message
     post.restart()
     post.wire()
-    post.node.reopen_mids()
+    post.node.reopen_handshakes()
     post.route("t", live("n2"))
     post.client("writer", 5).publish("t", b"2", 2, 1)
     (told,) = post.lanes.told_open["n2"]
@@ -470,9 +474,9 @@ def test_a_qos_2_handshake_that_a_cut_voided_sends_the_same_mid_again(post: Post
     post.route("t", live("n2"))
     writer = post.client("writer", 5, clean=False, expiry_s=100)
     assert writer.publish("t", b"1", 2, 1) == []
-    post.forwarding.void_all()
-    (session,) = list(post.node.slots)
-    session.void_owed()
+    post.sender.void_all()
+    (session,) = list(post.node.sessions)
+    session.inbound.cancel_forwards()
     writer.vanish()
     again, connack = post.connect("writer", 5, clean=False, expiry_s=100)
     assert connack.session_present
@@ -493,7 +497,7 @@ def test_a_node_that_ends_with_copies_under_way_leaves_nothing_in_memory() -> No
     post = Post()
     post.route("t", live("n2"))
     assert post.client("writer", 5).publish("t", b"1", 1) == []
-    remains = ref(post.forwarding)
+    remains = ref(post.sender)
     del post
     gc.collect()
     assert remains() is None
@@ -504,9 +508,9 @@ def test_an_acknowledgement_to_a_node_without_a_lease_counts_when_the_lease_is_b
     post.route("t", live("n2"))
     writer = post.client("writer", 5)
     writer.publish("t", b"1", 1)
-    post.forwarding.acked("n2", 1, leased=False)
+    post.sender.acked("n2", 1, leased=False)
     post.settle()
-    assert writer.take() == [] and post.forwarding.copies == 1
-    post.forwarding.proven()
+    assert writer.take() == [] and post.sender.copies == 1
+    post.sender.proven()
     post.settle()
-    assert kinds(writer.take()) == ["Puback"] and post.forwarding.copies == 0
+    assert kinds(writer.take()) == ["Puback"] and post.sender.copies == 0

@@ -19,7 +19,7 @@ def test_a_founder_that_restarts_without_the_others_is_not_alone() -> None:
     theatre[1].start()
     for _ in range((SETTLE_MS + 1000) // 50):  # before, `on` lets nobody in
         theatre.pass_s(0.05)
-        assert theatre[1].node.view_state is ViewState.MINORITY
+        assert theatre[1].node.policy.view_state is ViewState.MINORITY
     writer = theatre[1].client("writer")
     assert writer.publish("t", b"x", 1)[0].reason == 0x83
     theatre.network.heal()
@@ -58,7 +58,9 @@ def test_a_copy_does_not_overtake_its_retained_message_where_much_waits_before_i
     def noted(node: str, lane: int, seq: int, payload: bytes) -> None:
         deliver(node, lane, seq, payload)
         if lane == Lane.PUBLISH:
-            found.append([each.topic for each in theatre[2].node.retained("").match("t", theatre[2].node.now)])
+            found.append(
+                [each.topic for each in theatre[2].node.retained.table("").match("t", theatre[2].node.env.now)]
+            )
 
     monkeypatch.setattr(member, "deliver", noted)
     before = [packets.Publish(f"u/{number}", bytes(20_000), retain=True) for number in range(40)]
@@ -136,7 +138,7 @@ def test_the_leader_leaves() -> None:
     assert problems == [""]
     theatre.pass_s(5)
     rest = [n for n in (1, 2, 3) if n != leader]
-    assert [theatre[n].node.view_state for n in rest] == [ViewState.WHOLE] * 2
+    assert [theatre[n].node.policy.view_state for n in rest] == [ViewState.WHOLE] * 2
     reader = theatre[rest[0]].client("r")
     reader.subscribe(("t", 1))
     assert theatre[rest[1]].client("w").publish("t", b"x", 1)[0].reason == 0

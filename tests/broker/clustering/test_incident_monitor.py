@@ -17,7 +17,7 @@ def events(spot: Spot, prefix: str = "net.") -> list[dict[str, Any]]:
 
 def watch_of(spot: Spot) -> Any:
     assert spot.host.clustering is not None
-    return spot.host.clustering.watch
+    return spot.host.clustering.incidents
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +29,8 @@ def split() -> Theatre:
     theatre.pass_s(1.0)
     for other in ("n1", "n2"):
         theatre.network.cut(other, "n3")
-    theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
-    theatre.until(lambda: theatre[3].node.view_state is ViewState.MINORITY)
+    theatre.until(lambda: theatre[1].node.policy.view_state is ViewState.MAJORITY)
+    theatre.until(lambda: theatre[3].node.policy.view_state is ViewState.MINORITY)
     writer.publish("t", b"1", 1)
     theatre.network.heal()
     theatre.whole()
@@ -99,7 +99,7 @@ def test_parked_publishes_are_parked_and_not_accepted() -> None:
     writer = theatre[3].client("writer", version=4)
     theatre.pass_s(1.0)
     cut(theatre)
-    theatre.until(lambda: theatre[3].node.view_state is ViewState.MINORITY)
+    theatre.until(lambda: theatre[3].node.policy.view_state is ViewState.MINORITY)
     for number in range(1, 4):
         assert writer.publish("t", b"m", 1, packet_id=number) == []
     assert theatre[3].connect("stranger", version=4)[1].reason == 3
@@ -119,8 +119,8 @@ def test_an_answer_that_may_not_leave_is_voided() -> None:
     theatre.pass_s(1.0)
     cut(theatre)
     assert writer.publish("t", b"m", 1) == []
-    theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
-    assert theatre[3].node.view_state is ViewState.MINORITY
+    theatre.until(lambda: theatre[1].node.policy.view_state is ViewState.MAJORITY)
+    assert theatre[3].node.policy.view_state is ViewState.MINORITY
     counts = healed_counts(theatre)
     assert writer.closed and counts == {"publish_accepted": 1, "publish_voided": 1}
 
@@ -146,7 +146,7 @@ def test_what_is_accepted_without_a_lease_is_to_be_merged() -> None:
         allow_publish_during_netsplit="on", allow_subscribe_during_netsplit="on", allow_register_during_netsplit="on"
     )
     cut(theatre)
-    theatre.until(lambda: theatre[3].node.view_state is ViewState.MINORITY)
+    theatre.until(lambda: theatre[3].node.policy.view_state is ViewState.MINORITY)
     writer = theatre[3].client("writer", version=4)
     assert writer.subscribe(("t", 1))[0].reasons == [1]
     for number in range(1, 4):
@@ -161,8 +161,8 @@ def test_a_subscribe_that_the_rules_forbid_is_not_accepted() -> None:
     theatre = cut_off()
     watch = watch_of(theatre[1])
     before = dict(watch._totals())
-    theatre[1].node.counters.subscribe_received[0] += 1
-    theatre[1].node.counters.subscribe_auth_error[0] += 1
+    theatre[1].node.env.counters.subscribe_received[0] += 1
+    theatre[1].node.env.counters.subscribe_auth_error[0] += 1
     assert watch._totals() == before
 
 
@@ -173,10 +173,10 @@ def test_a_watch_looks_with_its_member_once_in_a_heartbeat() -> None:
     watch = watch_of(theatre[1])
     node, samples = theatre[1].node, watch.lookout._samples
     samples.clear()
-    timers = len(node.timers)
+    timers = len(node.env.timers)
     theatre.pass_s(3.0)
-    assert 9 <= len(samples) <= 14 and len(node.timers) == timers == 0
-    assert watch.lookout.evidence.suspect(node.now) == ()
+    assert 9 <= len(samples) <= 14 and len(node.env.timers) == timers == 0
+    assert watch.lookout.evidence.suspect(node.env.now) == ()
 
 
 def test_a_watch_begins_once_and_ends_with_its_node() -> None:

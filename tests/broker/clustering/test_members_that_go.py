@@ -103,7 +103,7 @@ def test_what_expired_while_it_waited_for_the_node_of_a_member_goes_to_nobody_el
     theatre.settle()
     assert [type(each) for each in writer.take()] == [packets.Puback]
     assert other.payloads() == ([b"m"] if interval_s > 1 else [])
-    assert theatre[1].node.counters.queue_message_expired == (interval_s == 1)
+    assert theatre[1].node.env.counters.queue_message_expired == (interval_s == 1)
 
 
 @pytest.mark.parametrize("qos", [1, 2])
@@ -122,7 +122,7 @@ def test_what_expired_on_its_way_to_a_member_that_has_gone_is_said(qos: int) -> 
     theatre.pass_s(3.0)
     assert [type(each) for each in writer.take()] == [packets.Puback if qos == 1 else packets.Pubrec]
     assert other.drain() == []
-    assert [spot.node.counters.queue_message_expired for spot in theatre.spots] == [0, 0, 1]
+    assert [spot.node.env.counters.queue_message_expired for spot in theatre.spots] == [0, 0, 1]
 
 
 def test_what_a_member_left_behind_goes_to_another_node_when_it_is_forgotten_here() -> None:
@@ -137,7 +137,7 @@ def test_what_a_member_left_behind_goes_to_another_node_when_it_is_forgotten_her
     theatre.pass_s(1.9)
     theatre[2].disks[0].stall_until = math.inf
     theatre[2].connect_soon("busy", clean=False, expiry_s=600)  # its record is being written
-    theatre.until(lambda: theatre[2].node.slots.get("", "first") is None)
+    theatre.until(lambda: theatre[2].node.sessions.get("", "first") is None)
     theatre.settle()
     got = second.drain()
     theatre[2].kill()
@@ -159,7 +159,7 @@ def test_what_is_forgotten_goes_to_who_is_there_then(stays: bool) -> None:
     second.subscribe(("$share/g/a", 2))
     theatre.pass_s(1.9)
     theatre[2].disks[0].stall_until = math.inf
-    theatre.until(lambda: theatre[2].node.slots.get("", "first") is None)
+    theatre.until(lambda: theatre[2].node.sessions.get("", "first") is None)
     third = theatre[1].client("third", clean=False, expiry_s=600)
     third.subscribe(("$share/g/a", 2))
     if not stays:

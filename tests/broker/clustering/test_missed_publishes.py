@@ -110,7 +110,7 @@ def test_a_snapshot_may_skip_the_views_in_which_one_went_who_knew_it(monkeypatch
     assert member is not None
     theatre.until(lambda: {row.node for row in member.view.rows} == {"n2", "n3", "n4"})
     theatre.network.heal()
-    theatre.until(lambda: theatre[5].node.view_state is ViewState.MAJORITY)
+    theatre.until(lambda: theatre[5].node.policy.view_state is ViewState.MAJORITY)
     assert told(absence.came())
 
 
@@ -131,7 +131,7 @@ def test_who_unsubscribed_before_its_node_was_cut_off_goes_on() -> None:
     absence = Absence(allow_unsubscribe_during_netsplit="on")
     theatre = absence.theatre
     theatre.isolate(3)
-    theatre.until(lambda: theatre[3].node.view_state is ViewState.MINORITY)
+    theatre.until(lambda: theatre[3].node.policy.view_state is ViewState.MINORITY)
     assert [type(each) for each in absence.clean.unsubscribe("t")] == [packets.Unsuback]
     assert absence.back() == []
     absence.cut_off()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import pytest
 
-from strogoff.broker.connection.connection import ClientConnection
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from tests.broker.clustering.theatre import MAJORITY, ON, Theatre
@@ -104,13 +106,13 @@ def test_what_is_read_after_a_pause_is_not_promised_before_the_node_knows_that_i
     assert [type(each) for each in writer.publish("t", b"1", 1)] == [packets.Puback]
     node = theatre[1].node
     known: list[ViewState] = []
-    promises = node.promises_without_lease
+    accepts = node.policy.accepts_without_lease
 
-    def asked(front: ClientConnection, promised: int) -> bool:
-        known.append(node.view_state)
-        return promises(front, promised)
+    def asked(operations: Iterable[str], modifiers: dict[str, Any]) -> bool:
+        known.append(node.policy.view_state)
+        return accepts(operations, modifiers)
 
-    node.promises_without_lease = asked  # type: ignore[method-assign]
+    node.policy.accepts_without_lease = asked  # type: ignore[method-assign]
     theatre[1].host.wall_ahead_ms = 5000.0
     assert [type(each) for each in writer.publish("t", b"2", 1, 2)] == [packets.Disconnect]
     assert known == [ViewState.WHOLE], "it was asked before the node knew"
@@ -193,7 +195,7 @@ def test_what_expired_while_it_waited_for_a_lease_is_said_by_each_node_of_its_ow
     theatre.pass_s(1.0)
     assert [type(each) for each in writer.take()] == [packets.Puback if qos == 1 else packets.Pubrec]
     assert [reader.drain() for reader in readers] == [[], [], []]
-    assert [spot.node.counters.queue_message_expired for spot in theatre.spots] == [1, 1, 1]
+    assert [spot.node.env.counters.queue_message_expired for spot in theatre.spots] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])

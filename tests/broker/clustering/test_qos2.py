@@ -61,7 +61,7 @@ def test_a_handshake_that_goes_on_without_a_lease_promises_nothing() -> None:
     answers = writer.take()
     if writer.closed:
         answers = _resume(theatre[1], "writer", "t")
-    assert answers == [] or not theatre[1].host.clustering.forwarding.copies  # type: ignore[union-attr]
+    assert answers == [] or not theatre[1].host.clustering.sender.copies  # type: ignore[union-attr]
     theatre.pass_s(1.0)
     assert _got(reader) == [b"m"]
 
@@ -254,4 +254,4 @@ def test_one_handshake_that_stays_open_makes_nobody_remember_all_that_follows() 
 
 def _seen(spot: Spot) -> list[bytes]:
     """What a node remembers of QoS 2 messages that others may send again."""
-    return spot.node.store.keys(b"x", b"y")
+    return spot.node.env.store.keys(b"x", b"y")

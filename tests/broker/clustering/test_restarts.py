@@ -33,9 +33,9 @@ def test_who_starts_first_does_not_serve_before_it_knows_the_sessions_of_the_oth
             theatre[number].start()
     theatre.pass_s(1.5)
     theatre[last].start()
-    theatre.until(lambda: theatre[first].node.view_state is not ViewState.MINORITY)
+    theatre.until(lambda: theatre[first].node.policy.view_state is not ViewState.MINORITY)
     assert theatre[first].client("writer").publish("t", b"m", 1)[0].reason == 0
-    theatre.until(lambda: theatre[last].node.view_state is not ViewState.MINORITY)
+    theatre.until(lambda: theatre[last].node.policy.view_state is not ViewState.MINORITY)
     reader = theatre[last].client("reader", clean=False, expiry_s=600)
     assert [each.payload for each in reader.drain()] == [b"m"]
 
@@ -56,7 +56,7 @@ def test_who_asked_the_first_before_the_last_came_does_not_serve_before_it_knows
     for number in (1, 2):
         theatre[number].start()
         theatre[number].disks[0].full = False
-        assert not theatre[number].node.router.elsewhere("", "t").plain
+        assert not theatre[number].node.env.cluster.remote_matches("", "t").plain
     theatre[3].start()
     members = [theatre[number].host.member for number in (1, 2)]
     theatre.until(lambda: all(each.membership.boots["n3"] == 2 for each in members if each))
@@ -68,7 +68,7 @@ def test_who_asked_the_first_before_the_last_came_does_not_serve_before_it_knows
 
     theatre.until(exchanged)
     theatre[3].start()
-    theatre.until(lambda: theatre[1].node.view_state is not ViewState.MINORITY)
+    theatre.until(lambda: theatre[1].node.policy.view_state is not ViewState.MINORITY)
     writer = theatre[1].client("writer")
     writer.send(publish("t", b"m", 1, 1))
     theatre.until(lambda: bool(writer.received))
@@ -88,12 +88,12 @@ def test_an_acknowledgement_of_metadata_that_was_void_with_an_earlier_process_is
     theatre.state_of(2, ViewState.MAJORITY)
     theatre[2].kill()
     theatre[2].start()
-    theatre.until(lambda: theatre[2].node.view_state is ViewState.MAJORITY)
+    theatre.until(lambda: theatre[2].node.policy.view_state is ViewState.MAJORITY)
     reader = theatre[2].client("reader")
     assert reader.subscribe(("t", 1))[0].reasons == [1]
     theatre.network.heal()
     theatre.network.cut("n2", "n3")
-    theatre.until(lambda: theatre[3].node.router.elsewhere("", "t").plain != ())
+    theatre.until(lambda: theatre[3].node.env.cluster.remote_matches("", "t").plain != ())
     theatre.network.heal()
     theatre.whole()
     again = theatre[2].client("again")
@@ -156,7 +156,7 @@ def test_nobody_serves_while_the_only_one_that_served_is_away(returns: bool) -> 
     theatre[2].kill()
     theatre[2].start()
     theatre[2].disks[0].stall_until = inf  # it votes, and does not serve
-    theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
+    theatre.until(lambda: theatre[1].node.policy.view_state is ViewState.MAJORITY)
     reader = theatre[1].connect_soon("reader", clean=False, expiry_s=600)
     reader.send(packets.Subscribe(1, [option("t", 1)], None))
     theatre.until(lambda: len(reader.received) == 2)
@@ -176,7 +176,7 @@ def test_nobody_serves_while_the_only_one_that_served_is_away(returns: bool) -> 
         for each in members:
             assert each is not None
             each.answer_call(LEAVE, encode_call(LeaveRequest("n1", True)), answers.append)
-        theatre.until(lambda: theatre[2].node.view_state is ViewState.WHOLE)
+        theatre.until(lambda: theatre[2].node.policy.view_state is ViewState.WHOLE)
     assert theatre[2].client("writer").publish("t", b"m", 1)[0].reason == (0 if returns else 0x10)
     if returns:
         reader = theatre[1].client("reader", clean=False, expiry_s=600)
@@ -216,10 +216,10 @@ def test_a_restart_with_a_wrong_clock_ends_no_session(machine: str, wrong_ms: fl
     theatre[2].host.machine = machine
     theatre[2].start()
     theatre.whole()
-    assert abs(theatre[2].node.clock.now_ms() - theatre[1].node.clock.now_ms()) < 100
+    assert abs(theatre[2].node.env.clock.now_ms() - theatre[1].node.env.clock.now_ms()) < 100
     assert [each.payload for each in theatre[2].client("reader", clean=False, expiry_s=600).drain()] == [b"kept"]
     theatre.pass_s(100)
-    assert abs(theatre[2].node.clock.now_ms() - theatre[1].node.clock.now_ms()) < 100
+    assert abs(theatre[2].node.env.clock.now_ms() - theatre[1].node.env.clock.now_ms()) < 100
 
 
 @pytest.mark.parametrize("machine", ["the first boot", "another"])
@@ -235,7 +235,7 @@ def test_deadlines_that_passed_while_a_node_was_away_pass_when_it_knows_the_time
     theatre[2].start()
     theatre.whole()
     theatre.pass_s(1)
-    assert theatre[2].node.slots.get("", "reader") is None
+    assert theatre[2].node.sessions.get("", "reader") is None
 
 
 def test_when_all_were_away_the_first_leader_says_what_time_it_is() -> None:
@@ -252,8 +252,8 @@ def test_when_all_were_away_the_first_leader_says_what_time_it_is() -> None:
         spot.start()
     theatre.whole()
     truth_ms = EPOCH_MS + theatre.loop.now_s * 1000
-    assert all(abs(spot.node.clock.now_ms() - truth_ms) < 100 for spot in theatre.spots)
-    assert theatre[1].node.slots.get("", "reader") is not None
+    assert all(abs(spot.node.env.clock.now_ms() - truth_ms) < 100 for spot in theatre.spots)
+    assert theatre[1].node.sessions.get("", "reader") is not None
 
 
 @pytest.mark.parametrize("wrong_ms", [HOUR_MS, -HOUR_MS])
@@ -267,9 +267,9 @@ def test_a_newcomer_takes_the_time_of_the_cluster(wrong_ms: float) -> None:
     assert newcomer.join() == ""
     theatre.whole()
     theatre.pass_s(1)
-    assert abs(newcomer.node.clock.now_ms() - theatre[1].node.clock.now_ms()) < 100
+    assert abs(newcomer.node.env.clock.now_ms() - theatre[1].node.env.clock.now_ms()) < 100
     due: list[float] = []
-    newcomer.node.timers.at(newcomer.node.tick() + 2000, lambda: due.append(theatre.loop.now_s))
+    newcomer.node.env.timers.at(newcomer.node.env.tick() + 2000, lambda: due.append(theatre.loop.now_s))
     begin = theatre.loop.now_s
     theatre.pass_s(5)
     assert [at - begin for at in due] == [pytest.approx(2.0, abs=0.1)]
@@ -286,6 +286,6 @@ def test_who_serves_without_a_lease_after_a_boot_of_its_machine_has_its_wall_clo
     theatre[2].host.machine = "another"
     theatre[2].start()
     theatre.pass_s(10)
-    assert not theatre[2].node.clock.known
+    assert not theatre[2].node.env.clock.known
     theatre[2].client("c")
-    assert abs(theatre[2].node.clock.now_ms() - (EPOCH_MS + theatre.loop.now_s * 1000)) < 100
+    assert abs(theatre[2].node.env.clock.now_ms() - (EPOCH_MS + theatre.loop.now_s * 1000)) < 100

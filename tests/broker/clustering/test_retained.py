@@ -56,12 +56,12 @@ def test_a_large_retained_message_stops_nobody(monkeypatch: pytest.MonkeyPatch) 
     reader = theatre[3].client("reader")
     reader.subscribe(("#", 0))
     theatre.pass_s(1.0)
-    assert [len(spot.node.retained("")) for spot in theatre.spots] == [2, 2, 2]
+    assert [len(spot.node.retained.table("")) for spot in theatre.spots] == [2, 2, 2]
     theatre[2].replace_disk()
     theatre[2].host.start()
     assert theatre[2].join() == ""
     theatre.whole()
-    assert len(theatre[2].node.retained("")) == 2
+    assert len(theatre[2].node.retained.table("")) == 2
 
 
 def test_hundreds_of_retained_messages_in_one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,4 +73,4 @@ def test_hundreds_of_retained_messages_in_one_turn(monkeypatch: pytest.MonkeyPat
     theatre.pass_s(2.0)
     assert len(writer.take()) == 140
     for spot in theatre.spots:
-        assert len(spot.node.retained("")) == 140
+        assert len(spot.node.retained.table("")) == 140

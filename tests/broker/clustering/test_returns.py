@@ -22,8 +22,8 @@ def cut_off(theatre: Theatre, number: int) -> None:
     others = [each for each in (1, 2, 3) if each != number]
     for other in others:
         theatre.network.cut(f"n{other}", f"n{number}")
-    theatre.until(lambda: theatre[number].node.view_state is ViewState.MINORITY)
-    theatre.until(lambda: all(theatre[other].node.view_state is ViewState.MAJORITY for other in others))
+    theatre.until(lambda: theatre[number].node.policy.view_state is ViewState.MINORITY)
+    theatre.until(lambda: all(theatre[other].node.policy.view_state is ViewState.MAJORITY for other in others))
 
 
 def reader_at(spot: Spot, qos: int = 2, name: str = "reader") -> Client:
@@ -88,7 +88,7 @@ def test_an_origin_that_is_restarted_in_a_qos_2_handshake_delivers_once(theatre:
     theatre[1].start()
     theatre.whole()
     writer = back(theatre[1], "writer")
-    theatre.until(lambda: theatre[1].node.view_state is ViewState.WHOLE)
+    theatre.until(lambda: theatre[1].node.policy.view_state is ViewState.WHOLE)
     answers = writer.publish("t", b"1", 2, 7, dup=True)
     assert [type(each) for each in answers] == [packets.Pubrec]
     writer.ask(packets.Pubrel(7))
@@ -181,7 +181,7 @@ def test_who_was_cut_off_while_a_node_was_replaced_knows_what_is_owed_to_the_new
         assert member is not None
         theatre.until(lambda: member.view.row("n5") is None)
     theatre.network.heal()
-    theatre.until(lambda: theatre[1].node.view_state is (ViewState.MAJORITY if away else ViewState.WHOLE))
+    theatre.until(lambda: theatre[1].node.policy.view_state is (ViewState.MAJORITY if away else ViewState.WHOLE))
     writer = theatre[1].client("writer")
     came = writer.publish("t", b"m", 1)
     if away:
@@ -228,7 +228,7 @@ def test_who_comes_in_before_a_replaced_node_serves_owes_nothing_to_the_lost_dis
     snapshots_only(monkeypatch)
     theatre = Theatre(4, joined=False, **MAJORITY)
     assert [theatre[number].join() for number in (2, 3)] == ["", ""]
-    theatre.until(lambda: all(theatre[number].node.view_state is ViewState.WHOLE for number in (1, 2, 3)))
+    theatre.until(lambda: all(theatre[number].node.policy.view_state is ViewState.WHOLE for number in (1, 2, 3)))
     replaced_and_never_serves(theatre)
     assert theatre[4].join() == ""
     theatre.state_of(4, ViewState.MAJORITY)
@@ -260,7 +260,7 @@ def test_what_was_owed_to_a_disk_that_is_lost_is_owed_no_more(theatre: Theatre) 
     reader_at(theatre[3], qos=1)
     writer = theatre[1].client("writer")
     theatre[3].kill()
-    theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
+    theatre.until(lambda: theatre[1].node.policy.view_state is ViewState.MAJORITY)
     assert writer.publish("t", b"1", 1) == []
     replace(theatre, 3)
     theatre.pass_s(0.5)
@@ -278,7 +278,7 @@ def test_a_group_whose_node_dies_gives_the_message_to_a_node_that_had_it_for_oth
         theatre.network.cut(other, "n3")
     assert writer.publish("t", b"1", qos) == []
     heir.subscribe(("$share/g/t", 2))
-    theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
+    theatre.until(lambda: theatre[1].node.policy.view_state is ViewState.MAJORITY)
     theatre.pass_s(0.5)
     assert [type(each) for each in writer.take()] == [packets.Puback if qos == 1 else packets.Pubrec]
     assert got(plain) == [b"1"]

@@ -59,24 +59,24 @@ def test_subscribing_again_writes_nothing() -> None:
 def test_a_suback_waits_for_the_write_that_makes_it_visible() -> None:
     """Also when somebody else's subscription to the filter was announced a moment ago."""
     node = started()
-    assert node.announcer.counter is None
+    assert node.advertiser.counter is None
     first = node.subscribe(node.client("one"), "a")
     again = node.subscribe(node.client("two"), "a")
     other = node.subscribe(node.client("two"), "b")
     assert (first, again, other) == (1, 1, 2)
     assert node.subscribe(node.client("three"), "a") == 2
-    assert node.announcer.counter == 2
+    assert node.advertiser.counter == 2
 
 
 def test_a_node_alone_writes_nothing() -> None:
     node = Neighbour("n1")
     one = node.client("one")
     assert node.subscribe(one, "a") is None
-    assert node.announcer.changed("", "a") is None
+    assert node.advertiser.changed("", "a") is None
     node.connect(one, False)
     node.subscribe(node.client("two", True), "$share/g/b")
     node.connect(node.clients["", "two"], False)
-    assert node.announcer.counter is None
+    assert node.advertiser.counter is None
     assert written(node) == 0
     node.enter(4)
     assert written(node) == 0
@@ -126,7 +126,7 @@ def test_what_went_while_the_node_was_out_of_the_view_is_taken_back() -> None:
     for text in ("kept", "gone", "$share/g/gone", "half"):
         node.subscribe(one, text)
     node.subscribe(two, "half")
-    node.announcer.stop()
+    node.advertiser.stop()
     assert written(node) == 5 - 1
     for text in ("gone", "$share/g/gone", "half"):
         node.unsubscribe(one, text)
@@ -146,7 +146,7 @@ def test_stopped_or_started_again_in_the_middle() -> None:
         node.subscribe(node.client(str(number)), str(number))
     node.enter(2)
     node.later.pop(0)()
-    node.announcer.stop()
+    node.advertiser.stop()
     node.run()
     assert written(node) == STEP
     assert node.announced == []
@@ -230,7 +230,7 @@ def test_a_crowd_is_announced_as_its_members_are(told: bool) -> None:
         for text in ("all", "$share/g/all", "$share/h/all"):
             node.subscribe(client, text)
         if not told:
-            node.announcer.changed("", "all")
+            node.advertiser.changed("", "all")
     crowd = len(clients)
     durable = crowd // 3
     assert said(node) == {
@@ -239,7 +239,7 @@ def test_a_crowd_is_announced_as_its_members_are(told: bool) -> None:
         **{f"f $share/{group}/all": (1, crowd - durable, 0, 0) for group in "gh"},
         **{f"l $share/{group}/all": (1, durable, 0, durable) for group in "gh"},
     }
-    assert len(node.announcer._crowds) == 1
+    assert len(node.advertiser._crowds) == 1
     for client in clients:
         node.connect(client, False)
     assert said(node) == {
@@ -253,7 +253,7 @@ def test_a_crowd_is_announced_as_its_members_are(told: bool) -> None:
     for client in list(node.clients.values()):
         node.end(client)
     assert said(node) == {}
-    assert node.announcer._crowds == {}
+    assert node.advertiser._crowds == {}
 
 
 def test_one_more_in_a_crowd_does_not_ask_the_others() -> None:
@@ -291,7 +291,7 @@ def test_what_an_ended_session_had_goes_in_steps() -> None:
     assert max(steps) <= ENDED_STEP and sum(steps) == len(texts) - 1
     assert list(said(node)) == [f"f {texts[0]}"]
     node.end(other, settled=False)
-    node.announcer.stop()
+    node.advertiser.stop()
     node.run()
     assert said(node) != {}
     node.enter(2)

@@ -96,7 +96,7 @@ class Cluster:
         self.left[name] = [each for each in self.subscriptions(name) if each.session.durable]
         gone = self.since.pop(name)
         self.view += 1
-        self.nodes[name].announcer.stop()
+        self.nodes[name].advertiser.stop()
         for node in self.others(name):
             node.routes.drop_live(name, gone)
 
@@ -110,7 +110,7 @@ class Cluster:
             for each in client.subscriptions.values():
                 node.table(client.mountpoint).add(each)
         node.clients.update(lasting)
-        node.map = node.announcer._routes = RouteMap()
+        node.map = node.advertiser._routes = RouteMap()
         node.map.values.update(stored)
         self.known[name] = dict.fromkeys(NAMES, 0)
         for other in NAMES:
@@ -308,7 +308,7 @@ class RoutesMachine(RuleBasedStateMachine):
                 node.end(client)
         cluster.settle()
         for node in cluster.nodes.values():
-            assert node.map.values == {} and node.announcer._crowds == {} and node.announcer._owed == {}
+            assert node.map.values == {} and node.advertiser._crowds == {} and node.advertiser._owed == {}
             assert len(node.routes) == 0
 
 

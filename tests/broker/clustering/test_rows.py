@@ -32,7 +32,7 @@ def test_nodes_come_and_go() -> None:
     assert rows[1].heard_ms is None and rows[0].heard_ms is not None
     assert [row.voter for row in rows] == [True] * 3
     theatre[3].kill()
-    theatre.until(lambda: theatre[1].node.view_state is ViewState.MAJORITY)
+    theatre.until(lambda: theatre[1].node.policy.view_state is ViewState.MAJORITY)
     gone = node_rows(member(theatre, 1))[2]
     assert (gone.running, gone.state, gone.incarnation, gone.stale) == (False, "absent", "", False)
     status = status_row(member(theatre, 1), "majority", 4)
@@ -51,7 +51,7 @@ def test_who_starts_again_and_reaches_nobody_does_not_serve_as_its_former_start_
     rows = node_rows(member(theatre, 3))
     assert member(theatre, 3).view.row("n3") is not None
     assert (rows[2].running, rows[2].state, rows[2].incarnation) == (True, "absent", "")
-    assert theatre[3].node.view_state is ViewState.MINORITY
+    assert theatre[3].node.policy.view_state is ViewState.MINORITY
 
 
 def test_an_even_cluster_has_a_member_without_a_vote() -> None:

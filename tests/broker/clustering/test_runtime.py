@@ -294,7 +294,7 @@ def test_the_others_do_not_wait_for_a_node_that_is_stopped(tmp_path: Path) -> No
         shells = [await trio.start(name, discovery__nodes=PLACES, **policy) for name in ("n1", "n2", "n3")]
         await until(lambda: all(shell.status().serving == 3 for shell in shells))
         await until(lambda: all(len(_voters(shell)) == 3 for shell in shells))
-        await until(lambda: all(server.node.view_state is ViewState.WHOLE for server in trio.servers.values()))
+        await until(lambda: all(server.node.policy.view_state is ViewState.WHOLE for server in trio.servers.values()))
         leader = shells[0].status().leader
         names = sorted(("n1", "n2", "n3"), key=lambda name: name == str(leader)[:2])
         await (await trio.client(names[1], "reader")).subscribe("t", 1)

@@ -18,7 +18,7 @@ def test_a_relayed_message_is_not_taken_for_one_of_the_relay() -> None:
     before = theatre[2].client("before")
     writers = [theatre[number].client(f"writer{number}", clean=False, expiry_s=1000) for number in (1, 2)]
     # both origins are to use the same counter next: in the mid, boot and counter alone do not tell them apart
-    numbers = [theatre[number].node.numbers for number in (1, 2)]
+    numbers = [theatre[number].node.env.numbers for number in (1, 2)]
     numbers[0].counter = numbers[1].counter = max(each.counter for each in numbers) + 10
     # the member at n2 goes after n1 has chosen it
     reader.unsubscribe("$share/g/#")
@@ -201,7 +201,7 @@ def test_a_qos_2_message_that_came_back_to_its_origin_is_not_chosen_for_again(la
     assert sorted(int(each.decode()) for each in own + back + again) == list(range(1, 11))
     writer.send(publish("other", b"", 2, 11), *[packets.Pubrel(number) for number in range(1, 11)])
     theatre.settle()
-    assert not list(theatre[1].node.store.scan(b"x", b"y"))
+    assert not list(theatre[1].node.env.store.scan(b"x", b"y"))
 
 
 def test_a_handshake_that_goes_on_gives_what_came_back_to_nobody_again() -> None:
@@ -285,7 +285,7 @@ def test_a_handshake_that_goes_on_gives_what_was_chosen_for_again_to_nobody_agai
     assert second.drain() == []
     writer.send(packets.Pubrel(7), publish("other", b"", 2, 8))
     theatre.settle()
-    assert not list(theatre[1].node.store.scan(b"x", b"y"))
+    assert not list(theatre[1].node.env.store.scan(b"x", b"y"))
 
 
 def test_a_handshake_that_goes_on_goes_to_the_node_that_was_chosen_again() -> None:

@@ -85,7 +85,7 @@ def test_what_waits_of_the_map_for_a_slow_node_is_bounded(theatre: Theatre) -> N
         assert acks_of(other.publish("nobody", b"1", 1, turn + 1)) == [turn + 1]
     assert BUFFER < most < BUFFER * 1.2
     theatre.pass_s(10.0)
-    assert [len(spot.node.retained("")) for spot in theatre.spots] == [100, 100, 100]
+    assert [len(spot.node.retained.table("")) for spot in theatre.spots] == [100, 100, 100]
 
 
 def test_a_full_disk_holds_up_only_who_writes_for_it(theatre: Theatre) -> None:

@@ -59,7 +59,7 @@ def test_the_node_that_is_asked_dies_while_another_enters() -> None:
     assert member is not None
     theatre.until(lambda: member.view.row("n4") is not None)
     theatre[3].kill()
-    theatre.until(lambda: theatre[4].node.view_state is ViewState.MAJORITY)
+    theatre.until(lambda: theatre[4].node.policy.view_state is ViewState.MAJORITY)
     reader = theatre[1].client("late")
     assert reader.subscribe(("u", 1))[0].reasons == [1]
     assert theatre[4].client("writer").publish("u", b"x", 1)[0].reason == 0
@@ -82,7 +82,7 @@ def test_a_subscription_at_one_node_while_another_comes_back() -> None:
         reader = theatre[2].client("reader", clean=False, expiry_s=100)
         reader.send(packets.Subscribe(1, [packets.SubscribeOptions("t", 1)], None))
         theatre.until(lambda reader=reader: bool(reader.received))
-        assert theatre[3].node.view_state is not ViewState.MAJORITY
+        assert theatre[3].node.policy.view_state is not ViewState.MAJORITY
         theatre.state_of(3, ViewState.WHOLE)
         writer = theatre[3].client("writer")
         writer.send(publish("t", b"x", 1))
@@ -148,7 +148,7 @@ def test_what_comes_while_a_lease_is_over_counts_once_there_is_another() -> None
     writer.send(publish("t", b"1", 1, 1))
     while member.leased():
         theatre.pass_s(0.001)
-    assert theatre[1].node.view_state is ViewState.WHOLE
+    assert theatre[1].node.policy.view_state is ViewState.WHOLE
     theatre[2].disks[0].stall_until = 0.0
     theatre.settle()
     theatre[1].disks[0].stall_until = 0.0

@@ -7,6 +7,7 @@ import pytest
 from strogoff.broker.clustering import forward_sender as module
 from strogoff.broker.clustering.waiting_room import SAY_AGAIN_MS
 from strogoff.broker.queues.message import Message
+from strogoff.broker.routing.ack_context import AckContext
 from strogoff.broker.routing.remote import RemoteMembers
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
@@ -21,7 +22,7 @@ def post() -> Post:
 
 
 def filled(post: Post) -> Post:
-    post.node.present = lambda name: True
+    post.cluster.present = True
     post.lanes.full = ["n2"]
     post.lanes.ahead_bytes = 4  # the lane gets one message after another
     post.route("t", live("n2"))
@@ -35,7 +36,9 @@ def kinds(answers: list[object]) -> list[str]:
 
 def paused(post: Post) -> list[str]:
     """The clients that are not read because of another node."""
-    return [front.client_id for front in post.node.fronts.values() if "cluster" in front.paused_for]
+    return [
+        connection.client_id for connection in post.node.connections.values() if "cluster" in connection.flow.paused_for
+    ]
 
 
 def test_a_message_leaves_although_many_of_another_publisher_wait(post: Post) -> None:
@@ -43,7 +46,7 @@ def test_a_message_leaves_although_many_of_another_publisher_wait(post: Post) ->
     flood.send(*[publish("t", b"flood %d" % number) for number in range(1000)])
     post.settle()
     other.publish("t", b"other", 1)
-    assert post.lanes.payloads("n2") == [] and post.forwarding.copies == 1001
+    assert post.lanes.payloads("n2") == [] and post.sender.copies == 1001
     assert post.lanes.waiting["n2"][0] == 1001
     post.room("n2", 3)
     assert b"other" in post.lanes.payloads("n2") and len(post.lanes.payloads("n2")) == 3
@@ -52,7 +55,7 @@ def test_a_message_leaves_although_many_of_another_publisher_wait(post: Post) ->
     assert flooded == [b"flood %d" % number for number in range(1000)]
     assert post.lanes.waiting["n2"] == (0, 0)
     post.acked("n2", 1001)
-    assert kinds(other.take()) == ["Puback"] and post.forwarding.copies == 0
+    assert kinds(other.take()) == ["Puback"] and post.sender.copies == 0
 
 
 def test_what_a_publisher_sends_never_overtakes_what_it_sent_before(post: Post) -> None:
@@ -74,11 +77,11 @@ def test_what_a_publisher_sends_never_overtakes_what_it_sent_before(post: Post) 
 
 
 def test_what_no_client_has_published_shares_a_turn(post: Post) -> None:
-    origin, counter = post.node.origin, post.node.numbers
+    origin, counter = post.node.env.origin, post.node.env.numbers
     for number in range(10):
         text = b"plugin %d" % number
         message = Message("", "t", text, 0, False, None, 0, "", origin, counter.next())
-        post.node.router.route(message, post.node.router.plans(""))
+        post.node.router.route(message, post.node.router.plans(""), AckContext())
     post.client("other", 5).publish("t", b"other")
     post.room("n2", 2)
     assert post.lanes.payloads("n2") == [b"plugin 0", b"other"]
@@ -88,12 +91,12 @@ def test_for_a_node_that_is_away_nothing_waits_for_its_turn(post: Post) -> None:
     """Its lane has a bound of its own. But nothing overtakes what waits."""
     writer = post.client("writer", 5)
     post.route("kept", durable("n2", absent=True))
-    post.node.present = lambda name: False
+    post.cluster.present = False
     writer.publish("kept", b"1", 1, 1)
     assert post.lanes.payloads("n2") == [b"1"]
-    post.node.present = lambda name: True
+    post.cluster.present = True
     writer.publish("kept", b"2", 1, 2)
-    post.node.present = lambda name: False
+    post.cluster.present = False
     writer.publish("kept", b"3", 1, 3)
     assert post.lanes.payloads("n2") == [b"1"]
     post.room("n2")
@@ -105,14 +108,14 @@ def test_a_view_without_the_node_ends_what_waits_for_its_clean_sessions_alone(po
     writer.publish("t", b"live", 1)
     writer.publish("kept", b"kept", 1, 2)
     other.publish("kept", b"other", 1)
-    assert post.forwarding.disk_bytes["n2"] > 0
-    assert post.forwarding.away("n2")
+    assert post.sender.disk_bytes["n2"] > 0
+    assert post.sender.away("n2")
     post.settle()
     assert kinds(writer.take()) == ["Puback"] and other.take() == []
     assert post.lanes.voided["n2"] == [] and sorted(post.lanes.payloads("n2")) == [b"kept", b"other"]
     post.acked("n2", 2)
-    assert kinds(writer.take()) == kinds(other.take()) == ["Puback"] and post.forwarding.copies == 0
-    assert post.forwarding.disk_bytes == {"n2": 0}
+    assert kinds(writer.take()) == kinds(other.take()) == ["Puback"] and post.sender.copies == 0
+    assert post.sender.disk_bytes == {"n2": 0}
 
 
 def test_what_waits_for_a_node_that_is_gone_is_owed_no_more_and_groups_choose_again(post: Post) -> None:
@@ -121,16 +124,16 @@ def test_what_waits_for_a_node_that_is_gone_is_owed_no_more_and_groups_choose_ag
     writer.publish("g", b"1", 2)
     other.publish("kept", b"2", 1)
     post.route("g", groups=(RemoteMembers("g", "g", "n3", 1, 0),))
-    post.forwarding.gone("n2")
+    post.sender.gone("n2")
     post.settle()
     assert kinds(other.take()) == ["Puback"] and writer.take() == []
     assert post.lanes.payloads("n2") == [] and post.lanes.payloads("n3") == [b"1"]
     post.acked("n3", 1)
     assert kinds(writer.take()) == ["Pubrec"] and post.lanes.waiting["n2"] == (0, 0)
-    assert post.forwarding.disk_bytes == {"n2": 0}
+    assert post.sender.disk_bytes == {"n2": 0}
     mid = post.lanes.sent["n3"][0][2].message
-    assert post.forwarding._open_mids == {(mid.origin.boot, mid.counter): 1}
-    assert kinds(writer.ask(packets.Pubrel(1))) == ["Pubcomp"] and post.forwarding._open_mids == {}
+    assert post.sender._open_mids == {(mid.origin.boot, mid.counter): 1}
+    assert kinds(writer.ask(packets.Pubrel(1))) == ["Pubcomp"] and post.sender._open_mids == {}
 
 
 def test_what_waits_is_void_after_a_cut_and_what_has_to_arrive_is_not(post: Post) -> None:
@@ -138,14 +141,14 @@ def test_what_waits_is_void_after_a_cut_and_what_has_to_arrive_is_not(post: Post
     gone = post.client("gone", 5, will=packets.Will("t", b"will", 1, False, None))
     writer.publish("t", b"1", 1)
     gone.vanish()
-    assert post.forwarding.passing_on(lambda name: name == "n2")
-    assert not post.forwarding.passing_on(lambda name: name == "n3")
-    post.forwarding.void_all()
-    assert post.lanes.payloads("n2") == [b"will"] and post.forwarding.copies == 1
+    assert post.sender.passing_on(lambda name: name == "n2")
+    assert not post.sender.passing_on(lambda name: name == "n3")
+    post.sender.void_all()
+    assert post.lanes.payloads("n2") == [b"will"] and post.sender.copies == 1
     post.room("n2")
     assert post.lanes.payloads("n2") == [b"will"] and post.lanes.stamps("n2") == [0]
     post.acked("n2", 1)
-    assert writer.take() == [] and post.forwarding.copies == 0
+    assert writer.take() == [] and post.sender.copies == 0
 
 
 def test_a_message_that_waits_goes_to_another_member_if_the_node_has_none(post: Post) -> None:
@@ -153,9 +156,9 @@ def test_a_message_that_waits_goes_to_another_member_if_the_node_has_none(post: 
     post.route("g", groups=(group,))
     writer = post.client("writer", 5)
     writer.publish("g", b"1", 2)
-    [copy] = post.forwarding._waiting.copies("n2")
+    [copy] = post.sender._waiting.copies("n2")
     post.route("g", groups=(RemoteMembers("g", "g", "n3", 1, 0),))
-    assert post.forwarding.returned(copy.message, group.text, "n2")
+    assert post.sender.returned(copy.message, group.text, "n2")
     assert post.lanes.payloads("n3") == [b"1"] and copy.groups == []
 
 
@@ -164,7 +167,7 @@ def overtaken(post: Post) -> tuple[int, int]:
     gone = post.client("gone", 5)
     gone.publish("t", b"0" * 100_000)
     gone.publish("t", b"1", 2)
-    _, copy = post.forwarding._waiting.copies("n2")
+    _, copy = post.sender._waiting.copies("n2")
     gone.leave()
     post.room("n2", 1)
     return copy.message.origin.boot, copy.message.counter
@@ -181,7 +184,7 @@ def test_a_mid_is_open_while_its_copy_waits(post: Post) -> None:
     other.publish("t", b"3", 1, 2)
     post.room("n2")
     assert post.lanes.payloads("n2")[1:] == [b"2", b"1", b"3"]
-    assert post.lanes.sent["n2"][3][2].qos2_stable > mid and post.forwarding._open_mids == {}
+    assert post.lanes.sent["n2"][3][2].qos2_stable > mid and post.sender._open_mids == {}
 
 
 def test_a_list_of_open_handshakes_has_those_that_wait(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +194,7 @@ def test_a_list_of_open_handshakes_has_those_that_wait(post: Post, monkeypatch: 
     for number in range(2, 20):
         other.publish("t", b"2", 2, 1)
         post.room("n2", 1)
-        post.forwarding.acked_early("n2", [number])
+        post.sender.acked_early("n2", [number])
         post.settle()
         assert kinds(other.take()) == ["Pubrec"] and kinds(other.ask(packets.Pubrel(1))) == ["Pubcomp"]
     assert len(post.lanes.told_open["n2"]) > 2 and b"1" not in post.lanes.payloads("n2")
@@ -214,7 +217,7 @@ def test_only_who_has_much_waiting_is_not_read(post: Post) -> None:
             other.publish("t", b"other %d" % number)
     assert paused(post) == ["first", "second"] and post.drops() == []
     assert post.lanes.waiting["n2"][1] < 4000 + 400
-    waited = post.forwarding._waiting.queues["n2"]
+    waited = post.sender._waiting.queues["n2"]
     assert [waited.waits_of(("", name)) > 1000 for name in ("first", "second", "other")] == [True, True, False]
     while "first" in paused(post):
         assert waited.waits_of(("", "first")) > 500
@@ -234,7 +237,7 @@ def test_clients_of_the_same_name_are_told_apart(post: Post) -> None:
     writer = post.client("writer", 5)
     writer.publish("t", bytes(5000))
     assert paused(post) == ["writer"]
-    assert post.forwarding.congested("", "writer") == "n2" and post.forwarding.congested("other", "writer") == ""
+    assert post.sender.congested("", "writer") == "n2" and post.sender.congested("other", "writer") == ""
 
 
 @pytest.mark.parametrize("over", ["away", "gone", "void_all", "room"])
@@ -244,9 +247,9 @@ def test_who_is_not_read_is_read_again_when_nothing_waits(post: Post, over: str)
     writer.publish("t", bytes(5000), 1)
     assert paused(post) == ["writer"]
     post.lanes.full = []
-    getattr(post.forwarding, over)(*(() if over == "void_all" else ("n2",)))
+    getattr(post.sender, over)(*(() if over == "void_all" else ("n2",)))
     post.settle()
-    assert paused(post) == [] and post.forwarding._waiting.queues == {}
+    assert paused(post) == [] and post.sender._waiting.queues == {}
 
 
 def test_a_qos_2_publisher_is_not_read_either(post: Post) -> None:
@@ -281,7 +284,7 @@ def test_the_log_says_who_is_held_back_and_when_that_is_over(post: Post) -> None
 def test_without_a_lease_what_waits_is_never_void() -> None:
     post = filled(Post(allow_publish_during_netsplit="on"))
     writer = post.client("writer", 5)
-    post.node.view_state = ViewState.MINORITY
+    post.node.policy.view_state = ViewState.MINORITY
     assert kinds(writer.publish("t", b"1", 1)) == ["Puback"]
-    post.forwarding.void_all()
+    post.sender.void_all()
     assert post.lanes.payloads("n2") == [b"1"] and post.lanes.stamps("n2") == [0]

@@ -73,8 +73,8 @@ class StandingHost(ClusterHost):
         life = self.life
         return lambda: function() if self.alive(life) else None
 
-    def accepted(self, pipe: Pipe, front: ClientConnection) -> None:
-        pipe.to_node.deliver = lambda data: self.gate.enter(self._of_life(partial(front.receive, data)))
+    def accepted(self, pipe: Pipe, connection: ClientConnection) -> None:
+        pipe.to_node.deliver = lambda data: self.gate.enter(self._of_life(partial(connection.receive, data)))
         gone = pipe.gone
         assert gone is not None
         pipe.gone = lambda reason: self.gate.enter(self._of_life(partial(gone, reason)))
@@ -221,7 +221,7 @@ class Theatre:
 
     def state_of(self, number: int, state: ViewState) -> float:
         """Let time pass until a node sees the cluster so."""
-        return self.until(lambda: self[number].node.view_state is state)
+        return self.until(lambda: self[number].node.policy.view_state is state)
 
     def settle(self) -> None:
         self.loop.settle()
@@ -242,4 +242,4 @@ class Theatre:
         return self.until(lambda: all(state is ViewState.WHOLE for state in self.states()))
 
     def states(self) -> list[ViewState]:
-        return [spot.node.view_state for spot in self.spots if spot.host.up]
+        return [spot.node.policy.view_state for spot in self.spots if spot.host.up]

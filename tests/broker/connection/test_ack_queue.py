@@ -16,11 +16,11 @@ from strogoff.broker.connection.ack_queue import (
     REGISTER,
     SUBSCRIBE,
     UNSUBSCRIBE,
-    AckQueue,
-    operations,
+    count_operations,
 )
 from strogoff.broker.connection.connection import ClientConnection
-from strogoff.broker.connection.output_buffer import OutputBuffer
+from strogoff.broker.connection.refusal import give_up
+from strogoff.broker.routing.ack_context import AckContext
 from strogoff.broker.routing.pending_acks import PendingAcks
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import FLAGS
@@ -28,11 +28,11 @@ from tests.broker.clustering.lanes import Post, durable, live
 from tests.broker.stage import Client, Stage, publish
 
 
-def front_of(stage: Stage, client_id: str = "c") -> AckQueue:
-    session = stage.node.slots.get("", client_id)
+def connection_of(stage: Stage, client_id: str = "c") -> ClientConnection:
+    session = stage.node.sessions.get("", client_id)
     assert session is not None
-    assert session.front is not None
-    return session.front
+    assert isinstance(session.connection, ClientConnection)
+    return session.connection
 
 
 class Pen:
@@ -41,16 +41,17 @@ class Pen:
     def __init__(self) -> None:
         self.stage = Stage()
         self.client: Client = self.stage.client("c", 5)
-        self.front = front_of(self.stage)
+        self.connection = connection_of(self.stage)
+        self.acks = self.connection.acks
         self.left: list[int] = []
         self.owed: dict[int, PendingAcks] = {}
         self.stage.hold_disk()
 
     def reply(self, number: int, disk: bool, others: bool) -> None:
-        owed = self.owed[number] = PendingAcks().owe() if others else PendingAcks()
+        owed = self.owed[number] = PendingAcks().add() if others else PendingAcks()
         if disk:
-            self.stage.node.store.put(b"nx%d" % number, b"")
-        self.front.reply(lambda: self.left.append(number), disk, 1, owed, PUBLISH)
+            self.stage.node.env.store.put(b"nx%d" % number, b"")
+        self.acks.reply(lambda: self.left.append(number), disk, 1, owed, PUBLISH)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=8), st.integers(0, 1 << 30))
@@ -70,16 +71,16 @@ def test_any_mixture_leaves_in_order_and_each_only_when_its_time_has_come(
             pen.stage.free_disk()
         else:
             assert isinstance(each, int)
-            pen.owed[each].discharge()
+            pen.owed[each].complete()
         ready = 0
         for number, (disk, others) in enumerate(wanted):
             if (disk and "disk" not in done) or (others and number not in done):
                 break
             ready += 1
         assert pen.left == list(range(ready))
-        assert pen.front.unacked >= len(wanted) - ready - sum(1 for each in wanted[ready:] if each == (False, False))
+        assert pen.acks.unacked >= len(wanted) - ready - sum(1 for each in wanted[ready:] if each == (False, False))
     assert pen.left == list(range(len(wanted)))
-    assert pen.front.unacked == 0
+    assert pen.acks.unacked == 0
 
 
 def test_what_waits_for_nothing_leaves_at_once_but_never_before_others() -> None:
@@ -89,37 +90,37 @@ def test_what_waits_for_nothing_leaves_at_once_but_never_before_others() -> None
     pen.reply(1, disk=False, others=True)
     pen.reply(2, disk=False, others=False)
     assert pen.left == [0]
-    pen.owed[1].discharge()
+    pen.owed[1].complete()
     assert pen.left == [0, 1, 2]
 
 
 def test_a_failed_obligation_is_no_answer_but_the_end_of_the_connection() -> None:
     pen = Pen()
     pen.reply(0, disk=False, others=True)
-    assert pen.front.owes_answers()
+    assert pen.acks.owes_answers()
     pen.owed[0].fail(lambda _: None)
     assert pen.left == []
-    assert pen.front.closed
-    assert not pen.front.owes_answers()
+    assert pen.connection.closed
+    assert not pen.acks.owes_answers()
 
 
 def test_a_closed_connection_is_not_answered() -> None:
     pen = Pen()
     pen.reply(0, disk=False, others=True)
     pen.client.vanish()
-    pen.owed[0].discharge()
+    pen.owed[0].complete()
     assert pen.left == []
-    assert not pen.front.owes_answers()
+    assert not pen.acks.owes_answers()
 
 
-def test_a_promise_takes_what_is_owed_for_the_packet_at_hand() -> None:
+def test_an_acceptance_takes_what_its_context_waits_for() -> None:
     pen = Pen()
-    node = pen.stage.node
-    node.owed = owed = PendingAcks().owe()
-    pen.front.promise(lambda: pen.left.append(1), False)
-    assert node.owed is None
-    pen.front.promise(lambda: pen.left.append(2), False)
-    owed.discharge()
+    context = AckContext()
+    pending = context.need().add()
+    pen.acks.accept(lambda: pen.left.append(1), False, context)
+    assert context.pending is None
+    pen.acks.accept(lambda: pen.left.append(2), False, context)
+    pending.complete()
     assert pen.left == [1, 2]
 
 
@@ -136,24 +137,23 @@ class Guarded(Post):
         super().__init__()
         self.lease = True
         self.asked: list[int] = []
-        self.node.guard = self._guard
+        self.cluster.may_acknowledge_hook = self._may_acknowledge
 
-    def _guard(self, front: OutputBuffer, promised: int, out: list[bytes]) -> bool:
-        self.asked.append(promised)
+    def _may_acknowledge(self, connection: ClientConnection, operations: int) -> bool:
+        self.asked.append(operations)
         if not self.lease:
-            assert isinstance(front, ClientConnection)
-            later = self.node.after_turn
-            later(partial(self._meanwhile, front))
-            later(lambda: later(partial(self._end, front, promised)))
+            later = self.node.env.after_turn
+            later(partial(self._meanwhile, connection, operations))
         return self.lease
 
-    def _meanwhile(self, front: ClientConnection) -> None:
+    def _meanwhile(self, connection: ClientConnection, operations: int) -> None:
         self.lease = True
-        front.write(b"\xd0\x00")
+        self.node.env.after_turn(partial(self._end, connection, operations))
+        connection.output.write(b"\xd0\x00")
 
-    def _end(self, front: ClientConnection, promised: int) -> None:
-        front.write(b"\xd0\x00")
-        front.give_up(promised, "no lease")
+    def _end(self, connection: ClientConnection, operations: int) -> None:
+        connection.output.write(b"\xd0\x00")
+        give_up(connection, operations, "no lease")
 
 
 def test_each_kind_of_promise_is_asked_for_once_in_a_turn() -> None:
@@ -174,7 +174,7 @@ def test_without_a_lease_at_the_end_of_the_turn_no_promise_leaves(qos: int) -> N
     stage = Guarded()
     stage.route("t", live("n2"))
     client = stage.client("c", 5)
-    stage.node.events.set_level(MESSAGE)
+    stage.node.env.events.set_level(MESSAGE)
     assert client.publish("t", b"1", qos, 1) == []
     stage.lease = False
     stage.acked("n2", 1)
@@ -234,14 +234,14 @@ def test_a_copy_for_a_node_that_is_away_holds_up_its_own_connection_alone() -> N
 
 def test_what_has_to_wait_again_stays_before_what_came_behind_it() -> None:
     pen = Pen()
-    store = pen.stage.node.store
+    store = pen.stage.node.env.store
 
     def again() -> None:
         store.put(b"nagain", b"")
-        pen.front.wait_again(lambda: pen.left.append(1))
+        pen.acks.requeue(lambda: pen.left.append(1))
 
     store.put(b"nfirst", b"")
-    pen.front.reply(again, True)
+    pen.acks.reply(again, True)
     pen.reply(2, True, False)
     pen.reply(3, False, False)
     pen.stage.free_disk()
@@ -254,12 +254,12 @@ def test_what_an_item_sets_free_waits_until_the_item_is_done() -> None:
     pen = Pen()
 
     def first() -> None:
-        pen.owed[2].discharge()
-        pen.front.go_on([])
+        pen.owed[2].complete()
+        pen.acks.requeue_all([])
         pen.left.append(1)
 
-    pen.stage.node.store.put(b"nfirst", b"")
-    pen.front.reply(first, True)
+    pen.stage.node.env.store.put(b"nfirst", b"")
+    pen.acks.reply(first, True)
     pen.reply(2, True, True)
     pen.reply(3, True, False)
     pen.stage.free_disk()
@@ -272,10 +272,10 @@ def test_the_operations_that_frames_answer() -> None:
     puback, pubrec, suback = b"\x40\x02\x00\x01", b"\x50\x03\x00\x02\x10", b"\x90\x03\x00\x03\x01"
     publish, payload = b"\x32\x09\x00\x01t\x00\x07abcd", b"\x40 looks like an answer"
     out = [puback, publish, pubrec, puback, suback, payload]
-    assert operations(out, PUBLISH) == {"publish": 3}
-    assert operations(out, PUBLISH | SUBSCRIBE) == {"publish": 3, "subscribe": 1}
-    assert operations([b""], REGISTER | UNSUBSCRIBE) == {"unsubscribe": 1, "register": 1}
-    assert operations(out, 0) == {}
+    assert count_operations(out, PUBLISH) == {"publish": 3}
+    assert count_operations(out, PUBLISH | SUBSCRIBE) == {"publish": 3, "subscribe": 1}
+    assert count_operations([b""], REGISTER | UNSUBSCRIBE) == {"unsubscribe": 1, "register": 1}
+    assert count_operations(out, 0) == {}
 
 
 @pytest.mark.parametrize(("version", "qos"), [(4, 1), (4, 2), (5, 1)])
@@ -287,7 +287,7 @@ def test_a_client_with_many_packets_that_wait_for_answers_is_not_read(version: i
     for number in range(1, 101):
         client.send(publish("t", b"%d" % number, qos, number))
         stage.settle()
-    assert 20 <= len(front_of(stage).pending) < 25 and len(stage.lanes.sent["n2"]) < 25
+    assert 20 <= len(connection_of(stage).acks.waiting) < 25 and len(stage.lanes.sent["n2"]) < 25
     answers = []
     for _ in range(200):
         stage.acked("n2", len(stage.lanes.sent["n2"]))

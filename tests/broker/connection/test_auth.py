@@ -93,11 +93,11 @@ def test_an_exchange() -> None:
     stage = Stage(plugin, allow_anonymous=False)
     caller = Caller(stage, 5)
     assert caller.says(connect("c", 5, username="me", **method())) == [QUESTION]
-    assert len(stage.node.slots) == 0
+    assert len(stage.node.sessions) == 0
     assert caller.says(auth(data=b"42")) == [accepted(**method(b"well done"))]
     assert caller.says(Pingreq()) == [Pingresp()]
     assert plugin.asked == [("me", "riddle", None), ("me", "riddle", b"42")]
-    session = stage.node.slots.get("", "c")
+    session = stage.node.sessions.get("", "c")
     assert session is not None and session.username == "wise"
 
 
@@ -172,7 +172,7 @@ def test_the_client_gives_up() -> None:
     caller = Caller(stage, 5)
     assert caller.says(connect("c", 5, will=will(), **method())) == [QUESTION]
     assert caller.says(Disconnect(4)) == [CLOSED]
-    assert watcher.messages() == [] and len(stage.node.slots) == 1
+    assert watcher.messages() == [] and len(stage.node.sessions) == 1
 
 
 def test_silence_ends_an_exchange() -> None:

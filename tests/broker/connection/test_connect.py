@@ -112,7 +112,7 @@ def test_a_connect_that_ends_too_early(version: int) -> None:
     stage = Stage()
     heard = Caller(stage, version).says(bytes(frame[:-2]))
     assert [each if each == CLOSED else each.reason for each in heard] == ([CLOSED] if version < 5 else [0x81, CLOSED])
-    assert stage.node.slots.get("", "client") is None
+    assert stage.node.sessions.get("", "client") is None
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -152,7 +152,7 @@ def test_ordinary_client_ids(version: int, client_id: str) -> None:
     """[MQTT-3.1.3-5] [MQTT5-3.1.3-5]"""
     stage = Stage()
     assert Caller(stage, version).says(connect(client_id, version)) == [accepted()]
-    assert stage.node.slots.get("", client_id) is not None
+    assert stage.node.sessions.get("", client_id) is not None
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -183,7 +183,7 @@ def test_an_empty_client_id_gets_a_unique_one(version: int, clean: bool) -> None
     callers = [Caller(stage, version) for _ in range(3)]
     extra = {"expiry_s": 60} if version == 5 else {}
     answers = [caller.says(connect("", version, clean, **extra)) for caller in callers]
-    names = [session.client_id for session in stage.node.slots]
+    names = [session.client_id for session in stage.node.sessions]
     assert len(set(names)) == 3 and all(name.startswith("anon-") for name in names)
     for caller, (connack,), name in zip(callers, answers, names, strict=True):
         assert not caller.closed and not connack.session_present
@@ -231,7 +231,7 @@ def test_the_announced_packet_size_is_what_is_taken(limit: int) -> None:
     message.payload += b"x"
     disconnect, closed = caller.says(message)
     assert (disconnect.reason, closed) == (0x95, CLOSED)
-    assert stage.node.counters.invalid_msg_size == [0, 1]
+    assert stage.node.env.counters.invalid_msg_size == [0, 1]
 
 
 @pytest.mark.parametrize(("limit", "answer"), [(1, []), (4, []), (5, [0x83]), (20, [0x83]), (44, [0x83]), (45, [0])])
@@ -244,7 +244,7 @@ def test_a_connack_that_the_client_cannot_take(limit: int, answer: list[int]) ->
     caller = Caller(stage, 5)
     heard = caller.says(connect("", 5, maximum_packet_size=limit))
     assert [each.reason for each in heard if each != CLOSED] == answer
-    assert (heard[-1:] == [CLOSED]) == (answer != [0]) and len(stage.node.slots) == (answer == [0])
+    assert (heard[-1:] == [CLOSED]) == (answer != [0]) and len(stage.node.sessions) == (answer == [0])
 
 
 @pytest.mark.parametrize("kind", [packets.Subscribe, packets.Unsubscribe])
@@ -317,7 +317,7 @@ def test_registration_in_a_split(version: int, flag: str, state: str, serves: bo
     """`allow_register_during_netsplit`: CONNACK 3 or 0x88, and the older connection stays."""
     stage = Stage(allow_register_during_netsplit=flag)
     older = stage.client("c", version)
-    stage.node.view_state = ViewState(state)
+    stage.node.policy.view_state = ViewState(state)
     caller = Caller(stage, version)
     caller.send(connect("c", version))
     if serves:
@@ -326,7 +326,7 @@ def test_registration_in_a_split(version: int, flag: str, state: str, serves: bo
         assert refused(caller, REFUSED[version][2])
         assert older.ask(Pingreq()) == [Pingresp()]
         assert [event["operation"] for event in stage.events("policy.deny")] == ["register"]
-        stage.node.view_state = ViewState.WHOLE
+        stage.node.policy.view_state = ViewState.WHOLE
         assert Caller(stage, version).says(connect("c", version)) == [accepted()]
 
 
@@ -341,7 +341,7 @@ def test_a_full_disk_takes_no_new_session(version: int) -> None:
     stage.disk.full = True
     stage.client("p").publish("d", b"", 1, 1)
     stage.pass_s(0.1)
-    assert stage.node.wary
+    assert stage.node.policy.restricted
     expiry = 60 if version == 5 else None
     caller = Caller(stage, version)
     caller.send(connect("c", version, False, expiry))

@@ -75,7 +75,7 @@ def test_what_a_plugin_is_told(version: int) -> None:
     Caller(stage, version, mountpoint="m").says(connect("c", version, username="u", password=b"p"))
     Caller(stage, version).says(connect("c", version, False))
     assert plugin.asked == [(("m", "c"), "u", b"p", True, None), (("", "c"), None, None, False, None)]
-    assert stage.node.slots.get("m", "c") is not None
+    assert stage.node.sessions.get("m", "c") is not None
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -97,7 +97,7 @@ def test_a_listener_with_its_own_chain(version: int) -> None:
     yes, no, unsure = Guard(True), Guard(Refuse("invalid_credentials")), Guard(NEXT)
     stage = Stage(unsure, allow_anonymous=False)
     for name, plugin in (("yes", yes), ("no", no)):
-        stage.node.hooks.add(name, plugin)
+        stage.node.env.hooks.add(name, plugin)
     for chain, code in ((("plugin", "yes"), 0), (("plugin", "no", "yes"), 4), (("plugin",), 5), (("no",), 4), ((), 0)):
         caller = Caller(stage, version, auth_plugins=chain)
         heard = caller.says(connect("c", version))
@@ -123,11 +123,11 @@ def test_another_name(version: int) -> None:
     stage = guarded({"subscriber_id": ("m", "real"), "username": "boss"})
     first = Caller(stage, version)
     assert first.says(connect("a", version)) == [accepted()]
-    session = stage.node.slots.get("m", "real")
+    session = stage.node.sessions.get("m", "real")
     assert session is not None and session.username == "boss"
     assert Caller(stage, version).says(connect("b", version)) == [accepted()]
     assert first.hears()[-1] == CLOSED
-    assert len(stage.node.slots) == 1
+    assert len(stage.node.sessions) == 1
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -150,9 +150,9 @@ def test_session_expiry_of_a_plugin(asked: int | None, given: int) -> None:
     assert caller.says(connect("c", 5, False, asked)) == [accepted(session_expiry_interval=given)]
     caller.vanish()
     stage.pass_s(59)
-    assert len(stage.node.slots) == (given > 0)
+    assert len(stage.node.sessions) == (given > 0)
     stage.pass_s(2)
-    assert len(stage.node.slots) == 0
+    assert len(stage.node.sessions) == 0
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -260,7 +260,7 @@ def test_the_lifetime_of_a_plugin(version: int) -> None:
 def test_a_split_with_flags_of_a_plugin(own: Any, serves: bool) -> None:
     """The client's own `allow_register` counts."""
     stage = guarded({"allow_register": own}, allow_register_during_netsplit="off" if serves else "on")
-    stage.node.view_state = ViewState.MINORITY
+    stage.node.policy.view_state = ViewState.MINORITY
     caller = Caller(stage)
     caller.send(connect("c"))
     assert caller.hears() == [accepted()] if serves else refused(caller, 3)
@@ -320,7 +320,7 @@ def test_a_plugin_whose_properties_make_no_sense() -> None:
     sense: dict[str, Any] = {"properties": {"user_property": [("a", "b")]}}
     plugin = Guard5(sense)
     stage = Stage(plugin, allow_anonymous=False)
-    stage.node.hooks._on_error = lambda plugin, hook, error: errors.append(hook)
+    stage.node.env.hooks._on_error = lambda plugin, hook, error: errors.append(hook)
     wrongs = ({"no_such": 1}, {"server_keep_alive": "long"}, {"content_type": "not for CONNACK"})
     for answer in (*({"properties": wrong} for wrong in wrongs), Refuse("no", 0x8E), Refuse("no", 0x87, {"x": 1})):
         plugin.answer = answer
@@ -342,7 +342,7 @@ def test_a_will_that_is_not_allowed(version: int) -> None:
     caller = Caller(stage, version)
     caller.send(connect("c", version, will=will()))
     assert refused(caller, 0x87 if version == 5 else 5)
-    assert len(stage.node.slots) == 0
+    assert len(stage.node.sessions) == 0
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -157,7 +157,7 @@ def test_a_client_that_leaves_while_a_plugin_thinks(version: int) -> None:
     caller.says(connect("c", version, False, expiry(version), will=will()))
     caller.vanish()
     questions.answer()
-    assert len(stage.node.slots) == 0 and not stage.events("will.fire", "conn.open")
+    assert len(stage.node.sessions) == 0 and not stage.events("will.fire", "conn.open")
 
 
 # -- time
@@ -173,7 +173,7 @@ def test_connect_must_come_in_time(sent: bytes) -> None:
     assert caller.hears() == []
     stage.pass_s(0.2)
     assert caller.hears() == [CLOSED]
-    assert stage.node.fronts == {}
+    assert stage.node.connections == {}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -201,7 +201,7 @@ def test_keep_alive(version: int) -> None:
     assert caller.hears() == []
     stage.pass_s(0.2)
     assert caller.hears() == ([Disconnect(0x8D), CLOSED] if version == 5 else [CLOSED])
-    assert sum(stage.node.counters.keepalive_expired) == 1
+    assert sum(stage.node.env.counters.keepalive_expired) == 1
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -335,6 +335,6 @@ def test_a_lost_connection_is_the_end_of_its_timers(version: int) -> None:
     client.publish("t", b"", 2, 1)
     client.vanish()
     stage.pass_s(100)
-    assert stage.node.fronts == {} and len(stage.events("conn.close")) == 1
+    assert stage.node.connections == {} and len(stage.events("conn.close")) == 1
     client = stage.client("c", version)
     assert client.ask(Pubrel(1)) == [Pubcomp(1, 0x92 if version == 5 else 0)]

@@ -77,8 +77,8 @@ def test_codes_of_the_broker(detail: str) -> None:
         stage = Stage()
         caller = Caller(stage, 5)
         assert caller.says(connect("c", 5, False, 100)) == [accepted()]
-        (front,) = stage.node.fronts.values()
-        front.disconnect(ReasonCode(reason), detail)
+        (connection,) = stage.node.connections.values()
+        connection.disconnect(ReasonCode(reason), detail)
         properties = {"reason_string": detail} if detail else None
         assert caller.hears() == [Disconnect(reason, properties), CLOSED]
 
@@ -113,8 +113,8 @@ def test_older_versions_are_just_closed(version: int) -> None:
     stage = Stage()
     caller = Caller(stage, version)
     assert caller.says(connect("c", version), Pingreq()) == [accepted(), Pingresp()]
-    (front,) = stage.node.fronts.values()
-    front.disconnect(ReasonCode.ADMINISTRATIVE_ACTION, "told by nobody")
+    (connection,) = stage.node.connections.values()
+    connection.disconnect(ReasonCode.ADMINISTRATIVE_ACTION, "told by nobody")
     assert caller.hears() == [CLOSED]
 
 

@@ -45,7 +45,7 @@ def stage_with_later() -> tuple[Stage, Later, list[Callable[[], None]]]:
 
         work.append(answer)
 
-    stage.node.spawn = spawn
+    stage.node.services.spawn = spawn
     return stage, plugin, work
 
 
@@ -141,7 +141,7 @@ def test_reading_stops_while_the_disk_is_behind() -> None:
     stage.hold_disk()
     for number in range(1, 21):
         publisher.publish("t", b"x" * 400 + b"%d" % number, 1, number)
-    assert stage.node.store.bytes_waiting < 3000
+    assert stage.node.env.store.bytes_waiting < 3000
     stage.free_disk()
     stage.pass_s(1)
     assert publisher.take() == [Puback(number) for number in range(1, 21)]
@@ -204,12 +204,12 @@ def test_retry_does_not_pile_up_for_a_client_that_does_not_read() -> None:
 def test_timers_of_a_closed_connection_are_gone() -> None:
     """No wait outlives its connection."""
     stage = Stage(max_message_rate=1)
-    waiting = len(stage.node.timers)
+    waiting = len(stage.node.env.timers)
     client: Client = stage.client("p", keepalive_s=5)
     client.ask(publish("t"), publish("t"), publish("t"))
-    assert len(stage.node.timers) > waiting
+    assert len(stage.node.env.timers) > waiting
     client.vanish()
-    assert len(stage.node.timers) == waiting
+    assert len(stage.node.env.timers) == waiting
 
 
 FRAMES = {"ping": encode(Pingreq(), 4), "qos1": encode(publish("t", b"", 1, 7), 4), "pubrel": encode(Pubrel(7), 4)}

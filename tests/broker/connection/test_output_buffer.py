@@ -80,8 +80,8 @@ def test_qos_1_waits_for_a_client_that_does_not_read() -> None:
     payloads = [b"%d" % number + b"x" * 1000 for number in range(30)]
     for at, payload in enumerate(payloads):
         assert publisher.publish("t", payload, 1, at + 1) == [Puback(at + 1)]
-    front = stage.node.slots.get("", "s").queue.inflight  # type: ignore[union-attr]
-    assert len(front) < 10
+    connection = stage.node.sessions.get("", "s").queue.inflight  # type: ignore[union-attr]
+    assert len(connection) < 10
     subscriber.pipe.to_client.resume()
     assert [m.payload for m in subscriber.drain()] == payloads
 
@@ -108,9 +108,9 @@ def test_pressure_does_not_wake_a_connection_that_is_not_accepted() -> None:
     stage.hold_disk()
     client = Client(stage, 4)
     client.ask(connect("s", 4, False))
-    (front,) = [front for front in stage.node.fronts.values() if front.client_id == "s"]
-    front.writable(False)
-    front.writable(True)
+    (connection,) = [connection for connection in stage.node.connections.values() if connection.client_id == "s"]
+    connection.writable(False)
+    connection.writable(True)
     stage.settle()
     assert client.take() == []
     stage.free_disk()
@@ -127,9 +127,9 @@ def test_a_paused_transport_at_connack_starts_when_it_has_room() -> None:
     stage.hold_disk()
     client = Client(stage, 4)
     client.ask(connect("s", 4, False))
-    (front,) = [front for front in stage.node.fronts.values() if front.client_id == "s"]
-    front.writable(False)
+    (connection,) = [connection for connection in stage.node.connections.values() if connection.client_id == "s"]
+    connection.writable(False)
     stage.free_disk()
     assert len(client.take()) == 1
-    front.writable(True)
+    connection.writable(True)
     assert client.payloads() == [b"waits"]

@@ -128,7 +128,7 @@ def test_answers_to_nothing(version: int) -> None:
     client = stage.client("c", version)
     code = 0x92 if version == 5 else 0
     assert client.ask(Puback(7), Pubcomp(7), Pubrec(7)) == [Pubrel(7, code)]
-    counters = stage.node.counters
+    counters = stage.node.env.counters
     assert (counters.puback_invalid, counters.pubrec_invalid, counters.pubcomp_invalid) == (1, 1, 1)
 
 
@@ -226,7 +226,7 @@ def test_an_expired_message_is_not_delivered(version: int) -> None:
     subscriber = stage.persistent("s", version)
     assert subscriber.payloads() == [b"long"]
     assert [event["topic"] for event in stage.events("q.expire")] == ["t"]
-    assert stage.node.counters.queue_message_expired == 1
+    assert stage.node.env.counters.queue_message_expired == 1
 
 
 def test_the_rest_of_the_expiry_interval_is_passed_on() -> None:

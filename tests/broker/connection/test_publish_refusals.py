@@ -26,7 +26,7 @@ def test_a_full_disk_refuses_v5_and_parks_v3_in_order() -> None:
     stage.disk.full = True
     three.publish("t", b"early", 1, 1)
     stage.pass_s(0.1)
-    assert stage.node.wary
+    assert stage.node.policy.restricted
     assert five.publish("t", b"x", 1, 1) == [Puback(1, 0x97)]
     assert five.publish("t", b"x", 2, 2) == [Pubrec(2, 0x97)]
     sent = [publish("t", b"a", 1, 2), publish("t", b"b", 2, 3), publish("t", b"c", 1, 4), packets.Pingreq()]
@@ -226,7 +226,14 @@ def test_parked_publishes_are_bounded() -> None:
     client.send(packets.Pingreq())
     stage.pass_s(0.1)
     assert client.take() == []
-    assert len(next(front for front in stage.node.fronts.values() if front.client_id == "p").parked) == 3
+    assert (
+        len(
+            next(
+                connection for connection in stage.node.connections.values() if connection.client_id == "p"
+            ).publishing.deferred
+        )
+        == 3
+    )
     stage.disk.full = False
     stage.pass_s(10)
     came = client.take()
@@ -277,11 +284,11 @@ def test_what_expired_while_it_was_parked_is_for_nobody(qos: int, durable: bool)
     client = stage.persistent("p", 5)
     subscriber = (stage.persistent if durable else stage.client)("s", 5)
     subscriber.subscribe(("t", 2), ("$share/g/t", 2))
-    stage.node.view_state = ViewState.MINORITY
+    stage.node.policy.view_state = ViewState.MINORITY
     assert client.publish("t", b"short", qos, 1, dup=True, message_expiry_interval=1) == []
     assert client.publish("t", b"long", qos, 2, dup=True, message_expiry_interval=100) == []
     stage.pass_s(10)
-    stage.node.view_state = ViewState.WHOLE
+    stage.node.policy.view_state = ViewState.WHOLE
     stage.settle()
     assert [each.packet_id for each in client.take()] == [1, 2]
     assert subscriber.payloads() == [b"long", b"long"]
@@ -295,10 +302,10 @@ def test_what_expired_while_its_handshake_waited_is_for_nobody() -> None:
     subscriber.subscribe(("t", 2))
     stage.hold_disk()
     assert client.publish("t", b"x", 2, 1, message_expiry_interval=1) == []
-    stage.node.view_state = ViewState.MINORITY
+    stage.node.policy.view_state = ViewState.MINORITY
     stage.free_disk()
     stage.pass_s(10)
-    stage.node.view_state = ViewState.WHOLE
+    stage.node.policy.view_state = ViewState.WHOLE
     stage.settle()
     assert client.take() == [Pubrec(1)]
     assert client.ask(Pubrel(1)) == [Pubcomp(1)]
@@ -312,19 +319,19 @@ def test_a_handshake_stays_behind_one_that_waits_for_the_lease() -> None:
     subscriber.subscribe(("t", 2))
     stage.hold_disk()
     assert client.ask(*(publish("t", b"%d" % number, 2, number, retain=True) for number in (1, 2, 3))) == []
-    stage.node.view_state = ViewState.MINORITY
+    stage.node.policy.view_state = ViewState.MINORITY
     looks = 0
 
     def look() -> bool:
         nonlocal looks
         looks += 1
         if looks == 2:
-            stage.node.view_state = ViewState.WHOLE
+            stage.node.policy.view_state = ViewState.WHOLE
         return looks >= 2
 
-    stage.node.leased = look
+    stage.node.env.cluster.has_lease = look  # type: ignore[method-assign]
     stage.free_disk()
-    stage.node.view_state = ViewState.WHOLE
+    stage.node.policy.view_state = ViewState.WHOLE
     stage.settle()
     assert client.take() == [Pubrec(1), Pubrec(2), Pubrec(3)]
     assert [message.payload for message in subscriber.drain()] == [b"1", b"2", b"3"]
@@ -333,7 +340,7 @@ def test_a_handshake_stays_behind_one_that_waits_for_the_lease() -> None:
 def test_nothing_is_kept_of_who_left_with_parked_publishes() -> None:
     """However often a client comes, waits in vain and goes before the split is over (P8)."""
     stage = Stage(allow_register_during_netsplit="on")
-    stage.node.view_state = ViewState.MINORITY
+    stage.node.policy.view_state = ViewState.MINORITY
     for _ in range(3):
         client = stage.client("p")
         assert client.publish("t", b"x" * 1000, 1, 1) == []
@@ -341,5 +348,7 @@ def test_nothing_is_kept_of_who_left_with_parked_publishes() -> None:
         del client
     gc.collect()
     assert [
-        each for each in gc.get_objects() if type(each) is ClientConnection and each.node is stage.node and each.closed
+        each
+        for each in gc.get_objects()
+        if type(each) is ClientConnection and each.env is stage.node.env and each.closed
     ] == []

@@ -47,7 +47,7 @@ def test_a_plugin_says_no(version: int, answer: Any, old: int, new: int) -> None
     stage = Stage(Says(answer), allow_anonymous=False)
     client, connack = stage.connect("c", version)
     assert (connack.reason, connack.session_present) == (new if version == 5 else old, False)
-    assert client.closed and len(stage.node.slots) == 0
+    assert client.closed and len(stage.node.sessions) == 0
 
 
 @pytest.mark.parametrize(("version", "code"), [(3, 4), (4, 4), (5, 0x86)])
@@ -114,7 +114,7 @@ def test_what_comes_before_connect() -> None:
     stage = Stage()
     client = Client(stage, 4)
     assert client.ask(packets.Pingreq(), connect("c")) == [] and client.closed
-    assert len(stage.node.fronts) == 0
+    assert len(stage.node.connections) == 0
 
 
 def test_refusals_are_counted() -> None:
@@ -122,7 +122,7 @@ def test_refusals_are_counted() -> None:
     stage = Stage(Says(False), allow_anonymous=False)
     for version in (3, 4, 5):
         stage.connect("c", version)
-    rows = [(labels, value) for name, labels, value in stage.node.counters.rows() if name == "mqtt_connack_sent"]
+    rows = [(labels, value) for name, labels, value in stage.node.env.counters.rows() if name == "mqtt_connack_sent"]
     assert rows == [
         ({"mqtt_version": "4", "return_code": "5"}, 2),
         ({"mqtt_version": "5", "reason_code": "bad_user_name_or_password"}, 1),

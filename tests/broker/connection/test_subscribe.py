@@ -316,7 +316,7 @@ def test_a_plugin_changes_what_is_unsubscribed() -> None:
 
 def added_in_turns(stage: Stage, client: Any, *sent: Any) -> list[int]:
     """How many subscriptions the session `s` gets in each turn of the loop after these packets."""
-    session = stage.node.slots.get("", "s")
+    session = stage.node.sessions.get("", "s")
     assert session is not None
     have = [len(session.subscriptions)]
     client.send(*sent)
@@ -351,7 +351,7 @@ def test_a_client_that_leaves_while_its_filters_are_added() -> None:
     stage.loop.turn()
     client.vanish()
     assert client.take() == []
-    session = stage.node.slots.get("", "s")
+    session = stage.node.sessions.get("", "s")
     assert session is not None and 0 < len(session.subscriptions) < len(wanted)
     again = stage.persistent("s")
     assert again.subscribe(*wanted, packet_id=6) == [Suback(6, [1] * len(wanted))]

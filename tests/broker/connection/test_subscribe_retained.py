@@ -196,7 +196,7 @@ def test_expired_retained_messages_are_swept() -> None:
     stage.client("p", 5).publish("t", b"x", 1, 1, retain=True, message_expiry_interval=5)
     assert len(stage.keys(b"r")) == 1
     stage.pass_s(21)
-    assert stage.keys(b"r") == [] and stage.node.retained_count == 0
+    assert stage.keys(b"r") == [] and stage.node.retained.count == 0
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -109,9 +109,9 @@ def test_nothing_is_scheduled_when_nobody_waits() -> None:
 # -- on a node
 
 
-def front_of(stage: Stage, client_id: str) -> ClientConnection:
-    (front,) = (each for each in stage.node.fronts.values() if each.client_id == client_id)
-    return front
+def connection_of(stage: Stage, client_id: str) -> ClientConnection:
+    (connection,) = (each for each in stage.node.connections.values() if each.client_id == client_id)
+    return connection
 
 
 FRAMES = {
@@ -131,15 +131,15 @@ def test_a_polite_client_does_not_wait_for_a_flood(kind: str) -> None:
     flooding = [stage.client(f"flood{number}") for number in range(8)]
 
     def handled() -> int:
-        counters = stage.node.counters
+        counters = stage.node.env.counters
         own = {"qos1": "publish", "ping": "pingreq"}.get(kind, kind)
         return sum(getattr(counters, f"{own}_received")) if kind != "puback" else counters.puback_received
 
     found: list[int] = []
     polite.pipe.write = lambda data: found.append(handled())
     for number in range(len(flooding)):
-        front_of(stage, f"flood{number}").receive(FRAMES[kind](4) * MANY)
-    front_of(stage, "polite").receive(encode(publish("x", b"", 1, 1), 5))
+        connection_of(stage, f"flood{number}").receive(FRAMES[kind](4) * MANY)
+    connection_of(stage, "polite").receive(encode(publish("x", b"", 1, 1), 5))
     stage.settle()
     assert found[0] <= len(flooding) * PACKETS_PER_TURN + PACKETS_PER_ROUND + PACKETS_PER_TURN
     assert handled() >= len(flooding) * MANY  # and nothing of the flood is lost
@@ -152,7 +152,7 @@ def test_many_filters_count_as_many_packets(kind: type) -> None:
     polite, client = stage.client("polite"), stage.client("c")
     filters = [f"t{number}" for number in range(PACKETS_PER_TURN)]
     wanted = filters if kind is packets.Unsubscribe else [packets.SubscribeOptions(each) for each in filters]
-    counters, found = stage.node.counters, []
+    counters, found = stage.node.env.counters, []
 
     def handled() -> int:
         return sum(counters.subscribe_received) + sum(counters.unsubscribe_received)
@@ -164,8 +164,8 @@ def test_many_filters_count_as_many_packets(kind: type) -> None:
         original(data)
 
     polite.pipe.write = write
-    front_of(stage, "c").receive(b"".join(encode(kind(number, wanted), 4) for number in range(1, 21)))
-    front_of(stage, "polite").receive(encode(Pingreq(), 4))
+    connection_of(stage, "c").receive(b"".join(encode(kind(number, wanted), 4) for number in range(1, 21)))
+    connection_of(stage, "polite").receive(encode(Pingreq(), 4))
     stage.settle()
     assert found == [1]
     assert [each.packet_id for each in client.take()] == list(range(1, 21)) and handled() == 20
@@ -183,10 +183,10 @@ def test_large_retained_messages_count_as_many_packets() -> None:
     stage = Stage(max_inflight_messages=0)
     client = stage.client("writer")
     client.send(*[publish(f"large/{number}", bytes(100 << 10), 1, number + 1, True) for number in range(20)])
-    kept = [len(stage.node.retained(""))]
-    while len(stage.node.retained("")) < 20:
+    kept = [len(stage.node.retained.table(""))]
+    while len(stage.node.retained.table("")) < 20:
         assert stage.loop.turn()
-        kept.append(len(stage.node.retained("")))
+        kept.append(len(stage.node.retained.table("")))
     assert max(after - before for before, after in pairwise(kept)) <= 2
     stage.settle()
     assert [packet.packet_id for packet in client.take()] == list(range(1, 21))
@@ -224,13 +224,13 @@ def test_turns_of_packets_that_cost_much_are_small() -> None:
     plugin = Slow()
     plugin.stage = stage = Stage(plugin)
     client = stage.client("c")
-    front = front_of(stage, "c")
-    front.receive(encode(publish("t"), 4) * 2000)
+    connection = connection_of(stage, "c")
+    connection.receive(encode(publish("t"), 4) * 2000)
     stage.settle()
-    assert front.turn_size == front.per_turn <= 4
-    front.receive(encode(Pingreq(), 4) * 2000)
+    assert connection.flow.turn_size == connection.flow.per_turn <= 4
+    connection.receive(encode(Pingreq(), 4) * 2000)
     stage.settle()
-    assert front.turn_size == front.per_turn == PACKETS_PER_TURN and len(client.take()) == 2000
+    assert connection.flow.turn_size == connection.flow.per_turn == PACKETS_PER_TURN and len(client.take()) == 2000
 
 
 def test_a_client_is_not_read_while_its_packets_wait() -> None:
@@ -238,13 +238,13 @@ def test_a_client_is_not_read_while_its_packets_wait() -> None:
     stage = Stage()
     client = stage.client("c")
     seen: list[bool] = []
-    original = stage.node.turns.add
+    original = stage.node.services.turns.add
 
     def add(connection: object) -> None:
         seen.append(client.pipe.to_node.paused)
         original(connection)  # type: ignore[arg-type]
 
-    stage.node.turns.add = add  # type: ignore[method-assign]
+    stage.node.services.turns.add = add  # type: ignore[method-assign]
     client.send(encode(publish("t"), 4) * MANY)
     stage.settle()
     assert len(seen) >= MANY // PACKETS_PER_TURN - 1 and all(seen)
@@ -284,26 +284,26 @@ def test_a_lost_connection_still_gets_its_turns() -> None:
     subscriber = stage.client("s")
     subscriber.subscribe(("t", 0))
     client = stage.client("p")
-    front = front_of(stage, "p")
-    front.receive(encode(publish("t"), 4) * MANY)
+    connection = connection_of(stage, "p")
+    connection.receive(encode(publish("t"), 4) * MANY)
     client.break_off()
-    assert not front.closed
+    assert not connection.closed
     stage.settle()
     assert len(subscriber.messages()) == MANY
-    assert front.closed and [each.client_id for each in stage.node.fronts.values()] == ["s"]
+    assert connection.closed and [each.client_id for each in stage.node.connections.values()] == ["s"]
 
 
 def test_a_connection_that_is_closed_meanwhile() -> None:
     """Its packets are forgotten: nothing is handled for a session that is somebody else's."""
     stage = Stage()
     client = stage.client("p")
-    (front,) = stage.node.fronts.values()
-    front.receive(encode(publish("t"), 4) * MANY)
-    before = stage.node.counters.publish_received[0]
-    front.drop("test")
+    (connection,) = stage.node.connections.values()
+    connection.receive(encode(publish("t"), 4) * MANY)
+    before = stage.node.env.counters.publish_received[0]
+    connection.drop("test")
     stage.settle()
-    assert client.closed and stage.node.counters.publish_received[0] == before
-    assert len(stage.node.turns) == 0
+    assert client.closed and stage.node.env.counters.publish_received[0] == before
+    assert len(stage.node.services.turns) == 0
 
 
 def test_packets_wait_while_the_rate_is_used_up() -> None:

@@ -128,10 +128,10 @@ def test_a_restart_brings_back_sessions_under_a_new_boot(tmp_path: Path) -> None
                 await writer.publish("x", payload, 2)
                 assert await acked.get() == payload
             await writer.disconnect()
-            boots.append(server.node.epoch)
+            boots.append(server.node.env.numbers.boot)
 
         async def second(server: Server) -> None:
-            boots.append(server.node.epoch)
+            boots.append(server.node.env.numbers.boot)
             reader.port = port(server)
             assert (await reader.connect()).session_present
             await reader.subscribe("y", 2)
@@ -218,7 +218,7 @@ def test_cluster_time_does_not_go_back(tmp_path: Path) -> None:
         engine.close()
 
         async def work(server: Server) -> None:
-            assert server.node.now >= future
+            assert server.node.env.now >= future
             assert [line for line in lines(server) if "off cluster time" in line]
 
         await during(make(tmp_path), work)
@@ -240,7 +240,7 @@ def test_a_clock_that_is_wrong_at_a_restart_ends_no_session(
             await client.disconnect()
 
         async def come_back(server: Server) -> None:
-            assert abs(server.node.clock.now_ms() - time.time() * 1000) < 60_000
+            assert abs(server.node.env.clock.now_ms() - time.time() * 1000) < 60_000
             client = SteadyClient("c", port(server))
             assert (await client.connect()).session_present
             await client.disconnect()
@@ -466,10 +466,10 @@ def test_a_deadline_comes_in_time_after_cluster_time_was_set(tmp_path: Path) -> 
         server = make(tmp_path / "data")
         await server.start()
         node, due = server.node, asyncio.Event()
-        node.timers.at(node.tick() + 15_000, lambda: None)
-        node.clock.ask_cluster()
-        node.follow(node.clock.now_ms() + 3_600_000 - server._mono_ms())
-        node.timers.at(node.tick() + 20, due.set)
+        node.env.timers.at(node.env.tick() + 15_000, lambda: None)
+        node.env.clock.ask_cluster()
+        node.env.follow(node.env.clock.now_ms() + 3_600_000 - server._mono_ms())
+        node.env.timers.at(node.env.tick() + 20, due.set)
         await asyncio.wait_for(due.wait(), 5)
         await server.stop()
 

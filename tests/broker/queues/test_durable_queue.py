@@ -44,7 +44,7 @@ def test_what_came_while_nobody_was_there(version: int) -> None:
         (b"4", 1, False),
         (b"5", 2, False),
     ]
-    assert stage.node.counters.queue_message_unhandled == 2
+    assert stage.node.env.counters.queue_message_unhandled == 2
 
 
 @pytest.mark.parametrize("window", [1, 2, 7, 256])
@@ -57,7 +57,7 @@ def test_a_backlog_goes_to_disk_and_comes_back_in_order(window: int) -> None:
     subscriber = stage.persistent("s")
     subscriber.subscribe(("t", 1))
     publisher = stage.client("p")
-    session = stage.node.slots.get("", "s")
+    session = stage.node.sessions.get("", "s")
     assert session is not None
     seen: list[Publish] = []
     open_: list[Publish] = []
@@ -283,7 +283,7 @@ def test_packet_ids_wrap_around_an_id_in_flight() -> None:
     fill(publisher, 1, 1)
     (old,) = subscriber.messages()
     assert old.packet_id == 1
-    session = stage.node.slots.get("", "s")
+    session = stage.node.sessions.get("", "s")
     assert session is not None
     session.queue.next_seq = 65530
     fill(publisher, 2, 30)
@@ -317,7 +317,7 @@ def test_a_damaged_entry_is_named_and_the_rest_goes_on() -> None:
     offline(stage)
     fill(stage.client("p"), 1, 3)
     key = stage.keys(b"q")[1]
-    stage.node.store.put(key, b"\xc1 no record")
+    stage.node.env.store.put(key, b"\xc1 no record")
     stage.settle()
     assert numbers(stage.persistent("s").drain()) == [1, 3]
     assert any(level == "error" and repr(key) in line for level, line in stage.host.lines)
@@ -341,7 +341,7 @@ def test_lifo_does_not_read_back_what_is_in_flight(qos: int) -> None:
     while came := subscriber.messages():
         seen += came
         finish(subscriber, *came)
-    session = stage.node.slots.get("", "s")
+    session = stage.node.sessions.get("", "s")
     assert session is not None and session.queue.size == 0
     finish(subscriber, six)
     seen += subscriber.messages()
@@ -362,7 +362,7 @@ def test_lifo_does_not_drop_what_is_in_flight() -> None:
     assert numbers(held) == [4, 3]
     fill(publisher, 5, 9)
     assert len(stage.drops()) == 2
-    assert stage.node.slots.get("", "s").queue.size == 3  # type: ignore[union-attr]
+    assert stage.node.sessions.get("", "s").queue.size == 3  # type: ignore[union-attr]
     assert len(stage.keys(b"q")) == 5
     finish(subscriber, *held)
     assert numbers(subscriber.drain()) == [9, 8, 7]

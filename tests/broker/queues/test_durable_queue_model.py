@@ -190,7 +190,7 @@ class DurableQueueMachine(RuleBasedStateMachine):
         assert len(self.arrived) == len(set(self.arrived)), "handed on twice"
         if self.subscriber is not None and not self.open and not self.released:
             assert self.owed == [], "nothing is in flight, yet something is owed"
-        session = self.stage.node.slots.get("", "s")
+        session = self.stage.node.sessions.get("", "s")
         assert session is not None
         assert session.queue.size + len(session.queue.inflight) == len(self.owed)
 

@@ -116,7 +116,7 @@ def test_a_full_queue_drops_the_newest_and_says_so() -> None:
     assert [m.payload for m in subscriber.drain()] == [b"1", b"2", b"3"]
     assert stage.drops() == [("s", "t", "queue_full")] * 2
     assert told == [("s", b"4", "queue_full"), ("s", b"5", "queue_full")]
-    assert stage.node.counters.drops_by_reason == {"queue_full": 2}
+    assert stage.node.env.counters.drops_by_reason == {"queue_full": 2}
 
 
 def test_lifo_drops_the_oldest_and_sends_the_newest_first() -> None:
@@ -160,7 +160,7 @@ def test_packet_ids_wrap_around() -> None:
     subscriber = stage.client("s")
     subscriber.subscribe(("t", 1))
     publisher = stage.client("p")
-    session = stage.node.slots.get("", "s")
+    session = stage.node.sessions.get("", "s")
     assert session is not None
     session.queue.next_seq = 65533
     for number in range(1, 6):
@@ -176,7 +176,7 @@ def test_an_id_in_flight_is_not_given_again() -> None:
     publisher = stage.client("p")
     publisher.publish("t", b"old", 1, 1)
     (old,) = subscriber.messages()
-    session = stage.node.slots.get("", "s")
+    session = stage.node.sessions.get("", "s")
     assert session is not None
     session.queue.next_seq = 65534
     for payload in (b"65535", b"waits", b"too"):

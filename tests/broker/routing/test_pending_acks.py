@@ -8,7 +8,7 @@ from weakref import ref
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strogoff.broker.routing.pending_acks import PendingAcks, discharge_all
+from strogoff.broker.routing.pending_acks import PendingAcks, complete_all
 
 
 def waited(obligation: PendingAcks, told: list[str], name: str = "told") -> PendingAcks:
@@ -21,11 +21,11 @@ def test_the_last_discharge_tells(owed: int) -> None:
     told: list[str] = []
     obligation = waited(PendingAcks(), told)
     for _ in range(owed):
-        assert obligation.owe() is obligation
+        assert obligation.add() is obligation
     for number in range(owed):
         assert told == []
         assert obligation.open == owed - number
-        obligation.discharge()
+        obligation.complete()
     assert told == ["told"]
     assert obligation.waiter is None
 
@@ -33,43 +33,43 @@ def test_the_last_discharge_tells(owed: int) -> None:
 def test_a_failure_tells_at_once_and_is_owed_until_it_is_waited_for_again() -> None:
     told: list[str] = []
     begun: list[PendingAcks] = []
-    obligation = waited(PendingAcks().owe().owe(), told)
+    obligation = waited(PendingAcks().add().add(), told)
     obligation.fail(begun.append)
     assert (told, obligation.open, obligation.failed) == (["told"], 2, True)
-    obligation.discharge()
-    waited(obligation, told, "again").again()
-    obligation.again()
+    obligation.complete()
+    waited(obligation, told, "again").retry()
+    obligation.retry()
     assert (told, obligation.open, obligation.failed, begun) == (["told"], 1, False, [obligation])
-    obligation.discharge()
+    obligation.complete()
     assert told == ["told", "again"]
 
 
 def test_nobody_needs_to_wait() -> None:
-    obligation = PendingAcks().owe()
-    obligation.discharge()
+    obligation = PendingAcks().add()
+    obligation.complete()
     assert obligation.open == 0
 
 
 def test_who_waits_for_several_things_can_owe_more_when_told() -> None:
     told: list[str] = []
-    obligation = PendingAcks().owe()
+    obligation = PendingAcks().add()
 
     def more() -> None:
         told.append("first")
-        obligation.owe()
+        obligation.add()
         waited(obligation, told, "second")
 
     obligation.waiter = more
-    obligation.discharge()
+    obligation.complete()
     assert told == ["first"]
-    obligation.discharge()
+    obligation.complete()
     assert told == ["first", "second"]
 
 
 def test_many_are_discharged_before_anybody_is_told() -> None:
     """One connection that waits for many is told by the first, finds all of them done, and is not told again."""
     told: list[str] = []
-    many = [PendingAcks().owe() for _ in range(3)]
+    many = [PendingAcks().add() for _ in range(3)]
 
     def tell() -> None:
         told.append("told")
@@ -79,15 +79,15 @@ def test_many_are_discharged_before_anybody_is_told() -> None:
 
     for each in many:
         each.waiter = tell
-    discharge_all(many)
+    complete_all(many)
     assert told == ["told"]
 
 
 def test_the_same_one_twice_and_failed_ones_among_many() -> None:
     told: list[str] = []
-    twice, failed = waited(PendingAcks().owe().owe(), told, "twice"), PendingAcks().owe().owe()
+    twice, failed = waited(PendingAcks().add().add(), told, "twice"), PendingAcks().add().add()
     failed.fail(lambda _: None)
-    discharge_all([twice, failed, twice])
+    complete_all([twice, failed, twice])
     assert told == ["twice"]
     assert (twice.open, failed.open, failed.failed) == (0, 1, True)
 
@@ -96,7 +96,7 @@ class _Connection:
     """Owes an answer, and is called when it may leave."""
 
     def __init__(self) -> None:
-        self.owed = PendingAcks().owe()
+        self.owed = PendingAcks().add()
         self.owed.waiter = self.answer
         self.owed.fail(lambda _: self.answer())
         self.owed.waiter = self.answer

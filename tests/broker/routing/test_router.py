@@ -146,7 +146,7 @@ def test_wildcards_do_not_match_dollar_topics(version: int) -> None:
     client.subscribe(("#", 0), ("+/x", 0), ("$SYS/x", 0), ("+/+", 0))
     node = stage.node
     for topic in ("$SYS/x", "$SYS/y"):
-        node.publish(Message("", topic, b"", 0, False, None, 0, "", node.origin, node.numbers.next()))
+        node.publisher.publish(Message("", topic, b"", 0, False, None, 0, "", node.env.origin, node.env.numbers.next()))
     assert [m.topic for m in client.messages()] == ["$SYS/x"]
 
 

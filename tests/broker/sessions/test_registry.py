@@ -90,7 +90,7 @@ def test_many_takeovers_in_one_turn(version: int) -> None:
     heard = [caller.hears() for caller in callers]
     assert heard[-1] == [resumed(version)]
     assert all(each[-1] == CLOSED for each in heard[:-1])
-    assert len(stage.node.fronts) == 1 and len(stage.node.slots) == 1
+    assert len(stage.node.connections) == 1 and len(stage.node.sessions) == 1
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -112,7 +112,7 @@ def test_the_same_client_id_under_another_mountpoint() -> None:
     first, second = Caller(stage), Caller(stage, mountpoint="other")
     assert first.says(connect("c")) == second.says(connect("c")) == [accepted()]
     assert first.says(Pingreq()) == [Pingresp()]
-    assert stage.node.slots.get("", "c") is not stage.node.slots.get("other", "c")
+    assert stage.node.sessions.get("", "c") is not stage.node.sessions.get("other", "c")
 
 
 # -- wills at takeover
@@ -231,7 +231,7 @@ def test_sessions_come_back(version: int) -> None:
         stage.persistent(f"c{number}", version).subscribe((f"t/{number}", 1), ("$share/g/s", 1), ("all/#", 2))
     stage.client("clean", version).subscribe(("all/#", 2))
     stage.restart()
-    assert len(stage.node.slots) == 20
+    assert len(stage.node.sessions) == 20
     assert stage.events("node.start")[-1]["sessions"] == 20
     publisher = stage.client("p")
     assert publisher.publish("t/7", b"own", 1, 1) == [Puback(1)]
@@ -285,7 +285,7 @@ def test_an_old_session_does_not_rise_again(power: bool) -> None:
         client.ask(Disconnect(0, {"session_expiry_interval": 0}))
         told = Caller(stage, 5).says(connect("c", 5)) != []
         stage.restart(power)
-        assert not (told and stage.node.slots.get("", "c")), seed
+        assert not (told and stage.node.sessions.get("", "c")), seed
 
 
 def test_a_new_session_waits_until_the_old_one_is_gone_from_disk() -> None:
@@ -311,8 +311,8 @@ def test_a_full_disk_and_the_end_of_a_session() -> None:
     stage.disk.full = True
     client.ask(Disconnect(0, {"session_expiry_interval": 0}))
     stage.pass_s(0.1)
-    assert not stage.node.store.accepting
-    assert stage.node.slots.on_disk("", "c") and not stage.node.slots.on_disk("", "d")
+    assert not stage.node.env.store.accepting
+    assert stage.node.sessions.on_disk("", "c") and not stage.node.sessions.on_disk("", "d")
     assert stage.connect("c", 5)[1].reason == 0x97
     assert stage.connect("d", 5)[1].reason == 0
     stage.disk.full = False

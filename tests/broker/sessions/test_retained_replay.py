@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from strogoff.broker.queues.message import Message
+from strogoff.broker.routing.ack_context import AckContext
 from strogoff.broker.sessions import retained_replay as replay_module
 from strogoff.broker.sessions.retained_replay import HOLD, ReplayTurns
 from strogoff.mqtt.packets import Puback, Publish, Suback, Subscribe
@@ -23,7 +24,9 @@ def fill(stage: Stage, count: int = MANY, qos: int = 1, first: int = 0) -> list[
     node = stage.node
     topics = [f"t/{number:05}" for number in range(first, first + count)]
     for topic in topics:
-        node.retain(Message("", topic, b"kept", qos, True, None, 0, "p", node.origin, node.numbers.next()))
+        node.retained.retain(
+            Message("", topic, b"kept", qos, True, None, 0, "p", node.env.origin, node.env.numbers.next()), AckContext()
+        )
     stage.settle()
     return topics
 
@@ -60,7 +63,7 @@ def test_a_subscriber_gets_all_of_them(version: int, persistent: bool, qos: int)
     assert topics_of(came) == topics
     assert all(each.retain and each.qos == qos for each in came if isinstance(each, Publish))
     assert stage.drops() == []
-    assert stage.node.slots.get("", "s").queue.replay is None  # type: ignore[union-attr]
+    assert stage.node.sessions.get("", "s").queue.replay is None  # type: ignore[union-attr]
 
 
 def test_a_slow_subscriber_holds_a_window_and_no_more() -> None:
@@ -178,9 +181,11 @@ def test_a_late_copy_is_older_than_what_is_retained() -> None:
     client = stage.client("s")
     came = client.subscribe(("t/#", 1))
     node = stage.node
-    late = Message("", "t/02999", b"late", 1, False, None, 0, "p", node.origin, node.numbers.next())
-    node.retain(Message("", "t/02999", b"newer", 1, True, None, 0, "p", node.origin, node.numbers.next()))
-    node.router.route(late, node.router.plans(""))
+    late = Message("", "t/02999", b"late", 1, False, None, 0, "p", node.env.origin, node.env.numbers.next())
+    node.retained.retain(
+        Message("", "t/02999", b"newer", 1, True, None, 0, "p", node.env.origin, node.env.numbers.next()), AckContext()
+    )
+    node.router.route(late, node.router.plans(""), AckContext())
     for packet in came:
         client.answer(packet)
     assert before(client.drain(), "t/02999") == [b"late", b"newer"]
@@ -291,10 +296,10 @@ def test_a_live_message_after_a_reconnect_in_the_middle() -> None:
         collect(client, came)
         assert stage.loop.turn()
     node = stage.node
-    session = node.slots.get("", "s")
+    session = node.sessions.get("", "s")
     assert session is not None and session.queue.direct is None
-    live = Message("", topics[-1], b"live", 1, False, None, 0, "p", node.origin, node.numbers.next())
-    node.router.route(live, node.router.plans(""))
+    live = Message("", topics[-1], b"live", 1, False, None, 0, "p", node.env.origin, node.env.numbers.next())
+    node.router.route(live, node.router.plans(""), AckContext())
     came += client.drain()
     assert before(came, topics[-1]) == [b"kept", b"live"]
 
@@ -326,7 +331,7 @@ def test_unsubscribe_ends_a_replay() -> None:
         client.answer(packet)
     came += client.drain()
     assert len(topics_of(came)) <= 20 + HOLD
-    assert stage.node.slots.get("", "s").queue.replay is None  # type: ignore[union-attr]
+    assert stage.node.sessions.get("", "s").queue.replay is None  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(("handling", "twice"), [(0, True), (1, False), (2, False)])
@@ -366,7 +371,7 @@ def test_messages_that_the_client_cannot_take_are_passed_over() -> None:
     client = stage.client("s", 5, maximum_packet_size=12)
     came = client.subscribe(("t/#", 1))
     assert topics_of(came) == []
-    assert stage.node.slots.get("", "s").queue.replay is None  # type: ignore[union-attr]
+    assert stage.node.sessions.get("", "s").queue.replay is None  # type: ignore[union-attr]
 
 
 def test_an_end_of_the_session_in_the_middle() -> None:

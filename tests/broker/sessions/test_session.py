@@ -23,7 +23,7 @@ def sender(stage: Stage, payload: bytes = b"m", qos: int = 1, topic: str = "t") 
 
 def present(stage: Stage, client_id: str) -> bool:
     """True if there is a session of this client id."""
-    return stage.node.slots.get("", client_id) is not None
+    return stage.node.sessions.get("", client_id) is not None
 
 
 # -- what is kept
@@ -96,7 +96,7 @@ def test_the_end_of_a_session_deletes_no_retained_message(version: int) -> None:
     client.publish("r2", b"kept too", 1, retain=True)
     client.leave()
     stage.client("c", version).leave()
-    assert stage.node.retained_count == 2
+    assert stage.node.retained.count == 2
     _, retained = stage.client("late", version).subscribe(("r", 0))
     assert retained.payload == b"kept"
 
@@ -215,7 +215,7 @@ def test_a_session_that_never_expires() -> None:
     stage = Stage()
     stage.client("c", 5, False, 0xFFFFFFFF).leave()
     stage.pass_s(86400)
-    session = stage.node.slots.get("", "c")
+    session = stage.node.sessions.get("", "c")
     assert session is not None and session.expires_at == 0 and session.expiry_timer is None
 
 

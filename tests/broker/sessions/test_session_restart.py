@@ -198,11 +198,11 @@ def test_the_session_expiry_interval_is_kept(power: bool) -> None:
     stage.client("plain", 4, False).leave()
     stage.pass_s(5)
     stage.restart(power)
-    names = [session.client_id for session in stage.node.slots]
+    names = [session.client_id for session in stage.node.sessions]
     assert sorted(names) == ["long", "never", "plain", "short"]
     for seconds, left in ((10, ["long", "never", "short"]), (20, ["long", "never"]), (300, ["never"])):
         stage.pass_s(seconds)
-        assert sorted(session.client_id for session in stage.node.slots) == left
+        assert sorted(session.client_id for session in stage.node.sessions) == left
 
 
 def test_the_time_of_absence_counts_over_a_restart() -> None:
@@ -212,9 +212,9 @@ def test_the_time_of_absence_counts_over_a_restart() -> None:
     stage.pass_s(50)
     stage.restart()
     stage.pass_s(9)
-    assert stage.node.slots.get("", "c") is not None
+    assert stage.node.sessions.get("", "c") is not None
     stage.pass_s(2)
-    assert stage.node.slots.get("", "c") is None
+    assert stage.node.sessions.get("", "c") is None
     assert stage.keys(b"s") == []
 
 
@@ -225,9 +225,9 @@ def test_a_connection_that_the_kill_cut_begins_its_absence_then() -> None:
     stage.pass_s(500)
     stage.restart()
     stage.pass_s(59)
-    assert stage.node.slots.get("", "c") is not None
+    assert stage.node.sessions.get("", "c") is not None
     stage.pass_s(2)
-    assert stage.node.slots.get("", "c") is None
+    assert stage.node.sessions.get("", "c") is None
 
 
 @POWER
@@ -286,9 +286,9 @@ def test_an_expiry_that_disconnect_set() -> None:
     stage.client("c", 5, False, 1000).ask(Disconnect(0, {"session_expiry_interval": 20}))
     stage.restart()
     stage.pass_s(19)
-    assert stage.node.slots.get("", "c") is not None
+    assert stage.node.sessions.get("", "c") is not None
     stage.pass_s(2)
-    assert stage.node.slots.get("", "c") is None
+    assert stage.node.sessions.get("", "c") is None
 
 
 # -- what must not come back
@@ -304,7 +304,7 @@ def test_ended_sessions_stay_ended(version: int) -> None:
     sender(stage, b"old")
     assert Caller(stage, version).says(connect("c", version))[0].session_present is False
     stage.restart()
-    assert len(stage.node.slots) == 0
+    assert len(stage.node.sessions) == 0
     expiry = 1000 if version == 5 else None
     client, connack = stage.connect("c", version, False, expiry)
     assert not connack.session_present

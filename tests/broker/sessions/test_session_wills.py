@@ -126,7 +126,7 @@ def test_a_retained_will_without_payload_deletes() -> None:
     stage.client("p").publish("will/c", b"old", 1, retain=True)
     stage.client("c", will=will("will/c", b"", 0, True)).vanish()
     assert watcher.payloads() == [b"old", b""]
-    assert stage.node.retained_count == 0
+    assert stage.node.retained.count == 0
 
 
 def test_the_properties_of_a_will() -> None:
@@ -239,7 +239,7 @@ def test_a_will_that_is_not_allowed(version: int) -> None:
     assert refused(caller, 0x87 if version == 5 else 5)
     user, subscriber, *rest = plugin.asked[0]
     assert (user, tuple(subscriber), rest) == ("u", ("", "c"), [1, "secret", b"x", True])
-    assert stage.node.slots.get("", "c") is None
+    assert stage.node.sessions.get("", "c") is None
 
 
 def test_a_plugin_changes_a_will() -> None:
@@ -251,7 +251,7 @@ def test_a_plugin_changes_a_will() -> None:
     stage.client("c", will=will("a", b"old")).vanish()
     (message,) = watcher.messages()
     assert (message.topic, message.payload, message.qos) == ("will/b", b"new", 1)
-    assert stage.node.retained_count == 1 and len(plugin.asked) == 1
+    assert stage.node.retained.count == 1 and len(plugin.asked) == 1
 
 
 # -- restarts

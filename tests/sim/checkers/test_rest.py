@@ -31,13 +31,13 @@ def test_a_node_at_rest_and_one_that_waits() -> None:
     publisher.send(packets.Publish("t", b"x", 2, packet_id=1))
     loop.run_for(1)
     assert pending(node, [], True) == [
-        "front of p: 1 unacknowledged",
+        "connection of p: 1 unacknowledged",
         "queue of s: 0 waiting, 1 in flight",
     ]
     disks[0].stall_until = loop.now_s + 10
     publisher.send(packets.Publish("t", b"x", 1, packet_id=2))
     loop.run_for(1)
-    assert any("1 pending" in text for text in pending(node, [], True))
+    assert any("1 answers wait" in text for text in pending(node, [], True))
     assert any(text.startswith("the store, serving") for text in pending(node, [], True))
 
 

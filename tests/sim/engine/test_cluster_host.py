@@ -11,9 +11,9 @@ def test_a_member_promises_nothing_before_it_has_a_lease() -> None:
     spot = theatre[2]
     spot.kill()
     spot.start()
-    before = spot.node.view_state
+    before = spot.node.policy.view_state
     theatre.whole()
-    assert (before, spot.node.view_state) == (ViewState.MINORITY, ViewState.WHOLE)
+    assert (before, spot.node.policy.view_state) == (ViewState.MINORITY, ViewState.WHOLE)
 
 
 def test_joining_oneself_and_leaving() -> None:

@@ -41,7 +41,7 @@ def test_a_stop_closes_commits_and_tells() -> None:
     assert [packet.reason for packet in peer.take()] == [0x8B] and stopped and host.node is None
     assert not host.unwritten
     disks[0] = disks[0].reopen()
-    assert len(host.start().slots) == 1
+    assert len(host.start().sessions) == 1
 
 
 def test_a_stop_does_not_wait_for_ever() -> None:
@@ -49,7 +49,7 @@ def test_a_stop_does_not_wait_for_ever() -> None:
     node = host.start()
     loop.run_for(1)
     disks[0].full = True
-    node.store.put(b"x", b"1")
+    node.env.store.put(b"x", b"1")
     stopped: list[float] = []
     host.stop(lambda: stopped.append(loop.now_s))
     loop.run_for(STOP_S + 1)
@@ -68,15 +68,15 @@ def test_cluster_time_is_noted_and_never_goes_back() -> None:
     disks[0].crash(False)
     disks[0] = disks[0].reopen()
     host.wall_off_ms = -YEAR_MS
-    assert host.start().clock.now_ms() >= int.from_bytes(noted[:8], "big")
+    assert host.start().env.clock.now_ms() >= int.from_bytes(noted[:8], "big")
 
 
 def test_wake_comes_in_cluster_time() -> None:
     loop, host, _ = make_host()
     node = host.start()
     woken: list[float] = []
-    node.timers.at(node.clock.now_ms() + 5000, lambda: woken.append(loop.now_s))
-    node.timers.at(node.clock.now_ms() + 2000, lambda: woken.append(loop.now_s))
+    node.env.timers.at(node.env.clock.now_ms() + 5000, lambda: woken.append(loop.now_s))
+    node.env.timers.at(node.env.clock.now_ms() + 2000, lambda: woken.append(loop.now_s))
     host.wall_off_ms = YEAR_MS
     loop.run_for(10)
     assert len(woken) == 2 and 1.9 < woken[0] < 2.1 and 4.9 < woken[1] < 5.1
@@ -89,14 +89,14 @@ def test_a_client_that_does_not_read_presses_back() -> None:
     subscriber.send(connect_packet("s"), packets.Subscribe(1, [packets.SubscribeOptions("t", 0)]))
     publisher.send(connect_packet("p"))
     loop.run_for(1)
-    front = next(each for each in node.fronts.values() if each.client_id == "s")
+    connection = next(each for each in node.connections.values() if each.client_id == "s")
     subscriber.pipe.to_client.pause()
     publisher.send(packets.Publish("t", b"x" * 10_000))
     loop.run_for(1)
-    assert not front.is_writable
+    assert not connection.output.is_writable
     subscriber.pipe.to_client.resume()
     loop.run_for(1)
-    assert front.is_writable and len(subscriber.take()) == 3
+    assert connection.output.is_writable and len(subscriber.take()) == 3
 
 
 def test_watchers_are_told() -> None:

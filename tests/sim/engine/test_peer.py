@@ -70,7 +70,7 @@ def test_close_and_break(host: Host) -> None:
         getattr(peer, how)()
         host.loop.run_for(5)
         assert host.node is not None
-        assert (host.node.slots.get("", how) is not None) is there
+        assert (host.node.sessions.get("", how) is not None) is there
         assert peer.closed and peer.take() == []
 
 

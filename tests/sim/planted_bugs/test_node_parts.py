@@ -29,7 +29,7 @@ def test_every_planted_class_is_used_and_can_stand_for_its_original() -> None:
 def test_a_node_without_a_plant_has_nothing_planted() -> None:
     _, host, _ = make_host()
     node = host.start()
-    assert type(node.slots) is not AlteringSlots and type(node.clock) is ClusterClock
+    assert type(node.sessions) is not AlteringSlots and type(node.env.clock) is ClusterClock
 
 
 def test_a_plant_is_in_before_the_disk_is_opened() -> None:
@@ -42,4 +42,4 @@ def test_a_plant_is_in_before_the_disk_is_opened() -> None:
 
     host.on_node = apply
     node = host.start()
-    assert seen == [node] and type(node.slots) is AlteringSlots
+    assert seen == [node] and type(node.sessions) is AlteringSlots

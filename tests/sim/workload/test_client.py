@@ -131,7 +131,7 @@ def test_the_session_expiry_goes_with_disconnect() -> None:
     scenario.loop.run_for(5)
     scenario.connect()
     assert scenario.client.lists[1].clean and scenario.client.lists[0].final_expiry_s == 1
-    assert len(scenario.host.node.slots) == 1 if scenario.host.node else False
+    assert len(scenario.host.node.sessions) == 1 if scenario.host.node else False
 
 
 def test_who_may_have_lost_the_session_starts_clean() -> None:

@@ -29,5 +29,5 @@ def test_a_refusal_is_right_as_soon_as_the_node_has_lost_its_view() -> None:
     client = world.clients[0]
     assert not client._lacked_whole_view(world.loop.now_s)
     assert client.host.node is not None
-    client.host.node.view_state = ViewState.MINORITY
+    client.host.node.policy.view_state = ViewState.MINORITY
     assert client._lacked_whole_view(world.loop.now_s)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from strogoff.broker.queues.records import RecordError
-from strogoff.broker.sessions.pending_wills import PendingWills
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from tests.broker.stage import Stage
@@ -16,11 +15,11 @@ def test_a_will_waits_for_the_lease_over_a_restart_and_fires_once() -> None:
     reader = stage.persistent("reader", 5)
     reader.subscribe(("will", 1))
     mortal = stage.client("mortal", 5, will=packets.Will("will", b"gone", 1))
-    stage.node.view_state = ViewState.MINORITY
+    stage.node.policy.view_state = ViewState.MINORITY
     mortal.vanish()
     assert reader.payloads() == []
     assert len(stage.keys(b"l")) == 1
-    stage.node.view_state = ViewState.MAJORITY
+    stage.node.policy.view_state = ViewState.MAJORITY
     assert reader.payloads() == [b"gone"]
     assert stage.keys(b"l") == []
 
@@ -29,7 +28,7 @@ def test_a_restart_goes_on_with_it() -> None:
     stage = Stage()
     stage.persistent("reader", 5).subscribe(("will", 1))
     mortal = stage.client("mortal", 5, will=packets.Will("will", b"gone", 1))
-    stage.node.view_state = ViewState.MINORITY
+    stage.node.policy.view_state = ViewState.MINORITY
     mortal.vanish()
     stage.restart()
     stage.pass_s(0.1)
@@ -39,6 +38,6 @@ def test_a_restart_goes_on_with_it() -> None:
 
 def test_a_record_that_cannot_be_read_is_named() -> None:
     stage = Stage()
-    stage.node.store.put(b"lx", b"\xc1")
+    stage.node.env.store.put(b"lx", b"\xc1")
     with pytest.raises(RecordError, match="will at key"):
-        PendingWills(stage.node).load()
+        stage.node.wills.load()

@@ -1,0 +1,34 @@
+"""The named timers of one client connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..environment import Environment
+from ..timers import Timer
+
+
+class ConnectionTimers:
+    """At most one timer for each name."""
+
+    __slots__ = ("_env", "_timers")
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        self._timers: dict[str, Timer] = {}
+
+    def set(self, name: str, delay_ms: int, callback: Callable[[], None]) -> None:
+        """Set or replace a timer."""
+        timers = self._env.timers
+        timers.cancel(self._timers.get(name))
+        self._timers[name] = timers.at(self._env.now + delay_ms, callback)
+
+    def cancel(self, name: str) -> None:
+        """Cancel a timer, if it is set."""
+        self._env.timers.cancel(self._timers.pop(name, None))
+
+    def cancel_all(self) -> None:
+        """The connection is closed."""
+        for timer in self._timers.values():
+            self._env.timers.cancel(timer)
+        self._timers.clear()

@@ -1,0 +1,121 @@
+"""What every part of a broker node uses: time, disk, options, numbers, and where to report what happens.
+
+A part that needs only some of this still takes the whole `Environment`: it is below all other modules of the broker and
+knows none of them. All effects on the world go through `Ports`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from ..cluster.clock import ALARM_MS, ClusterClock
+from ..cluster.identity import Numbers
+from ..storage.store import Store
+from .cluster_port import ClusterPort, Standalone
+from .observer import Observer
+from .options import Options
+from .plugins.hooks import Hooks, Verdict
+from .queues.message import Origin
+from .queues.records import Origins
+from .reporting.events import Events
+from .timers import Timers
+
+
+class Random(Protocol):
+    """The port for chance: `random.Random` has it."""
+
+    def randrange(self, stop: int, /) -> int:
+        """A number from 0 to below `stop`."""
+        ...
+
+    def getrandbits(self, bits: int, /) -> int:
+        """A number of that many random bits."""
+        ...
+
+
+class Ports(msgspec.Struct):
+    """All that a node asks of the world.
+
+    `schedule` runs a function at the end of the turn; `wake_at` asks for a call of `Node.wake` at a cluster time in ms;
+    `spawn` runs a hook's awaitable and gives its verdict to a function; `log` takes a level and a line.
+    """
+
+    clock: ClusterClock
+    store: Store
+    schedule: Callable[[Callable[[], None]], object]
+    wake_at: Callable[[int], None]
+    spawn: Callable[[Awaitable[Verdict], Callable[[Verdict], None]], None]
+    rng: Random
+    log: Callable[[str, str], None]
+
+
+class Environment:
+    """One for each node. `now` is cluster time in ms at the begin of the turn, `origin` the node and its boot as they
+    stand in the ids of messages, `cluster` the port to the other nodes."""
+
+    __slots__ = (
+        "after_turn",
+        "clock",
+        "cluster",
+        "counters",
+        "events",
+        "hooks",
+        "log",
+        "now",
+        "numbers",
+        "observer",
+        "options",
+        "origin",
+        "origins",
+        "store",
+        "timers",
+    )
+
+    def __init__(self, name: str, boot: int, options: Options, hooks: Hooks, events: Events, ports: Ports) -> None:
+        self.options = options
+        self.hooks = hooks
+        self.events = events
+        self.clock = ports.clock
+        self.store = ports.store
+        self.log = ports.log
+        self.after_turn: Callable[[Callable[[], None]], object] = ports.schedule
+        """Calls a function at the end of the turn."""
+        self.now = self.clock.now_ms()
+        self.timers = Timers(ports.wake_at)
+        self.numbers = Numbers(boot)
+        self.origins = Origins()
+        self.origin: Origin = self.origins.get(name, boot)
+        self.observer = Observer(hooks, events, ports.store)
+        self.counters = self.observer.counters
+        self.cluster: ClusterPort = Standalone()
+
+    def tick(self) -> int:
+        """Set and return `now`: to be called by whatever the world begins, a packet, a commit, a timer."""
+        self.now = now = self.clock.now_ms()
+        return now
+
+    def event(self, type_: str, **fields: Any) -> None:
+        """A domain event at level `session` or `message`; the caller tests `events.messages` for the latter."""
+        if self.events.level:
+            self.events.emit(type_, **fields)
+
+    def wake(self) -> None:
+        """A deadline asked for by `Ports.wake_at` may be due."""
+        self.timers.run(self.tick())
+
+    def follow(self, offset_ms: float | None) -> None:
+        """As `ClusterClock.follow`. If that sets cluster time, deadlines that have passed are due. Where it is set back
+        they all move with it: the node is a newcomer, and made them itself.
+        """
+        set_ms = self.clock.follow(offset_ms)
+        if not set_ms:
+            return
+        if set_ms < 0:
+            self.timers.shift(round(set_ms))
+        if abs(set_ms) > ALARM_MS:
+            whose = "the wall clock" if offset_ms is None else "the leader of the cluster"
+            self.log("warning", f"cluster time is set by {set_ms / 1000:+.1f} s, to that of {whose}")
+        self.wake()

@@ -1,0 +1,36 @@
+"""What the answer to one packet has to wait for on other nodes, collected while the packet is handled."""
+
+from __future__ import annotations
+
+from .pending_acks import PendingAcks
+
+
+class AckContext:
+    """Travels with a packet or message through router and cluster, which add to it.
+
+    `pending` is None while the answer waits for no other node. With `answered` False nobody waits for an answer, so
+    nobody sends the message again: a will, for example.
+    """
+
+    __slots__ = ("answered", "pending")
+
+    def __init__(self, pending: PendingAcks | None = None, answered: bool = True) -> None:
+        self.pending = pending
+        self.answered = answered
+
+    def need(self) -> PendingAcks:
+        """What the answer waits for, made when the first node or write is added to it."""
+        pending = self.pending
+        if pending is None:
+            pending = self.pending = PendingAcks()
+        return pending
+
+    def take(self) -> PendingAcks | None:
+        """Hand over what was collected; the context is as new."""
+        pending, self.pending = self.pending, None
+        return pending
+
+
+def unanswered() -> AckContext:
+    """The context of a message that no client waits for."""
+    return AckContext(None, False)

@@ -1,0 +1,35 @@
+"""Publishing: a retained message is stored before it is routed; messages of the broker itself have no publisher."""
+
+from __future__ import annotations
+
+from ..environment import Environment
+from ..queues.message import Message
+from .ack_context import AckContext, unanswered
+from .plans import Plan, PlanCache
+from .retained_store import RetainedStore
+from .router import Router
+
+
+class Publisher:
+    """For one node."""
+
+    def __init__(self, env: Environment, router: Router, retained: RetainedStore) -> None:
+        self._env = env
+        self._router = router
+        self._retained = retained
+
+    def route_retained(self, message: Message, plans: PlanCache, context: AckContext, plan: Plan | None = None) -> int:
+        """As `Router.route` for a message that is to be retained. It is stored before it is routed: otherwise a client
+        that subscribes on another node right after the delivery would not find it (H-04)."""
+        kept = self._retained.retain(message, context)
+        routed = self._router.route(message, plans, context, plan)
+        # the last encoding would be kept as long as the message
+        message.frame_key, message.head, message.tail = -1, b"", b""
+        return max(routed, kept)
+
+    def publish(self, message: Message) -> int:
+        """Route a message that no client connection sent: a will, `$SYS`, a plugin's."""
+        if message.qos:
+            self._env.cluster.publishing()
+        plans = self._router.plans(message.mountpoint)
+        return (self.route_retained if message.retain else self._router.route)(message, plans, unanswered())

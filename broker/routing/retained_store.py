@@ -1,0 +1,125 @@
+"""The retained messages of all mountpoints of a node, in memory and on disk, or in the map that the cluster shares.
+
+A node alone keeps them in its store, one row for each topic. In a cluster the port `cluster.retain` takes every change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...storage.keys import retained_prefix
+from ..environment import Environment
+from ..queues.message import Message
+from ..queues.records import decode_message, encode, to_record
+from .ack_context import AckContext, unanswered
+from .retained import Refusal, RetainedMessages
+from .router import AFTER_COMMIT
+
+_SWEEP_LIMIT = 1000
+"""Deadlines that one sweep of a mountpoint looks at."""
+
+
+class RetainedStore:
+    """For one node; `load` first."""
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        self._tables: dict[str, RetainedMessages] = {}
+
+    def table(self, mountpoint: str) -> RetainedMessages:
+        """The retained messages of a mountpoint, to be read; changes go through this store."""
+        table = self._tables.get(mountpoint)
+        if table is None:
+            options = self._env.options
+            table = RetainedMessages(options.retained_max_messages, options.retained_max_bytes)
+            self._tables[mountpoint] = table
+        return table
+
+    @property
+    def mountpoints(self) -> list[str]:
+        """The mountpoints that have retained messages, of this node or, in a cluster, of all."""
+        return sorted(mountpoint for mountpoint, table in self._tables.items() if len(table))
+
+    @property
+    def count(self) -> int:
+        """Retained messages of all mountpoints."""
+        return sum(len(table) for table in self._tables.values())
+
+    # -- life
+
+    def load(self) -> None:
+        """Bring back what the store holds; then expired messages are removed at intervals."""
+        for mountpoint, message in self.on_disk():
+            self.table(mountpoint).restore(message.topic, message)
+
+    def on_disk(self) -> Iterator[tuple[str, Message]]:
+        """Mountpoint and message of all that this node retained while it was alone."""
+        for key, value in self._env.store.scan(b"r", b"s"):
+            length = int.from_bytes(key[1:3], "big")
+            mountpoint = key[3 : 3 + length].decode()
+            yield mountpoint, decode_message(key, value, mountpoint, self._env.origins)
+
+    def sweep_at_intervals(self) -> None:
+        """Remove expired messages now and every `expire_retain_cache_s` seconds; never if that is 0."""
+        env = self._env
+        if not env.options.expire_retain_cache_s:
+            return
+        context = unanswered()
+        for mountpoint in list(self._tables):
+            self.sweep(mountpoint, env.now, _SWEEP_LIMIT, context)
+        env.timers.at(env.now + env.options.expire_retain_cache_s * 1000, self.sweep_at_intervals)
+
+    # -- changes
+
+    def retain(self, message: Message, context: AckContext) -> int:
+        """Keep or delete the retained message of a topic.
+
+        Returns `AFTER_COMMIT` if its acknowledgement waits for the disk, else 0; what it waits for on other nodes is
+        added to `context` (P4).
+        """
+        env = self._env
+        if not env.store.accepting:
+            return self._refuse(message, f"store_{env.store.state}")
+        replaced = self.table(message.mountpoint).set(message)
+        if isinstance(replaced, Refusal):
+            return self._refuse(message, replaced.value)
+        if message.payload:
+            self._write(message.mountpoint, message.topic, message, context)
+        elif replaced is not None:
+            self._write(message.mountpoint, message.topic, None, context)
+        else:
+            # this node deleted it a moment ago, perhaps; the acknowledgement says that no other node has it
+            env.cluster.confirm_deleted(message.mountpoint, message.topic, context)
+        if env.events.messages:
+            env.event("ret.set", topic=message.topic, mid=message.mid)
+        # what another client wrote a moment ago counts, too: this acknowledgement says the same
+        return AFTER_COMMIT if env.store.bytes_waiting else 0
+
+    def delete(self, mountpoint: str, topic: str, context: AckContext) -> bool:
+        """Forget the retained message of a topic; False if there was none."""
+        if self.table(mountpoint).delete(topic) is None:
+            return False
+        self._write(mountpoint, topic, None, context)
+        return True
+
+    def sweep(self, mountpoint: str, now_ms: int, limit: int, context: AckContext) -> int:
+        """As `RetainedMessages.sweep`; how many messages were removed."""
+        removed = self.table(mountpoint).sweep(now_ms, limit)
+        for message in removed:
+            self._write(mountpoint, message.topic, None, context)
+        return len(removed)
+
+    def _refuse(self, message: Message, reason: str) -> int:
+        self._env.counters.drop(reason)
+        self._env.event("ret.refuse", topic=message.topic, client=message.publisher, reason=reason)
+        return 0
+
+    def _write(self, mountpoint: str, topic: str, message: Message | None, context: AckContext) -> None:
+        env = self._env
+        if env.cluster.retain(mountpoint, topic, message, context):
+            return
+        key = retained_prefix(mountpoint) + topic.encode()
+        if message is None:
+            env.store.delete(key)
+        else:
+            env.store.put(key, encode(to_record(message)))

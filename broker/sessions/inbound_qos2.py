@@ -1,0 +1,118 @@
+"""The QoS 2 handshakes that a session's client has open as a publisher: packet id -> message, until PUBREL.
+
+Each change is written in the batch of its cause, so that a repeated PUBLISH is known again after a restart (H-12).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Protocol
+
+from ...storage import keys
+from ..environment import Environment
+from ..queues.records import InboundRecord, encode
+from ..routing.pending_acks import PendingAcks
+from ..routing.remote import RemoteMembers
+
+
+class Owner(Protocol):
+    """The session that the handshakes belong to."""
+
+    key: bytes
+    incarnation: int
+    durable: bool
+
+
+class InboundHandshakes:
+    """Of one session. `records` are the open ones; `forward_again` are the packet ids whose message has to go to other
+    nodes again; `pending_acks` holds what the PUBREC of a message waits for."""
+
+    __slots__ = ("_env", "_owner", "forward_again", "pending_acks", "records")
+
+    def __init__(self, env: Environment, owner: Owner) -> None:
+        self._env = env
+        self._owner = owner
+        self.records: dict[int, InboundRecord] = {}
+        self.forward_again: set[int] = set()
+        self.pending_acks: dict[int, PendingAcks] = {}
+
+    def restore(self, packet_id: int, record: InboundRecord) -> None:
+        """A restart interrupted this handshake: whether other nodes have the message is not known any more."""
+        self.records[packet_id] = record
+        self._env.cluster.handshake_opened(record.boot, record.counter)
+        if record.routed:
+            self.forward_again.add(packet_id)
+
+    def open(self, packet_id: int, record: InboundRecord) -> bool:
+        """Remember the packet id until PUBREL. True if that has to be safe before anything leaves (H-12)."""
+        self.records[packet_id] = record
+        self._env.cluster.handshake_opened(record.boot, record.counter)
+        return self._write(packet_id, record)
+
+    def reselected(self, packet_id: int, record: InboundRecord, elsewhere: list[tuple[str, str, str]]) -> bool:
+        """Other members get the message. True if that has to be safe before anything leaves (H-12)."""
+        record.elsewhere = elsewhere
+        return self._write(packet_id, record)
+
+    def _replace_member(self, packet_id: int, record: InboundRecord, gone: RemoteMembers, node: str | None) -> bool:
+        """Members of another node (`node`), or one here (None), get the message in place of `gone`.
+
+        True if that has to be safe before anything leaves (H-12).
+        """
+        if self.records.get(packet_id) is not record:
+            return False
+        record.elsewhere = [each for each in record.elsewhere if each[:2] != (gone.group, gone.filter)]
+        if node is not None:
+            record.elsewhere.append((gone.group, gone.filter, node))
+        return self._write(packet_id, record)
+
+    def routed(self, packet_id: int, elsewhere: list[tuple[str, str, str]], pending: PendingAcks | None) -> None:
+        """The message of this packet id was routed, in the open batch: a repeated PUBLISH is only answered.
+
+        `elsewhere` as in `InboundRecord`; `pending` is what its answer waits for.
+        """
+        record = self.records.get(packet_id)
+        if pending is not None:
+            self.pending_acks[packet_id] = pending
+            if record is not None and elsewhere:
+                pending.reselected = partial(self._replace_member, packet_id, record)
+        if record is not None and not (record.routed and record.elsewhere == elsewhere):
+            record.routed = True
+            record.elsewhere = elsewhere
+            self._write(packet_id, record)
+
+    def cancel_forwards(self) -> None:
+        """This node left the view. Other nodes may have skipped the copies it sent, and a client that subscribed there
+        meanwhile was not matched. A client without PUBREC repeats its PUBLISH, which sends them again (H-04, H-12)."""
+        self.forward_again.update([packet_id for packet_id, record in self.records.items() if record.routed])
+        self.pending_acks.clear()
+
+    def close(self, packet_id: int) -> bool:
+        """PUBREL: forget the packet id. True if that has to be safe before PUBCOMP."""
+        record = self.records.pop(packet_id, None)
+        if record is None:
+            return False
+        self.pending_acks.pop(packet_id, None)
+        self.forward_again.discard(packet_id)
+        self._forget(packet_id, record)
+        return self._owner.durable
+
+    def discard(self) -> None:
+        """The session has ended."""
+        for packet_id, record in self.records.items():
+            self._forget(packet_id, record)
+        self.records.clear()
+        self.pending_acks.clear()
+
+    def _forget(self, packet_id: int, record: InboundRecord) -> None:
+        self._env.cluster.handshake_closed(record.boot, record.counter)
+        if self._owner.durable:
+            self._env.store.delete(self._key(packet_id))
+
+    def _write(self, packet_id: int, record: InboundRecord) -> bool:
+        if self._owner.durable:
+            self._env.store.put(self._key(packet_id), encode(record))
+        return self._owner.durable
+
+    def _key(self, packet_id: int) -> bytes:
+        return keys.inbound_prefix(self._owner.key, self._owner.incarnation) + packet_id.to_bytes(2, "big")

@@ -1,0 +1,92 @@
+"""Wills. One that comes due on a node without a lease is on disk until the node has one (H-13, H-19; P5).
+
+The session that they were of may have ended, and the node may be killed before it is let in again. A will is forgotten
+in the batch in which it is routed, as any other.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from ...netsplit.policy import ViewState
+from ..environment import Environment
+from ..operation_policy import OperationPolicy
+from ..queues.message import Message
+from ..queues.records import RecordError, WillRecord, encode
+from ..routing.publisher import Publisher
+
+PREFIX, END = b"l", b"m"
+
+
+class ClientName(Protocol):
+    """A session, or what is left of one: the client that the will is of."""
+
+    mountpoint: str
+    client_id: str
+
+
+class PendingWill(msgspec.Struct, array_like=True):
+    """A will and whose it was."""
+
+    mountpoint: str
+    client_id: str
+    will: WillRecord
+
+
+_decoder = msgspec.msgpack.Decoder(PendingWill)
+
+
+class Wills:
+    """Publishes the wills of a node."""
+
+    def __init__(self, env: Environment, policy: OperationPolicy, publisher: Publisher) -> None:
+        self._env = env
+        self._policy = policy
+        self._publisher = publisher
+
+    def load(self) -> None:
+        """Go on with what a restart left, in another turn. Raises `RecordError`."""
+        env = self._env
+        for key, value in env.store.scan(PREFIX, END):
+            try:
+                pending = _decoder.decode(value)
+            except msgspec.MsgspecError as error:
+                raise RecordError(f"message database: the will at key {key!r} cannot be read: {error}") from None
+            env.timers.at(env.now, lambda key=key, pending=pending: self._try(key, pending))  # type: ignore[misc]
+
+    def publish(self, client: ClientName, will: WillRecord) -> None:
+        """Publish a will under a new mid [MQTT-3.1.2-8]; without a lease once there is one (H-13)."""
+        env = self._env
+        if not env.cluster.has_lease() or self._policy.view_state is ViewState.MINORITY:
+            self._park(client, will)
+            return
+        message = Message(
+            client.mountpoint,
+            will.topic,
+            will.payload,
+            will.qos,
+            will.retain,
+            will.properties,
+            env.now + will.expiry_s * 1000 if will.expiry_s >= 0 else 0,
+            client.client_id,
+            env.origin,
+            env.numbers.next(),
+        )
+        env.event("will.fire", client=client.client_id, topic=will.topic, mid=message.mid)
+        self._publisher.publish(message)
+
+    def _park(self, client: ClientName, will: WillRecord) -> None:
+        """Keep it from the open batch on, and publish it as soon as the node has a lease."""
+        pending = PendingWill(client.mountpoint, client.client_id, will)
+        key = PREFIX + self._env.numbers.unique().to_bytes(8, "big")
+        self._env.store.put(key, encode(pending))
+        self._policy.when_accepting(lambda: self._try(key, pending))
+
+    def _try(self, key: bytes, pending: PendingWill) -> None:
+        if self._policy.view_state is ViewState.MINORITY:
+            self._policy.when_accepting(lambda: self._try(key, pending))
+            return
+        self._env.store.delete(key)
+        self.publish(pending, pending.will)
