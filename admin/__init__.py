@@ -1,1 +1,1 @@
-"""Operators: vmq-admin and the node's local door."""
+"""Administration: `vmq-admin`, the unix socket and the HTTP API of a node."""

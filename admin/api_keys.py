@@ -1,8 +1,8 @@
-"""API keys: who may use the HTTP modules that ask who is there.
+"""API keys: they authenticate HTTP requests to the modules of a node.
 
-An entry is a key with one scope; the same key may have several. In a cluster they are valid on all nodes. Keys are kept
-as they are, because `api-key show` shows them: what protects them is the mode of the data directories, and between
-nodes `listener.vmqs`.
+An entry is a key with one scope. A key may have several entries. In a cluster each key is valid on all nodes. Keys are
+stored in plain text, because `api-key show` shows them. The file mode of the data directory protects them on disk, and
+`listener.vmqs` protects them on their way between nodes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..storage.keys import after
 SCOPES = ("status", "mgmt", "metrics", "health", "api2", "httppub")
 DEFAULT_SCOPE = "mgmt"
 KEY_LENGTH = 32
-"""Characters of a key that is made here, unless `min_apikey_length` asks for more."""
+"""Characters of a generated key, unless `min_apikey_length` asks for more."""
 MAX_KEY_LENGTH = 512
 _PREFIX = b"nkey."
 _ALPHABET = string.ascii_letters + string.digits
@@ -30,7 +30,7 @@ _FORMAT = "%Y-%m-%dT%H:%M:%S"
 _DAY_S = 86400
 
 Verdict = Literal["ok", "unknown", "expired", "scope"]
-"""`scope`: a key that is good for something else."""
+"""`scope`: the key has another scope."""
 
 
 class ApiKeyError(ValueError):
@@ -38,9 +38,9 @@ class ApiKeyError(ValueError):
 
 
 def key_store_of(server: Server) -> Shelf:
-    """Where the keys of a node are: with those of its whole cluster if there is a way to other nodes.
+    """The store with the API keys of a node: that of its cluster if it has one, else its own.
 
-    What the node kept for itself before goes there, once.
+    Keys from its own store move to the store of the cluster.
     """
     if server.cluster is None:
         return server.store
@@ -58,7 +58,7 @@ class ApiKey(msgspec.Struct, frozen=True):
 
     @property
     def expires(self) -> str:
-        """When it expires, as operators write it, in UTC."""
+        """The time of expiry in UTC, as `yyyy-mm-ddThh:mm:ss`, or `never`."""
         if self.expires_s is None:
             return "never"
         return datetime.fromtimestamp(self.expires_s, UTC).strftime(_FORMAT)
@@ -87,21 +87,21 @@ class ApiKeys:
         self._choice = choice
 
     def create(self, scope: str, expires: str | None) -> str:
-        """Make a key that nobody can guess, add it and return it. Raises `ApiKeyError`."""
+        """Generate a random key, add it and return it. Raises `ApiKeyError`."""
         key = "".join(self._choice(_ALPHABET) for _ in range(max(KEY_LENGTH, self._min_length)))
         self.add(key, scope, expires)
         return key
 
     def add(self, key: str, scope: str, expires: str | None) -> None:
-        """Add an entry; `expires` is UTC as yyyy-mm-ddThh:mm:ss. Raises `ApiKeyError`; then nothing has changed."""
+        """Add an entry; `expires` is UTC as yyyy-mm-ddThh:mm:ss. Raises `ApiKeyError` and changes nothing."""
         self._check_scope(scope)
         if len(key) < max(1, self._min_length):
             raise ApiKeyError(f"The key is too short: at least {max(1, self._min_length)} characters are needed.")
         if len(key) > MAX_KEY_LENGTH:
             raise ApiKeyError(f"The key is too long: at most {MAX_KEY_LENGTH} characters are possible.")
-        # it travels as a user name of HTTP Basic authentication, which ends at a colon (RFC 7617, section 2)
+        # a key is sent as the user name of HTTP Basic authentication, which ends at a colon (RFC 7617, section 2)
         if not all("!" <= char <= "~" and char != ":" for char in key):
-            raise ApiKeyError("A key has letters, digits and signs of ASCII, but no colon and no spaces.")
+            raise ApiKeyError("A key consists of printable ASCII characters without colon and space.")
         if self._store.get(_storage_key(key, scope)) is not None:
             raise ApiKeyError(f"This key has the scope {scope} already; delete it first.")
         until = self._until(expires)
@@ -118,7 +118,7 @@ class ApiKeys:
             self._store.delete(_storage_key(key, each.scope))
 
     def rows(self, scope: str | None = None) -> list[ApiKey]:
-        """The entries, of one scope or of all, by scope and key. Raises `ApiKeyError` for a scope that there is not."""
+        """The entries, of one scope or of all, by scope and key. Raises `ApiKeyError` for an unknown scope."""
         if scope is not None:
             self._check_scope(scope)
         found = []
@@ -129,11 +129,11 @@ class ApiKeys:
         return found
 
     def has_expired(self, entry: ApiKey) -> bool:
-        """Whether it does not count any more."""
+        """Whether the entry has expired."""
         return entry.expires_s is not None and entry.expires_s <= self._now_s()
 
     def check(self, key: str, scope: str) -> Verdict:
-        """Whether this key opens what needs this scope. How long it takes does not tell how much of a key was right."""
+        """Whether this key is valid for this scope. The comparison takes the same time for every wrong key."""
         said = key.encode(errors="surrogateescape")
         same = [each for each in self.rows() if hmac.compare_digest(each.key.encode(), said)]
         if not same:
@@ -168,7 +168,7 @@ def _storage_key(key: str, scope: str) -> bytes:
 
 
 def _expiry(value: bytes) -> int | None:
-    """What was kept; an entry that cannot be read opens nothing."""
+    """The stored time of expiry. An unreadable entry counts as expired."""
     if not value:
         return None
     return int(value) if value.isdigit() else 0

@@ -1,6 +1,6 @@
-"""`vmq-admin`: finds the node and hands it the words of the command line.
+"""`vmq-admin`: find the node, send it the words of the command line, and print the result.
 
-It knows no commands, except for `--help`: what a node can do is the node's to say.
+The node parses the command. This program reads the list of commands only for `--help`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .render import FORMATS, alerts, escape_unprintable, render
 from .wire import TruncatedResult, from_lines
 
 API_KEY = "STROGOFF_API_KEY"
-"""Environment variable for `--api-key`: a command line is seen by everybody on the machine."""
+"""Environment variable in place of `--api-key`: all users of a machine can read its command lines."""
 _USAGE = """Usage: vmq-admin [-c|--conf FILE] [--data-dir DIR] COMMAND [key=value ...] [--flag ...]
                  [--format=human|json|csv]
        vmq-admin --url http[s]://HOST:PORT [--api-key KEY] [--cafile FILE] COMMAND ...
@@ -38,7 +38,7 @@ _OPTIONS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line; 0, or 1 if the command could not be carried out."""
+    """Run a command line. Returns 0, 1 if the command failed, or 130 after Ctrl-C."""
     try:
         options, words, form = _split(_texts(sys.argv[1:] if argv is None else argv))
         if not words or words[0] in ("-h", "--help", "help"):
@@ -53,16 +53,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     except TruncatedResult:
-        print(f"{client.name} stopped before it had answered.", file=sys.stderr)
+        print(f"{client.name} stopped before its result was complete.", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("Interrupted; what the node has begun goes on.", file=sys.stderr)
+        print("Interrupted. The node finishes the command.", file=sys.stderr)
         return 130
     return _print(render(parts, form), "" if form == "json" else "\n".join(alerts(parts)), status)
 
 
 def _show(form: str) -> Callable[[str], None] | None:
-    """What is done with a line that comes while the command goes on; JSON is one list, so it has them at the end."""
+    """The function that prints a line of progress. JSON output is one list, so it has these lines at its end."""
     return None if form == "json" else lambda line: _write(escape_unprintable(line) + "\n")
 
 
@@ -78,12 +78,12 @@ def _write(text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        # whoever reads has enough, such as `| head`; Python must not complain of it at its end
+        # the reader has closed the pipe, as `| head` does; without this Python would report an error at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _texts(argv: Sequence[str]) -> Sequence[str]:
-    """The words, if a node can be told them."""
+    """The words, if all of them can be sent as UTF-8. Raises `Unreachable`."""
     for word in argv:
         try:
             word.encode()
@@ -93,7 +93,10 @@ def _texts(argv: Sequence[str]) -> Sequence[str]:
 
 
 def _split(argv: Sequence[str]) -> tuple[dict[str, str], list[str], str]:
-    """vmq-admin's own options, which stand before the command, the command's words, and the format, from anywhere."""
+    """Returns vmq-admin's own options, which precede the command, the words of the command, and the output format.
+
+    `--format` may stand anywhere.
+    """
     options: dict[str, str] = {}
     words: list[str] = []
     form = "human"
@@ -120,21 +123,21 @@ def _split(argv: Sequence[str]) -> tuple[dict[str, str], list[str], str]:
 
 
 def _client_for(options: dict[str, str]) -> NodeClient:
-    """The node that is meant, and how to get there. Raises `Unreachable` for options that do not go together."""
+    """A client for the node that the options name. Raises `Unreachable` for options that exclude each other."""
     if "url" not in options:
         alone = [f"--{name.replace('_', '-')}" for name in ("api_key", "cafile") if name in options]
         if alone:
-            raise Unreachable(f"{alone[0]} goes with --url.")
+            raise Unreachable(f"{alone[0]} needs --url.")
         return _local(options)
     if "conf" in options or "data_dir" in options:
-        raise Unreachable("--url says which node is meant; --conf and --data-dir do not go with it.")
+        raise Unreachable("--url names the node. It excludes --conf and --data-dir.")
     api_key = options.get("api_key", os.environ.get(API_KEY, ""))
     return HttpClient(options["url"], api_key, options.get("cafile", ""))
 
 
 def _local(options: dict[str, str]) -> UnixSocketClient:
     conf = Path(options["conf"]) if "conf" in options else usual_file()
-    # a container does not look at variables then, at its start
+    # a container with this file ignores the variables when it starts
     local = conf is not None and os.path.exists(conf.with_name("vernemq.conf.local"))
     environ = {} if local else os.environ
     directory = options.get("data_dir")

@@ -1,4 +1,4 @@
-"""Ways from vmq-admin to a node: the unix socket of one on this machine, or the management API of any."""
+"""Clients of vmq-admin: one for the unix socket of a local node, one for the management API of any node."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from ..broker.listeners.unix_paths import unix_address
 from .wire import Refusal, TruncatedResult
 
 ANSWER_S = 600.0
-"""How long a node may say nothing; one that hangs is noticed sooner, by its listeners."""
+"""Time limit for a silent node. Its listeners notice earlier that it hangs."""
 CONNECT_S = 10.0
-"""How long a host may take to accept a connection."""
+"""Time limit for opening a connection."""
 API_PATH = "/api/v1"
 
 
 class Unreachable(Exception):
-    """What keeps vmq-admin from getting an answer, in a sentence."""
+    """vmq-admin cannot get a result from the node. The text is a sentence for the operator."""
 
 
 class NodeClient(Protocol):
-    """One of the two."""
+    """Sends command lines to one node. `name` is the node in messages."""
 
     name: str
 
@@ -52,7 +52,7 @@ class _UnixConnection(HTTPConnection):
 
 
 class UnixSocketClient:
-    """A node on this machine, by its socket."""
+    """The client of a node on this machine, over its unix socket."""
 
     def __init__(self, node: str, path: Path) -> None:
         self.name = f"Node '{node}'"
@@ -66,7 +66,7 @@ class UnixSocketClient:
             response = self._post(connection, words)
             if response.status != 200:
                 said = response.read().decode(errors="replace").strip()
-                raise Unreachable(f"{self.name} did not understand: {said}")
+                raise Unreachable(f"{self.name} rejected the request: {said}")
             yield from _lines(self.name, response)
         finally:
             connection.close()
@@ -81,23 +81,24 @@ class UnixSocketClient:
         except PermissionError:
             raise Unreachable(f"You may not open {path}: be the user that runs {self._node}, or root.") from None
         except ConnectionRefusedError:
-            raise Unreachable(f"{down} Nobody listens at {path}: it was killed.") from None
+            raise Unreachable(f"{down} No process listens on {path}: the node was killed.") from None
         except TimeoutError:
-            raise Unreachable(f"{down} It did not answer within {ANSWER_S:.0f} s.") from None
+            raise Unreachable(f"{down} It sent no answer within {ANSWER_S:.0f} s.") from None
         except (OSError, HTTPException) as error:
             raise Unreachable(f"{down} {path}: {error}") from None
 
 
 class HttpClient:
-    """A node by the URL of one of its HTTP listeners; `cafile` is whom to trust, empty for those of the system.
+    """The client of a node over one of its HTTP listeners.
 
-    Raises `Unreachable` for a URL that is none and a file that cannot be read.
+    `cafile` has the trusted CA certificates; if it is empty, those of the system are trusted. Raises `Unreachable` for
+    a malformed URL or an unreadable file.
     """
 
     def __init__(self, url: str, api_key: str, cafile: str) -> None:
         self.name = url
         self._api_key = api_key
-        wrong = f"--url: {url!r} is not what is expected: http://HOST:PORT or https://HOST:PORT."
+        wrong = f"--url: {url!r} is malformed: http://HOST:PORT or https://HOST:PORT is expected."
         try:
             parts = urlsplit(url)
             self._host, self._port = parts.hostname or "", parts.port
@@ -133,14 +134,14 @@ class HttpClient:
         except (socket.gaierror, UnicodeError):
             raise Unreachable(f"{down} there is no host {self._host}.") from None
         except ConnectionRefusedError:
-            raise Unreachable(f"{down} nobody listens there.") from None
+            raise Unreachable(f"{down} no process listens on this port.") from None
         except TimeoutError:
             raise Unreachable(f"{down} no answer within {CONNECT_S:.0f} s.") from None
         except ssl.SSLCertVerificationError as error:
             said = f"{self.name} shows a certificate that is not trusted: {error.verify_message}."
-            raise Unreachable(f"{said} --cafile=FILE says whom to trust.") from None
+            raise Unreachable(f"{said} --cafile=FILE names the trusted CA certificates.") from None
         except ssl.SSLError as error:
-            raise Unreachable(f"{self.name} does not speak TLS as expected ({error.reason}); is it http?") from None
+            raise Unreachable(f"{self.name} does not answer with TLS ({error.reason}); is it http?") from None
         except OSError as error:
             raise Unreachable(f"{down} {error.strerror or error}.") from None
 
@@ -155,12 +156,12 @@ class HttpClient:
             raise Unreachable(f"{self.name} did not answer within {ANSWER_S:.0f} s.") from None
         except (OSError, HTTPException) as error:
             hung_up = isinstance(error, OSError)
-            said = f"{self.name} {'hung up' if hung_up else 'answered with something that is not HTTP'}"
+            said = f"{self.name} {'closed the connection' if hung_up else 'answered with something that is not HTTP'}"
             hint = "" if self._tls is not None else "; is it https?"
             raise Unreachable(f"{said} ({type(error).__name__}){hint}") from None
 
     def _check(self, response: HTTPResponse) -> None:
-        """Raises `Unreachable` unless this is an answer of the management API."""
+        """Raise `Unreachable` unless this is a response of the management API."""
         kind = response.headers.get_content_type()
         if response.status == 200 and kind == "application/x-ndjson":
             return
@@ -168,7 +169,7 @@ class HttpClient:
         if response.status == 401:
             raise Unreachable(f"{self.name}: {_refusal(body)}")
         if response.status in (400, 408, 413) and kind == "text/plain":
-            raise Unreachable(f"{self.name} did not understand: {body.decode(errors='replace').strip()}")
+            raise Unreachable(f"{self.name} rejected the request: {body.decode(errors='replace').strip()}")
         raise Unreachable(
             f"{self.name} is not the management API of a node (it answered {response.status}). The node must have "
             "vmq_http_mgmt_api among the http_modules of this listener."
@@ -195,6 +196,6 @@ def _lines(name: str, response: HTTPResponse) -> Iterator[bytes]:
     try:
         yield from response
     except TimeoutError:
-        raise Unreachable(f"{name} went silent: nothing came within {ANSWER_S:.0f} s.") from None
+        raise Unreachable(f"{name} went silent: it sent nothing for {ANSWER_S:.0f} s.") from None
     except (OSError, HTTPException) as error:
         raise TruncatedResult(str(error)) from None

@@ -1,4 +1,4 @@
-"""Fields of `show` commands as flags: `--field` selects a column, `--field=VALUE` filters too, `--field=~REGEX` too."""
+"""Columns of `show` commands as flags: `--field` selects, `--field=VALUE` and `--field=~REGEX` select and filter."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ NOT_FIELDS = ("limit", "rowtimeout")
 
 
 def field_flags(fields: Iterable[str]) -> tuple[Flag, ...]:
-    """A flag for each field, and the bound on the number of rows."""
+    """A flag for each field."""
     return tuple(
-        Flag(name, "this column; with a value only the rows that have it", value="VALUE|~REGEX", optional=True)
+        Flag(name, "show this column; with a value only the rows that have it", value="VALUE|~REGEX", optional=True)
         for name in fields
     )
 
 
 class Query:
-    """Which columns of which rows are wanted; all filters must hold."""
+    """The columns and filters of a command line. A row must pass all filters."""
 
     def __init__(self, call: Call, default: tuple[str, ...]) -> None:
         asked = [(name, value) for name, value in call.flags if name not in NOT_FIELDS]
@@ -33,15 +33,15 @@ class Query:
         self._tests = [(name, _test(name, value)) for name, value in asked if value is not None]
 
     def wants(self, *fields: str) -> bool:
-        """Whether one of these fields is shown or filtered by."""
+        """Whether one of these fields is a column of the result."""
         return any(name in self.columns for name in fields)
 
     def holds(self, row: Row) -> bool:
-        """Whether all filters on the fields of this (partial) row hold."""
+        """Whether the row passes all filters on the fields that it has."""
         return all(test(row[name]) for name, test in self._tests if name in row)
 
     def cells(self, row: Row) -> tuple[Cell, ...]:
-        """The row under the columns."""
+        """The cells of a row, one for each column."""
         return tuple(row.get(name) for name in self.columns)
 
 

@@ -1,4 +1,4 @@
-"""What a command may use: the server, the cluster, the HTTP listeners, and a way to let others in between."""
+"""The objects that a command may use: server, cluster, HTTP listeners, API keys, and a scheduler for long work."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from .metrics import Metrics
 
 TIME_SLICE_S = 0.005
-"""How long a command may work before the loop gets its turn."""
+"""Time for which a command may work before other tasks of the event loop run."""
 COMMIT_S = 10.0
+"""Time limit for a commit."""
 
 
 class Context:
-    """The node as commands see it; belongs to the node's event loop."""
+    """The node as commands see it. All methods belong to the thread of the node's event loop."""
 
     def __init__(self, server: Server, http: HttpListeners, metrics: Metrics, api_keys: ApiKeys) -> None:
         self.server = server
@@ -29,7 +30,7 @@ class Context:
         self.metrics = metrics
         self.api_keys = api_keys
         self.membership_change = ""
-        """The `cluster join` or `cluster leave` that is under way here, empty if there is none."""
+        """The `cluster join` or `cluster leave` that runs at this node; empty if there is none."""
         self._loop = asyncio.get_running_loop()
 
     @property
@@ -39,22 +40,22 @@ class Context:
 
     @property
     def cluster(self) -> OperatorPort | None:
-        """The node's part in the cluster, None while it is alone."""
+        """The cluster port of this node; None if no `listener.vmq` or `listener.vmqs` is configured."""
         return self.server.cluster
 
     def time_slice(self) -> TimeSlice:
-        """For one long piece of work: see `TimeSlice`."""
+        """A scheduler for one long piece of work."""
         return TimeSlice(self._loop.time)
 
     async def committed(self) -> None:
-        """Wait until what was changed is safe. TimeoutError if the disk does not take it."""
+        """Wait until all writes are durable. TimeoutError after `COMMIT_S` seconds."""
         done = asyncio.Event()
         self.node.env.store.flush(done.set)
         async with asyncio.timeout(COMMIT_S):
             await done.wait()
 
     async def replicated(self) -> None:
-        """`committed`, and every node of the view has it. Raises `ClusterError` if the others do not say so in time."""
+        """`committed`, then wait until every node of the view has the writes. Raises `ClusterError` after a timeout."""
         await self.committed()
         if self.cluster is not None:
             await self.cluster.spread()

@@ -1,4 +1,4 @@
-"""Carrying out a command line for whoever asks: the local door, or the management API."""
+"""Runs a command line that the unix socket or the management API has received."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from .wire import progress_line, to_lines
 CONTENT_TYPE = "application/x-ndjson"
 MAX_REQUEST_BYTES = 1 << 20
 REQUEST_S = 10.0
-"""How long a command line may take to come."""
+"""Time limit for receiving a command line."""
 DONE, REFUSED, FAILED = 0, 1, 2
-"""What became of a command: carried out, wrong or not possible, or the node could not."""
+"""Status of a command: done; refused because it is wrong or impossible; failed because of the node."""
 _SECRETS = ("--keypasswd",)
 _SECRET_KEYS = {"api-key": ("key",)}
-"""Family of commands -> arguments that nobody else may read."""
+"""First word of a command -> arguments that the log must not show."""
 
 
 class Request(msgspec.Struct):
-    """What vmq-admin sends."""
+    """The body of a request of vmq-admin."""
 
     words: list[str]
 
 
 async def run_command(context: Context, words: Sequence[str], report: Report | None = None) -> tuple[list[Part], int]:
-    """Carry out a command line; its answer, and DONE, REFUSED or FAILED. Whatever is wrong with it is an alert.
+    """Run a command line. Returns its result, and DONE, REFUSED or FAILED. An error is an alert in the result.
 
-    What the command tells on its way goes to `report`; without it, it is the beginning of the answer.
+    Lines of progress go to `report`; without `report` they are the beginning of the result.
     """
     told: list[Part] = []
 
@@ -67,16 +67,16 @@ async def _dispatch(context: Context, words: Sequence[str], report: Report) -> t
         return [Alert(f"The message store cannot be read: {error}")], FAILED
     except TimeoutError:
         detail = context.node.env.store.detail or "the disk is slow"
-        said = f"Done, but it is not on the disk yet ({detail}); after a crash it may have to be repeated."
+        said = f"Done, but it is not on the disk yet ({detail}); after a crash repeat the command."
         return [Alert(said)], FAILED
     except Exception as error:
         context.server.log("error", f"vmq-admin {redacted(words)}: {''.join(format_exception(error))}")
-        said = f"The node failed to do that, which is a defect; its log has the details: {error!r}"
+        said = f"The command failed because of a defect of the node; the log of the node has the details: {error!r}"
         return [Alert(said)], FAILED
 
 
 def redacted(words: Sequence[str]) -> str:
-    """The command line without secrets, as one line."""
+    """The command line as one line for the log, with secrets hidden."""
     secret_keys = _SECRET_KEYS.get(words[0], ()) if words else ()
     shown: list[str] = []
     for word in words:
@@ -88,9 +88,9 @@ def redacted(words: Sequence[str]) -> str:
 
 
 async def handle_request(context: Context, request: web.Request, source: str = "") -> web.StreamResponse:
-    """Read `{"words": [...]}`, carry it out, and answer with the lines of `wire`, each as soon as there is one.
+    """Read `{"words": [...]}`, run the command, and send the lines of `wire` as they come.
 
-    A command goes on to its end also when whoever asked has gone: half a `cluster leave` would be worse.
+    The command runs to its end even if the client disconnects, because an interrupted `cluster leave` would be worse.
     """
     try:
         async with asyncio.timeout(REQUEST_S):
@@ -99,22 +99,23 @@ async def handle_request(context: Context, request: web.Request, source: str = "
     except msgspec.MsgspecError as error:
         return web.Response(status=400, text=f"{error}\n")
     except TimeoutError:
-        return web.Response(status=408, text=f"No command line came within {REQUEST_S:.0f} s.\n")
+        return web.Response(status=408, text=f"No command line was received within {REQUEST_S:.0f} s.\n")
     log_command(context, words, source)
     response = web.StreamResponse()
     response.content_type = CONTENT_TYPE
     response.force_close()
     await response.prepare(request)
-    gone = False
+    disconnected = False
 
     async def write(line: bytes) -> None:
-        nonlocal gone
-        if not gone:
+        nonlocal disconnected
+        if not disconnected:
             try:
                 await response.write(line)
             except ConnectionError:
-                gone = True
-                context.server.log("notice", f"vmq-admin {redacted(words)}: whoever asked has gone; it goes on")
+                disconnected = True
+                said = "the client has disconnected; the command goes on"
+                context.server.log("notice", f"vmq-admin {redacted(words)}: {said}")
 
     async def report(line: str) -> None:
         await write(progress_line(line))
@@ -122,13 +123,13 @@ async def handle_request(context: Context, request: web.Request, source: str = "
     parts, status = await run_command(context, words, report)
     for line in to_lines(parts, min(status, 1)):
         await write(line)
-    if not gone:
+    if not disconnected:
         await response.write_eof()
     return response
 
 
 def log_command(context: Context, words: Sequence[str], source: str) -> None:
-    """A line in the node's log for each command; `source` says who asked, empty for the local door."""
-    # a container's health check asks for the status every few seconds
+    """Log the command. `source` is the address of the client; empty for the unix socket."""
+    # the health check of a container runs `node status` every few seconds
     level = "debug" if words[:2] == ["node", "status"] else "info"
     context.server.log(level, f"vmq-admin {redacted(words)}{f', from {source}' if source else ''}")

@@ -1,7 +1,8 @@
-"""Metrics in Prometheus' text format 0.0.4.
+"""Metrics in the text format 0.0.4 of Prometheus.
 
-Written by hand, because `prometheus_client` ends the name of every counter with `_total`, and VerneMQ's names, on which
-dashboards depend, do not. What is in its own registry is added under the names that it has there.
+This module writes the format itself, because `prometheus_client` ends the name of every counter with `_total`. The
+names of VerneMQ, on which dashboards depend, have no such end. The metrics in the registry of `prometheus_client` keep
+their names.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from .metrics import Metric
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SUFFIXES = {"counter": "_total", "info": "_info"}
-"""Type of a family -> what stands behind its name."""
+"""Type of a metric family -> suffix of its name."""
 _TYPES = {"unknown": "untyped", "info": "gauge", "stateset": "gauge", "gaugehistogram": "histogram"}
-"""Types that the format does not know -> the nearest that it does."""
+"""Types that the format lacks -> the nearest type that it has."""
 
 
 def exposition(rows: Iterable[Metric], namespace: str, node: str) -> str:
-    """All series with the prefix `namespace` and the label `node`; `rows` holds those of one metric together."""
+    """All series with the prefix `namespace` and the label `node`. In `rows` the series of a metric are adjacent."""
     lines: list[str] = []
     last = ""
     for row in rows:
@@ -35,9 +36,9 @@ def exposition(rows: Iterable[Metric], namespace: str, node: str) -> str:
 
 
 def process_exposition(node: str, registry: CollectorRegistry = REGISTRY) -> str:
-    """The registry of `prometheus_client`: the process, the interpreter, and whatever plugins measure with it.
+    """The registry of `prometheus_client`: the process, the interpreter, and the metrics of plugins.
 
-    Reads /proc, which takes long with many connections: not in the loop.
+    It reads /proc, which is slow with many connections, so call it outside of the event loop.
     """
     lines: list[str] = []
     for family in registry.collect():

@@ -1,6 +1,6 @@
-"""Commands about sessions, carried out at every node of the cluster: each member looks at its own sessions.
+"""Runs a command on every node of the cluster: each member handles its own sessions.
 
-A member that does not answer in time is named, and the others' total stand.
+The result names each member that has not answered in time, and has the results of the others.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .grammar import Call
 from .result import Alert, Cell, CommandError
 
 MAX_RESULT_BYTES = 1 << 20
-"""Most bytes of rows in one answer: a call is one message between nodes."""
+"""Most bytes of rows in one result, because a call between nodes is one message."""
 
 
 class RemoteCommand(msgspec.Struct, array_like=True):
-    """A command as another node is to carry it out: arguments and flags as `Call` has them."""
+    """A command for another node: arguments and flags as in `Call`."""
 
     command: str
     arguments: dict[str, Any]
@@ -30,8 +30,11 @@ class RemoteCommand(msgspec.Struct, array_like=True):
 
 
 class NodeResult(msgspec.Struct, array_like=True):
-    """What a node says: rows, and whether there are more than it may say; clients it has no session of, or whose
-    session it has without what was to be changed."""
+    """The result of one node.
+
+    `truncated`: there are more rows than fit. `unknown`: client ids without a session at the node. `unchanged`: client
+    ids whose session needed no change.
+    """
 
     rows: list[tuple[Cell, ...]] = []
     truncated: bool = False
@@ -40,25 +43,25 @@ class NodeResult(msgspec.Struct, array_like=True):
 
 
 LocalHandler = Callable[[Context, Call], Awaitable[NodeResult]]
-"""Carries a command out for the sessions of this node."""
+"""Runs a command for the sessions of this node."""
 
 _command_decoder = msgspec.msgpack.Decoder(RemoteCommand)
 _result_decoder = msgspec.msgpack.Decoder(NodeResult)
 
 
 class ClusterResult(msgspec.Struct):
-    """What the nodes result, this one first, and a text for each that did not."""
+    """The results of the nodes, this node first, and a sentence for each node without one."""
 
     results: list[NodeResult]
     failures: list[str]
 
     def alerts(self) -> list[Alert]:
-        """The texts, as parts of a command's answer."""
+        """The sentences as alerts."""
         return [Alert(text) for text in self.failures]
 
 
 async def run_on_all_nodes(context: Context, command: str, handler: LocalHandler, call: Call) -> ClusterResult:
-    """Carry a command out at this node and at every other member of its cluster. Raises the errors of `handler`."""
+    """Run a command on this node and on every other member of its cluster. Raises the errors of `handler`."""
     total = ClusterResult([await handler(context, call)], [])
     cluster = context.cluster
     if cluster is None:
@@ -72,7 +75,7 @@ async def run_on_all_nodes(context: Context, command: str, handler: LocalHandler
         except (ClusterError, msgspec.MsgspecError) as error:
             return f"{node} did not answer: {error}"
         if found.truncated:
-            total.failures.append(f"{node} has more rows than one answer holds: ask at that node.")
+            total.failures.append(f"{node} has more rows than one result holds: run the command on that node.")
         return found
 
     running = [row.node for row in asked if row.running]
@@ -81,12 +84,12 @@ async def run_on_all_nodes(context: Context, command: str, handler: LocalHandler
             total.failures.append(result)
         else:
             total.results.append(result)
-    total.failures += [f"{row.node} was not asked: it does not run." for row in asked if not row.running]
+    total.failures += [f"{row.node} was left out: it does not run." for row in asked if not row.running]
     return total
 
 
 def answer_peers(context: Context, commands: Mapping[str, LocalHandler]) -> None:
-    """Answer other members of the cluster that ask for one of these commands."""
+    """Run these commands for other members of the cluster, from now on."""
 
     async def operate(request: bytes) -> bytes:
         try:
@@ -95,7 +98,7 @@ def answer_peers(context: Context, commands: Mapping[str, LocalHandler]) -> None
             raise CallFailed(f"the command cannot be read: {error}") from None
         handler = commands.get(command.command)
         if handler is None:
-            raise CallFailed(f"{command.command} is not known here")
+            raise CallFailed(f"{command.command} is unknown to this node")
         context.server.log("info", f"vmq-admin {command.command}, from another node of the cluster")
         try:
             return msgspec.msgpack.encode(await handler(context, Call(command.arguments, command.flags, [])))

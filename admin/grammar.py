@@ -1,7 +1,7 @@
-"""The grammar of commands: `session disconnect client-id=c1 --cleanup`, as VerneMQ writes it.
+"""The grammar of commands: `session disconnect client-id=c1 --cleanup`, as in VerneMQ.
 
-Words name the command, `key=value` its arguments, `--long`, `--long=value` and `-s value` its flags. Everything wrong
-is a `CommandError` with a sentence that says what would be right.
+The first words name the command. `name=value` is an argument. `--long`, `--long=value` and `-s value` are flags. Every
+error is a `CommandError` with a sentence that says what is expected.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 
 
 def number(text: str) -> int:
-    """A whole number, 0 or more. ValueError says what is expected."""
+    """Parse a whole number, 0 or more. ValueError has a phrase that says what is expected."""
     if not text.isascii() or not text.isdigit() or len(text) > 18:
         raise ValueError("a whole number, 0 or more")
     return int(text)
 
 
 def boolean(text: str) -> bool:
-    """true or false. ValueError says what is expected."""
+    """Parse true or false. ValueError has a phrase that says what is expected."""
     if text not in ("true", "false", "on", "off"):
         raise ValueError("true or false")
     return text in ("true", "on")
 
 
 async def _ignore_progress(line: str) -> None:
-    """Where nobody listens to what a command says before it is done."""
+    """Stands for a client that takes no lines of progress."""
 
 
 class Argument(msgspec.Struct, frozen=True):
-    """An argument `name=value`, given exactly once; `convert` raises ValueError with what it expects."""
+    """An argument `name=value`. `convert` parses the value; its ValueError says what is expected."""
 
     name: str
     help: str
@@ -46,7 +46,7 @@ class Argument(msgspec.Struct, frozen=True):
 
 
 class Flag(msgspec.Struct, frozen=True):
-    """`--name`, or `--name=VALUE` where `value` says what stands there; `optional` values may be left out."""
+    """`--name`, or `--name=VALUE` if `value` is the placeholder of a value. An `optional` value may be left out."""
 
     name: str
     help: str
@@ -60,9 +60,9 @@ Report = Callable[[str], Awaitable[None]]
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A command as it was given: flags in their order, a switch or a value that was left out is None.
+    """A parsed command line: flags in their order. The value of a switch, or a value that is left out, is None.
 
-    `report` tells the operator a line while the command goes on.
+    `report` sends a line of progress to the operator while the command runs.
     """
 
     arguments: dict[str, Any]
@@ -71,11 +71,11 @@ class Call(msgspec.Struct, frozen=True):
     report: Report = _ignore_progress
 
     def has(self, flag: str) -> bool:
-        """Whether the flag was given."""
+        """Whether the command line has this flag."""
         return any(name == flag for name, _ in self.flags)
 
     def flag(self, flag: str, default: Any) -> Any:
-        """The value of a flag, the last one if it was given more than once."""
+        """The value of a flag. The last one counts."""
         return {name: value for name, value in self.flags if value is not None}.get(flag, default)
 
 
@@ -83,7 +83,7 @@ Run = Callable[["Context", Call], Awaitable[list[Part]]]
 
 
 class Command(msgspec.Struct, frozen=True):
-    """One command. `positionals` names what may stand behind it freely, such as KEY, and there must be some of it."""
+    """One command. `positionals` is the placeholder of one or more positional arguments, such as KEY."""
 
     name: str
     help: str
@@ -94,7 +94,7 @@ class Command(msgspec.Struct, frozen=True):
 
     @property
     def usage(self) -> str:
-        """One line: how it is written."""
+        """One line with the syntax."""
         named = (f"[{key.name}=...]" if key.optional else f"{key.name}=..." for key in self.arguments)
         parts = [f"vmq-admin {self.name}", *named]
         parts += [self.positionals] if self.positionals else []
@@ -102,7 +102,7 @@ class Command(msgspec.Struct, frozen=True):
         return " ".join(parts)
 
     def explain(self) -> str:
-        """What `--help` says."""
+        """The text of `--help`."""
         rows = [(f"{key.name}=...", key.help) for key in self.arguments]
         rows += [(_written(flag), flag.help) for flag in self.flags]
         width = max((len(left) for left, _ in rows), default=0)
@@ -119,14 +119,14 @@ def _two_columns(rows: list[tuple[str, str]], width: int) -> list[str]:
 
 
 def overview(commands: Iterable[Command]) -> str:
-    """All commands with a line for each."""
+    """A list of commands, one on each line."""
     rows = [(command.name, command.help) for command in commands]
     width = max((len(name) for name, _ in rows), default=0)
     return "\n".join(_two_columns(rows, width)[1:])
 
 
 def find(commands: Sequence[Command], words: Sequence[str]) -> tuple[Command, list[str]]:
-    """The command that the words begin with, and the words behind it."""
+    """The command that the words begin with, and the other words. Raises `CommandError`."""
     named = {tuple(command.name.split()): command for command in commands}
     for length in range(min(3, len(words)), 0, -1):
         command = named.get(tuple(words[:length]))
@@ -147,7 +147,7 @@ def find(commands: Sequence[Command], words: Sequence[str]) -> tuple[Command, li
 
 
 def parse(command: Command, words: Sequence[str], report: Report = _ignore_progress) -> Call:
-    """The arguments and flags behind a command's words."""
+    """Parse the arguments and flags of a command. Raises `CommandError`."""
     call = Call({}, [], [], report)
     todo = list(words)
     while todo:
@@ -164,7 +164,7 @@ def parse(command: Command, words: Sequence[str], report: Report = _ignore_progr
     if missing:
         raise CommandError(f"{' and '.join(f'{name}=...' for name in missing)} must be given.\n{command.explain()}")
     if command.positionals and not call.positionals:
-        raise CommandError(f"Something is missing.\n{command.explain()}")
+        raise CommandError(f"{command.positionals} must be given.\n{command.explain()}")
     return call
 
 
@@ -199,4 +199,4 @@ def _converted(where: str, convert: Callable[[str], Any], text: str) -> Any:
     try:
         return convert(text)
     except ValueError as error:
-        raise CommandError(f"{where}: {text!r} is not what is expected: {error}.") from None
+        raise CommandError(f"{where}: {text!r} is invalid: expected {error}.") from None

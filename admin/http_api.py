@@ -1,7 +1,7 @@
 """The management API: every command of vmq-admin over HTTP (docs/operations.md#management-api).
 
-`GET /api/v1/session/show?--client_id&--limit=10` is VerneMQ's form: words in the path, `key=value` and flags behind it.
-`POST /api/v1` with `{"words": [...]}` is what vmq-admin itself uses: of any length, and answered line by line.
+`GET /api/v1/session/show?--client_id&--limit=10` is VerneMQ's form: the words in the path, arguments and flags in the
+query. vmq-admin uses `POST /api/v1` with `{"words": [...]}`: it has no limit of length, and the result is streamed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ALIASES: dict[tuple[str, ...], tuple[str, ...]] = {
     ("listeners",): ("listener", "show"),
     ("plugins",): ("plugin", "show"),
 }
-"""Short paths -> commands. VerneMQ's `cluster` leads to a command that it has not any more."""
+"""Short paths -> commands. In VerneMQ the path `cluster` names a command that no longer exists."""
 _CROSS_ORIGIN = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Allow-Methods": "GET, HEAD, OPTIONS",
@@ -30,7 +30,7 @@ _STATUS = {DONE: 200, REFUSED: 400}
 
 
 def command_line(path: str, query: MultiMapping[str]) -> list[str]:
-    """The words of `session/show?--limit=10&client-id=x`; a flag without a value, or with an empty one, is a switch."""
+    """The words of `session/show?--limit=10&client-id=x`. A flag without a value is a switch."""
     named = tuple(word for word in path.split("/") if word)
     words = [*ALIASES.get(named, named)]
     for name, value in query.items():
@@ -39,7 +39,7 @@ def command_line(path: str, query: MultiMapping[str]) -> list[str]:
 
 
 async def by_path(context: Context, request: web.Request) -> web.StreamResponse:
-    """Carry out the command that path and query say: 200, 400 if it is wrong or not possible, 500."""
+    """Run the command of path and query. Status 200; 400 if it is refused; 500 if the node failed."""
     words = command_line(request.match_info["command"], request.query)
     log_command(context, words, str(request.remote))
     parts, status = await run_command(context, words)
@@ -49,10 +49,10 @@ async def by_path(context: Context, request: web.Request) -> web.StreamResponse:
 
 
 async def by_words(context: Context, request: web.Request) -> web.StreamResponse:
-    """Carry out the command of the body."""
+    """Run the command of the body."""
     return await handle_request(context, request, str(request.remote))
 
 
 async def options(request: web.Request) -> web.StreamResponse:
-    """What browsers ask before they let a page of another host in; needs no key, and tells nothing."""
+    """Answer the preflight request of a browser (CORS). It needs no API key."""
     return web.Response(headers=_CROSS_ORIGIN)

@@ -1,4 +1,4 @@
-"""Who may use an HTTP module: anybody, or whoever has an API key of its scope (docs/operations.md#api-keys)."""
+"""Authentication of HTTP requests by API key, where a module asks for it (docs/operations.md#api-keys)."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from .wire import Refusal
 
 _SAID = {
     "missing": "an API key is needed.",
-    "unknown": "this API key is wrong: there is no such key.",
+    "unknown": "this API key is unknown.",
     "expired": "this API key has expired.",
 }
 
 
 def needs_api_key(context: Context, settings: ListenerSettings, module: str) -> bool:
-    """What `http_module.MODULE.auth.mode` says, for this listener or for all of them."""
+    """Whether `http_module.MODULE.auth.mode` is `apikey`, for this listener or for all listeners."""
     known = context.server.settings
     own = f"{settings.key}.http_module.{module}.auth.mode"
     return str(known[own] or known[f"http_module.{module}.auth.mode"]) == "apikey"
 
 
 def require_api_key(context: Context, listener: str, scope: str, handler: Handler) -> Handler:
-    """The handler behind a door that only API keys of this scope open; others get 401 and a `Refusal`."""
+    """Wrap a handler: a request needs an API key of this scope. Others get status 401 and a `Refusal`."""
 
     async def check_key(request: web.Request) -> web.StreamResponse:
         key = api_key_of(request)
@@ -36,7 +36,7 @@ def require_api_key(context: Context, listener: str, scope: str, handler: Handle
         context.server.log(
             "info", f"{listener}: {escape_unprintable(request.path)} refused to {request.remote}: API key {verdict}"
         )
-        said = _SAID.get(verdict, f"this API key is for something else: its scope is not {scope}.")
+        said = _SAID.get(verdict, f"this API key has another scope than {scope}.")
         return web.Response(
             status=401,
             body=msgspec.json.encode(Refusal(verdict, said)),
@@ -48,7 +48,7 @@ def require_api_key(context: Context, listener: str, scope: str, handler: Handle
 
 
 def api_key_of(request: web.Request) -> str | None:
-    """The key of a request: the header `x-api-key`, or the user name of Basic authentication; None if there is none."""
+    """The API key of a request: the header `x-api-key`, else the user name of Basic authentication, else None."""
     key = request.headers.get("x-api-key")
     if key is not None:
         return key

@@ -1,4 +1,4 @@
-"""The HTTP listeners of a node: opened, suspended and shown like those for MQTT, served by aiohttp."""
+"""The HTTP listeners of a node, on aiohttp. They open, stop and show like MQTT listeners."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ from ..configs import ListenerSettings
 
 TYPES = ("http", "https")
 REQUEST_S = 10.0
-"""How long a connection may take to bring its request; each brings one, so that nobody can hold one for ever."""
+"""Time limit for receiving a request. A connection carries one request, so no client can hold it longer."""
 _LINGER_S = 1.0
-"""How long the rest of a request that is refused is read and thrown away, so that its sender sees the answer."""
+"""Time for which the rest of a refused request is read and discarded, so that the client gets the response."""
 _LEAVE_S = 2.0
-"""How long requests under way may go on when their listener is stopped."""
+"""Time limit for running requests when their listener stops."""
 _CLOSE_TURNS = 100
-"""uvloop closes a listening socket one or two turns later; this many are enough, and an end."""
+"""Most turns of the loop to wait for a closed socket. uvloop closes it one or two turns later."""
 
 Log = Callable[[str, str], None]
-"""Takes a level of vernemq.conf and a line."""
+"""Writes a line of the log: level as in vernemq.conf, and text."""
 
 ApplicationFactory = Callable[[ListenerSettings], web.Application]
-"""Makes what a listener serves."""
+"""Makes the application of a listener."""
 
 
 class _RefusedConnection(asyncio.Protocol):
-    """A connection above `max_connections`."""
+    """Closes a connection above `max_connections`."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()
 
 
 class _ServerLog(LoggerAdapter[Logger]):
-    """What aiohttp logs: a client that speaks no HTTP/1 is a line without a traceback, a defect of ours one with it."""
+    """The log of aiohttp: a malformed request is a line without traceback, a defect of this node one with it."""
 
     def __init__(self, key: str, log: Log) -> None:
         super().__init__(getLogger("aiohttp.server"))
@@ -56,7 +56,7 @@ class _ServerLog(LoggerAdapter[Logger]):
         self._say = log
 
     def log(self, level: int, msg: object, *args: Any, exc_info: Any = None, **_: Any) -> None:
-        """As `Logger.log`; what is less than a warning is left out, unless it tells of a malformed request."""
+        """As `Logger.log`. It drops lines below the level warning, except those about malformed requests."""
         error = exc_info if isinstance(exc_info, BaseException) else sys.exc_info()[1] if exc_info else None
         if isinstance(error, HttpProcessingError):
             text = " ".join(error.message.split())
@@ -71,7 +71,7 @@ class _ServerLog(LoggerAdapter[Logger]):
 
 
 class HttpListener:
-    """One of them, running or stopped."""
+    """One HTTP listener, running or stopped."""
 
     def __init__(self, settings: ListenerSettings, pages: ApplicationFactory, log: Log) -> None:
         self.settings = settings
@@ -82,7 +82,7 @@ class HttpListener:
         self._socket: socket.socket | None = None
         self._accepted = 0
         self._awaiting_request: set[object] = set()
-        """Connections whose request has not come; each for `REQUEST_S` at most."""
+        """Connections that have not sent a whole request, each for at most `REQUEST_S` seconds."""
 
     @property
     def running(self) -> bool:
@@ -90,7 +90,7 @@ class HttpListener:
         return self._server is not None
 
     def row(self) -> ListenerRow:
-        """What there is to show."""
+        """The row of this listener for `listener show`."""
         settings = self.settings
         return ListenerRow(
             settings.key,
@@ -110,7 +110,7 @@ class HttpListener:
         return len(server.connections) if server is not None else 0
 
     async def start(self) -> None:
-        """Listen. Raises `ListenError`; then it is stopped as before."""
+        """Listen. Raises `ListenError` and stays stopped."""
         if self._server is not None:
             return
         settings = self.settings
@@ -161,14 +161,14 @@ class HttpListener:
 
     @web.middleware
     async def _one_request(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer when the whole request has come, and close the connection then.
+        """Read the whole request, handle it, and close the connection.
 
-        A body that comes too slowly ends with its connection, as headers do: `_close_if_silent`.
+        `_close_if_silent` ends a connection whose request takes too long.
         """
         try:
             await request.read()
         except ConnectionError:
-            return web.Response(status=web.HTTPRequestTimeout.status_code)  # nobody is there to read it
+            return web.Response(status=web.HTTPRequestTimeout.status_code)  # the client has gone, so nothing is sent
         finally:
             self._awaiting_request.discard(request.protocol)
         response = await handler(request)
@@ -181,9 +181,9 @@ class HttpListener:
             handler.force_close()
 
     async def stop(self) -> asyncio.Task[None] | None:
-        """Close the port; the task that is returned closes the connections, for no session hangs on them.
+        """Close the port. The returned task waits for running requests and closes the connections.
 
-        It waits for requests under way: that this listener be stopped may be one of them.
+        The caller need not wait for the task: the request to stop this listener may be one of them.
         """
         server, self._server = self._server, None
         runner, self._runner = self._runner, None
@@ -198,7 +198,7 @@ class HttpListener:
 
 
 class HttpListeners:
-    """All of a node, by key."""
+    """The HTTP listeners of a node, by key."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -207,15 +207,15 @@ class HttpListeners:
         self._ending: set[asyncio.Task[None]] = set()
 
     async def start(self, settings: Iterable[ListenerSettings], pages: ApplicationFactory) -> None:
-        """Open those among the configured listeners that are for HTTP; the first that fails raises `ListenError`."""
+        """Open the listeners of HTTP types. Raises the `ListenError` of the first that fails."""
         self._make_application = pages
         for one in settings:
             if one.type in TYPES:
                 await self.add(one)
 
     async def add(self, settings: ListenerSettings) -> ListenerRow:
-        """Open one more. Raises `ListenError`; the others go on."""
-        assert self._make_application is not None, "start comes first"
+        """Open a listener. Raises `ListenError`; the other listeners go on."""
+        assert self._make_application is not None, "call start first"
         if settings.key in self._listeners:
             raise ListenError(f"{settings.key}: there is a listener of that name")
         listener = HttpListener(settings, self._make_application, self._log)
@@ -225,32 +225,32 @@ class HttpListeners:
         return listener.row()
 
     async def stop(self, which: str) -> None:
-        """Suspend one."""
+        """Stop a listener. Raises `ListenError` if there is none."""
         await self._stop(self.find(which))
 
     async def restart(self, which: str) -> None:
-        """Resume one, on the port that it had."""
+        """Start a stopped listener on its port. Raises `ListenError`."""
         await self.find(which).start()
 
     async def delete(self, which: str) -> None:
-        """Stop one and forget it."""
+        """Stop a listener and remove it. Raises `ListenError` if there is none."""
         listener = self.find(which)
         await self._stop(listener)
         del self._listeners[listener.settings.key]
 
     def find(self, which: str) -> HttpListener:
-        """By key or `HOST:PORT`. Raises `ListenError`."""
+        """Find a listener by key or `HOST:PORT`. Raises `ListenError`."""
         for key, listener in self._listeners.items():
             if which in (key, listener.settings.address):
                 return listener
         raise ListenError(f"there is no listener {which}")
 
     def show(self) -> list[ListenerRow]:
-        """All, in the order in which they were opened."""
+        """The rows of all listeners, in the order in which they were opened."""
         return [listener.row() for listener in self._listeners.values()]
 
     async def close(self) -> None:
-        """Stop all."""
+        """Stop all listeners and wait for their requests."""
         for listener in self._listeners.values():
             await self._stop(listener)
         self._listeners.clear()

@@ -1,6 +1,6 @@
-"""What HTTP listeners serve: `/metrics`, `/health*`, `/status.json`, `/api/v1` (docs/operations.md#http).
+"""The pages of HTTP listeners: `/metrics`, `/health*`, `/status.json`, `/api/v1` (docs/operations.md#http).
 
-Each belongs to a module under VerneMQ's name; a listener has those that `http_modules` names.
+Each page belongs to a module with VerneMQ's name. A listener has the modules in its `http_modules`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .status import cluster_facts, damage, figures, incidents, members, missing_
 
 
 class Page(NamedTuple):
-    """A page of a module; `public` ones ask nobody for a key."""
+    """A page of a module. A `public` page needs no API key."""
 
     method: str
     path: str
@@ -33,7 +33,7 @@ class Page(NamedTuple):
 
 
 class Module(NamedTuple):
-    """What makes the pages of a module, and the scope of the API keys that open them."""
+    """A module: the scope of its API keys, and the function that makes its pages."""
 
     scope: str
     pages: Callable[[Context], list[Page]]
@@ -46,9 +46,9 @@ def application_for(context: Context, settings: ListenerSettings) -> web.Applica
         name = str(each)
         module = MODULES.get(name)
         if module is None:
-            # VerneMQ's own default names modules that are not here
+            # the default of VerneMQ names modules that this broker lacks
             level = "debug" if settings.http_modules == context.server.settings["http_modules"] else "warning"
-            context.server.log(level, f"{settings.key}: the HTTP module {name} is not in this version")
+            context.server.log(level, f"{settings.key}: this version has no HTTP module {name}")
             continue
         asks = needs_api_key(context, settings, name)
         for page in module.pages(context):
@@ -145,7 +145,7 @@ MODULES = {
     "vmq_status_http": Module("status", _status),
     "vmq_http_mgmt_api": Module("mgmt", _management),
 }
-"""Those that there are, by VerneMQ's names."""
+"""Name of a module, as in VerneMQ -> the module."""
 
 
 def _json(value: Any, status: int = 200) -> web.Response:

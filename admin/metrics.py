@@ -1,7 +1,7 @@
-"""The metrics of a node, gathered when somebody asks, for vmq-admin and for Prometheus alike.
+"""The metrics of a node, for vmq-admin and for Prometheus. They are collected on request.
 
-Counters count since the start of the node, or since `reset`. A reset is a matter of this view alone: the event log and
-`$SYS` go on with the totals since the start.
+Counters count since the start of the node, or since `reset`. A reset affects these metrics alone: the event log and
+`$SYS` keep the totals since the start.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Metric(msgspec.Struct, frozen=True):
 
 
 class Metrics:
-    """What there is to measure in one node."""
+    """Collects the metrics of one node."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._zero: dict[tuple[str, Labels], int] = {}
 
     def rows(self) -> list[Metric]:
-        """All series; those of one metric stand together."""
+        """All series. Those of one metric are adjacent."""
         values = dict.fromkeys(_expected(), 0)
         for name, labels, value in self._counters():
             key = (name, labels)
@@ -52,7 +52,7 @@ class Metrics:
         return counted + [Metric(described(name)[0], name, (), value) for name, value in self._gauges()]
 
     def totals(self) -> dict[str, int]:
-        """Metric -> value, added up over labels."""
+        """Metric -> sum of its series."""
         totals: dict[str, int] = {}
         for row in self.rows():
             totals[row.name] = totals.get(row.name, 0) + row.value
@@ -68,7 +68,7 @@ class Metrics:
         for name, labels, value in server.node.env.counters.rows():
             yield name, _labels(name, labels), value
         for name, value in server.listeners.traffic.rows():
-            # a socket counts as open from the moment it speaks MQTT, as in `$SYS`
+            # a socket counts as open from its first MQTT packet on, as in `$SYS`
             if name not in ("socket_open", "socket_close"):
                 yield name, (), value
         for name, value in counters(server.cluster).items():
@@ -92,7 +92,7 @@ class Metrics:
         yield from self._cluster_gauges()
 
     def _cluster_gauges(self) -> Iterator[tuple[str, int]]:
-        """A node that is alone is a cluster of one, whole as long as it runs."""
+        """A standalone node counts as a cluster of one."""
         cluster = self._server.cluster
         status = cluster.status() if cluster is not None else None
         yield "cluster_members", status.members if status else 1
@@ -104,7 +104,7 @@ class Metrics:
 
 
 def _expected() -> Iterator[tuple[str, Labels]]:
-    """The series with labels that exist before they have happened, so that a rate can be computed from the first."""
+    """The series with labels that start at 0, so that Prometheus can compute a rate from the first event on."""
     for code in RETURN_CODES:
         yield "mqtt_connack_sent", (("mqtt_version", "4"), ("return_code", code))
     yield "mqtt_disconnect_received", (("mqtt_version", "4"),)
@@ -129,5 +129,5 @@ def _resident_bytes() -> int:
     try:
         return int(_STATM.read_text().split()[1]) * resource.getpagesize()
     except OSError:
-        # only Linux has it; elsewhere the highest so far is the best that there is
+        # only Linux has this file; on other systems take the peak
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

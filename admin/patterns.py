@@ -1,8 +1,8 @@
-"""Regular expressions whose time is bounded: all ways through a pattern are followed at once, none is tried again.
+"""Regular expressions in linear time: the matcher follows all states of an automaton at once and never backtracks.
 
-A search costs at most the length of the text times the size of the pattern, so no pattern can stop the node as
-`(a+)+$` stops a matcher that goes back. What such a matcher needs going back for is refused: references to groups and
-assertions about what stands before or behind.
+A search takes at most the length of the text times the size of the pattern, so no pattern can block the node as
+`(a+)+$` blocks a backtracking matcher. Features that need backtracking are refused: references to groups, lookahead and
+lookbehind.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 MAX_TEXT_LENGTH = 4096
-"""Characters of a text that are searched; the rest is not looked at."""
+"""Characters of a text that a search looks at, from the start."""
 MAX_STATES = 400
-"""Size of a pattern, with repetitions written out."""
+"""Most states of a pattern, with repetitions expanded."""
 _MAX_DFA_STATES = 2000
-"""Sets of states that a pattern remembers; they are found anew when there are more."""
+"""Most DFA states in the cache of a pattern; then the cache starts empty again."""
 _MAX_TRANSITIONS = 20_000
+"""Most transitions in the cache of a pattern."""
 
 CharTest = Callable[[str], bool]
-"""Whether a character is what a state takes."""
+"""Whether a state accepts a character."""
 
 _CLASSES: dict[str, CharTest] = {
     "d": str.isdecimal,
@@ -31,7 +32,7 @@ _TAKES, _SPLIT, _BEGIN, _END, _MATCH = range(5)
 
 
 class PatternError(ValueError):
-    """Not a regular expression, or one that is not supported; the text says what and where."""
+    """The regular expression is malformed or not supported. The text says what and where."""
 
 
 class _State:
@@ -44,7 +45,7 @@ class _State:
 
 
 class _Fragment:
-    """A part of a pattern: where it begins, and the states from which it goes on."""
+    """A fragment of the NFA (Thompson's construction): its first state, and the states without successor yet."""
 
     __slots__ = ("begin", "ends")
 
@@ -58,7 +59,7 @@ class _Fragment:
 
 
 class _DfaState:
-    """States that are reached at the same time, and where each character leads from there."""
+    """A set of NFA states as one state of the DFA, with its transitions as far as they were needed."""
 
     __slots__ = ("at_end", "found", "states", "transitions")
 
@@ -71,7 +72,7 @@ class _DfaState:
 
 
 def _closure(states: Iterable[_State], at_end: bool = False, at_begin: bool = False) -> set[_State]:
-    """The states that are reached from these without a character."""
+    """The states that these reach without reading a character."""
     reached: set[_State] = set()
     todo = list(states)
     while todo:
@@ -96,14 +97,14 @@ class Pattern:
         self._transitions = 0
 
     def search(self, text: str) -> bool:
-        """Whether the pattern matches somewhere in the text, of which `MAX_TEXT_LENGTH` characters count."""
+        """Whether the pattern matches anywhere in the first `MAX_TEXT_LENGTH` characters of the text."""
         text = text[:MAX_TEXT_LENGTH]
         if self._ignore_case:
             text = text.lower()
         here = self._dfa_state(_closure([self._begin], at_begin=True))
         last = len(text) - 1
         for at, char in enumerate(text):
-            if at == last and char == "\n":  # `$` is true before a last line end, too
+            if at == last and char == "\n":  # `$` also matches before a final line end
                 here = self._dfa_state(_closure(here.states, True, at == 0))
             if here.found:
                 return True
@@ -113,7 +114,7 @@ class Pattern:
         return here.at_end
 
     def _empty(self) -> bool:
-        """Whether the empty text matches, of which begin and end are one place."""
+        """Whether the empty text matches. Its begin is its end."""
         return any(state.kind == _MATCH for state in _closure([self._begin], True, True))
 
     def _step(self, here: _DfaState, char: str) -> _DfaState:
@@ -144,7 +145,7 @@ class Pattern:
 
 
 class _Parser:
-    """A recursive descent over the text of a pattern."""
+    """A recursive descent parser for patterns."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -185,7 +186,7 @@ class _Parser:
     def _state(self, kind: int, accepts: CharTest | None = None) -> _State:
         self._size += 1
         if self._size > MAX_STATES:
-            raise PatternError(f"larger than {MAX_STATES} characters with its repetitions written out")
+            raise PatternError(f"larger than {MAX_STATES} characters with repetitions expanded")
         return _State(kind, accepts)
 
     # -- the grammar
@@ -218,7 +219,7 @@ class _Parser:
             return fragment
         if self._skip("+"):
             self._wrong("a possessive repetition is not supported")
-        self._skip("?")  # shortest first: the same for the question whether it is there
+        self._skip("?")  # a lazy repetition: it matches the same texts
         end = self._at
         if self._peek("*") or self._peek("+") or self._bounds() is not None:
             self._wrong("a repetition of a repetition")
@@ -228,7 +229,7 @@ class _Parser:
         return whole
 
     def _repetition(self, fragment: _Fragment, start: int, stop: int, least: int, most: int | None) -> _Fragment:
-        """The fragment, written out: it is parsed again for each time that it may stand there."""
+        """The fragment, repeated. It is parsed again for each repetition."""
         first = self._state(_SPLIT)
         whole = _Fragment(first, [first])
         skips: list[_State] = []
@@ -267,18 +268,18 @@ class _Parser:
         low, comma, high = inside.partition(",")
         numbers = [each for each in (low, high) if each]
         if not closed or not numbers or not all(each.isascii() and each.isdecimal() for each in numbers):
-            return None  # a brace that stands for itself
+            return None  # a literal brace
         if any(len(each) > 3 for each in numbers):
             self._wrong("a repetition of more than 999 times")
         self._at += len(inside) + 2
         least = int(low or 0)
         most = least if not comma else int(high) if high else None
         if most is not None and most < least:
-            self._wrong("a repetition whose bounds are the wrong way round")
+            self._wrong("a repetition with a lower bound above its upper bound")
         return least, most
 
     def _atom(self) -> _Fragment:
-        char = self._next("something is missing")
+        char = self._next("an expression is missing")
         if char == "(":
             return self._group()
         if char in "*+?":
@@ -338,7 +339,7 @@ class _Parser:
         return self._just(self._literal(char))
 
     def _literal(self, char: str) -> str:
-        """The character that stands behind a backslash, for itself, as a control character or as a number."""
+        """The character after a backslash: itself, a control character, or the one with a number."""
         if char not in "xu":
             return _CONTROLS.get(char, char)
         length = 2 if char == "x" else 4
@@ -377,7 +378,7 @@ class _Parser:
 
     def _between(self, low: str, high: str) -> CharTest:
         if high < low:
-            self._wrong(f"the range {low}-{high} is the wrong way round")
+            self._wrong(f"the range {low}-{high} has its bounds in the wrong order")
         if self._ignore_case:
             return lambda each: low <= each <= high or low <= each.upper() <= high
         return lambda each: low <= each <= high

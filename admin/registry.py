@@ -1,4 +1,4 @@
-"""Every command that there is, in the order of `vmq-admin --help`."""
+"""All commands, in the order of `vmq-admin --help`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers in three formats: `human` (bordered tables), `json` (VerneMQ's status objects) and `csv`."""
+"""Renders results in three formats: `human` (bordered tables), `json` (VerneMQ's status objects) and `csv`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FORMATS = ("human", "json", "csv")
 
 
 def render(parts: Iterable[Part], form: str) -> str:
-    """The answer as text that ends with a newline, or nothing. Alerts are left out except in JSON: see `alerts`."""
+    """The result as text that ends with a newline, or the empty string. Only JSON contains the alerts; see `alerts`."""
     if form == "json":
         return msgspec.json.encode([as_object(part) for part in parts]).decode() + "\n"
     write = _csv if form == "csv" else _human
@@ -23,12 +23,12 @@ def render(parts: Iterable[Part], form: str) -> str:
 
 
 def alerts(parts: Iterable[Part]) -> list[str]:
-    """What went wrong."""
+    """The texts of the alerts, with control characters escaped."""
     return [_lines(part.text).rstrip("\n") for part in parts if isinstance(part, Alert)]
 
 
 def as_object(part: Part) -> dict[str, Any]:
-    """VerneMQ's status object of a part."""
+    """A part as a status object of VerneMQ."""
     if isinstance(part, Table):
         return {"type": "table", "table": [dict(zip(part.columns, row, strict=True)) for row in part.rows]}
     if isinstance(part, Alert):
@@ -37,7 +37,7 @@ def as_object(part: Part) -> dict[str, Any]:
 
 
 def escape_unprintable(text: str) -> str:
-    """The text with control characters escaped: what clients call themselves must not steer a terminal."""
+    """The text with control characters escaped, because a client id must not control the terminal of an operator."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 

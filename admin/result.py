@@ -1,27 +1,27 @@
-"""What a command answers: texts, tables, alerts; the same for people, scripts and HTTP."""
+"""The result of a command: texts, tables and alerts."""
 
 from __future__ import annotations
 
 import msgspec
 
 Cell = str | int | float | bool | None
-"""One value of a table; None is "there is none"."""
+"""One value of a table; None is an absent value."""
 
 
 class Text(msgspec.Struct, frozen=True):
-    """A line or several."""
+    """One line or several."""
 
     text: str
 
 
 class Alert(msgspec.Struct, frozen=True):
-    """What went wrong, in a sentence."""
+    """An error as a sentence."""
 
     text: str
 
 
 class Table(msgspec.Struct, frozen=True):
-    """Rows under named columns. With `line`, a format string over the columns, people see a line for each row."""
+    """Rows with named columns. `line` is a format string over the columns that `human` prints for each row."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Cell, ...]]
@@ -34,4 +34,4 @@ DONE = Text("Done")
 
 
 class CommandError(Exception):
-    """A command that cannot be carried out; the text is what the operator reads."""
+    """The node refuses a command. The text is for the operator."""

@@ -1,4 +1,4 @@
-"""The operators' side of a node, beside the broker in its process: the local door and the HTTP listeners."""
+"""The administration server of a node: the unix socket and the HTTP listeners, in the process of the broker."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .unix_socket import AdminSocket
 
 
 class AdminServer:
-    """An extension of the daemon: `start(server)` once the server runs, `stop` before it stops.
+    """An extension of the daemon, which calls `start(server)` after the start of the broker and `stop` before its stop.
 
-    `start` raises `ListenError` if the socket or an HTTP listener cannot be opened; then nothing of it is left open.
+    `start` raises `ListenError` if the unix socket or an HTTP listener cannot be opened, and leaves none of them open.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class AdminServer:
             raise
 
     async def stop(self) -> None:
-        """Close everything."""
+        """Close the unix socket and the HTTP listeners."""
         if self.context is not None:
             await self.context.http.close()
         if self._socket is not None:

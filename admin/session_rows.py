@@ -1,4 +1,4 @@
-"""The rows of `session show`: what is known of sessions, read only as far as it is asked for."""
+"""The rows of `session show`. They read only those parts of a session that the query needs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DEFAULT = ("client_id", "is_online", "mountpoint", "peer_host", "peer_port", "us
 
 
 async def rows(context: Context, query: Query) -> AsyncIterator[Row]:
-    """All rows that fit: one for each session, or for each of its subscriptions or messages if those are asked for."""
+    """All rows that pass the filters: one for each session, subscription or message, as the query asks."""
     time_slice = context.time_slice()
     for session in context.node.sessions:
         await time_slice.yield_if_due()
@@ -82,7 +82,7 @@ async def _queue(session: Session, time_slice: TimeSlice) -> Row:
 
 
 async def _with_details(session: Session, row: Row, query: Query, time_slice: TimeSlice) -> AsyncIterator[Row]:
-    """The session's row for each subscription or message; with both asked for, each with each, as in a join."""
+    """The row of the session for each subscription or message; for both, their cross product."""
     subscriptions: list[Row] = [{}]
     if query.wants(*SUBSCRIPTION):
         subscriptions = [

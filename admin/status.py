@@ -1,4 +1,4 @@
-"""The figures of this node and of its cluster that commands and HTTP pages show, under VerneMQ's names."""
+"""Figures and health of this node and of its cluster, for commands and HTTP pages, with VerneMQ's names."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _FIGURES = {
     "matches_local": "router_matches_local",
     "matches_remote": "router_matches_remote",
 }
-"""Name in the status -> metric."""
+"""Name of a figure -> metric."""
 
 
 def figures(context: Context) -> dict[str, int | str]:
-    """Name -> value, in VerneMQ's order."""
+    """Name of a figure -> value, in VerneMQ's order."""
     node = context.node
     online = sum(connection.session is not None for connection in node.connections.values())
     totals = context.metrics.totals()
@@ -41,7 +41,7 @@ def figures(context: Context) -> dict[str, int | str]:
 
 
 def members(context: Context) -> dict[str, bool]:
-    """Node -> whether it runs, as seen from here."""
+    """Name of a member -> whether it runs, as this node sees it."""
     cluster = context.cluster
     if cluster is None:
         return {context.node.name: not context.node.closing}
@@ -52,7 +52,7 @@ def members(context: Context) -> dict[str, bool]:
 
 
 def cluster_facts(context: Context) -> dict[str, str | int | None] | None:
-    """The cluster as this node sees it, by the names of `StatusRow`; None for a node that is alone."""
+    """The cluster as this node sees it, with the names of `StatusRow`; None for a standalone node."""
     cluster = context.cluster
     if cluster is None:
         return None
@@ -64,13 +64,13 @@ def cluster_facts(context: Context) -> dict[str, str | int | None] | None:
 
 
 def incidents(context: Context) -> list[dict[str, Any]]:
-    """The last incidents that this node has seen, the oldest first; none for a node that is alone."""
+    """The last incidents that this node has seen, the oldest first; none for a standalone node."""
     cluster = context.cluster
     return [] if cluster is None else cluster.incidents()
 
 
 def not_serving(context: Context) -> list[str]:
-    """Why this node ought not to get clients, one text each. That another node is missing is no reason."""
+    """The reasons why a load balancer should send this node no clients. The absence of other nodes is no reason."""
     store = context.node.env.store
     reasons = ["the node is stopping"] if context.node.closing else []
     if store.state == "failed":
@@ -88,14 +88,14 @@ def not_serving(context: Context) -> list[str]:
 
 
 def damage(context: Context) -> list[str]:
-    """What is damaged while the node serves, one text each, with the remedy."""
+    """The damages of a node that still serves, one text each, with the remedy."""
     found = context.node.env.store.damage
     return [f"the message store is damaged, the sessions concerned are refused: {found}"] if found else []
 
 
 def _takes_clients(node: Node) -> bool:
-    """Whether a node without a lease lets clients in."""
-    return node.env.options.allow_register_during_netsplit == "on"
+    """Whether this node accepts clients without a lease."""
+    return node.options.allow_register_during_netsplit == "on"
 
 
 _STATE_REASONS = {
@@ -103,13 +103,13 @@ _STATE_REASONS = {
     "absent": ["the node is not in the cluster's view"],
     "stranger": ["the node is not a member of the cluster"],
 }
-"""State of this node -> what is wrong with it."""
+"""State of this node -> reasons."""
 
 _DISK_REASONS = {
     "full": ["the disk of the cluster's log is full"],
     "failed": ["the disk of the cluster's log has failed: start the node again"],
 }
-"""What the disk of the log does not do -> what is wrong with it: the node is out as soon as members come or go."""
+"""State of the disk with the cluster's log -> reasons. Such a node leaves the view at the next change of members."""
 
 
 def missing_members(context: Context) -> list[str]:
@@ -123,6 +123,6 @@ def missing_members(context: Context) -> list[str]:
 
 
 def stopped_listeners(context: Context) -> list[str]:
-    """The listeners that ought to run and do not, one text each."""
+    """The listeners that do not run, one text each."""
     rows = [*context.server.listeners.show(), *context.http.show()]
     return [f"listener {row.type} {row.address}:{row.port} is {row.status}" for row in rows if row.status != "running"]

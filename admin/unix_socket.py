@@ -1,4 +1,4 @@
-"""The node's local door: the unix socket at which vmq-admin reaches it. Who may open the file (mode 0600) may command.
+"""The unix socket on which a node takes commands of vmq-admin. The mode of the file, 0600, is the access control.
 
 `POST /command` with `{"words": [...]}` is answered with the lines of `wire`.
 """
@@ -18,11 +18,11 @@ from .context import Context
 from .dispatch import MAX_REQUEST_BYTES, handle_request
 
 _LEAVE_S = 2.0
-"""How long a stop waits for commands under way."""
+"""Time for which `stop` waits for running commands."""
 
 
 class AdminSocket:
-    """The socket; `start`, then `stop`."""
+    """The unix socket and its HTTP server."""
 
     def __init__(self, context: Context, path: Path) -> None:
         self._context = context
@@ -40,7 +40,7 @@ class AdminSocket:
         await web.SockSite(self._runner, listening).start()
 
     def _bind(self) -> socket.socket:
-        """A socket file that nobody else may open: nobody can connect before it listens, and then it has its mode."""
+        """Create the socket file. It gets its mode before it listens, so no other user can connect."""
         settings = ListenerSettings(type="http", name="admin", host="", port=0, unix_path=str(self._path))
         try:
             listening = bind(settings)

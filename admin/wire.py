@@ -1,6 +1,6 @@
-"""A command's answer on its way to vmq-admin: a JSON object per line, long tables in pieces, the exit status last.
+"""The wire format of a result: one JSON object a line, long tables in several lines, the exit status last.
 
-Lines of the kind `progress` come while the command goes on.
+The node sends lines of the kind `progress` while the command runs.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import msgspec
 from .result import Alert, Cell, Part, Table, Text
 
 ROWS = 500
-"""Rows in one line."""
+"""Most rows in one line."""
 
 
 class ResultLine(msgspec.Struct, omit_defaults=True):
-    """One line: progress, a whole text or alert, the head of a table, more rows of it, or the end."""
+    """One line: progress, a text, an alert, the columns of a table, rows of the last table, or the end."""
 
     kind: str
     text: str = ""
@@ -26,7 +26,7 @@ class ResultLine(msgspec.Struct, omit_defaults=True):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """The body of 401: `reason` is missing, unknown, expired or scope; `text` a sentence."""
+    """The body of a response with status 401: `reason` is missing, unknown, expired or scope; `text` is a sentence."""
 
     reason: str
     text: str
@@ -36,11 +36,11 @@ _decoder = msgspec.json.Decoder(ResultLine)
 
 
 class TruncatedResult(Exception):
-    """The answer has no end: the node stopped in the middle of it, or it is not an answer at all."""
+    """The result is incomplete, because the node stopped, or it is no result."""
 
 
 def to_lines(parts: Iterable[Part], status: int) -> Iterator[bytes]:
-    """The lines of an answer."""
+    """Encode a result as lines."""
     for part in parts:
         if isinstance(part, Table):
             yield _line(ResultLine("table", part.line, part.columns))
@@ -52,7 +52,7 @@ def to_lines(parts: Iterable[Part], status: int) -> Iterator[bytes]:
 
 
 def progress_line(text: str) -> bytes:
-    """A line that is to be shown at once."""
+    """Encode a line of progress."""
     return _line(ResultLine("progress", text))
 
 
@@ -61,9 +61,9 @@ def _line(piece: ResultLine) -> bytes:
 
 
 def from_lines(lines: Iterable[bytes], show: Callable[[str], None] | None = None) -> tuple[list[Part], int]:
-    """The answer and its exit status. Raises `TruncatedResult`.
+    """Decode lines to a result and its exit status. Raises `TruncatedResult`.
 
-    Progress goes to `show` as it comes; without it, it is texts of the answer like others.
+    `show` gets the lines of progress. Without `show` they are texts of the result.
     """
     parts: list[Part] = []
     for line in lines:

@@ -1,1 +1,1 @@
-"""The commands of vmq-admin, one module for each family: small functions over a node."""
+"""The commands of vmq-admin, one module for each first word."""

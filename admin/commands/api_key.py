@@ -1,4 +1,4 @@
-"""`api-key`: who may use the HTTP modules that ask for a key."""
+"""`api-key`: the API keys of the HTTP modules."""
 
 from __future__ import annotations
 
@@ -43,30 +43,28 @@ async def _delete(context: Context, call: Call) -> list[Part]:
 
 
 async def _show(context: Context, call: Call) -> list[Part]:
-    arguments = context.api_keys
+    api_keys = context.api_keys
     try:
-        found = arguments.rows(call.arguments.get("scope"))
+        found = api_keys.rows(call.arguments.get("scope"))
     except ApiKeyError as error:
         raise CommandError(str(error)) from None
-    rows = [(each.key, each.scope, each.expires, arguments.has_expired(each)) for each in found]
+    rows = [(each.key, each.scope, each.expires, api_keys.has_expired(each)) for each in found]
     return [Table(("Key", "Scope", "Expires (UTC)", "has expired"), [*rows])]
 
 
 COMMANDS = (
-    Command("api-key create", "Make a key that nobody can guess, and say it.", _create, arguments=(_SCOPE, _EXPIRES)),
-    Command(
-        "api-key add", "Add a key of one's own, or another scope to a key.", _add, arguments=(_KEY, _SCOPE, _EXPIRES)
-    ),
+    Command("api-key create", "Generate a random key, add it and print it.", _create, arguments=(_SCOPE, _EXPIRES)),
+    Command("api-key add", "Add a given key, or another scope to a key.", _add, arguments=(_KEY, _SCOPE, _EXPIRES)),
     Command(
         "api-key delete",
-        "Delete a key; it opens nothing any more.",
+        "Delete a key, or one scope of it.",
         _delete,
-        arguments=(_KEY, Argument("scope", "only this scope; default: all that the key has", optional=True)),
+        arguments=(_KEY, Argument("scope", "only this scope; default: all scopes of the key", optional=True)),
     ),
     Command(
         "api-key show",
-        "The keys.",
+        "Show the keys.",
         _show,
-        arguments=(Argument("scope", f"only this one of {_SCOPES}; default: all", optional=True),),
+        arguments=(Argument("scope", f"only keys with this scope, one of {_SCOPES}; default: all", optional=True),),
     ),
 )

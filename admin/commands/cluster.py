@@ -1,4 +1,4 @@
-"""`cluster`: who is in it, coming in, and going out."""
+"""`cluster`: members, status, join and leave."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _COLUMNS = {
     "Stale": "stale",
     "Waiting": "waiting_bytes",
 }
-"""Heading behind VerneMQ's two -> field of `NodeRow`."""
+"""Further columns, after the two of VerneMQ -> field of `NodeRow`."""
 SUMMARY_S, TIMEOUT_S = 5, 60
 LONGEST_S = 86400
 LONGEST_SUMMARY_S = 300
-"""vmq-admin gives up on a node that says nothing for twice as long."""
+"""vmq-admin gives up after twice this time without a line from the node."""
 
 
 def seconds(longest: int) -> Callable[[str], int]:
-    """For a time of 1 s to `longest`: a conversion whose ValueError says what is expected."""
+    """A parser for 1 to `longest` seconds. Its ValueError says what is expected."""
 
     def convert(text: str) -> int:
         value = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
@@ -40,9 +40,9 @@ def seconds(longest: int) -> Callable[[str], int]:
 
 
 def require_cluster(context: Context) -> OperatorPort:
-    """The node's part in the cluster. Raises `CommandError` if it has no way to others."""
+    """The cluster port of the node. Raises `CommandError` for a node without listener for other nodes."""
     if context.cluster is None:
-        said = f"{context.node.name} is a node on its own: no listener.vmq or listener.vmqs is configured,"
+        said = f"{context.node.name} is a standalone node: no listener.vmq or listener.vmqs is configured,"
         raise CommandError(f"{said} through which other nodes could reach it.")
     return context.cluster
 
@@ -69,9 +69,9 @@ async def _status(context: Context, call: Call) -> list[Part]:
 
 @contextmanager
 def _moving(context: Context, what: str) -> Iterator[None]:
-    """One change of the membership at a time through one node; VerneMQ lets two overlap."""
+    """Let a node run one change of membership at a time. VerneMQ lets two overlap."""
     if context.membership_change:
-        raise CommandError(f"{context.membership_change} is under way; wait for its end.")
+        raise CommandError(f"{context.membership_change} is running; wait for its end.")
     context.membership_change = what
     try:
         yield
@@ -82,7 +82,7 @@ def _moving(context: Context, what: str) -> Iterator[None]:
 async def _join(context: Context, call: Call) -> list[Part]:
     cluster, discovery_node = require_cluster(context), call.arguments["discovery-node"]
     if discovery_node == cluster.name:
-        raise CommandError(f"{discovery_node} is this node: a node cannot join itself.")
+        raise CommandError(f"{discovery_node} is this node. A node cannot join itself.")
     with _moving(context, f"cluster join discovery-node={discovery_node}"):
         await cluster.join(discovery_node, call.has("merge"), call.has("replace"))
     context.server.log("notice", f"joined the cluster of {discovery_node}")
@@ -97,7 +97,7 @@ async def _found(context: Context, call: Call) -> list[Part]:
 async def _leave(context: Context, call: Call) -> list[Part]:
     cluster, node = require_cluster(context), call.arguments["node"]
     known = [row.node for row in cluster.rows()]
-    if node not in known and cluster.status().sees != "minority":  # without a lease it may not know all
+    if node not in known and cluster.status().sees != "minority":  # without a lease it may not know all members
         raise CommandError(f"{node} is not a member of this cluster. Members are {', '.join(known)}.")
     interval_s = float(call.flag("summary-interval", SUMMARY_S))
     timeout_s = float(call.flag("timeout", TIMEOUT_S))
@@ -118,48 +118,56 @@ async def _leave(context: Context, call: Call) -> list[Part]:
 COMMANDS = (
     Command(
         "cluster show",
-        "The nodes of the cluster, and whether they run.",
+        "Show the nodes of the cluster, and whether they run.",
         _show,
-        flags=(Flag("verbose", "also state, view, address, when it was heard, whether it votes, whether it is stale"),),
+        flags=(
+            Flag(
+                "verbose", "also state, view, address, time since the last message, vote, and whether the node is stale"
+            ),
+        ),
     ),
-    Command("cluster status", "What this node knows of the cluster: view, lease, leader, and the nodes.", _status),
+    Command("cluster status", "Show the cluster as this node sees it: view, lease, leader and nodes.", _status),
     Command(
         "cluster join",
-        "Make this node a member of the cluster that another node is in.",
+        "Make this node a member of the cluster of another node.",
         _join,
         arguments=(Argument("discovery-node", "any node of that cluster"),),
         flags=(
-            Flag("merge", "although this node has sessions of its own: they come along"),
-            Flag("replace", "although a member of this name is away with another disk, whose sessions are given up"),
+            Flag("merge", "join although this node has sessions; it keeps them"),
+            Flag("replace", "replace the member of this name whose disk is lost; its sessions are lost"),
         ),
     ),
     Command(
         "cluster found",
-        "Found a cluster of this node alone, where it would wait for others: see discovery.expected_nodes.",
+        "Found a cluster with this node alone, instead of waiting for others: see discovery.expected_nodes.",
         _found,
     ),
     Command(
         "cluster leave",
-        "Take a node out of the cluster, one that runs or one that is lost.",
+        "Remove a node from the cluster, running or lost.",
         _leave,
         arguments=(Argument("node", "the node that leaves"),),
         flags=(
-            Flag("kill_sessions", "close its connections and end its sessions; without it only its ports close", "k"),
+            Flag(
+                "kill_sessions",
+                "close its connections and end its sessions; without this flag only its ports close",
+                "k",
+            ),
             Flag(
                 "summary-interval",
-                "as VerneMQ has it; without effect, no sessions move",
+                "accepted as in VerneMQ, without effect: no sessions move",
                 "i",
                 "SECONDS",
                 convert=seconds(LONGEST_SUMMARY_S),
             ),
             Flag(
                 "timeout",
-                "as VerneMQ has it; without effect, the members have 10 s",
+                "accepted as in VerneMQ, without effect: the members have 10 s",
                 "t",
                 "SECONDS",
                 convert=seconds(LONGEST_S),
             ),
-            Flag("accept-loss", "although sessions are lost that are on no other node"),
+            Flag("accept-loss", "remove the node although sessions that no other node has are lost"),
         ),
     ),
 )

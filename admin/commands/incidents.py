@@ -1,4 +1,4 @@
-"""`cluster incidents`: the times when this node missed others, and how long it did not know (P10)."""
+"""`cluster incidents`: partitions that this node has seen, and how long each was undetected (P10)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[Cell, ...]:
 
 
 def _utc(ms: int | None) -> str | None:
-    """A time as operators read it, to the millisecond; None for one that has not come."""
+    """A time in UTC with milliseconds; None if there is none yet."""
     if ms is None:
         return None
     return f"{datetime.fromtimestamp(ms // 1000, UTC):%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}"
@@ -54,8 +54,8 @@ def _counted(counts: Mapping[str, int]) -> str | None:
 COMMANDS = (
     Command(
         "cluster incidents",
-        "When this node missed other nodes, how long it did not know, and what it did meanwhile; the last one first.",
+        "Show when this node lost other nodes, how long it did not notice, and what it did meanwhile; the last first.",
         _incidents,
-        flags=(Flag("limit", f"at most so many; default {LIMIT}", value="N", convert=number),),
+        flags=(Flag("limit", f"most rows; default {LIMIT}", value="N", convert=number),),
     ),
 )

@@ -1,4 +1,4 @@
-"""`listener`: opening, suspending and showing listeners while the node runs."""
+"""`listener`: show, start, stop and delete listeners of a running node."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _MQTT = {
 _SWITCHES = {
     "proxy_protocol": "expect a PROXY header",
     "proxy_protocol_use_cn_as_username": "the user name is the name in the PROXY header's certificate",
-    "proxy_xff_support": "believe X-Forwarded-For of trusted proxies",
+    "proxy_xff_support": "trust X-Forwarded-For of trusted proxies",
     "proxy_xff_use_cn_as_username": "the user name is what the trusted proxy says",
     "require_certificate": "demand a certificate of clients",
     "use_identity_as_username": "the user name is the certificate's common name",
     "forward_connection_opts": "tell authentication plugins how the client is connected",
-    "allow_anonymous_override": "take clients of this listener without authentication",
+    "allow_anonymous_override": "accept clients of this listener without authentication",
 }
 _VALUES = {
     "mountpoint": "the mountpoint of its clients",
@@ -46,7 +46,7 @@ _VALUES = {
     "proxy_xff_trusted_intermediate": "addresses of trusted proxies, separated by semicolons",
     "proxy_xff_cn_header": "the header with the user name",
     "allowed_protocol_versions": "such as 3,4,5",
-    "http_modules": "what an HTTP listener serves",
+    "http_modules": "the modules of an HTTP listener",
     "cafile": "CA certificates, PEM",
     "certfile": "certificate, PEM",
     "keyfile": "private key, PEM",
@@ -99,7 +99,7 @@ async def _start(context: Context, call: Call) -> list[Part]:
 
 
 def _wanted(known: Settings, call: Call) -> ListenerSettings:
-    """The listener that the flags describe, checked as the configuration is; what they leave open is as configured."""
+    """The listener that the flags describe. Other options come from the configuration. Raises `CommandError`."""
     tls, websocket, http = call.has("ssl"), call.has("websocket"), call.has("http")
     if websocket and http:
         raise CommandError("--websocket and --http exclude each other.")
@@ -126,7 +126,7 @@ def _wanted(known: Settings, call: Call) -> ListenerSettings:
 
 
 def _common(known: Settings) -> dict[str, str]:
-    """What is configured for all listeners, or for all of a type, and the plugins that listeners may name."""
+    """The configured options of all listeners or all of a type, and the plugins that a listener may name."""
     found = {}
     for name in known:
         setting = known.explicit(name)
@@ -159,7 +159,7 @@ async def _delete(context: Context, call: Call) -> list[Part]:
 
 
 def _which(context: Context, call: Call) -> tuple[str, bool]:
-    """The address as listeners know it, and whether it is one for MQTT. ListenError if there is none."""
+    """The address of a listener, and whether the listener is one for MQTT. Raises `ListenError` if there is none."""
     address, port = call.arguments["address"], call.arguments["port"]
     ipv6 = ":" in address and not address.startswith(("[", "local:"))
     written = f"[{address}]:{port}" if ipv6 else f"{address}:{port}"
@@ -174,13 +174,13 @@ def _which(context: Context, call: Call) -> tuple[str, bool]:
 COMMANDS = (
     Command(
         "listener show",
-        "All listeners.",
+        "Show all listeners.",
         _show,
-        flags=(Flag("tls", "their TLS settings too", "t"), Flag("mqtt", "their MQTT settings too", "m")),
+        flags=(Flag("tls", "also their TLS settings", "t"), Flag("mqtt", "also their MQTT settings", "m")),
     ),
     Command(
         "listener start",
-        "Open a listener until the node stops; what must stay belongs into vernemq.conf.",
+        "Open a listener until the node stops. A permanent listener belongs into vernemq.conf.",
         _start,
         arguments=(_ADDRESS, _PORT),
         flags=(
@@ -193,11 +193,11 @@ COMMANDS = (
     ),
     Command(
         "listener stop",
-        "Suspend a listener: its port is closed, MQTT connections stay.",
+        "Stop a listener: its port closes, MQTT connections stay.",
         _stop,
         arguments=(_ADDRESS, _PORT),
-        flags=(Flag("kill_sessions", "close its connections too", "k"),),
+        flags=(Flag("kill_sessions", "also close its connections", "k"),),
     ),
-    Command("listener restart", "Resume a listener that was stopped.", _restart, arguments=(_ADDRESS, _PORT)),
-    Command("listener delete", "Stop a listener and forget it.", _delete, arguments=(_ADDRESS, _PORT)),
+    Command("listener restart", "Start a stopped listener.", _restart, arguments=(_ADDRESS, _PORT)),
+    Command("listener delete", "Stop a listener and remove it.", _delete, arguments=(_ADDRESS, _PORT)),
 )

@@ -44,15 +44,17 @@ async def _reset(context: Context, call: Call) -> list[Part]:
 COMMANDS = (
     Command(
         "metrics show",
-        "Every metric: TYPE.NAME = VALUE.",
+        "Show every metric: TYPE.NAME = VALUE.",
         _show,
         flags=(
-            Flag("with-descriptions", "say what each of them means", "d"),
+            Flag("with-descriptions", "also the meaning of each metric", "d"),
             Flag("aggregate", "false: a line for each combination of labels; default true", "a", "BOOL", True, boolean),
             Flag("mqtt_version", "only series with this label (4 or 5)", value="VERSION"),
             Flag("reason_code", "only series with this label", value="NAME"),
             Flag("return_code", "only series with this label", value="NAME"),
         ),
     ),
-    Command("metrics reset", "Count from zero again. $SYS and the event log keep the totals since the start.", _reset),
+    Command(
+        "metrics reset", "Set all counters to zero. $SYS and the event log keep the totals since the start.", _reset
+    ),
 )

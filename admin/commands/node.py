@@ -12,4 +12,6 @@ async def _status(context: Context, call: Call) -> list[Part]:
     return [Table(("Status", "Value"), list(figures(context).items()))]
 
 
-COMMANDS = (Command("node status", "Figures of this node since its start or the last reset of the metrics.", _status),)
+COMMANDS = (
+    Command("node status", "Show figures of this node since its start or the last reset of the metrics.", _status),
+)

@@ -1,4 +1,4 @@
-"""`plugin`: what plugins there are and what they are asked."""
+"""`plugin`: the enabled plugins and their hooks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..grammar import Call, Command, Flag
 from ..result import Cell, Part, Table
 
 _APPLICATIONS = ("vmq_passwd", "vmq_acl")
-"""Plugins that come with the broker; all others are modules of the operator's own."""
+"""Plugins of the broker. All others are modules of the operator."""
 
 
 async def _show(context: Context, call: Call) -> list[Part]:
@@ -27,11 +27,11 @@ async def _show(context: Context, call: Call) -> list[Part]:
 COMMANDS = (
     Command(
         "plugin show",
-        "The plugins in the order in which they are asked, a row for each of their hooks.",
+        "Show the plugins in the order of their calls, one row for each hook.",
         _show,
         flags=(
             Flag("plugin", "only this plugin", value="NAME"),
-            Flag("hook", "only those that have this hook", value="NAME"),
+            Flag("hook", "only plugins with this hook", value="NAME"),
         ),
     ),
 )

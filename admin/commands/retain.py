@@ -1,4 +1,4 @@
-"""`retain`: the retained messages of this node, or of its cluster: every node has all of them."""
+"""`retain`: retained messages. Every node of a cluster has all of them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def _delete_expired(context: Context, call: Call) -> list[Part]:
 COMMANDS = (
     Command(
         "retain show",
-        "Retained messages: --FIELD selects a column, --FIELD=VALUE and --FIELD=~REGEX filter as well.",
+        "Show retained messages: --FIELD selects a column, --FIELD=VALUE and --FIELD=~REGEX also filter.",
         _show,
         flags=(*field_flags(_FIELDS), Flag("limit", "most rows; default 100", value="N", convert=number)),
     ),
@@ -64,5 +64,5 @@ COMMANDS = (
             Flag("mountpoint", "its mountpoint; default: none", "m", "MOUNTPOINT"),
         ),
     ),
-    Command("retain delete-expired", "Delete the retained messages that have expired; how many.", _delete_expired),
+    Command("retain delete-expired", "Delete all expired retained messages, and print their number.", _delete_expired),
 )

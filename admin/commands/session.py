@@ -1,4 +1,4 @@
-"""`session`: the sessions of all nodes of the cluster, and sending clients away."""
+"""`session`: show, disconnect and unsubscribe the sessions of all nodes of the cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..result import DONE, CommandError, Part, Table
 from ..session_rows import DEFAULT, FIELDS, rows
 
 _MOUNTPOINT = Flag("mountpoint", "the mountpoint of the client; default: none", "m", "MOUNTPOINT")
-_CLEANUP = Flag("cleanup", "end the session too: its subscriptions and messages are deleted", "c")
+_CLEANUP = Flag("cleanup", "also end the session and delete its subscriptions and messages", "c")
 
 
 async def _show_local(context: Context, call: Call) -> NodeResult:
@@ -36,7 +36,7 @@ async def _show(context: Context, call: Call) -> list[Part]:
     answers = await run_on_all_nodes(context, "session show", _show_local, call)
     table = Table(query.columns, [row for found in answers.results for row in found.rows][: query.limit])
     if answers.results[0].truncated:
-        answers.failures.append("There are more rows than one answer holds: ask for fewer columns, or with a filter.")
+        answers.failures.append("There are more rows than one result holds: select fewer columns, or add a filter.")
     return [table, *answers.alerts()]
 
 
@@ -85,7 +85,7 @@ async def _unsubscribe(context: Context, call: Call) -> list[Part]:
 
 
 def _all_known(answers: ClusterResult, client_ids: list[str], mountpoint: str) -> None:
-    """Raise `CommandError` for clients that no node has a session of."""
+    """Raise `CommandError` for clients without a session on any node."""
     unknown = [name for name in client_ids if all(name in found.unknown for found in answers.results)]
     if unknown:
         raise CommandError(_with_failures(_no_session(", ".join(unknown), mountpoint), answers))
@@ -103,20 +103,20 @@ def _no_session(client_ids: str, mountpoint: str) -> str:
 COMMANDS = (
     Command(
         "session show",
-        "Sessions: --FIELD selects a column, --FIELD=VALUE and --FIELD=~REGEX filter as well, all filters must hold.",
+        "Show sessions: --FIELD selects a column, --FIELD=VALUE and --FIELD=~REGEX also filter; rows pass all filters.",
         _show,
         flags=(*field_flags(FIELDS), Flag("limit", "most rows; default 100", value="N", convert=number)),
     ),
     Command(
         "session disconnect",
-        "Close the connection of a client; MQTT 5 clients are told 0x98, administrative action.",
+        "Close the connection of a client. MQTT 5 clients get reason code 0x98, administrative action.",
         _disconnect,
         arguments=(Argument("client-id", "the client"),),
         flags=(_CLEANUP, _MOUNTPOINT),
     ),
     Command(
         "session disconnect clients",
-        "The same for several clients.",
+        "Close the connections of several clients.",
         _disconnect,
         arguments=(Argument("client-ids", "the clients, separated by commas"),),
         flags=(_CLEANUP, _MOUNTPOINT),
@@ -135,4 +135,4 @@ LOCAL_HANDLERS: dict[str, LocalHandler] = {
     "session disconnect": _disconnect_local,
     "session unsubscribe": _unsubscribe_local,
 }
-"""What another node of the cluster may ask this one for."""
+"""The commands that other nodes of the cluster may run on this node."""

@@ -1,6 +1,6 @@
-"""`show`, `describe`, `set` and `config`: the configuration in force, and changes of it at run time.
+"""`show`, `describe`, `set` and `config`: the effective configuration, and changes at run time.
 
-A change is for one node, this one unless another is named, or for all nodes, also those that join later.
+A change applies to one node, by default this one, or to all nodes, including those that join later.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _members(context: Context) -> list[str]:
 
 
 def _one_node(context: Context, call: Call) -> str:
-    """The node that is meant, this one if none is named."""
+    """The node of `--node`; by default this one. Raises `CommandError` for an unknown node."""
     node = str(call.flag("node", context.node.name))
     known = _members(context)
     if node not in known:
@@ -113,16 +113,16 @@ def _scope(context: Context, goal: str) -> str:
 
 
 def _remarks(context: Context, goal: str, names: list[str]) -> list[Part]:
-    """What may keep a change from being in force everywhere it was meant for."""
+    """The reasons why a change is not effective on all of its nodes yet."""
     runtime, cluster = context.server.runtime, context.cluster
     lines = []
     if goal == EVERYWHERE:
         for name in names:
             own = runtime.own(name)
             if own is not None:
-                lines.append(f"{context.node.name} has {name} = {own} of its own, which counts more.")
+                lines.append(f"{context.node.name} has {name} = {own} of its own, which overrides this.")
     absent = [] if cluster is None else [row.node for row in cluster.rows() if row.state == "absent"]
-    lines += [f"{node} is absent: it gets that when it comes back." for node in absent if goal in (node, EVERYWHERE)]
+    lines += [f"{node} is absent: it gets the change when it returns." for node in absent if goal in (node, EVERYWHERE)]
     return [Text(line) for line in lines]
 
 
@@ -179,37 +179,37 @@ def _was_not_set(context: Context, name: str, local: bool, everywhere: bool) -> 
 COMMANDS = (
     Command(
         "show",
-        "The values in force.",
+        "Show effective values.",
         _show,
-        flags=(Flag("node", "at that node of the cluster", value="NODE"), Flag("all", "at all nodes")),
+        flags=(Flag("node", "on that node of the cluster", value="NODE"), Flag("all", "on all nodes")),
         positionals="KEY ...",
     ),
-    Command("describe", "What a key means and which values it takes.", _describe, positionals="KEY ..."),
+    Command("describe", "Describe a key and its values.", _describe, positionals="KEY ..."),
     Command(
         "set",
-        "Change settings now; they outlive restarts and count more than vernemq.conf until `config reset`.",
+        "Change settings now. They survive restarts and override vernemq.conf until `config reset`.",
         _set,
         flags=(
-            Flag("node", "for that node; default: for this one", value="NODE"),
-            Flag("all", "for all nodes, also those that join later; what is set for one node counts more there"),
+            Flag("node", "for that node; default: this one", value="NODE"),
+            Flag("all", "for all nodes, including those that join later; a setting for one node overrides it there"),
         ),
         positionals="KEY=VALUE ...",
     ),
     Command(
         "config show",
-        "What files and environment set (Env), what was set for this node (Node), and for all (Global).",
+        "Show the values of files and environment (Env), of this node (Node), and of all nodes (Global).",
         _config_show,
         flags=(Flag("key", "only this key", "k", "KEY"),),
     ),
     Command(
         "config reset",
-        "Forget what was set at run time, for this node unless --global is given: what counts less counts again.",
+        "Remove a setting of this node, or with --global of all nodes: the next lower level becomes effective.",
         _config_reset,
         flags=(
             Flag("key", "the key", "k", "KEY"),
-            Flag("local", "what was set for this node"),
-            Flag("global", "what was set for all nodes"),
-            Flag("node", "what was set for that node", value="NODE"),
+            Flag("local", "the setting for this node"),
+            Flag("global", "the setting for all nodes"),
+            Flag("node", "the setting for that node", value="NODE"),
         ),
     ),
 )

@@ -32,7 +32,7 @@ def test_a_node_that_was_killed(tmp_path: Path, capsys: pytest.CaptureFixture[st
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(tmp_path / "admin.sock"))
     assert main(["--data-dir", str(tmp_path), "node", "status"]) == 1
-    said = f"{NODE} not responding to pings. Nobody listens at {tmp_path}/admin.sock: it was killed.\n"
+    said = f"{NODE} not responding to pings. No process listens on {tmp_path}/admin.sock: the node was killed.\n"
     assert capsys.readouterr().err == said
 
 
@@ -69,8 +69,8 @@ def _serve_once(path: Path, answer: bytes) -> Popen[bytes]:
     [
         (b"HTTP/1.1 200 OK\r\nContent-Length: 32\r\n\r\n" + b'{"kind":"text","text":"half"}\n', "stopped before it"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\n" + b'{"kind":"text","text":"half"}\n', "stopped before it"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nwha", "stopped before it had answered."),
-        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nno\n", "did not understand: no"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nwha", "stopped before its result was complete."),
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nno\n", "rejected the request: no"),
         (b"what", "not responding to pings."),
         (b"", "not responding to pings."),
     ],
@@ -100,11 +100,11 @@ def test_no_words(capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "said"),
     [
         (["--uri", "http://x", "node", "status"], "Unknown option --uri; `vmq-admin --help` explains.\n"),
-        (["--url", "x:8888", "node", "status"], "--url: 'x:8888' is not what is expected: http://HOST:PORT or https:"),
-        (["--url", "http://x", "-c", "f", "node", "status"], "--url says which node is meant; --conf and --data-dir d"),
-        (["--url", "http://x", "--data-dir=d", "node", "status"], "--url says which node is meant"),
-        (["--api-key", "k", "node", "status"], "--api-key goes with --url.\n"),
-        (["--cafile=f", "node", "status"], "--cafile goes with --url.\n"),
+        (["--url", "x:8888", "node", "status"], "--url: 'x:8888' is malformed: http://HOST:PORT or https:"),
+        (["--url", "http://x", "-c", "f", "node", "status"], "--url names the node. It excludes --conf and --data-dir"),
+        (["--url", "http://x", "--data-dir=d", "node", "status"], "--url names the node"),
+        (["--api-key", "k", "node", "status"], "--api-key needs --url.\n"),
+        (["--cafile=f", "node", "status"], "--cafile needs --url.\n"),
         (["-c"], "-c needs a value.\n"),
         (["session", "disconnect", "client-id=\udcff"], "'client-id=\\udcff' is not UTF-8.\n"),
         (["--url", "http://a..b:1", "node", "status"], "http://a..b:1 cannot be reached: there is no host a..b.\n"),

@@ -47,9 +47,9 @@ def test_keys_that_do_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         harness.server.store.put(b"nkey.mgmt.old", b"1000")
         for key, said in (
             ("", "an API key is needed."),
-            ("wrong", "this API key is wrong: there is no such key."),
+            ("wrong", "this API key is unknown."),
             ("old", "this API key has expired."),
-            ("other", "this API key is for something else: its scope is not mgmt."),
+            ("other", "this API key has another scope than mgmt."),
         ):
             answer = await harness.remote(*WORDS, key=key)
             assert (answer.status, answer.out, answer.err) == (1, "", f"{harness.url}: {said}\n")
@@ -90,9 +90,9 @@ def test_https(tmp_path: Path) -> None:
         assert await ask(url, ca) == (0, SHOWN)
         status, said = await ask(url)
         assert status == 1 and said.startswith(f"{url} shows a certificate that is not trusted: ")
-        assert said.endswith(". --cafile=FILE says whom to trust.\n")
+        assert said.endswith(". --cafile=FILE names the trusted CA certificates.\n")
         status, said = await ask(f"https://127.0.0.1:{plain.port}", ca)
-        assert status == 1 and "does not speak TLS as expected" in said and said.endswith("; is it http?\n")
+        assert status == 1 and "does not answer with TLS" in said and said.endswith("; is it http?\n")
         status, said = await ask(f"http://127.0.0.1:{tls.port}")
         assert status == 1 and said.endswith("; is it https?\n")
         assert await ask(url, "--cafile=/no/such") == (1, "--cafile: /no/such: no such file or directory.\n")
@@ -144,22 +144,22 @@ ODD = "is not the management API of a node (it answered"
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", " hung up (RemoteDisconnected); is it https?"),
+        (b"", " closed the connection (RemoteDisconnected); is it https?"),
         (b"+OK POP3 ready\r\n", " answered with something that is not HTTP (BadStatusLine); is it https?"),
         (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nhi", f" {ODD} 200)."),
         (b"HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n", f" {ODD} 302)."),
         (b"HTTP/1.1 401 No\r\nContent-Length: 4\r\n\r\nnope", ": this API key is not accepted."),
         (
             b"HTTP/1.1 400 Bad\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nwhat",
-            " did not understand: what",
+            " rejected the request: what",
         ),
         (
             b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nContent-Length: 9\r\n\r\n{",
-            " stopped before it had answered.",
+            " stopped before its result was complete.",
         ),
         (
             b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{",
-            " stopped before it had answered.",
+            " stopped before its result was complete.",
         ),
     ],
 )
@@ -174,7 +174,7 @@ def test_nobody_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
         port = server.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
     assert main(["--url", url, *WORDS]) == 1
-    assert capsys.readouterr().err == f"{url} cannot be reached: nobody listens there.\n"
+    assert capsys.readouterr().err == f"{url} cannot be reached: no process listens on this port.\n"
 
     def unknown(*_: object, **__: object) -> None:
         raise socket.gaierror(-2, "Name or service not known")
@@ -200,7 +200,7 @@ def test_silence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
     for scheme, serve, said in (
         ("https", silent, "cannot be reached: no answer within 0 s."),
         ("http", silent, "did not answer within 0 s."),
-        ("http", half, "went silent: nothing came within 0 s."),
+        ("http", half, "went silent: it sent nothing for 0 s."),
     ):
         over.clear()
         with listening(serve) as port:
@@ -214,7 +214,7 @@ def test_silence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
 )
 def test_what_is_no_url(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--url", url, *WORDS]) == 1
-    expected = f"--url: {url!r} is not what is expected: http://HOST:PORT or https://HOST:PORT.\n"
+    expected = f"--url: {url!r} is malformed: http://HOST:PORT or https://HOST:PORT is expected.\n"
     assert capsys.readouterr().err == expected
 
 

@@ -58,7 +58,7 @@ def test_who_was_away_has_it_when_it_serves_again_and_a_restart_forgets_nothing(
         await cluster.stop(2)
         await cluster.sees((0, 1), "majority")
         said = await office.said(0, "set", f"{LIMIT}=7", "--all")
-        assert said == [f"{LIMIT} = 7", f"{cluster[2].name} is absent: it gets that when it comes back."]
+        assert said == [f"{LIMIT} = 7", f"{cluster[2].name} is absent: it gets the change when it returns."]
         await office.said(0, "set", "retry_interval=9", f"--node={cluster[2].name}")
         await cluster.start(2)
         assert office.limits() == [7, 7, 7]

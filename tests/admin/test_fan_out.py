@@ -62,9 +62,9 @@ def test_a_node_that_is_away_is_named() -> None:
         await cluster.sees((0, 1), "majority")
         parts, status = await office.run_command(0, "session", "show", "--client_id")
         assert status == 0 and isinstance(parts[0], Table) and parts[0].rows == [("c1",)]
-        assert parts[1:] == [Alert(f"{cluster[2].name} was not asked: it does not run.")]
+        assert parts[1:] == [Alert(f"{cluster[2].name} was left out: it does not run.")]
         said = await office.refused(0, "session", "disconnect", "client-id=c9")
-        assert said == f"There is no session of c9.\n{cluster[2].name} was not asked: it does not run."
+        assert said == f"There is no session of c9.\n{cluster[2].name} was left out: it does not run."
         parts, status = await office.run_command(0, "session", "disconnect", "client-id=c1")
         assert (status, parts[0]) == (0, Text("Done")) and isinstance(parts[1], Alert)
 
@@ -103,8 +103,8 @@ def test_what_another_node_says_is_merged_and_bounded(tmp_path: Path) -> None:
         office.answers["b@127.0.0.1"] = msgspec.msgpack.encode(NodeResult([("b1",), ("b2",)], truncated=True))
         answer = await harness.admin("session", "show", "--client_id", "--limit=2", "--format=json")
         assert answer.json[0]["table"] == [{"client_id": "here"}, {"client_id": "b1"}]
-        assert "b@127.0.0.1 has more rows than one answer holds" in answer.out
-        assert "c@127.0.0.1 was not asked: it does not run" in answer.out
+        assert "b@127.0.0.1 has more rows than one result holds" in answer.out
+        assert "c@127.0.0.1 was left out: it does not run" in answer.out
         office.answers = {}
         answer = await harness.admin("session", "show", "--client_id")
         assert "b@127.0.0.1 did not answer: nobody answers" in answer.err and "here" in answer.out
@@ -129,6 +129,6 @@ def test_an_answer_has_a_bound(tmp_path: Path) -> None:
             answer = await harness.admin("session", "show", "--client_id", "--format=json")
         finally:
             session.MAX_RESULT_BYTES = before  # type: ignore[attr-defined]
-        assert len(answer.json[0]["table"]) == 2 and "more rows than one answer holds" in answer.out
+        assert len(answer.json[0]["table"]) == 2 and "more rows than one result holds" in answer.out
 
     run_with_server(tmp_path, test)

@@ -89,14 +89,14 @@ def test_words_that_stand_freely() -> None:
         (["port=1"], "client-id=... must be given."),
         ([*GOOD, "port=2"], "port= is given twice."),
         ([*GOOD, "x=2"], "session kick has no argument x=."),
-        (["port=-1"], "port=: '-1' is not what is expected: a whole number, 0 or more."),
+        (["port=-1"], "port=: '-1' is invalid: expected a whole number, 0 or more."),
         ([*GOOD, "x"], "x is not expected here."),
         ([*GOOD, "--cleanpu"], "session kick has no flag --cleanpu. Did you mean --cleanup?"),
         ([*GOOD, "-x=3"], "session kick has no flag -x."),
         ([*GOOD, "--"], "session kick has no flag --."),
         ([*GOOD, "--cleanup=1"], "--cleanup takes no value."),
         ([*GOOD, "-m"], "--mountpoint needs a value: --mountpoint=MOUNTPOINT."),
-        ([*GOOD, "-a=2"], "--aggregate: '2' is not what is expected: true or false."),
+        ([*GOOD, "-a=2"], "--aggregate: '2' is invalid: expected true or false."),
     ],
 )
 def test_wrong_arguments(words: list[str], said: str) -> None:
@@ -106,7 +106,7 @@ def test_wrong_arguments(words: list[str], said: str) -> None:
 
 
 def test_something_has_to_stand_there() -> None:
-    with pytest.raises(CommandError, match="Something is missing"):
+    with pytest.raises(CommandError, match="must be given"):
         parse(SET, [])
 
 

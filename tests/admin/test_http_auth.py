@@ -35,11 +35,11 @@ def test_ways_to_give_a_key(tmp_path: Path, user: str) -> None:
         ({"Authorization": "Basic ???"}, "missing", "an API key is needed."),
         ({"Authorization": "Bearer k"}, "missing", "an API key is needed."),
         ({"Authorization": basic(":k")}, "missing", "an API key is needed."),
-        ({"Authorization": basic("nobody:")}, "unknown", "this API key is wrong: there is no such key."),
-        ({"x-api-key": "nobody"}, "unknown", "this API key is wrong: there is no such key."),
-        ({"x-api-key": "ü"}, "unknown", "this API key is wrong: there is no such key."),
+        ({"Authorization": basic("nobody:")}, "unknown", "this API key is unknown."),
+        ({"x-api-key": "nobody"}, "unknown", "this API key is unknown."),
+        ({"x-api-key": "ü"}, "unknown", "this API key is unknown."),
         ({"x-api-key": "old"}, "expired", "this API key has expired."),
-        ({"x-api-key": "other"}, "scope", "this API key is for something else: its scope is not mgmt."),
+        ({"x-api-key": "other"}, "scope", "this API key has another scope than mgmt."),
     ],
 )
 def test_what_does_not_fit(tmp_path: Path, headers: dict[str, str], reason: str, said: str) -> None:

@@ -117,7 +117,7 @@ def test_a_listener_serves_its_modules_only(tmp_path: Path) -> None:
         assert (await harness.get("/health"))[0] == 200
         for path in ("/metrics", "/status.json", "/", "/api/v1/session/show"):
             assert (await harness.get(path))[0] == 404
-        expected = "warning listener.http.default: the HTTP module vmq_web_ui is not in this version"
+        expected = "warning listener.http.default: this version has no HTTP module vmq_web_ui"
         assert expected in harness.lines
 
     run_with_server(tmp_path, test, listener__http__default__http_modules="[vmq_health_http, vmq_web_ui]", **HTTP)

@@ -89,7 +89,7 @@ def test_a_node_is_reached_over_http_with_a_key_that_outlives_a_kill(tmp_path: P
         node.kill()
         node.wait(WITHIN_S)
     found = admin("--url", url, "--api-key", made.stdout.strip(), "cluster", "show")
-    assert (found.returncode, found.stderr) == (1, f"{url} cannot be reached: nobody listens there.\n")
+    assert (found.returncode, found.stderr) == (1, f"{url} cannot be reached: no process listens on this port.\n")
     with started(tmp_path, plain_environ(), *settings):
         admin.environ["STROGOFF_API_KEY"] = made.stdout.strip()
         url = admin.url()
@@ -97,7 +97,7 @@ def test_a_node_is_reached_over_http_with_a_key_that_outlives_a_kill(tmp_path: P
         assert (found.returncode, found.stdout) == (0, "Node,Running\nVerneMQ@127.0.0.1,true\n")
         assert admin("--url", url, "api-key", "delete", f"key={made.stdout.strip()}").returncode == 0
         found = admin("--url", url, "cluster", "show")
-        assert (found.returncode, found.stderr) == (1, f"{url}: this API key is wrong: there is no such key.\n")
+        assert (found.returncode, found.stderr) == (1, f"{url}: this API key is unknown.\n")
 
 
 def _heeds_ctrl_c() -> None:
@@ -117,4 +117,4 @@ def test_ctrl_c(tmp_path: Path) -> None:
                 assert b"POST /command" in connection.recv(65536)
                 one.send_signal(signal.SIGINT)
                 out, said = one.communicate(timeout=WITHIN_S)
-    assert (one.returncode, out, said) == (130, "", "Interrupted; what the node has begun goes on.\n")
+    assert (one.returncode, out, said) == (130, "", "Interrupted. The node finishes the command.\n")

@@ -14,7 +14,7 @@ from ..fake_operator_port import THIS_NODE, FakeOperatorPort
 from ..server_harness import ServerHarness, run_with_server
 
 ALONE = (
-    f"{THIS_NODE} is a node on its own: no listener.vmq or listener.vmqs is configured, "
+    f"{THIS_NODE} is a standalone node: no listener.vmq or listener.vmqs is configured, "
     "through which other nodes could "
 )
 
@@ -156,7 +156,7 @@ def test_join(tmp_path: Path) -> None:
         answer = await harness.admin("cluster", "join", "discovery-node=d@x", "--format=json")
         assert answer.json == [{"type": "alert", "alert": [{"type": "text", "text": office.wrong}]}]
         answer = await harness.admin("cluster", "join", f"discovery-node={THIS_NODE}")
-        assert (answer.status, answer.err) == (1, f"{THIS_NODE} is this node: a node cannot join itself.\n")
+        assert (answer.status, answer.err) == (1, f"{THIS_NODE} is this node. A node cannot join itself.\n")
         assert (await harness.admin("cluster", "join")).err.startswith("discovery-node=... must be given.\nUsage: ")
 
     run_with_server(tmp_path, test)
@@ -222,11 +222,11 @@ def test_a_node_without_a_lease_does_not_say_that_somebody_is_no_member(tmp_path
     [
         (["node=d@x"], f"d@x is not a member of this cluster. Members are {THIS_NODE}, b@127.0.0.1, c@127.0.0.1.\n"),
         ([], "node=... must be given.\n"),
-        (["node=c@127.0.0.1", "-i=0"], "--summary-interval: '0' is not what is expected: a whole number of seconds"),
-        (["node=c@127.0.0.1", "-i=301"], "--summary-interval: '301' is not what is expected: a whole number of second"),
-        (["node=c@127.0.0.1", "-t=-5"], "--timeout: '-5' is not what is expected: a whole number of seconds, 1 to 8"),
-        (["node=c@127.0.0.1", "-t=1e3"], "--timeout: '1e3' is not what is"),
-        (["node=c@127.0.0.1", "-t=999999"], "--timeout: '999999' is not what is"),
+        (["node=c@127.0.0.1", "-i=0"], "--summary-interval: '0' is invalid: expected a whole number of seconds"),
+        (["node=c@127.0.0.1", "-i=301"], "--summary-interval: '301' is invalid: expected a whole number of second"),
+        (["node=c@127.0.0.1", "-t=-5"], "--timeout: '-5' is invalid: expected a whole number of seconds, 1 to 8"),
+        (["node=c@127.0.0.1", "-t=1e3"], "--timeout: '1e3' is invalid"),
+        (["node=c@127.0.0.1", "-t=999999"], "--timeout: '999999' is invalid"),
     ],
 )
 def test_what_leave_does_not_understand(tmp_path: Path, words: list[str], said: str) -> None:
@@ -248,7 +248,7 @@ def test_one_change_at_a_time(tmp_path: Path) -> None:
         for words in (["leave", "node=b@127.0.0.1"], ["join", "discovery-node=d@x"]):
             answer = await harness.admin("cluster", *words)
             assert answer.status == 1
-            assert answer.err == "cluster leave node=c@127.0.0.1 is under way; wait for its end.\n"
+            assert answer.err == "cluster leave node=c@127.0.0.1 is running; wait for its end.\n"
         office.go_on.set()
         assert await first == ([Text("10 sessions to go"), Text("Done")], 0)
         await harness.good("cluster", "join", "discovery-node=d@x")

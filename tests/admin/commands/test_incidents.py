@@ -30,6 +30,6 @@ def test_the_last_incident_comes_first(tmp_path: Path) -> None:
 def test_a_node_alone_has_none(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
         answer = await harness.admin("cluster", "incidents")
-        assert answer.status == 1 and "is a node on its own: no listener.vmq" in answer.err
+        assert answer.status == 1 and "is a standalone node: no listener.vmq" in answer.err
 
     run_with_server(tmp_path, test)

@@ -153,7 +153,7 @@ def test_a_unix_socket(tmp_path: Path, loop: str) -> None:
     [
         (["address=localhost", "port=1"], "address: wrong value, expected IP:PORT"),
         (["address=127.0.0.1", "port=70000"], "address: wrong value, expected IP:PORT"),
-        (["address=127.0.0.1", "port=x"], "port=: 'x' is not what is expected"),
+        (["address=127.0.0.1", "port=x"], "port=: 'x' is invalid"),
         (["address=127.0.0.1", "port=0", "--ssl"], "certfile: a TLS listener needs a certificate"),
         (
             ["address=127.0.0.1", "port=0", "--ssl", "--certfile=/no", "--keyfile=/no"],

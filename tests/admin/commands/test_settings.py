@@ -117,7 +117,7 @@ def test_global_overrides_of_a_node_alone(tmp_path: Path) -> None:
         assert options.max_inflight_messages == 3
         assert (await harness.good("set", "max_inflight_messages=8", "--all")).out == (
             "max_inflight_messages = 8\n"
-            "VerneMQ@127.0.0.1 has max_inflight_messages = 3 of its own, which counts more.\n"
+            "VerneMQ@127.0.0.1 has max_inflight_messages = 3 of its own, which overrides this.\n"
         )
         assert (await harness.good("config", "show", "-k", "max_inflight_messages", "--format=json")).table == [
             {"Config": "max_inflight_messages", "Env": "20", "Node": "3", "Global": "8"}
@@ -162,8 +162,8 @@ def test_nodes_that_are_meant(tmp_path: Path) -> None:
         harness.server.runtime.share(office.config)
         assert (await harness.good("set", "--all", "retry_interval=5")).out == (
             "retry_interval = 5\n"
-            f"{THIS_NODE} has retry_interval = 7 of its own, which counts more.\n"
-            "c@127.0.0.1 is absent: it gets that when it comes back.\n"
+            f"{THIS_NODE} has retry_interval = 7 of its own, which overrides this.\n"
+            "c@127.0.0.1 is absent: it gets the change when it returns.\n"
         )
         assert (await harness.good("set", "--node=b@127.0.0.1", "retry_interval=6")).out == "retry_interval = 6\n"
         assert office.config.get(b"nset.b@127.0.0.1\0retry_interval") == b"6"
