@@ -1,4 +1,4 @@
-"""A cluster in one process with the operators' side at each node: commands at any of them, while nodes come and go."""
+"""A test harness: a cluster in one process that runs commands on any node, while nodes start and stop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from strogoff.testing import Cluster
 
 
 def context_of(server: Server) -> Context:
-    """What the commands of that node use."""
+    """The context of the commands of a node."""
     keys = ApiKeys(key_store_of(server), 0, None, time.time, random.Random(1).choice)
     context = Context(server, HttpListeners(server.log), Metrics(server), keys)
     answer_peers(context, LOCAL_HANDLERS)
@@ -29,13 +29,13 @@ def context_of(server: Server) -> Context:
 
 
 class ClusterHarness:
-    """The operators of a cluster."""
+    """A running cluster and its commands."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
 
     def context(self, number: int) -> Context:
-        """That of a node, as it is since its last start."""
+        """The context of a node since its last start."""
         return context_of(self.cluster[number].server)
 
     def options(self, number: int) -> Any:
@@ -43,18 +43,18 @@ class ClusterHarness:
         return self.cluster[number].node.env.options
 
     def limits(self) -> list[int]:
-        """The setting that these tests play with, at each node that runs."""
-        return [each.node.env.options.max_inflight_messages for each in self.cluster.nodes if each.up]
+        """The setting that these tests change, on each running node."""
+        return [each.node.options.max_inflight_messages for each in self.cluster.nodes if each.up]
 
     async def run_command(self, number: int, *words: str) -> tuple[list[Part], int]:
-        """Parts and status of a command at a node, while all have their operators' side."""
+        """Run a command on a node. Returns the result and the status."""
         for each in self.cluster.nodes:
             if each.up:
                 context_of(each.server)
         return await run_command(self.context(number), list(words))
 
     async def said(self, number: int, *words: str) -> list[str]:
-        """The texts that a command answers; it succeeds."""
+        """The texts of a command that must succeed."""
         parts, status = await self.run_command(number, *words)
         assert status == 0, parts
         return [part.text for part in parts if isinstance(part, Text)]
@@ -66,7 +66,7 @@ class ClusterHarness:
         return part.text
 
     async def rows(self, number: int, *words: str) -> list[dict[str, Any]]:
-        """The rows of the table that a command answers."""
+        """The rows of the table of a command that must succeed."""
         (part, *_), status = await self.run_command(number, *words)
         assert status == 0 and isinstance(part, Table), part
         return [dict(zip(part.columns, row, strict=True)) for row in part.rows]
@@ -74,6 +74,6 @@ class ClusterHarness:
 
 @asynccontextmanager
 async def running_cluster(nodes: int = 3, pace: float = 4, **conf: Any) -> AsyncIterator[ClusterHarness]:
-    """Operators of a cluster whose times are that much shorter; `__` in a name stands for a dot."""
+    """A running cluster. `pace` divides its timeouts. `__` in a name stands for a dot."""
     async with Cluster(nodes, {name.replace("__", "."): value for name, value in conf.items()}, pace=pace) as cluster:
         yield ClusterHarness(cluster)

@@ -1,4 +1,4 @@
-"""A cluster of three on paper, for the tests of what operators see of it."""
+"""A fake of a cluster with three nodes, for tests of the commands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STATUS = StatusRow(
 
 
 def row(node: str, **fields: Any) -> NodeRow:
-    """A member that runs and serves, unless something else is said."""
+    """A member that runs and serves, changed by `fields`."""
     usual: dict[str, Any] = {
         "running": True,
         "state": "serving",
@@ -76,7 +76,7 @@ INCIDENTS: list[dict[str, Any]] = [
 
 
 class FakeMap:
-    """A map that one node writes alone."""
+    """A replicated map with one node."""
 
     def __init__(self) -> None:
         self.values: dict[bytes, bytes] = {}
@@ -94,7 +94,7 @@ class FakeMap:
 
 
 class FakeOperatorPort:
-    """Implements `OperatorPort`: tells what it was told to, and writes down what it is asked."""
+    """A fake `OperatorPort`: it returns given values and records its calls."""
 
     def __init__(self) -> None:
         self.name = THIS_NODE
@@ -108,9 +108,9 @@ class FakeOperatorPort:
         self.config = SharedConfig(FakeMap())
         self.operate: Any = None
         self.answers: dict[str, bytes] = {}
-        """What other nodes say when they are asked."""
+        """Name of a node -> its result of `ask`."""
         self.slow = ""
-        """Why not every node has what was set."""
+        """The error of `spread`; empty for none."""
         self.asked: list[tuple[Any, ...]] = []
         self.lines = ["10 sessions to go", "Done"]
         self.wrong = ""

@@ -1,4 +1,4 @@
-"""For the tests of the operators' side: a whole node in the test's loop, real clients, and vmq-admin."""
+"""A test harness: a whole node in the event loop of the test, real clients, and vmq-admin."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ both_loops = pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 
 
 class Answer(msgspec.Struct):
-    """What vmq-admin did."""
+    """Exit status and output of vmq-admin."""
 
     status: int
     out: str
@@ -93,7 +93,7 @@ class Client:
 
 
 class ServerHarness:
-    """A node with its operators' side."""
+    """A node with its administration server."""
 
     def __init__(self, directory: Path, overrides: dict[str, str]) -> None:
         self.directory = directory
@@ -111,7 +111,7 @@ class ServerHarness:
         self._clients: list[Client] = []
 
     async def start(self) -> None:
-        """Start the node on what is in its directory."""
+        """Start the node in its directory."""
         self.server = Server(load(None, {}, self.overrides), lambda level, line: self.lines.append(f"{level} {line}"))
         self.service = AdminServer()
         await self.server.start()
@@ -130,7 +130,7 @@ class ServerHarness:
 
     @property
     def context(self) -> Any:
-        """What commands use."""
+        """The context of the commands."""
         assert self.service.context is not None
         return self.service.context
 
@@ -164,7 +164,7 @@ class ServerHarness:
         return answer
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Let the node go on until something is so."""
+        """Let the event loop run until the condition is true."""
         async with asyncio.timeout(10):
             while not condition():
                 turn = asyncio.Event()
@@ -215,7 +215,7 @@ async def running_server(directory: Path, **overrides: str) -> AsyncIterator[Ser
 def run_with_server(
     directory: Path, test: Callable[[ServerHarness], Awaitable[None]], loop: str = "asyncio", **overrides: str
 ) -> None:
-    """Run a test in a house, on that kind of loop."""
+    """Run a test with a running node, on that kind of event loop."""
 
     async def bounded() -> None:
         async with asyncio.timeout(60), running_server(directory, **overrides) as harness:

@@ -37,43 +37,43 @@ def keys(shortest: int = 0, longest_days: int | None = None, shelf: Shelf | None
 
 
 def test_a_key_opens_what_it_has_the_scope_for() -> None:
-    office = keys()
-    office.add("secret", "mgmt", None)
-    office.add("secret", "metrics", None)
-    office.add("other", "health", None)
-    verdicts = {scope: office.check("secret", scope) for scope in SCOPES}
+    fake = keys()
+    fake.add("secret", "mgmt", None)
+    fake.add("secret", "metrics", None)
+    fake.add("other", "health", None)
+    verdicts = {scope: fake.check("secret", scope) for scope in SCOPES}
     assert verdicts == {**dict.fromkeys(SCOPES, "scope"), "mgmt": "ok", "metrics": "ok"}
     for wrong in ("", "secre", "secret1", "mgmt.secret", "Secret", "sécret", "\udcff"):
-        assert office.check(wrong, "mgmt") == "unknown"
+        assert fake.check(wrong, "mgmt") == "unknown"
 
 
 def test_keys_that_are_made_are_long_enough_and_differ() -> None:
-    office = keys()
-    first, second = office.create("mgmt", None), office.create("mgmt", None)
+    fake = keys()
+    first, second = fake.create("mgmt", None), fake.create("mgmt", None)
     assert first != second and len(first) == len(second) == 32 and (first + second).isalnum()
     assert len(keys(shortest=40).create("mgmt", None)) == 40
-    assert office.check(first, "mgmt") == office.check(second, "mgmt") == "ok"
+    assert fake.check(first, "mgmt") == fake.check(second, "mgmt") == "ok"
 
 
 def test_expiry() -> None:
     shelf = Shelf()
     keys(shelf=shelf).add("a", "mgmt", "2023-11-14T22:13:21")
     for now, verdict in ((NOW, "ok"), (NOW + 1, "expired")):
-        office = keys(shelf=shelf, now=now)
-        (row,) = office.rows()
+        fake = keys(shelf=shelf, now=now)
+        (row,) = fake.rows()
         assert row == ApiKey("a", "mgmt", NOW + 1)
         assert row.expires == "2023-11-14T22:13:21"
-        assert (office.check("a", "mgmt"), office.has_expired(row)) == (verdict, verdict == "expired")
+        assert (fake.check("a", "mgmt"), fake.has_expired(row)) == (verdict, verdict == "expired")
     assert ApiKey("a", "mgmt", None).expires == "never"
 
 
 def test_the_longest_life_is_also_the_usual_one() -> None:
-    office = keys(longest_days=2)
-    office.add("a", "mgmt", None)
-    assert office.rows() == [ApiKey("a", "mgmt", NOW + 2 * 86400)]
-    office.add("b", "mgmt", "2023-11-16T22:13:20")
+    fake = keys(longest_days=2)
+    fake.add("a", "mgmt", None)
+    assert fake.rows() == [ApiKey("a", "mgmt", NOW + 2 * 86400)]
+    fake.add("b", "mgmt", "2023-11-16T22:13:20")
     with pytest.raises(ApiKeyError, match="2023-11-16T22:13:21 is too late: max_apikey_expiry_days = 2"):
-        office.add("c", "mgmt", "2023-11-16T22:13:21")
+        fake.add("c", "mgmt", "2023-11-16T22:13:21")
 
 
 @pytest.mark.parametrize(
@@ -97,13 +97,13 @@ def test_the_longest_life_is_also_the_usual_one() -> None:
         ("abcd", "mgmt", "2023-11-14T22:13:20", "expires=2023-11-14T22:13:20 is in the past; times are UTC."),
     ],
 )
-def test_what_cannot_be_a_key(key: str, scope: str, expires: str | None, said: str) -> None:
+def test_invalid_keys_are_refused(key: str, scope: str, expires: str | None, said: str) -> None:
     shelf = Shelf()
-    office = keys(4, shelf=shelf)
-    office.add("taken", "mgmt", None)
+    fake = keys(4, shelf=shelf)
+    fake.add("taken", "mgmt", None)
     before = dict(shelf.values)
     with pytest.raises(ApiKeyError) as error:
-        office.add(key, scope, expires)
+        fake.add(key, scope, expires)
     assert str(error.value).startswith(said)
     assert shelf.values == before
 
@@ -114,19 +114,19 @@ def test_an_empty_key_is_none_even_if_any_length_will_do() -> None:
 
 
 def test_delete() -> None:
-    office = keys()
+    fake = keys()
     for key, scope in (("a", "mgmt"), ("a", "status"), ("a", "health"), ("ab", "mgmt")):
-        office.add(key, scope, None)
-    office.delete("a", "mgmt")
-    assert [(row.key, row.scope) for row in office.rows()] == [("a", "health"), ("ab", "mgmt"), ("a", "status")]
-    assert [row.key for row in office.rows("mgmt")] == ["ab"]
+        fake.add(key, scope, None)
+    fake.delete("a", "mgmt")
+    assert [(row.key, row.scope) for row in fake.rows()] == [("a", "health"), ("ab", "mgmt"), ("a", "status")]
+    assert [row.key for row in fake.rows("mgmt")] == ["ab"]
     with pytest.raises(ApiKeyError, match=r"There is no such key with the scope mgmt\."):
-        office.delete("a", "mgmt")
-    office.delete("a", None)
-    assert [row.key for row in office.rows()] == ["ab"]
+        fake.delete("a", "mgmt")
+    fake.delete("a", None)
+    assert [row.key for row in fake.rows()] == ["ab"]
     with pytest.raises(ApiKeyError, match=r"There is no such key\."):
-        office.delete("a", None)
-    for wrong in (lambda: office.delete("ab", "x"), lambda: office.rows("x")):
+        fake.delete("a", None)
+    for wrong in (lambda: fake.delete("ab", "x"), lambda: fake.rows("x")):
         with pytest.raises(ApiKeyError, match="scope=x: there are"):
             wrong()
 
@@ -134,10 +134,10 @@ def test_delete() -> None:
 def test_an_entry_that_is_damaged_opens_nothing() -> None:
     shelf = Shelf()
     shelf.put(b"nkey.mgmt.a", b"what?")
-    office = keys(shelf=shelf)
-    assert office.check("a", "mgmt") == "expired"
-    office.delete("a", "mgmt")
-    assert office.rows() == []
+    fake = keys(shelf=shelf)
+    assert fake.check("a", "mgmt") == "expired"
+    fake.delete("a", "mgmt")
+    assert fake.rows() == []
 
 
 def test_keys_of_a_node_go_to_its_cluster_once() -> None:
@@ -146,11 +146,11 @@ def test_keys_of_a_node_go_to_its_cluster_once() -> None:
     assert key_store_of(server) is store
     keys(shelf=store).add("mine", "mgmt", None)
     store.put(b"nother", b"1")
-    office = FakeOperatorPort()
-    server.cluster = office
-    ApiKeys(office.config, 0, None, lambda: NOW, lambda some: some[0]).add("theirs", "health", None)
+    fake = FakeOperatorPort()
+    server.cluster = fake
+    ApiKeys(fake.config, 0, None, lambda: NOW, lambda some: some[0]).add("theirs", "health", None)
     shelf = key_store_of(server)
-    assert shelf is office.config
+    assert shelf is fake.config
     found = ApiKeys(shelf, 0, None, lambda: NOW, lambda some: some[0])
     assert [(row.key, row.scope) for row in found.rows()] == [("theirs", "health"), ("mine", "mgmt")]
     assert store.values == {b"nother": b"1"}
@@ -162,7 +162,7 @@ def test_keys_of_a_node_go_to_its_cluster_once() -> None:
 def test_what_is_no_text_opens_nothing_and_closes_nothing() -> None:
     shelf = Shelf()
     shelf.put(b"nkey.mgmt.\xff", b"\xff")
-    office = keys(shelf=shelf)
-    office.add("good", "mgmt", None)
-    assert office.check("good", "mgmt") == "ok"
-    assert office.check("\ufffd", "mgmt") == "expired"
+    fake = keys(shelf=shelf)
+    fake.add("good", "mgmt", None)
+    assert fake.check("good", "mgmt") == "ok"
+    assert fake.check("\ufffd", "mgmt") == "expired"

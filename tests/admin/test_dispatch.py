@@ -79,9 +79,9 @@ def test_a_change_that_does_not_reach_the_disk_in_time_is_said(tmp_path: Path) -
     run_with_server(tmp_path, test)
 
 
-def test_progress_is_the_beginning_of_an_answer_or_goes_its_own_way(tmp_path: Path) -> None:
+def test_progress_is_reported_or_begins_the_result(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
-        office = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
+        fake = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
         words = ["cluster", "leave", "node=b@127.0.0.1"]
         assert await run_command(harness.context, words) == ([Text("10 sessions to go"), Text("Done")], 0)
         heard: list[str] = []
@@ -91,13 +91,13 @@ def test_progress_is_the_beginning_of_an_answer_or_goes_its_own_way(tmp_path: Pa
 
         assert await run_command(harness.context, words, report) == ([Text("Done")], 0)
         assert heard == ["10 sessions to go"]
-        office.wrong = "no"
+        fake.wrong = "no"
         assert await run_command(harness.context, words, report) == ([Alert("no")], REFUSED)
 
     run_with_server(tmp_path, test)
 
 
-def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_body_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "REQUEST_S", 0.05)
 
     async def test(harness: ServerHarness) -> None:

@@ -19,8 +19,8 @@ from tests.admin.server_harness import ServerHarness, run_with_server
 
 def run(test: Any, **conf: Any) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(TIMEOUT_S), running_cluster(**conf) as office:
-            await test(office)
+        async with asyncio.timeout(TIMEOUT_S), running_cluster(**conf) as fake:
+            await test(fake)
 
     asyncio.run(bounded())
 
@@ -28,44 +28,44 @@ def run(test: Any, **conf: Any) -> None:
 def test_sessions_of_all_nodes() -> None:
     """Shown, filtered, limited, disconnected and unsubscribed from any node."""
 
-    async def test(office: ClusterHarness) -> None:
-        cluster = office.cluster
+    async def test(fake: ClusterHarness) -> None:
+        cluster = fake.cluster
         clients = [await cluster.client(f"c{number}", number) for number in range(3)]
         names = [each.name for each in cluster.nodes]
         for at in range(3):
-            rows = await office.rows(at, "session", "show", "--client_id", "--node")
+            rows = await fake.rows(at, "session", "show", "--client_id", "--node")
             assert {(row["client_id"], row["node"]) for row in rows} == {(f"c{n}", names[n]) for n in range(3)}
-        assert await office.rows(0, "session", "show", "--client_id=c2") == [{"client_id": "c2"}]
-        assert len(await office.rows(0, "session", "show", "--client_id", "--limit=2")) == 2
+        assert await fake.rows(0, "session", "show", "--client_id=c2") == [{"client_id": "c2"}]
+        assert len(await fake.rows(0, "session", "show", "--client_id", "--limit=2")) == 2
         await clients[2].subscribe("t/#", 1)
-        assert await office.rows(1, "session", "show", "--topic=~^t", "--client_id") == [
+        assert await fake.rows(1, "session", "show", "--topic=~^t", "--client_id") == [
             {"topic": "t/#", "client_id": "c2"}
         ]
-        assert await office.said(0, "session", "unsubscribe", "client-id=c2", "topic=t/#") == ["Done"]
-        said = await office.refused(0, "session", "unsubscribe", "client-id=c2", "topic=t/#")
+        assert await fake.said(0, "session", "unsubscribe", "client-id=c2", "topic=t/#") == ["Done"]
+        said = await fake.refused(0, "session", "unsubscribe", "client-id=c2", "topic=t/#")
         assert said == "c2 has no subscription to t/#."
-        assert await office.said(0, "session", "disconnect", "client-id=c1") == ["Done"]
+        assert await fake.said(0, "session", "disconnect", "client-id=c1") == ["Done"]
         await clients[1].closed()
-        assert await office.said(0, "session", "disconnect", "clients", "client-ids=c0,c2") == ["Done"]
+        assert await fake.said(0, "session", "disconnect", "clients", "client-ids=c0,c2") == ["Done"]
         await clients[0].closed()
         await clients[2].closed()
-        assert await office.refused(1, "session", "disconnect", "client-id=c9") == "There is no session of c9."
+        assert await fake.refused(1, "session", "disconnect", "client-id=c9") == "There is no session of c9."
 
     run(test)
 
 
 def test_a_node_that_is_away_is_named() -> None:
-    async def test(office: ClusterHarness) -> None:
-        cluster = office.cluster
+    async def test(fake: ClusterHarness) -> None:
+        cluster = fake.cluster
         await cluster.client("c1", 1)
         await cluster.kill(2)
         await cluster.sees((0, 1), "majority")
-        parts, status = await office.run_command(0, "session", "show", "--client_id")
+        parts, status = await fake.run_command(0, "session", "show", "--client_id")
         assert status == 0 and isinstance(parts[0], Table) and parts[0].rows == [("c1",)]
         assert parts[1:] == [Alert(f"{cluster[2].name} was left out: it does not run.")]
-        said = await office.refused(0, "session", "disconnect", "client-id=c9")
+        said = await fake.refused(0, "session", "disconnect", "client-id=c9")
         assert said == f"There is no session of c9.\n{cluster[2].name} was left out: it does not run."
-        parts, status = await office.run_command(0, "session", "disconnect", "client-id=c1")
+        parts, status = await fake.run_command(0, "session", "disconnect", "client-id=c1")
         assert (status, parts[0]) == (0, Text("Done")) and isinstance(parts[1], Alert)
 
     run(test)
@@ -74,41 +74,41 @@ def test_a_node_that_is_away_is_named() -> None:
 def test_retained_messages_of_the_cluster() -> None:
     """Shown at every node; deleted everywhere when the command answers; counted."""
 
-    async def test(office: ClusterHarness) -> None:
-        client = await office.cluster.client("p", 1)
+    async def test(fake: ClusterHarness) -> None:
+        client = await fake.cluster.client("p", 1)
         for number in range(3):
             await client.publish(f"t/{number}", "x", qos=1, retain=True)
         for at in range(3):
-            rows = await office.rows(at, "retain", "show", "--topic")
+            rows = await fake.rows(at, "retain", "show", "--topic")
             assert [row["topic"] for row in rows] == ["t/0", "t/1", "t/2"]
-            assert office.context(at).metrics.totals()["retain_memory"] > 0
-        assert await office.said(2, "retain", "delete", "--topic=t/1") == ["Done"]
+            assert fake.context(at).metrics.totals()["retain_memory"] > 0
+        assert await fake.said(2, "retain", "delete", "--topic=t/1") == ["Done"]
         for at in range(3):
-            rows = await office.rows(at, "retain", "show", "--topic")
+            rows = await fake.rows(at, "retain", "show", "--topic")
             assert [row["topic"] for row in rows] == ["t/0", "t/2"]
-        assert await office.refused(0, "retain", "delete", "--topic=t/1") == "There is no retained message on t/1."
-        reader = await office.cluster.client("r", 0)
+        assert await fake.refused(0, "retain", "delete", "--topic=t/1") == "There is no retained message on t/1."
+        reader = await fake.cluster.client("r", 0)
         await reader.subscribe("t/#", 1)
         assert sorted([(await reader.message()).topic, (await reader.message()).topic]) == ["t/0", "t/2"]
-        assert await office.rows(0, "retain", "delete-expired") == [{"expired": 0}]
+        assert await fake.rows(0, "retain", "delete-expired") == [{"expired": 0}]
 
     run(test)
 
 
-def test_what_another_node_says_is_merged_and_bounded(tmp_path: Path) -> None:
+def test_results_of_other_nodes_are_merged_and_bounded(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
         await harness.client("here")
-        office: Any = FakeOperatorPort()
-        harness.server.cluster = office
-        office.answers["b@127.0.0.1"] = msgspec.msgpack.encode(NodeResult([("b1",), ("b2",)], truncated=True))
+        fake: Any = FakeOperatorPort()
+        harness.server.cluster = fake
+        fake.answers["b@127.0.0.1"] = msgspec.msgpack.encode(NodeResult([("b1",), ("b2",)], truncated=True))
         answer = await harness.admin("session", "show", "--client_id", "--limit=2", "--format=json")
         assert answer.json[0]["table"] == [{"client_id": "here"}, {"client_id": "b1"}]
         assert "b@127.0.0.1 has more rows than one result holds" in answer.out
         assert "c@127.0.0.1 was left out: it does not run" in answer.out
-        office.answers = {}
+        fake.answers = {}
         answer = await harness.admin("session", "show", "--client_id")
         assert "b@127.0.0.1 did not answer: nobody answers" in answer.err and "here" in answer.out
-        office.answers["b@127.0.0.1"] = b"\xc1"
+        fake.answers["b@127.0.0.1"] = b"\xc1"
         answer = await harness.admin("session", "show", "--client_id")
         assert "b@127.0.0.1 did not answer" in answer.err
 

@@ -144,7 +144,7 @@ def test_arguments_that_may_be_left_out() -> None:
         parse(command, ["size=3"])
 
 
-def test_what_a_command_says_is_heard_or_not() -> None:
+def test_progress_is_reported_or_dropped() -> None:
     heard: list[str] = []
 
     async def report(line: str) -> None:

@@ -164,7 +164,7 @@ def test_pages_in_a_cluster(tmp_path: Path) -> None:
             status, text = await harness.get(path)
             return status, json.loads(text)
 
-        office = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
+        fake = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
         facts = {"sees": "majority", "members": 3, "serving": 2}
         assert await get("/health") == (200, {"status": "OK", "cluster": facts})
         assert await get("/health/ping") == await get("/health/listeners") == (200, {"status": "OK"})
@@ -174,7 +174,7 @@ def test_pages_in_a_cluster(tmp_path: Path) -> None:
         assert whole[NODE]["cluster"]["leader"] == "b@127.0.0.1" and whole[NODE]["cluster"]["view_id"] == 7
         assert whole[NODE]["incidents"] == INCIDENTS
         assert whole[NODE]["mystatus"] == [{NODE: True, "b@127.0.0.1": True, "c@127.0.0.1": False}]
-        office.nodes = [row(NODE, state="joining"), row("b@127.0.0.1")]
+        fake.nodes = [row(NODE, state="joining"), row("b@127.0.0.1")]
         assert (await get("/health"))[1]["reasons"] == ["the node is joining the cluster"]
 
     run_with_server(tmp_path, test, **HTTP)

@@ -33,6 +33,6 @@ async def _closed_and_opened_again(tmp_path: Path) -> None:
         await b.client_at(port, "other")
 
 
-def test_its_ports_close_and_it_says_that_it_takes_no_clients_who_is_connected_stays(tmp_path: Path) -> None:
+def test_leave_closes_the_ports_and_keeps_connections(tmp_path: Path) -> None:
     """VerneMQ does no more without -k; connections were closed, and load balancers told that all was well."""
     asyncio.run(_closed_and_opened_again(tmp_path))

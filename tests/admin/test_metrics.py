@@ -55,7 +55,7 @@ def test_what_clients_did_is_counted(tmp_path: Path) -> None:
     run_with_server(tmp_path, test)
 
 
-def test_every_series_is_there_once_with_those_of_its_metric_and_has_a_meaning(tmp_path: Path) -> None:
+def test_every_series_is_unique_grouped_and_described(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
         await (await harness.client("a", 5)).leave()
         await (await harness.client("a", 4)).leave()
@@ -71,7 +71,7 @@ def test_every_series_is_there_once_with_those_of_its_metric_and_has_a_meaning(t
     run_with_server(tmp_path, test)
 
 
-def test_a_reset_counts_from_zero_and_leaves_gauges_and_totals_alone(tmp_path: Path) -> None:
+def test_a_reset_affects_counters_but_not_gauges_and_totals(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
         client = await harness.client("a")
         await client.publish("a", b"x", retain=True)
@@ -112,11 +112,11 @@ def test_the_cluster(tmp_path: Path) -> None:
             return [values(harness)[f"cluster_{name}",] for name in names]
 
         assert gauges() == [1, 1, 0, 1, 1]
-        office = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
+        fake = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
         assert gauges() == [3, 2, 7, 1, 0]
-        office.sees(sees="minority", view_id=8)
+        fake.sees(sees="minority", view_id=8)
         assert gauges() == [3, 2, 8, 0, 0]
-        office.sees(sees="whole", serving=3)
+        fake.sees(sees="whole", serving=3)
         assert gauges() == [3, 3, 8, 1, 1]
         found = values(harness)
         assert (found["cluster_bytes_sent",], found["cluster_bytes_received",], found["netsplit_detected",]) == (
@@ -125,7 +125,7 @@ def test_the_cluster(tmp_path: Path) -> None:
             1,
         )
         harness.context.metrics.reset()
-        office.counters["netsplit_detected"] = 3
+        fake.counters["netsplit_detected"] = 3
         assert values(harness)["netsplit_detected",] == 2
 
     run_with_server(tmp_path, test)

@@ -84,5 +84,5 @@ async def _alone_then_joined(tmp_path: Path) -> None:
         assert (a.limit, a.server.node.env.options.retry_interval_s) == (4, 20)
 
 
-def test_what_was_set_alone_goes_along_and_what_was_set_for_all_is_there_for_who_joins(tmp_path: Path) -> None:
+def test_a_joining_node_keeps_its_settings_and_gets_those_of_the_cluster(tmp_path: Path) -> None:
     asyncio.run(_alone_then_joined(tmp_path))

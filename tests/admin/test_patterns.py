@@ -102,7 +102,7 @@ def test_what_is_written_how(pattern: str, text: str, found: bool) -> None:
         ("a\\", "at the end"),
     ],
 )
-def test_what_is_no_pattern_is_said(pattern: str, says: str) -> None:
+def test_a_malformed_pattern_is_refused(pattern: str, says: str) -> None:
     with pytest.raises(PatternError) as refused:
         Pattern(pattern)
     assert says in str(refused.value)

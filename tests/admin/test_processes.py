@@ -79,7 +79,7 @@ def test_the_commands_as_processes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("durability", ["sync", "os"])
-def test_a_node_is_reached_over_http_with_a_key_that_outlives_a_kill(tmp_path: Path, durability: str) -> None:
+def test_an_api_key_survives_a_kill(tmp_path: Path, durability: str) -> None:
     settings = ("listener.http.default=127.0.0.1:0", f"message_store.durability={durability}")
     admin = Admin(tmp_path, {**plain_environ(), "STROGOFF_DATA_DIR": str(tmp_path / "data")})
     with started(tmp_path, plain_environ(), *settings) as node:

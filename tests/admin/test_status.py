@@ -60,22 +60,22 @@ def test_a_node_alone(tmp_path: Path) -> None:
 
 def test_disks_that_cannot_be_written(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
-        office = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
-        office.sees(log_disk="full")
+        fake = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
+        fake.sees(log_disk="full")
         assert not_serving(harness.context) == ["the disk of the cluster's log is full"]
-        office.sees(log_disk="failed")
+        fake.sees(log_disk="failed")
         assert not_serving(harness.context) == ["the disk of the cluster's log has failed: start the node again"]
-        office.sees(log_disk="serving", serves_nobody="it waits for n2")
-        office.nodes = [msgspec.structs.replace(office.nodes[0], state="absent")]
+        fake.sees(log_disk="serving", serves_nobody="it waits for n2")
+        fake.nodes = [msgspec.structs.replace(fake.nodes[0], state="absent")]
         assert not_serving(harness.context) == ["it waits for n2"]
         assert (cluster_facts(harness.context) or {})["serves_nobody"] == "it waits for n2"
-        office.sees(serves_nobody="")
+        fake.sees(serves_nobody="")
         assert not_serving(harness.context) == ["the node is not in the cluster's view"]
         assert not {"serves_nobody", "no_lease"} & set(cluster_facts(harness.context) or {})
-        office.sees(no_lease="its disk has not answered for 1600 ms")
+        fake.sees(no_lease="its disk has not answered for 1600 ms")
         assert (cluster_facts(harness.context) or {})["no_lease"] == "its disk has not answered for 1600 ms"
-        office.sees(no_lease="")
-        office.nodes = FakeOperatorPort().nodes
+        fake.sees(no_lease="")
+        fake.nodes = FakeOperatorPort().nodes
         store = harness.server.store
         store.state = "full"
         assert not_serving(harness.context) == []  # it keeps its place, and serves what is there
@@ -87,13 +87,13 @@ def test_disks_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("policy", ["off", "majority", "on"])
-def test_a_node_that_is_cut_off_gets_no_clients_unless_it_takes_them(tmp_path: Path, policy: str) -> None:
+def test_a_partitioned_node_is_unhealthy_unless_it_accepts_clients(tmp_path: Path, policy: str) -> None:
     async def test(harness: ServerHarness) -> None:
-        office = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
-        office.sees(sees="minority")
+        fake = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
+        fake.sees(sees="minority")
         said = "the node has no lease: no majority of its cluster has renewed it"
         assert not_serving(harness.context) == ([] if policy == "on" else [said])
-        office.sees(sees="majority")
+        fake.sees(sees="majority")
         assert not_serving(harness.context) == []
 
     run_with_server(tmp_path, test, allow_register_during_netsplit=policy)
@@ -101,7 +101,7 @@ def test_a_node_that_is_cut_off_gets_no_clients_unless_it_takes_them(tmp_path: P
 
 def test_who_runs_in_a_cluster(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
-        office = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
+        fake = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
         assert members(harness.context) == {THIS_NODE: True, "b@127.0.0.1": True, "c@127.0.0.1": False}
         facts = cluster_facts(harness.context)
         assert facts is not None and (facts["view_id"], facts["sees"], facts["leader"]) == (
@@ -111,7 +111,7 @@ def test_who_runs_in_a_cluster(tmp_path: Path) -> None:
         )
         assert not_serving(harness.context) == []
         assert missing_members(harness.context) == ["node c@127.0.0.1 does not run"]
-        office.nodes[1] = row("b@127.0.0.1", state="joining")
+        fake.nodes[1] = row("b@127.0.0.1", state="joining")
         assert missing_members(harness.context) == ["node c@127.0.0.1 does not run", "node b@127.0.0.1 is joining"]
 
     run_with_server(tmp_path, test)
@@ -127,10 +127,10 @@ def test_who_runs_in_a_cluster(tmp_path: Path) -> None:
 )
 def test_a_node_that_does_not_serve(tmp_path: Path, state: str | None, reason: str) -> None:
     async def test(harness: ServerHarness) -> None:
-        office = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
-        me = office.nodes.pop(0)
+        fake = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
+        me = fake.nodes.pop(0)
         if state is not None:
-            office.nodes.append(msgspec.structs.replace(me, state=state))
+            fake.nodes.append(msgspec.structs.replace(me, state=state))
         assert not_serving(harness.context) == [reason]
         harness.server.node.closing = True
         assert not_serving(harness.context) == ["the node is stopping", reason]

@@ -20,10 +20,10 @@ ALONE = (
 
 
 def give(harness: ServerHarness) -> FakeOperatorPort:
-    """The office to a node of the test."""
-    office = FakeOperatorPort()
-    harness.server.cluster = office  # type: ignore[assignment]
-    return office
+    """Give a node of the test a fake operator port."""
+    fake = FakeOperatorPort()
+    harness.server.cluster = fake  # type: ignore[assignment]
+    return fake
 
 
 def test_show_on_a_node_alone(tmp_path: Path) -> None:
@@ -110,8 +110,8 @@ def test_show_with_everything(tmp_path: Path) -> None:
 
 def test_status(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
-        office = give(harness)
-        office.sees(leader=None)
+        fake = give(harness)
+        fake.sees(leader=None)
         answer = await harness.good("cluster", "status")
         assert answer.out.startswith(
             "+-------------+---------+\n"
@@ -140,21 +140,21 @@ def test_status(tmp_path: Path) -> None:
 
 def test_join(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
-        office = give(harness)
+        fake = give(harness)
         assert (await harness.good("cluster", "join", "discovery-node=b@127.0.0.1")).out == "Done\n"
         assert (await harness.good("cluster", "join", "discovery-node=d@x", "--merge")).out == "Done\n"
         assert (await harness.good("cluster", "join", "discovery-node=e@x", "--replace")).out == "Done\n"
-        assert office.asked == [
+        assert fake.asked == [
             ("join", "b@127.0.0.1", False, False),
             ("join", "d@x", True, False),
             ("join", "e@x", False, True),
         ]
         assert "notice joined the cluster of d@x" in harness.lines
-        office.wrong = "d@x cannot be reached: nobody listens at 10.0.0.1:44053."
+        fake.wrong = "d@x cannot be reached: nobody listens at 10.0.0.1:44053."
         answer = await harness.admin("cluster", "join", "discovery-node=d@x")
-        assert (answer.status, answer.out, answer.err) == (1, "", f"{office.wrong}\n")
+        assert (answer.status, answer.out, answer.err) == (1, "", f"{fake.wrong}\n")
         answer = await harness.admin("cluster", "join", "discovery-node=d@x", "--format=json")
-        assert answer.json == [{"type": "alert", "alert": [{"type": "text", "text": office.wrong}]}]
+        assert answer.json == [{"type": "alert", "alert": [{"type": "text", "text": fake.wrong}]}]
         answer = await harness.admin("cluster", "join", f"discovery-node={THIS_NODE}")
         assert (answer.status, answer.err) == (1, f"{THIS_NODE} is this node. A node cannot join itself.\n")
         assert (await harness.admin("cluster", "join")).err.startswith("discovery-node=... must be given.\nUsage: ")
@@ -164,7 +164,7 @@ def test_join(tmp_path: Path) -> None:
 
 def test_leave(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
-        office = give(harness)
+        fake = give(harness)
         leave = ("cluster", "leave", "node=c@127.0.0.1")
         assert (await harness.good(*leave)).out == "10 sessions to go\nDone\n"
         assert (await harness.good(*leave, "-k", "-i", "1", "-t=2", "--accept-loss", "--format=json")).json == [
@@ -172,13 +172,13 @@ def test_leave(tmp_path: Path) -> None:
             {"type": "text", "text": "Done"},
         ]
         await harness.good(*leave, "--kill_sessions", "--summary-interval=7", "--timeout=8")
-        assert office.asked == [
+        assert fake.asked == [
             ("leave", "c@127.0.0.1", False, 5.0, 60.0, False),
             ("leave", "c@127.0.0.1", True, 1.0, 2.0, True),
             ("leave", "c@127.0.0.1", True, 7.0, 8.0, False),
         ]
         assert "notice cluster leave node=c@127.0.0.1: 10 sessions to go" in harness.lines
-        office.lines = ["Done! Use -k to move its sessions as well."]
+        fake.lines = ["Done! Use -k to move its sessions as well."]
         assert (await harness.good(*leave)).out == "Done! Use -k to move its sessions as well.\n"
 
     run_with_server(tmp_path, test)
@@ -194,8 +194,8 @@ def test_leave(tmp_path: Path) -> None:
 )
 def test_a_leave_that_does_not_succeed(tmp_path: Path, lines: list[str], wrong: str, out: str, err: str) -> None:
     async def test(harness: ServerHarness) -> None:
-        office = give(harness)
-        office.lines, office.wrong = lines, wrong
+        fake = give(harness)
+        fake.lines, fake.wrong = lines, wrong
         answer = await harness.admin("cluster", "leave", "node=c@127.0.0.1")
         assert (answer.status, answer.out) == (1, out)
         assert answer.err.startswith(err)
@@ -204,13 +204,13 @@ def test_a_leave_that_does_not_succeed(tmp_path: Path, lines: list[str], wrong: 
     run_with_server(tmp_path, test)
 
 
-def test_a_node_without_a_lease_does_not_say_that_somebody_is_no_member(tmp_path: Path) -> None:
+def test_leave_without_a_lease_does_not_judge_membership(tmp_path: Path) -> None:
     """What it knows may be old: the cluster's own part says what it knows of."""
 
     async def test(harness: ServerHarness) -> None:
-        office = give(harness)
-        office.sees(sees="minority")
-        office.wrong = "n1 knows of no member d@x, but it has no lease"
+        fake = give(harness)
+        fake.sees(sees="minority")
+        fake.wrong = "n1 knows of no member d@x, but it has no lease"
         answer = await harness.admin("cluster", "leave", "node=d@x")
         assert (answer.status, answer.err) == (1, "n1 knows of no member d@x, but it has no lease\n")
 
@@ -229,27 +229,27 @@ def test_a_node_without_a_lease_does_not_say_that_somebody_is_no_member(tmp_path
         (["node=c@127.0.0.1", "-t=999999"], "--timeout: '999999' is invalid"),
     ],
 )
-def test_what_leave_does_not_understand(tmp_path: Path, words: list[str], said: str) -> None:
+def test_leave_refuses_wrong_arguments(tmp_path: Path, words: list[str], said: str) -> None:
     async def test(harness: ServerHarness) -> None:
-        office = give(harness)
+        fake = give(harness)
         answer = await harness.admin("cluster", "leave", *words)
         assert answer.status == 1 and answer.err.startswith(said)
-        assert office.asked == []
+        assert fake.asked == []
 
     run_with_server(tmp_path, test)
 
 
 def test_one_change_at_a_time(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
-        office = give(harness)
-        office.go_on.clear()
+        fake = give(harness)
+        fake.go_on.clear()
         first = asyncio.create_task(run_command(harness.context, ["cluster", "leave", "node=c@127.0.0.1"]))
-        await harness.until(lambda: office.asked)
+        await harness.until(lambda: fake.asked)
         for words in (["leave", "node=b@127.0.0.1"], ["join", "discovery-node=d@x"]):
             answer = await harness.admin("cluster", *words)
             assert answer.status == 1
             assert answer.err == "cluster leave node=c@127.0.0.1 is running; wait for its end.\n"
-        office.go_on.set()
+        fake.go_on.set()
         assert await first == ([Text("10 sessions to go"), Text("Done")], 0)
         await harness.good("cluster", "join", "discovery-node=d@x")
 
@@ -258,16 +258,16 @@ def test_one_change_at_a_time(tmp_path: Path) -> None:
 
 def test_a_leave_goes_on_when_whoever_asked_has_gone(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
-        office = give(harness)
-        office.lines = [*(f"{number} to go" for number in range(30, 0, -1)), "Done"]
-        office.go_on.clear()
+        fake = give(harness)
+        fake.lines = [*(f"{number} to go" for number in range(30, 0, -1)), "Done"]
+        fake.go_on.clear()
         reader, writer = await asyncio.open_unix_connection(tmp_path / "d" / "admin.sock")
         body = b'{"words":["cluster","leave","node=c@127.0.0.1"]}'
         writer.write(b"POST /command HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         assert b"30 to go" in await reader.readuntil(b"30 to go")
         writer.close()
         await writer.wait_closed()
-        office.go_on.set()
+        fake.go_on.set()
         await harness.until(lambda: "notice cluster leave node=c@127.0.0.1: Done" in harness.lines)
 
     run_with_server(tmp_path, test)
@@ -275,13 +275,13 @@ def test_a_leave_goes_on_when_whoever_asked_has_gone(tmp_path: Path) -> None:
 
 def test_lines_come_while_it_goes_on(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
-        office = give(harness)
-        office.go_on.clear()
+        fake = give(harness)
+        fake.go_on.clear()
         reader, writer = await asyncio.open_unix_connection(tmp_path / "d" / "admin.sock")
         body = b'{"words":["cluster","leave","node=c@127.0.0.1"]}'
         writer.write(b"POST /command HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         assert b'{"kind":"progress","text":"10 sessions to go"}\n' in await reader.readuntil(b'go"}\n')
-        office.go_on.set()
+        fake.go_on.set()
         assert b'{"kind":"text","text":"Done"}\n' in await reader.readuntil(b'"end"}\n')
         writer.close()
 
@@ -290,10 +290,10 @@ def test_lines_come_while_it_goes_on(tmp_path: Path) -> None:
 
 def test_found(tmp_path: Path) -> None:
     async def test(harness: ServerHarness) -> None:
-        office = give(harness)
+        fake = give(harness)
         await harness.good("cluster", "found")
-        assert office.asked == [("found",)]
-        office.wrong = "it is a member already"
+        assert fake.asked == [("found",)]
+        fake.wrong = "it is a member already"
         answer = await harness.admin("cluster", "found")
         assert answer.status == 1 and "it is a member already" in answer.err
 

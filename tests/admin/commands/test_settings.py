@@ -147,7 +147,7 @@ def test_nodes_that_are_meant(tmp_path: Path) -> None:
         assert (await harness.admin("show", "retry_interval", "--node=x@127.0.0.1")).err == strange
         both = ("retry_interval=3", "--all", "--node=VerneMQ@127.0.0.1")
         assert (await harness.admin("set", *both)).err == "--all and --node exclude each other.\n"
-        office = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
+        fake = harness.server.cluster = FakeOperatorPort()  # type: ignore[assignment]
         assert (await harness.good("show", "retry_interval", "--node=b@127.0.0.1", "--format=csv")).out == (
             "node,retry_interval\nb@127.0.0.1,retry_interval of b@127.0.0.1\n"
         )
@@ -158,15 +158,15 @@ def test_nodes_that_are_meant(tmp_path: Path) -> None:
         assert answer.out == f"node,retry_interval\n{THIS_NODE},20\nb@127.0.0.1,retry_interval of b@127.0.0.1\n"
         assert answer.err == "c@127.0.0.1: nobody answers\n"
         await harness.good("set", f"--node={THIS_NODE}", "retry_interval=7")
-        assert office.asked == [("spread",)]
-        harness.server.runtime.share(office.config)
+        assert fake.asked == [("spread",)]
+        harness.server.runtime.share(fake.config)
         assert (await harness.good("set", "--all", "retry_interval=5")).out == (
             "retry_interval = 5\n"
             f"{THIS_NODE} has retry_interval = 7 of its own, which overrides this.\n"
             "c@127.0.0.1 is absent: it gets the change when it returns.\n"
         )
         assert (await harness.good("set", "--node=b@127.0.0.1", "retry_interval=6")).out == "retry_interval = 6\n"
-        assert office.config.get(b"nset.b@127.0.0.1\0retry_interval") == b"6"
+        assert fake.config.get(b"nset.b@127.0.0.1\0retry_interval") == b"6"
         assert harness.server.node.options.retry_interval_s == 7
         reset = ("config", "reset", "--key=retry_interval")
         assert (await harness.admin(*reset, "--node=x@127.0.0.1")).err.startswith("x@127.0.0.1 is not a member")
@@ -175,13 +175,13 @@ def test_nodes_that_are_meant(tmp_path: Path) -> None:
         )
         done = "retry_interval is not set for b@127.0.0.1 any more.\n"
         assert (await harness.good(*reset, "--node=b@127.0.0.1")).out == done
-        assert office.config.get(b"nset.b@127.0.0.1\0retry_interval") is None
+        assert fake.config.get(b"nset.b@127.0.0.1\0retry_interval") is None
         assert (
             await harness.admin(*reset, "--node=b@127.0.0.1")
         ).err == "retry_interval was not set for b@127.0.0.1.\n"
         assert (await harness.good(*reset, f"--node={THIS_NODE}")).out == "retry_interval = 5\n"
         await harness.good("set", "retry_interval=7")
-        office.slow = "not everyone has it"
+        fake.slow = "not everyone has it"
         answer = await harness.admin("set", "--all", "retry_interval=4")
         assert (answer.status, answer.err) == (1, "not everyone has it\n")
         assert harness.server.runtime.everywhere("retry_interval") == "4"
