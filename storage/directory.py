@@ -1,13 +1,13 @@
-"""The node's data directory: whose it is, how often the node was started from it, and that nobody else uses it.
+"""The data directory of a node: its owner, the number of starts, and a lock against a second process.
 
     lock             held for the life of the process, with its pid
     strogoff.json    format, cluster id, disk uuid, node name, last boot
     messages/        sessions, queues, retained messages
     meta/            Raft and metadata
 
-The boot number is raised durably before anything else happens: together with the node name it makes numbers that no
-earlier process of this node gave out, and a boot that is not above the one that the cluster has seen, or a disk uuid
-that it does not know, tells a lost disk or an old backup (H-01).
+The node raises the boot number durably before it does anything else. Node name and boot number make its numbers
+unique among all of its processes. If the cluster has seen this boot number or a higher one, or does not know the disk
+uuid, the disk was lost or restored from an old backup (H-01).
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class _Marker:
 
 
 class DataDirectory:
-    """Open the data directory of `node_name`, or make it where nothing of ours is; holds the lock until `close`.
+    """The data directory of `node_name`. The constructor opens or creates it. The lock is held until `close`.
 
-    `new_uuid` gives fresh unique ids (cluster id and disk uuid of a new directory). Raises `DirectoryInUse`,
-    `WrongDirectory` (another node's, unknown format, databases without marker), `Corrupted` (marker unreadable, a
-    database gone) or OSError (no rights, read-only disk).
+    `new_uuid` returns unique ids, for cluster and disk of a new directory. Raises `DirectoryInUse`; `WrongDirectory`
+    (another node's directory, unknown format, databases without marker); `Corrupted` (unreadable marker, missing
+    database); OSError (missing permission, read-only disk).
     """
 
     def __init__(self, path: Path, node_name: str, new_uuid: Callable[[], str]) -> None:
@@ -54,7 +54,7 @@ class DataDirectory:
             if marker.node_name != node_name:
                 raise WrongDirectory(
                     f"{self.path} holds the data of node {marker.node_name!r}, this is {node_name!r}: "
-                    f"start it under that name, or give this node a directory of its own"
+                    f"start it under that name, or give this node its own directory"
                 )
             self._check_databases()
             self._boot = marker.boot + 1
@@ -65,27 +65,27 @@ class DataDirectory:
 
     @property
     def boot(self) -> int:
-        """The number of this start, from 1; already durable."""
+        """The number of this start, from 1. It is durable already."""
         return self._boot
 
     @property
     def boot_above(self) -> int:
-        """Starts up to this number an earlier disk of this node may have had; 0 if none is known of."""
+        """The highest boot number that an earlier disk of this node may have used; 0 if no earlier disk is known."""
         return self._marker.boot_above
 
     @property
     def cluster_id(self) -> str:
-        """The cluster that the data belongs to; a new directory begins one of its own."""
+        """The id of the cluster that the data belongs to. A new directory has the id of a new cluster."""
         return self._marker.cluster_id
 
     @property
     def disk_uuid(self) -> str:
-        """What tells this disk from one that was lost and replaced."""
+        """The id of this disk. A replaced disk has another one."""
         return self._marker.disk_uuid
 
     @property
     def node_name(self) -> str:
-        """The node whose data this is."""
+        """The name of the node that owns the data."""
         return self._marker.node_name
 
     @property
@@ -99,23 +99,23 @@ class DataDirectory:
         return self.path / "meta"
 
     def adopt_cluster(self, cluster_id: str) -> None:
-        """The node has joined a cluster: its data belongs to that one from now on. Durable on return."""
+        """Set the cluster id, after the node has joined a cluster. Durable on return."""
         self._write(replace(self._marker, cluster_id=cluster_id))
 
     def raise_boot(self, boot: int) -> None:
-        """The next start has a number above this one, which an earlier disk of this node had. Durable on return."""
+        """Make the next start use a number above `boot`, which an earlier disk of this node used. Durable on return."""
         marker = self._marker
         self._write(replace(marker, boot=max(boot, marker.boot), boot_above=max(boot, marker.boot_above)))
 
     def close(self) -> None:
-        """Give the lock back; again is no error."""
+        """Release the lock. Another call has no effect."""
         self._lock.close()
 
     def _begin(self, node_name: str, new_uuid: Callable[[], str]) -> _Marker:
-        """A directory without marker: ours to make, unless databases are in it whose marker was lost."""
+        """Create a new directory. Raises `WrongDirectory` if it has databases: only the marker was lost."""
         for name in DATABASES:
             folder = self.path / name
-            # Folders that were prepared and never opened are what a crash in the midst of this function leaves.
+            # A crash in this function leaves folders that are prepared and were never opened.
             if folder.exists() and not leveldb_folder.is_fresh(folder):
                 raise WrongDirectory(
                     f"{folder} has database files, but {self._file} is missing: put the file back from a backup, "
@@ -134,7 +134,7 @@ class DataDirectory:
             if not leveldb_folder.was_prepared(folder):
                 raise Corrupted(
                     str(folder),
-                    "the database is gone, with everything that was in it",
+                    "the database is missing, with all of its data",
                     "Put the folder back from a backup; a node of a cluster may instead begin with an empty data "
                     "directory and rejoin",
                 )
@@ -145,7 +145,7 @@ class DataDirectory:
 
 
 def read_marker(file: Path) -> _Marker:
-    """What the marker says. Raises `WrongDirectory` for another format, `Corrupted` for one that cannot be read."""
+    """Read the marker. Raises `WrongDirectory` for an unknown format, `Corrupted` for an unreadable file."""
     try:
         said = json.loads(file.read_bytes())
         if said["format"] != FORMAT:

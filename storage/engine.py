@@ -1,13 +1,13 @@
-"""The port to a disk: ordered keys and values as bytes, atomic batches, one at a time.
+"""The port to a disk: ordered keys and values as bytes, atomic batches, one batch at a time.
 
-All engines keep one contract:
+The contract of all engines:
 
-* `write` never calls `done` before it returns; `done` runs on the owner's loop, once, after the batch is as durable as
-  the engine's `durability` says, or with the reason why it is not. A failed batch may be given again: values are
-  absolute, so writing it twice is the same as once.
-* Of a batch that was under way at a crash there is all or nothing, and batches survive in the order they were given.
-* While a batch is under way reads show it or do not; `Store` lays its own writes over them.
-* After `close` no `done` is called any more, and what was under way has landed or not.
+* `write` returns before it calls `done`. `done` runs once, on the owner's event loop: with None when the batch is as
+  durable as `durability` says, or with an error. The owner may write a failed batch again, because writing a batch
+  twice is the same as once.
+* After a crash an unfinished batch is there completely or not at all. Batches survive in the order of their writes.
+* During a write, reads may return old or new values. `Store` merges its own writes into them.
+* After `close` the engine calls no `done`. An unfinished batch is written or not.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ Batch = dict[bytes, bytes | None]
 """Key -> value; None deletes. The last write to a key wins."""
 
 Done = Callable[[Exception | None], None]
-"""What a write calls when it is over: None, or why nothing of it may be relied on."""
+"""The callback of a write: None after success, else the error; then the batch may be written or not."""
 
 Durability = Literal["sync", "os"]
 """When a write is done: `sync` after fsync (survives power loss), `os` once it has left the process (a kill)."""
 
 
 class StorageError(Exception):
-    """The disk did not do what it was asked; the text says where, what that means and what to do."""
+    """An operation on the disk failed. The text says where, what it means and what to do."""
 
 
 class Passing(StorageError):
-    """What is missing may come back without anybody mending the disk: the write may be repeated."""
+    """The cause may go away without a repair. The write may be repeated."""
 
 
 class DiskFull(Passing):
@@ -38,11 +38,11 @@ class DiskFull(Passing):
 
 
 class OutOfDescriptors(Passing):
-    """The process, or the machine, has no file descriptor left to open a file with."""
+    """The process or the machine has no file descriptor left."""
 
 
 class Corrupted(StorageError):
-    """What is on the disk is not what was written. Never repaired without being asked."""
+    """Data on the disk is damaged. Only an operator starts a repair."""
 
     def __init__(self, file: str, loss: str, remedy: str) -> None:
         super().__init__(f"{file}: {loss}. {remedy}")
@@ -52,24 +52,24 @@ class Corrupted(StorageError):
 
 
 class DirectoryInUse(StorageError):
-    """Another process, or another part of this one, has the directory."""
+    """Another process, or another object of this one, has locked the directory."""
 
     def __init__(self, path: str, pid: int | None) -> None:
         holder = f"by process {pid}" if pid is not None else "by another process"
-        super().__init__(f"{path} is in use {holder}: stop that one first, or give this node a directory of its own")
+        super().__init__(f"{path} is in use {holder}: stop that process first, or give this node its own directory")
         self.path = path
         self.pid = pid
 
 
 class WrongDirectory(StorageError):
-    """The directory holds something else than asked for: another node's data, an unknown format, strange files."""
+    """The directory holds data of another node, an unknown format, or foreign files."""
 
 
 class Engine(Protocol):
-    """What a `Store` needs of a disk. Reads are synchronous and may raise `StorageError`."""
+    """The disk of a `Store`. Reads are synchronous and may raise `StorageError`."""
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key, None when there is none."""
+        """The value of a key, None if the key does not exist."""
 
     def scan(self, start: bytes, stop: bytes, limit: int = 0, reverse: bool = False) -> list[tuple[bytes, bytes]]:
         """Keys and values with start <= key < stop in order of keys, at most `limit` of them (0: all)."""
@@ -78,7 +78,7 @@ class Engine(Protocol):
         """As `scan`, without the values."""
 
     def write(self, batch: Batch, done: Done) -> None:
-        """Write all of a batch or nothing; the batch must not be changed before `done`. At most one at a time."""
+        """Write a batch atomically. Do not change the batch before `done`. At most one write runs at a time."""
 
     def close(self) -> None:
-        """Give the disk back. May wait for the write that is under way."""
+        """Close the engine. May wait for the running write."""

@@ -1,4 +1,4 @@
-"""Files that must be whole after any crash, and the lock that keeps a directory to one owner."""
+"""Atomic and durable file writes, and the lock file of a directory."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .engine import DirectoryInUse
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Replace a file: after a crash at any instant, power loss included, there is the old content or the new one.
+    """Replace a file. After a crash or a power loss it has either the old or the new content.
 
-    Raises OSError, which names the file also where the disk is full.
+    Raises OSError with the name of the file.
     """
     fresh = path.with_name(path.name + ".new")
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
@@ -30,7 +30,7 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory and the missing ones above it, durably; no error when it exists."""
+    """Create a directory and its missing parents, durably. An existing directory is no error."""
     missing = [place for place in (path, *path.parents) if not place.exists()]
     path.mkdir(parents=True, exist_ok=True, mode=0o750)
     for place in missing:
@@ -38,7 +38,7 @@ def make_directory(path: Path) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Make the names in a directory durable: without it a power loss may undo a rename."""
+    """Make the names in a directory durable. Without it a power loss may undo a rename."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -47,10 +47,10 @@ def sync_directory(path: Path) -> None:
 
 
 class PathLock:
-    """A lock file with the owner's pid, held while this object is open and given back by the kernel at any death.
+    """A lock file with the pid of its owner. The kernel releases the lock when the process ends.
 
-    `flock` and not `lockf`: it belongs to the open file, so a second open in the same process is refused as well, and
-    closing that one does not drop the first one's lock (which happens to LevelDB's own lock).
+    It uses `flock`, not `lockf`. A lock of `flock` belongs to the open file, so a second open in the same process fails
+    too, and closing the second file keeps the lock of the first. LevelDB's own lock is lost in this case.
     """
 
     def __init__(self, path: Path) -> None:
@@ -69,7 +69,7 @@ class PathLock:
         os.pwrite(self._handle, b"%d\n" % os.getpid(), 0)
 
     def is_in_place(self) -> bool:
-        """Whether the file that is locked still has its name; False if it or its directory was removed or replaced."""
+        """Whether the locked file still has its name. False if it or its directory was removed or replaced."""
         if self._handle < 0:
             return True
         try:
@@ -80,7 +80,7 @@ class PathLock:
         return (found.st_dev, found.st_ino) == (mine.st_dev, mine.st_ino)
 
     def close(self) -> None:
-        """Give the lock back; again is no error. The file stays, for removing it would race with the next owner."""
+        """Release the lock; a second call has no effect. The file stays: its removal would race with the next owner."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1

@@ -4,20 +4,19 @@
     b slot client incarnation filter  subscription
     q slot client incarnation seq     queue entry
     i slot client incarnation id      open inbound QoS 2 packet id
-    m mid                             body of a message that several queues hold
-    c mid                             how many of them still do
+    m mid                             payload of a message in several queues
+    c mid                             number of these queues
     r mountpoint topic                retained message
-    w node boot                       how far the publishes of another node's boot were taken
-    w node boot number                one of them that is owed to the node it was relayed to
+    w node boot                       watermark of the publishes of another node's boot
+    w node boot number                one of them whose acknowledgement by a further node is pending
     x mid                             QoS 2 message that another node may send again
     d key                             replicated metadata
     l number                          will that waits for a lease
     g start                           a key range that is being deleted
     n name                            the node's own values
 
-`client` is mountpoint and client id, each with its length in front, so that no client's keys are a prefix of another's.
-An incarnation is a number that no earlier session of the client id had: what an ended session left behind can be
-deleted at leisure, for nobody looks there again.
+`client` is mountpoint and client id, each after its length, so that no client's keys are a prefix of another's. Each
+session of a client id has a higher incarnation than all before, so the keys of an ended session may be deleted later.
 """
 
 from __future__ import annotations
@@ -34,22 +33,22 @@ def client_key(slot: int, mountpoint: str, client_id: str) -> bytes:
 
 
 def session_key(client: bytes) -> bytes:
-    """Where the session record of a client is."""
+    """The key of the session record of a client."""
     return b"s" + client
 
 
 def queue_prefix(client: bytes, incarnation: int) -> bytes:
-    """In front of all queue entries of one session; 8 bytes of seq follow."""
+    """The prefix of all queue entries of a session; 8 bytes of seq follow."""
     return b"q" + client + incarnation.to_bytes(8, "big")
 
 
 def subscription_prefix(client: bytes, incarnation: int) -> bytes:
-    """In front of all subscriptions of one session; the filter as the client wrote it follows."""
+    """The prefix of all subscriptions of a session; the filter as the client wrote it follows."""
     return b"b" + client + incarnation.to_bytes(8, "big")
 
 
 def inbound_prefix(client: bytes, incarnation: int) -> bytes:
-    """In front of all open inbound QoS 2 packet ids of one session; 2 bytes of packet id follow."""
+    """The prefix of all open inbound QoS 2 packet ids of a session; 2 bytes of packet id follow."""
     return b"i" + client + incarnation.to_bytes(8, "big")
 
 
@@ -59,13 +58,13 @@ def message_id(node: str, boot: int, counter: int) -> bytes:
 
 
 def watermark_key(node: str, boot: int) -> bytes:
-    """Where it is noted how far the publishes of a node's boot were taken."""
+    """The key of the watermark of the publishes of a node's boot."""
     return b"w" + _sized(node) + boot.to_bytes(4, "big")
 
 
 def owed_key(node: str, boot: int, number: int) -> bytes:
-    """Where it is noted that a publish of a node's boot, with this number from 1 on, was taken and is still owed to the
-    node that it was relayed to. It comes behind the `watermark_key` of the boot, before that of the next one."""
+    """The key of a publish of a node's boot, by its number from 1 on, that waits for the acknowledgement of a further
+    node. It sorts after the `watermark_key` of this boot and before that of the next."""
     return watermark_key(node, boot) + number.to_bytes(8, "big")
 
 
@@ -76,7 +75,7 @@ def parse_watermark_key(key: bytes) -> tuple[str, int, int]:
 
 
 def seen_key(node: str, boot: int, counter: int) -> bytes:
-    """Where it is noted that a QoS 2 message was taken from another node, or in its place."""
+    """The key of a QoS 2 message that this node took from another node, or in its place."""
     return b"x" + message_id(node, boot, counter)
 
 
@@ -86,13 +85,13 @@ def parse_seen_key(key: bytes) -> tuple[str, int, int]:
 
 
 def retained_prefix(mountpoint: str) -> bytes:
-    """In front of all retained messages of a mountpoint; the topic follows."""
+    """The prefix of all retained messages of a mountpoint; the topic follows."""
     return b"r" + _sized(mountpoint)
 
 
 def after(prefix: bytes) -> bytes:
-    """The first key behind all keys that begin with `prefix`."""
+    """The first key after all keys that begin with `prefix`."""
     trimmed = prefix.rstrip(b"\xff")
     if not trimmed:
-        raise ValueError("no key is behind a prefix of 0xff bytes")
+        raise ValueError("no key sorts after a prefix of 0xff bytes")
     return trimmed[:-1] + bytes((trimmed[-1] + 1,))

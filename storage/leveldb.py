@@ -1,15 +1,15 @@
 """LevelDB through plyvel: reads on the loop's thread, one thread for writes.
 
-What LevelDB needs to be told (each is a test):
+Precautions against the behaviour of LevelDB (each has a test):
 
-* going backward, `start` is ours to watch (plyvel misses a range of one key that equals it);
-* checksums are verified at opening and at every read: without it one flipped bit came back as a wrong value;
-* a database is created only where the folder's marker says that there never was one;
-* our own lock, because LevelDB's is lost when the same process opens the path twice;
-* it does not notice that its folder was removed, and writes on into files without a name: each write looks;
-* after a failed write nothing is written until it was closed and opened: half a record may stand at the end of its log,
-  and behind it a new one would be taken for damage. With a full disk that is done when there is room for it, and
-  without a descriptor when there is one, so that reads go on meanwhile.
+* A backward scan checks `start` itself, because plyvel misses a range with one key that equals `start`.
+* Each opening and each read verifies checksums. Without that a flipped bit was returned as a wrong value.
+* The engine creates a database only if the marker of the folder says that there never was one.
+* The engine has its own lock. LevelDB's lock is lost when a process opens a path twice.
+* LevelDB does not notice that its folder was removed, and goes on writing to unlinked files. So each write checks this.
+* After a failed write the engine closes and opens the database before the next write. The log may end with half a
+  record, and LevelDB would take the next record for damage. If the disk is full, or no file descriptor is left, the
+  engine waits with that until there is space, so reads go on.
 """
 
 from __future__ import annotations
@@ -34,8 +34,11 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class LevelDBOptions:
-    """Sizes in bytes. A larger `write_buffer_size` means fewer compactions, more memory (twice that) and a longer start
-    (about 25 ms per MiB)."""
+    """Options of LevelDB, sizes in bytes.
+
+    A larger `write_buffer_size` means fewer compactions, more memory (twice the size) and a longer start (about 25 ms
+    per MiB).
+    """
 
     write_buffer_size: int = 16 * MIB
     block_size: int = 4096
@@ -45,7 +48,7 @@ class LevelDBOptions:
     lru_cache_size: int = 32 * MIB
 
     def arguments(self) -> dict[str, Any]:
-        """As plyvel wants them, for opening and for repair; checksums are always verified."""
+        """The arguments of plyvel for opening and repair. Checksums are always verified."""
         return {
             "paranoid_checks": True,
             "write_buffer_size": self.write_buffer_size,
@@ -58,9 +61,9 @@ class LevelDBOptions:
 
 
 class LevelDBEngine:
-    """The engine on LevelDB. `call_threadsafe` is `loop.call_soon_threadsafe`; completions come through it.
+    """The engine on LevelDB. `call_threadsafe` is `loop.call_soon_threadsafe`; it runs the completions.
 
-    Opening raises `DirectoryInUse`, `WrongDirectory`, `Corrupted`, `DiskFull` or `StorageError`.
+    The constructor raises `DirectoryInUse`, `WrongDirectory`, `Corrupted`, `DiskFull` or `StorageError`.
     """
 
     def __init__(
@@ -84,9 +87,9 @@ class LevelDBEngine:
             self._shut()
             self._folder.close()
             raise
-        self._lock = threading.Lock()  # of the handle: reads on the loop's thread against opening anew on the writer's
+        self._lock = threading.Lock()  # guards the handle: the event loop reads while the writer's thread may reopen
         self._gone: StorageError | None = None  # why there is no handle
-        self._broken = False  # a write failed: open anew before the next
+        self._broken = False  # a write failed: reopen before the next one
         self._busy = False
         self._closed = False
         self._jobs: SimpleQueue[tuple[Batch, Done] | None] = SimpleQueue()
@@ -96,7 +99,7 @@ class LevelDBEngine:
     # Reading
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key, None when there is none. Raises `Corrupted`."""
+        """The value of a key, None if the key does not exist. Raises `Corrupted`."""
         with self._lock:
             try:
                 value: bytes | None = self._handle().get(key, verify_checksums=True)
@@ -105,7 +108,7 @@ class LevelDBEngine:
         return value
 
     def scan(self, start: bytes, stop: bytes, limit: int = 0, reverse: bool = False) -> list[tuple[bytes, bytes]]:
-        """As `Engine.scan`. Raises `Corrupted`: never a part of the range as if it were all."""
+        """As `Engine.scan`. Raises `Corrupted` instead of returning a part of the range."""
         return self._range(start, stop, limit, reverse, include_value=True)
 
     def keys(self, start: bytes, stop: bytes, limit: int = 0) -> list[bytes]:
@@ -118,7 +121,7 @@ class LevelDBEngine:
             return rows
         with self._lock:
             try:
-                # Backward without `start`, for plyvel 1.5.1 finds nothing when that is the only key of the range.
+                # No `start` in a backward scan: plyvel 1.5.1 finds nothing if it is the only key of the range.
                 with self._handle().iterator(
                     start=None if reverse else start,
                     stop=stop,
@@ -127,7 +130,7 @@ class LevelDBEngine:
                     verify_checksums=True,
                 ) as found:
                     inside = takewhile(lambda row: row[0] >= start, found) if reverse else found
-                    # extend, not list(): rows in front of a damaged block tell which one it is
+                    # extend, not list(): the rows before a damaged block tell which block it is
                     rows.extend(islice(inside, limit) if limit else inside)
             except (plyvel.Error, OSError) as error:
                 last = rows[-1] if rows else start
@@ -141,7 +144,7 @@ class LevelDBEngine:
     # Writing
 
     def write(self, batch: Batch, done: Done) -> None:
-        """Hand the batch to the writer's thread."""
+        """Queue the batch for the writer's thread."""
         assert not self._busy, "a write is under way"
         assert not self._closed, "written after close"
         self._busy = True
@@ -154,7 +157,7 @@ class LevelDBEngine:
             try:
                 self._call_threadsafe(partial(self._finished, done, error))
             except RuntimeError:
-                # The owner's loop is closed: nobody is left to be told, and nothing was acknowledged.
+                # The owner's event loop is closed, so nothing was acknowledged.
                 return
 
     def _finished(self, done: Done, error: Exception | None) -> None:
@@ -163,11 +166,11 @@ class LevelDBEngine:
             done(error)
 
     def _attempt(self, batch: Batch) -> Exception | None:
-        """Write a batch; what went wrong is a result, for it is the owner's thread that must hear of it."""
+        """Write a batch. Returns the error, because the owner's thread has to handle it."""
         try:
             if self._broken:
                 self._open_anew()
-            # Not `with`: it would write the half that it has when the other half raises.
+            # Not `with`: if the loop raised, it would write the first half of the batch.
             writes = self._handle().write_batch(sync=self.durability == "sync")
             for key, value in batch.items():
                 if value is None:
@@ -181,7 +184,7 @@ class LevelDBEngine:
         except (plyvel.Error, OSError) as error:
             self._broken = True
             return explain(self.path, error)
-        except Exception as error:  # our bug; the thread must live to say so, and the store fails with it
+        except Exception as error:  # our bug: the thread survives to report it, and the store fails
             self._broken = True
             return error
         return None
@@ -189,7 +192,7 @@ class LevelDBEngine:
     # The handle
 
     def check(self) -> None:
-        """Raise `StorageError` if the database's folder was removed or replaced. Any thread may ask."""
+        """Raise `StorageError` if the folder of the database was removed or replaced. Any thread may call this."""
         self._folder.check()
 
     def _handle(self) -> Any:
@@ -206,20 +209,20 @@ class LevelDBEngine:
             raise explain(self.path, error, opening=True) from error
 
     def _open_anew(self) -> None:
-        """Close and open; LevelDB takes no write before that. Raises `DiskFull` and stays readable while it is full."""
+        """Close and open the database after a failed write. Raises `DiskFull` and stays readable without space."""
         self._check_space()
         with self._lock:
             self._shut()
             try:
                 self._open(create=False)
             except StorageError as error:
-                self._gone = error  # for the readers, until the next write tries again
+                self._gone = error  # for reads, until the next write tries again
                 raise
             self._gone = None
         self._broken = False
 
     def _check_space(self) -> None:
-        """Opening turns up to two logs into tables: closing before there is room would end the reads as well."""
+        """Raise `DiskFull` if an opening would lack space: it turns up to two logs into tables."""
         needed = 2 * self.options.write_buffer_size + MIB
         probe = self.path / "strogoff.probe"
         try:
@@ -241,7 +244,7 @@ class LevelDBEngine:
             self._db = None
 
     def close(self) -> None:
-        """Wait for the write that is under way, close, give the directory back; again is no error."""
+        """Wait for the running write, then close and release the directory. Another call has no effect."""
         if not self._closed:
             self._closed = True
             self._jobs.put(None)

@@ -1,16 +1,16 @@
-"""From LevelDB's terse errors to ours: which file, what is lost, what to do.
+"""Translates errors of LevelDB to errors of ours, with file, loss and remedy.
 
 | LevelDB says (1.22) | what happened |
 |---|---|
-| Invalid argument: PATH: does not exist (create_if_missing is false) | CURRENT is gone: nothing lost yet |
-| Corruption: CURRENT ... | CURRENT damaged, or the manifest that it names is gone |
+| Invalid argument: PATH: does not exist (create_if_missing is false) | CURRENT is missing: no data is lost yet |
+| Corruption: CURRENT ... | CURRENT is damaged, or the manifest that it names is missing |
 | Corruption: N missing files; e.g.: FILE | tables were removed |
 | Corruption: bad record length, checksum mismatch (LOG says which log and how many bytes) | recent writes damaged |
 | Corruption: anything else at open, no file named | the manifest is damaged |
-| Corruption: block checksum mismatch, at a read | a table is damaged; which ones cover the key is asked of LevelDB |
-| IO error: FILE.ldb: Invalid argument, No such file | a table is cut short or gone |
-| IO error: ...: No space left on device | disk full |
-| IO error: ...: Too many open files | no descriptor is left: passes |
+| Corruption: block checksum mismatch, at a read | a table is damaged; LevelDB lists the tables with the key |
+| IO error: FILE.ldb: Invalid argument, No such file | a table is truncated or missing |
+| IO error: ...: No space left on device | the disk is full |
+| IO error: ...: Too many open files | no file descriptor is left; this passes |
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _BROKEN_TABLE = tuple(os.strerror(number) for number in (errno.EINVAL, errno.ENO
 
 
 def explain(path: Path, error: Exception, opening: bool = False, suspects: tuple[str, ...] = ()) -> StorageError:
-    """The error to show for one of LevelDB's (or the operating system's) at the database in `path`.
+    """Translate an error of LevelDB or the operating system at the database in `path`.
 
-    `suspects` are the tables that may hold the key that was read.
+    `suspects` are the tables that may have the key of the read.
     """
     text = _text(error)
     if any(words in text for words in _FULL):
@@ -65,12 +65,12 @@ def explain(path: Path, error: Exception, opening: bool = False, suspects: tuple
 
 
 def has_log(path: Path) -> bool:
-    """Whether the log of the most recent writes is there: a database has one from its making on."""
+    """Whether the log of the most recent writes exists. Every database has one."""
     return any(path.glob("*.log"))
 
 
 def check_logs(path: Path) -> None:
-    """Raise `Corrupted` if the log of the most recent writes is gone. LevelDB would not notice."""
+    """Raise `Corrupted` if the log of the most recent writes is missing. LevelDB does not notice this."""
     if not has_log(path):
         loss = "the log is gone: the most recent writes are gone with it, and perhaps all there were"
         raise Corrupted(f"{path}/*.log", loss, REMEDY)
@@ -99,7 +99,7 @@ def _corruption(path: Path, text: str, opening: bool, suspects: tuple[str, ...])
 
 
 def _dropped(path: Path) -> tuple[str, int, str] | None:
-    """What LevelDB wrote into its own LOG about a damaged write-ahead log at this opening."""
+    """What LevelDB reports in its file LOG about a damaged write-ahead log: file, bytes, reason. None for nothing."""
     try:
         said = (path / "LOG").read_text(errors="replace")
     except OSError:
@@ -119,7 +119,7 @@ def _manifest(path: Path) -> str:
 
 
 def _unescape(key: str) -> bytes:
-    r"""LevelDB shows bytes outside of printable ASCII as \xNN."""
+    r"""LevelDB writes bytes outside of printable ASCII as \xNN."""
     return re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes((int(found[1], 16),)), key.encode())
 
 

@@ -1,7 +1,7 @@
-"""One LevelDB's folder: our own lock, and a marker that says whether the database was ever made.
+"""The folder of a LevelDB database: a lock, and a marker that says whether the database was created.
 
-LevelDB would silently begin a new, empty database when its CURRENT file is gone (1,680 of 20,000 keys were left when it
-was tried). So it may create one only where the marker says `new`, which it ceases to do before the first write.
+If its file CURRENT is missing, LevelDB silently creates a new database (in a test 1,680 of 20,000 keys were left). So
+it may create one only if the marker says `new`. The marker changes to `made` before the first write.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FORMAT = 1
 
 
 def prepare(path: Path) -> None:
-    """Make a folder in which a database may be created at its first opening. An error when something is in it."""
+    """Create a folder for a new database. Raises `WrongDirectory` if the folder has files."""
     make_directory(path)
     strangers = sorted(place.name for place in path.iterdir() if place.name not in (LOCK, MARKER, MARKER + ".new"))
     if strangers:
@@ -27,7 +27,7 @@ def prepare(path: Path) -> None:
 
 
 def is_fresh(path: Path) -> bool:
-    """Whether nothing is in the folder but what `prepare` leaves: no database was ever made there."""
+    """Whether the folder has only the files of `prepare`, so that no database was ever created in it."""
     if was_prepared(path):
         return _state(path) == "new"
     return all(place.name in (LOCK, MARKER + ".new") for place in path.iterdir())
@@ -54,13 +54,13 @@ class Folder:
             raise
 
     def made(self) -> None:
-        """The database exists now: from here on it is opened, never created."""
+        """Note durably that the database exists. From now on it is opened, never created."""
         if self.is_new:
             _mark(self.path, "made")
             self.is_new = False
 
     def check(self) -> None:
-        """Raise `StorageError` if the folder was removed or replaced since it was locked: what is written is lost."""
+        """Raise `StorageError` if the folder was removed or replaced since it was locked."""
         if not self._lock.is_in_place():
             raise StorageError(
                 f"{self.path} was removed or replaced while the node runs: nothing that is written now would be found "
@@ -68,7 +68,7 @@ class Folder:
             )
 
     def close(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         self._lock.close()
 
 

@@ -1,9 +1,9 @@
-"""LevelDB's write-ahead log, read and written with its checksums: needed because LevelDB's own repair ignores them.
+"""Reads and writes LevelDB's write-ahead log with its checksums, because LevelDB's own repair ignores them.
 
-(Tried with 1.22: one flipped bit in a log came back from `repair_db` as a wrong value, paranoid checks or not.)
+(Test with 1.22: `repair_db` returned one flipped bit in a log as a wrong value, with and without paranoid checks.)
 
-A log is a row of blocks of 32 KiB; in each, fragments of `crc32c(4) length(2) type(1) payload`, none across blocks; a
-record (one write batch) is one full fragment or a first, middle ones and a last.
+A log is a sequence of blocks of 32 KiB. A block has fragments `crc32c(4) length(2) type(1) payload`. A fragment never
+crosses blocks. A record (one write batch) is one full fragment, or a first one, middle ones and a last one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def checksum(data: bytes) -> int:
 
 @dataclass(slots=True)
 class Sifted:
-    """What a log held: whole records in order, and how much was damaged. A tail cut short by a crash is no damage."""
+    """The content of a log: whole records in order, and the size of the damage. A tail cut by a crash is no damage."""
 
     records: list[bytes] = field(default_factory=list)
     dropped_records: int = 0
@@ -34,9 +34,9 @@ class Sifted:
 
 
 def sift(log: bytes) -> Sifted:
-    """The records of a log whose checksums hold. Each stretch of damage counts as one record dropped, at least."""
+    """The records of a log with right checksums. Each damaged stretch counts as one dropped record, or more."""
     found = Sifted()
-    parts: list[bytes] = []  # of a record that has begun
+    parts: list[bytes] = []  # of the record that is being read
     in_damage = False
 
     def drop(size: int) -> None:
@@ -55,7 +55,7 @@ def sift(log: bytes) -> Sifted:
                 drop(0)  # the record before this one never ended
             in_damage = False
         elif not parts:
-            drop(size)  # the rest of a record that lost its beginning
+            drop(size)  # the rest of a record without its beginning
             continue
         parts.append(body)
         if kind in (FULL, LAST):
@@ -65,7 +65,7 @@ def sift(log: bytes) -> Sifted:
 
 
 def _fragments(log: bytes) -> Iterator[tuple[int, bytes | None, int]]:
-    """Kind, body (None: damaged) and size of each fragment, up to where the last write was cut short."""
+    """Kind, body (None if damaged) and size of each fragment, up to the last write that a crash cut."""
     for at in range(0, len(log), BLOCK):
         block = log[at : at + BLOCK]
         place = 0
@@ -74,7 +74,7 @@ def _fragments(log: bytes) -> Iterator[tuple[int, bytes | None, int]]:
             kind = block[place + 6]
             end = place + HEADER + length
             if kind == 0 and length == 0:
-                break  # room that was reserved and not used
+                break  # reserved and unused space
             if end > len(block):
                 if at + BLOCK >= len(log):
                     return
@@ -87,7 +87,7 @@ def _fragments(log: bytes) -> Iterator[tuple[int, bytes | None, int]]:
 
 
 def frame(records: list[bytes]) -> bytes:
-    """A log that holds these records."""
+    """Encode these records as a log."""
     log = bytearray()
     for record in records:
         place = 0

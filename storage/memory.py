@@ -1,4 +1,4 @@
-"""An engine in memory, for tests, for brokers that need not remember, and for the simulator's diskless nodes."""
+"""An engine in memory, for tests, for brokers without persistence, and for nodes of the simulator without a disk."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from .sorted_keys import SortedKeys
 
 
 class Table:
-    """A map with ordered keys: the readable half of an engine that holds everything in memory."""
+    """A map with ordered keys, for engines in memory."""
 
     def __init__(self, content: Mapping[bytes, bytes] | None = None) -> None:
         self.values = dict(content or {})
         self._order: SortedKeys[bytes] = SortedKeys(self.values)
 
     def put(self, key: bytes, value: bytes | None) -> bytes | None:
-        """Set a value (None deletes) and give back the one before."""
+        """Set a value (None deletes) and return the previous one."""
         before = self.values.get(key)
         if value is None:
             if before is not None:
@@ -30,7 +30,7 @@ class Table:
         return before
 
     def put_all(self, items: Iterable[tuple[bytes, bytes | None]]) -> list[tuple[bytes, bytes | None]]:
-        """Set several; what undoes it comes back, to be applied from its end."""
+        """Set several values. Returns the previous ones: applied in reverse order they undo the call."""
         return [(key, self.put(key, value)) for key, value in items]
 
     def scan(self, start: bytes, stop: bytes, limit: int = 0, reverse: bool = False) -> list[tuple[bytes, bytes]]:
@@ -44,9 +44,9 @@ class Table:
 
 
 class VolatileMemoryEngine:
-    """VOLATILE: everything is gone when the process ends, however it ends. `done` means "in memory" and nothing more.
+    """VOLATILE: all data is lost when the process ends. `done` only means that the batch is in memory.
 
-    `schedule` is the loop's `call_soon`: writes complete a turn later, as they would on a disk.
+    `schedule` is the loop's `call_soon`. Writes complete in a later turn, as on a disk.
     """
 
     durability = "none"
@@ -58,7 +58,7 @@ class VolatileMemoryEngine:
         self._closed = False
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key, None when there is none."""
+        """The value of a key, None if the key does not exist."""
         return self._table.values.get(key)
 
     def scan(self, start: bytes, stop: bytes, limit: int = 0, reverse: bool = False) -> list[tuple[bytes, bytes]]:
@@ -70,7 +70,7 @@ class VolatileMemoryEngine:
         return self._table.keys(start, stop, limit)
 
     def write(self, batch: Batch, done: Done) -> None:
-        """Land the batch in the next turn."""
+        """Write the batch in the next turn."""
         assert not self._busy, "a write is under way"
         assert not self._closed, "written after close"
         self._busy = True
@@ -84,5 +84,5 @@ class VolatileMemoryEngine:
         done(None)
 
     def close(self) -> None:
-        """End it; the content stays readable for whoever still looks."""
+        """Close the engine. Its content stays readable."""
         self._closed = True

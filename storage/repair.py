@@ -1,8 +1,8 @@
-"""Repair of a damaged database: keep what can be read, say what could not. Done when an operator asks, never by itself.
+"""Repair of a damaged database: it keeps readable data and reports the loss. Only an operator starts it.
 
-A node that has replicas must afterwards be emptied and refilled from them whenever the report is not `lossless`, for it
-acknowledged what it no longer has (H-01). LevelDB moves the damaged files into `lost/` beside the others. A
-repair may bring back keys that were deleted in the seconds before the damage.
+If the report is not `lossless`, a node with replicas must then be emptied and refilled from them, because it has
+acknowledged data that is lost (H-01). LevelDB moves damaged files into `lost/`. A repair may restore keys that were
+deleted in the seconds before the damage.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from .leveldb_log import frame, sift
 
 @dataclass(frozen=True, slots=True)
 class RepairReport:
-    """What a repair found and did."""
+    """The result of a repair."""
 
     found: str
-    """What was wrong before, empty when nothing was (then nothing was done)."""
+    """The damage; empty if there was none, and then the repair changed nothing."""
     kept: int
-    """Keys that can be read now, all of them verified."""
+    """Keys that are readable now, all of them verified."""
     dropped_writes: int
-    """Damaged writes in the logs, at least: a write is one batch of changes, all of one instant."""
+    """Damaged writes in the logs, a lower bound. A write is one batch of changes."""
     dropped_bytes: int
-    """Bytes of logs and tables that were not carried over, about."""
+    """Lost bytes of logs and tables, roughly."""
     files: tuple[str, ...]
-    """The damaged files, now in `lost/`."""
+    """The damaged files. They are in `lost/` now."""
     lossless: bool
-    """Nothing was dropped: only the lists of files were damaged."""
+    """True if only lists of files were damaged, so that no data is lost."""
 
 
 def repair(path: Path, options: LevelDBOptions | None = None) -> RepairReport:
-    """Repair the database in `path`, which nobody may have open. Errors as of opening, `Corrupted` if beyond repair.
+    """Repair the database in `path`, which must be closed. Raises the errors of opening, `Corrupted` if it fails.
 
-    `options` should be those that the database is used with. Takes seconds per GB: all is read and verified twice.
+    `options` should be those of the node. It takes seconds per GB, because it reads and verifies all data twice.
     """
     path = Path(path).absolute()
     if path.is_dir() and not was_prepared(path) and is_fresh(path):
         raise Corrupted(
             str(path / MARKER),
-            "the marker of the database is gone, and what else is missing with it cannot be known from here",
+            "the marker of the database is missing, so other files may be missing too",
             "Put the directory back from a backup, or start with an empty data directory",
         )
     folder = Folder(path)
@@ -88,7 +88,7 @@ def _repair(path: Path, arguments: dict[str, Any], damage: Corrupted) -> RepairR
 
 
 def _sift_logs(path: Path) -> tuple[int, int, list[str]]:
-    """Take damaged writes out of the logs, for LevelDB would not; the logs as they were go to `lost/`."""
+    """Remove damaged writes from the logs, because LevelDB keeps them. The old logs go to `lost/`."""
     writes = size = 0
     files = []
     for log in sorted(path.glob("*.log")):
@@ -106,7 +106,7 @@ def _sift_logs(path: Path) -> tuple[int, int, list[str]]:
 
 
 def _verify(path: Path, arguments: dict[str, Any]) -> int:
-    """Read every key with checksums; how many there are. Raises `Corrupted` or another `StorageError`."""
+    """Read every key with checksums. Returns their number. Raises `Corrupted` or another `StorageError`."""
     check_logs(path)
     return _count(path, arguments)
 

@@ -1,4 +1,4 @@
-"""`strogoff repair DIR`: repair the databases of a data directory that no node uses, and say what it cost."""
+"""`strogoff repair DIR`: repair the databases of a data directory of a stopped node, and report the loss."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _run(arguments: argparse.Namespace) -> int:
     gone = [name for name in DATABASES if not (directory / name).is_dir()] if (directory / MARKER).exists() else []
     for name in gone:
         print(
-            f"strogoff repair: {directory / name} is gone with everything that was in it: put it back from a backup",
+            f"strogoff repair: {directory / name} is missing with all of its data: put it back from a backup",
             file=sys.stderr,
         )
     if gone:
@@ -47,24 +47,24 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _repair(folder: Path) -> bool:
-    """Repair one database and say what it cost; whether that was nothing."""
+    """Repair one database and print the result. Returns whether no data is lost."""
     report = repair(folder)
     if not report.found:
-        print(f"{folder}: nothing is wrong, {report.kept} keys")
+        print(f"{folder}: no damage, {report.kept} keys")
         return True
     print(report.found)
     if report.lossless:
-        print(f"{folder}: repaired, nothing is lost, {report.kept} keys")
+        print(f"{folder}: repaired without loss, {report.kept} keys")
         return True
     print(
-        f"{folder}: repaired, {report.kept} keys are left; lost are at least {report.dropped_writes} writes, "
+        f"{folder}: repaired with loss, {report.kept} keys are left; lost are {report.dropped_writes} writes or more, "
         f"about {report.dropped_bytes} bytes"
     )
     if report.files:
         print(f"{folder}: the damaged files are in lost/: {', '.join(report.files)}")
     if folder.name == "meta":
         print(
-            f"{folder}: this was the log of the cluster: what is lost the node may have promised to the others. Where "
-            "there are others that vote, move the data directory away, and let the node join again with an empty one"
+            f"{folder}: this was the log of the cluster, and the node may have acknowledged the lost part to others. "
+            "If there are other voters, move the data directory away, and let the node join again with an empty one"
         )
     return False

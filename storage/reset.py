@@ -1,9 +1,9 @@
-"""Begin a stopped node's data directory anew, for a node that its cluster takes no more: the old data is set aside.
+"""Empties the data directory of a stopped node that its cluster refuses. The old data is set aside.
 
     DIR/strogoff.json, DIR/messages, DIR/meta  ->  DIR/set-aside-1/...
 
-The directory keeps the node's name and counts its starts on from above all that the old data may have had: the cluster
-takes the node back at once, with no sessions. An interrupted run is finished by the next one.
+The directory keeps the name of the node, and its next boot number is above all that the old data may have used. So the
+cluster accepts the node at once, without sessions. The next run finishes an interrupted one.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .engine import WrongDirectory
 from .files import PathLock, make_directory, sync_directory, write_durably
 
 SKIPPED = 1000
-"""So many starts in a row of one disk the cluster may never have heard of."""
+"""Most starts in a row of one disk that the cluster may not know."""
 
 
 def reset(path: Path, new_uuid: Callable[[], str]) -> Path:
-    """Set the data aside and begin anew; the folder where the old data is. Durable on return.
+    """Set the data aside. Returns the folder of the old data. Durable on return.
 
-    Raises `DirectoryInUse` while a node uses it, `WrongDirectory` where no node's data is, `Corrupted` where the marker
-    cannot be read, or OSError.
+    Raises `DirectoryInUse` if a node uses the directory, `WrongDirectory` if it has no data of a node, `Corrupted` if
+    the marker is unreadable, or OSError.
     """
     file = path / MARKER
     if not file.exists():

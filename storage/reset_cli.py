@@ -1,4 +1,4 @@
-"""`strogoff reset DIR`: begin the data directory of a stopped node anew, so that it can join its cluster again."""
+"""`strogoff reset DIR`: empty the data directory of a stopped node, so that it can join its cluster again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _run(arguments: argparse.Namespace) -> int:
         print(f"strogoff reset: {error}", file=sys.stderr)
         return 1
     print(
-        f"{directory}: empty. The sessions and messages that were there are in {aside}. Start the node: with "
+        f"{directory}: empty. The old sessions and messages are in {aside}. Start the node: with "
         "discovery.nodes it joins its cluster by itself, without: vmq-admin cluster join discovery-node=NODE"
     )
     return 0

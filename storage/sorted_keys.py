@@ -1,4 +1,4 @@
-"""A set of keys in order: chunks of at most 1,000, so that adding one to a million moves few of them.
+"""A sorted set of keys in chunks of at most 1,000, so that an insertion into a million keys moves few of them.
 
 Measured: 1.7 us to add a key to 100,000, 2.0 us to find a range of 10 in them.
 """
@@ -12,13 +12,13 @@ from typing import Generic, TypeVar
 Key = TypeVar("Key", bytes, str)
 
 CHUNK = 1000
-"""Keys at which a chunk is split: a list of 8 KB, moved by one memmove."""
+"""Most keys of a chunk. Its list has 8 KB, which one memmove moves."""
 
 
 class SortedKeys(Generic[Key]):
-    """Keys in order, all of them bytes or all of them text.
+    """A sorted set of keys, all of them bytes or all of them text.
 
-    `add` wants a key that is not inside, `remove` one that is: callers have a dict to ask.
+    `add` needs a new key and `remove` an existing one. Callers know from a dict of their own.
     """
 
     __slots__ = ("_chunks", "_lasts")
@@ -30,7 +30,7 @@ class SortedKeys(Generic[Key]):
         self._lasts: list[Key] = [chunk[-1] for chunk in self._chunks]
 
     def add(self, key: Key) -> None:
-        """Put in a key that is not inside."""
+        """Insert a key that is not in the set."""
         if not self._chunks:
             self._chunks.append([key])
             self._lasts.append(key)
@@ -46,7 +46,7 @@ class SortedKeys(Generic[Key]):
             self._lasts[at] = chunk[-1]
 
     def remove(self, key: Key) -> None:
-        """Take out a key that is inside."""
+        """Remove a key that is in the set."""
         at = bisect_left(self._lasts, key)
         chunk = self._chunks[at]
         place = bisect_left(chunk, key)
@@ -58,7 +58,7 @@ class SortedKeys(Generic[Key]):
             del self._chunks[at], self._lasts[at]
 
     def between(self, start: Key, stop: Key, limit: int = 0, reverse: bool = False) -> list[Key]:
-        """Keys with start <= key < stop, at most `limit` (0: all), from the end when `reverse`."""
+        """Keys with start <= key < stop, at most `limit` (0: all), in reverse order if `reverse`."""
         return self._backward(start, stop, limit) if reverse else self._forward(start, stop, limit)
 
     def following(self, start: Key, limit: int) -> list[Key]:

@@ -63,7 +63,7 @@ def test_an_interrupted_run_is_finished_by_the_next_one(tmp_path: Path) -> None:
     path = tmp_path / "data"
     begun(path).close()
     (path / "messages").rename(tmp_path / "gone")
-    with pytest.raises(StorageError, match="the database is gone"):
+    with pytest.raises(StorageError, match="the database is missing"):
         DataDirectory(path, "n1", ids())
     reset(path, lambda: "another")
     anew = DataDirectory(path, "n1", ids())
