@@ -1,6 +1,6 @@
 """vernemq.conf: schema, parser, environment, shipped files.
 
-`load` gives `Settings` or raises `ConfigError` with everything that is wrong. The keys are data, in `keys/`.
+`load` returns `Settings` or raises `ConfigError` with all problems. The keys are data, in `keys/`.
 """
 
 from __future__ import annotations

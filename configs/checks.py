@@ -1,4 +1,4 @@
-"""What single lines cannot show: addresses used twice, TLS files, the plugins that listeners name."""
+"""Checks across lines: addresses that are used twice, TLS files, and the plugins of listeners."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def _addresses(settings: Lookup, listeners: list[ListenerSettings]) -> Iterator[
     for listener in listeners:
         first = used.setdefault(listener.address, listener)
         if first is not listener and (listener.port or listener.unix_path):
-            yield _problem(settings, listener.key, f"the address is also that of {first.key}", "", listener.address)
+            yield _problem(settings, listener.key, f"{first.key} has the same address", "", listener.address)
 
 
 def _plugins(settings: Lookup, listener: ListenerSettings) -> Iterator[Problem]:
-    """A listener may only name plugins that are on: nobody else would answer for them."""
+    """A listener may name only enabled plugins."""
     enabled = {name: None for name in ("vmq_passwd", "vmq_acl") if settings[f"plugins.{name}"]}
     for key in settings:
         setting = settings.explicit(key)
@@ -50,8 +50,8 @@ def _plugins(settings: Lookup, listener: ListenerSettings) -> Iterator[Problem]:
     for option, names in (("auth_plugins", listener.auth_plugins), ("authz_plugins", listener.authz_plugins)):
         for name in names or ():
             if name not in enabled:
-                expected = f"one of {', '.join(sorted(enabled))}" if enabled else "a plugin that is on, and none is"
-                yield _problem(settings, f"{listener.key}.{option}", "no such plugin is on", expected, name)
+                expected = f"one of {', '.join(sorted(enabled))}" if enabled else "an enabled plugin, and there is none"
+                yield _problem(settings, f"{listener.key}.{option}", "no such plugin is enabled", expected, name)
 
 
 def _tls(settings: Lookup, listener: ListenerSettings) -> Iterator[Problem]:
@@ -76,16 +76,16 @@ def _tls(settings: Lookup, listener: ListenerSettings) -> Iterator[Problem]:
 
 
 def _file_problem(path: str, marks: tuple[str, ...]) -> str:
-    """Why a file cannot be used as PEM with one of these marks in it; empty if it can."""
+    """The reason why a file is no PEM file with one of these marks; empty if it is one."""
     try:
         if os.path.exists(path) and not os.path.isfile(path):
-            return "this is no file"  # reading a pipe or a device could take for ever
+            return "this is no regular file"  # a read of a pipe or a device could block for ever
         with open(path, encoding="ascii", errors="replace") as file:
             content = file.read(1 << 24)
     except OSError as error:
         return f"the file cannot be read: {(error.strerror or str(error)).lower()}"
     except ValueError:
-        return "this is no path of a file"
+        return "this is no valid path"
     if any(mark in content for mark in marks):
         return ""
     wanted = {_CERTIFICATE: "certificate", _PRIVATE_KEY: "private key", _REVOCATION_LIST: "revocation list"}
@@ -93,13 +93,13 @@ def _file_problem(path: str, marks: tuple[str, ...]) -> str:
 
 
 def _key(settings: Lookup, listener: ListenerSettings, option: str) -> str:
-    """The key from which the listener has an option."""
+    """The key that sets an option of the listener."""
     own = f"{listener.key}.{option}"
     return own if settings.explicit(own) is not None else f"listener.{listener.type}.{option}"
 
 
 def _problem(settings: Lookup, key: str, message: str, expected: str, found: str, at: str = "") -> Problem:
-    """A problem at the line that set `at`, or the key itself."""
+    """A problem at the line that sets `at`, or at the line of the key."""
     setting = settings.explicit(at or key)
     file, line = (setting.line.file, setting.line.line) if setting is not None else ("default", 0)
     return Problem(file, line, key, message, expected, found)

@@ -13,7 +13,7 @@ from .shipped import shipped_conf
 
 
 def check(path: Path | str) -> tuple[int, str]:
-    """Reads a file as a start would. Returns the exit code (0 or 1) and what there is to say about it."""
+    """Load a file as `strogoff start` does. Returns the exit status (0 or 1) and a report."""
     try:
         settings = load(Path(path))
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""Keys that VerneMQ once had: what each means now, and whether it may stay in the file."""
+"""Keys of old versions of VerneMQ: what each means now, and whether a file may contain it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from .schema import Removed, Schema
 from .syntax import Line
 
 _SOFTENED = ("publish", "subscribe", "unsubscribe")
-"""Operations that `trade_consistency` lets through; it never softened the registration of clients."""
+"""Operations that `trade_consistency` allows during a netsplit. It never affected the registration of clients."""
 
 
 def without_removed(lines: list[Line], schema: Schema) -> tuple[list[Line], list[Problem], list[str]]:
-    """The lines without keys that are gone, what stops the start, and warnings.
+    """The lines without removed keys, the problems that prevent the start, and warnings.
 
-    `trade_consistency = on` adds the lines that it stands for, before the others, so that explicit ones win.
+    `trade_consistency = on` adds its equivalent lines before the others, so that explicit lines win.
     """
     kept: list[Line] = []
     added: dict[str, Line] = {}

@@ -1,8 +1,8 @@
-"""DOCKER_VERNEMQ_* variables: the configuration of a container, as VerneMQ's image understands it.
+"""DOCKER_VERNEMQ_* variables: the configuration of a container, as in VerneMQ's image.
 
 `DOCKER_VERNEMQ_X__Y=v` is `x.y = v`. `..._LISTENER__TYPE__NAME=true` opens a listener on the next port from 1884 on,
-`..._LISTENER__TYPE__NAME__PORT=n` on port n. The address of the container is DOCKER_IP_ADDRESS; where it is given,
-the listeners that the image opens by itself are added unless a variable says otherwise.
+`..._LISTENER__TYPE__NAME__PORT=n` on port n. The address of the container is DOCKER_IP_ADDRESS. If it is set, the
+default listeners of the image are added, unless a variable sets them.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _BLOCK = re.compile(rf"^{START}$.*?(?:^{END}$\n?|\Z)", re.MULTILINE | re.DOTALL)
 
 
 class Environment(msgspec.Struct, frozen=True):
-    """What the variables say: key -> (text, name of the variable), and users -> passwords for the password file."""
+    """Parsed variables: key -> (text, name of the variable), and user -> password for the password file."""
 
     values: dict[str, tuple[str, str]]
     users: dict[str, str]
     warnings: list[str] = []
     problem: tuple[str, str] | None = None
-    """A variable that asks for what cannot be done, and a sentence about it."""
+    """A variable with an impossible value, and a sentence about it."""
 
 
 def from_environment(environ: Mapping[str, str]) -> Environment:
-    """Translates the variables; others than DOCKER_* are not looked at."""
+    """Parse the variables. Only those that begin with DOCKER_ count."""
     values: dict[str, tuple[str, str]] = {}
     users: dict[str, str] = {}
     ip_address = environ.get(_ADDRESS, "")
@@ -93,11 +93,11 @@ def _is_listener(key: str) -> bool:
 
 
 def conf_text(conf: str, local: str | None, environ: Mapping[str, str]) -> str:
-    """The text of the vernemq.conf that a container runs with.
+    """The text of the vernemq.conf of a container.
 
-    `local` is the text of vernemq.conf.local: if there is one it replaces everything, the variables included, with
-    ###IPADDRESS### set to the address of the container. Otherwise the lines from the environment stand at the end of
-    `conf` between two marks, in place of those that an earlier start put there.
+    `local` is the text of vernemq.conf.local. If it exists, it replaces everything, including the variables, and
+    ###IPADDRESS### in it becomes the address of the container. Else the lines of the variables are added at the end of
+    `conf` between two marks, in place of those of an earlier start.
     """
     if local is not None:
         return local.replace("###IPADDRESS###", environ.get(_ADDRESS, "0.0.0.0"))

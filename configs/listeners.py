@@ -1,7 +1,7 @@
-"""Listeners: which there are, and what each of their options comes to.
+"""Listeners and the effective value of each of their options.
 
-An option counts from the nearest level that sets it: the listener, its type, the top level, the default. Where -1
-means "as the level above", it is passed over.
+The nearest level that sets an option counts: the listener, its type, the top level, the default. If -1 means "as the
+level above", a level with -1 is skipped.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _HANDSHAKE_TIMEOUT_MS = 5000
 class ListenerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """A listener with all of its options. Options that its type does not have are at their defaults.
 
-    `host` is an IP address without brackets, `port` 0 asks for any free port; a unix socket has a `unix_path` and
-    neither of both. None is "no bound" for `max_connections`, `tls_handshake_timeout_s` and `max_ws_frame_size`, and
-    "the ordinary chain" for both lists of plugins. 0 s of `max_connection_lifetime_s` is for ever. Sizes are bytes.
+    `host` is an IP address without brackets. `port` 0 means any free port. A unix socket has a `unix_path` instead of
+    host and port. None means "no limit" for `max_connections`, `tls_handshake_timeout_s` and `max_ws_frame_size`, and
+    "the global chain" for both lists of plugins. 0 s of `max_connection_lifetime_s` is no limit. Sizes are bytes.
     """
 
     type: str
@@ -73,19 +73,19 @@ class ListenerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """The key that opened it: `listener.TYPE.NAME`."""
+        """The key of the listener: `listener.TYPE.NAME`."""
         return f"listener.{self.type}.{self.name}"
 
     @property
     def address(self) -> str:
-        """The address as it is written in the file."""
+        """The address as in the file."""
         if self.unix_path is not None:
             return f"local:{self.unix_path}:0"
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def uses_tls(self) -> bool:
-        """Whether it speaks TLS."""
+        """Whether the listener uses TLS."""
         return self.type in ("ssl", "wss", "vmqs", "https")
 
 
@@ -107,11 +107,11 @@ _FIELDS: dict[str, tuple[str, Callable[[Value], Value]]] = {
     "tls_version": ("tls_versions", _same),
     "mountpoint": ("mountpoint", _mountpoint),
 }
-"""Options whose field has another name or another form."""
+"""Options whose field has another name or type."""
 
 
 def resolve_listeners(settings: Lookup) -> list[ListenerSettings]:
-    """One entry per address that is set, in the order of the file."""
+    """The listeners that have an address, in the order of the file."""
     found = []
     for name in settings:
         parts = name.split(".")
@@ -155,7 +155,7 @@ def _inherited(settings: Lookup, option: ListenerOption, name: str, levels: list
 
 
 def open_to_strangers(settings: Lookup, listener: ListenerSettings) -> bool:
-    """Whether a way between nodes can be reached from other machines, with a cookie that everybody knows."""
+    """Whether other machines can reach a cluster listener while the cookie is publicly known."""
     cookie = settings["distributed_cookie"]
     known = cookie in ("", schema().keys["distributed_cookie"].default)
     if listener.type != "vmq" or not known or settings["cluster.allow_default_cookie"]:
@@ -164,7 +164,7 @@ def open_to_strangers(settings: Lookup, listener: ListenerSettings) -> bool:
 
 
 def unopened(settings: Lookup) -> list[str]:
-    """Listeners that have options but no address, so that nothing is opened: their keys `listener.TYPE.NAME`."""
+    """The keys `listener.TYPE.NAME` of listeners with options but without address. They are not opened."""
     found: dict[str, None] = {}
     for name in settings:
         setting = settings.explicit(name)

@@ -1,4 +1,4 @@
-"""From files, environment and overrides to `Settings`: everything is read, then all problems are reported together."""
+"""Loads `Settings` from files, environment and overrides, and reports all problems together."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from .syntax import Line, read_lines
 from .values import WrongValueError
 
 _MOST_SUGGESTIONS = 20
-"""A file of another program gives an error per line; looking up what each may have meant takes milliseconds."""
+"""Most suggestions for unknown keys. Each takes milliseconds, and a wrong file has an error in every line."""
 
 _LONGEST = 8192
-"""Characters of a value after its references were replaced; ends those that multiply themselves."""
+"""Most characters of a value with replaced references. It stops references that multiply."""
 
 
 def load(path: Path | None, environ: Mapping[str, str] = {}, overrides: Mapping[str, str] = {}) -> Settings:
-    """Reads a vernemq.conf with the `conf.d/*.conf` beside it, DOCKER_VERNEMQ_* variables and overrides.
+    """Load a vernemq.conf with the `conf.d/*.conf` beside it, DOCKER_VERNEMQ_* variables and overrides.
 
-    Later lines win over earlier ones, files over defaults, the environment over files, overrides over all. Raises
-    `ConfigError` with all problems. `environ` is the environment to look at, nothing else of the process is read.
+    Later lines override earlier ones, files override defaults, the environment overrides files, and `overrides`
+    override all. Raises `ConfigError` with all problems. `environ` is the only environment that is read.
     """
     lines, problems, notices = _files(path) if path is not None else ([], [], [])
     repeated = _repeated(lines)
@@ -53,7 +53,7 @@ def load(path: Path | None, environ: Mapping[str, str] = {}, overrides: Mapping[
 
 
 def _open_to_strangers(settings: Settings) -> list[str]:
-    """What `config check` says of a cookie that is missing; the start says it once more, and ends."""
+    """Warnings of `config check` for cluster listeners with the default cookie. The start refuses them."""
     listeners = settings.listeners()
     if any(listener.type == "vmqs" for listener in listeners):
         return []
@@ -62,7 +62,7 @@ def _open_to_strangers(settings: Settings) -> list[str]:
 
 
 def usual_file() -> Path | None:
-    """`./etc/vernemq.conf` if it is there, also if nobody may look at it: then `load` says so."""
+    """`./etc/vernemq.conf` if it exists, also if it is unreadable: then `load` reports that."""
     path = Path("etc/vernemq.conf")
     try:
         return path if path.exists() else None
@@ -91,7 +91,7 @@ def _files(path: Path) -> tuple[list[Line], list[Problem], list[str]]:
             problems.append(Problem(str(file), 0, "", f"the file cannot be read: {_reason(error)}"))
         except UnicodeDecodeError as error:
             line = error.object[: error.start].count(b"\n") + 1
-            problems.append(Problem(str(file), line, "", "this is no UTF-8 text", "", ascii(error.object[error.start])))
+            problems.append(Problem(str(file), line, "", "this is not UTF-8", "", ascii(error.object[error.start])))
         else:
             more, wrong, warned = read_lines(content, str(file))
             lines += more
@@ -128,7 +128,7 @@ def _aliases(known: Schema, explicit: dict[str, Setting], warnings: list[str]) -
 
 
 class _Values:
-    """Parses the lines that count; `$(key)` is replaced by what the configuration says of that key."""
+    """Parses the effective lines, and replaces `$(key)` by the value of that key."""
 
     def __init__(self, known: Schema, lines: list[Line]) -> None:
         self._schema = known
@@ -161,7 +161,7 @@ class _Values:
         return explicit, list(dict.fromkeys(self._problems))
 
     def _expanded(self, line: Line, text: str, seen: tuple[str, ...]) -> str | None:
-        """The text with its references replaced, None after reporting one that cannot be."""
+        """The text with replaced references, None after a reported problem."""
         for reference in dict.fromkeys(REFERENCE.findall(text)):
             below = None if reference in seen else self._referred(line, reference, seen)
             if below is None:
@@ -175,7 +175,7 @@ class _Values:
         return text
 
     def _referred(self, line: Line, reference: str, seen: tuple[str, ...]) -> str | None:
-        """What a reference stands for; each is worked out once, so that a web of references costs no more."""
+        """The text of a reference. Each is computed once."""
         if reference not in self._references:
             key = self._schema.find(reference)
             if key is None:
@@ -188,7 +188,7 @@ class _Values:
         return self._references[reference]
 
     def _meant_option(self, key: Key, name: str) -> str:
-        """`listener.tcp.max_conections = 5` looks like the address of a listener, and is a misspelt option."""
+        """The nearest option: the misspelt `listener.tcp.max_conections` looks like the address of a listener."""
         return self._schema.nearest_option(name) if key.type == "address" else ""
 
     def _nearest(self, name: str) -> str:

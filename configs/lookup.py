@@ -1,4 +1,4 @@
-"""What resolving listeners and checking need to know of the settings, without knowing how they came about."""
+"""The read access to settings that listeners and checks need."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .values import Value
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """A key that somebody set: its definition, its value, and the line that set it."""
+    """A key that is set: its definition, its value, and the line that sets it."""
 
     key: Key
     value: Value
@@ -21,13 +21,13 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 class Lookup(Protocol):
-    """Settings, as seen from the functions that combine them."""
+    """Read access to settings."""
 
     def __getitem__(self, key: str) -> Value:
-        """The value of a key, its default if nobody set it."""
+        """The value of a key, or its default."""
 
     def __iter__(self) -> Iterator[str]:
-        """The keys that somebody set."""
+        """The keys that are set."""
 
     def explicit(self, key: str) -> Setting | None:
-        """What somebody set, or None."""
+        """The setting of a key, None if it is not set."""

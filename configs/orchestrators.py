@@ -1,7 +1,7 @@
-"""What Kubernetes, Swarm and compose say of other nodes, by the variables of VerneMQ's image, as names in DNS.
+"""Discovery in Kubernetes, Swarm and compose: from the variables of VerneMQ's image to DNS names of other nodes.
 
-VerneMQ asks the API server of Kubernetes for pods; here DNS is asked for a headless service, which needs no rights.
-Where the name is not known that is an error, because a node that looks for nobody would begin a cluster of its own.
+VerneMQ asks the API server of Kubernetes for pods. Strogoff resolves the DNS name of a headless service, which needs no
+permissions. A missing name is an error, because a node without discovery would found a second cluster.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ WITHOUT_EFFECT = {
     f"{PREFIX}KUBERNETES_INSECURE": "the API server of Kubernetes is not asked",
     f"{PREFIX}KUBERNETES_ISTIO_ENABLED": "the API server of Kubernetes is not asked",
 }
-"""Variables of VerneMQ's image that have nothing to do here, and why."""
+"""Variables of VerneMQ's image without effect, and why."""
 
 _SVC = ".svc."
 _OFF = ("", "0", "false", "off", "no")
 
 
 def is_on(environ: Mapping[str, str], variable: str) -> bool:
-    """Whether a variable is there and says yes; VerneMQ's image takes any text for yes."""
+    """Whether a variable is set and means on. In VerneMQ's image every text means on."""
     return environ.get(variable, "").strip().lower() not in _OFF
 
 
 def discovery(environ: Mapping[str, str]) -> tuple[str, str] | None:
-    """The value of `discovery.nodes` and the variable that it comes from; None where nothing is said of other nodes.
+    """The value of `discovery.nodes` and its variable; None if no variable asks for discovery.
 
-    Raises ValueError with a sentence where the variables ask for discovery, but not for a name.
+    Raises ValueError with a sentence if the variables ask for discovery without a name.
     """
     named = environ.get(NODE, "").split()
     if named and is_on(environ, SWARM):
-        # the service's own name is one address for all tasks in Swarm, `tasks.` and the name has one for each
+        # in Swarm the name of a service has one address for all tasks; with `tasks.` it has one for each
         return " ".join(name if name.startswith("tasks.") else f"tasks.{name}" for name in named), NODE
     if named:
         return " ".join(named), NODE
@@ -54,15 +54,18 @@ def _headless_service(environ: Mapping[str, str]) -> str:
     if not subdomain or not namespace:
         missing = " and ".join(name for name, said in ((SUBDOMAIN, subdomain), (NAMESPACE, namespace)) if not said)
         raise ValueError(
-            f"the name of the headless service is not known: set {missing} (the service that is the pods' serviceName, "
+            f"the name of the headless service is missing: set {missing} (the service that is the pods' serviceName, "
             f"and its namespace), or {NODE} to the full name of the service"
         )
     return f"{subdomain}.{namespace}.svc.{environ.get(CLUSTER_NAME, '').strip() or 'cluster.local'}"
 
 
 def from_pod(environ: Mapping[str, str], full_name: str, namespace: str) -> dict[str, str]:
-    """The environment with what a pod knows of itself, where nobody says otherwise: `full_name` of the host, such as
-    `vernemq-0.vernemq-headless.default.svc.cluster.local`, and the namespace of its service account or ""."""
+    """The environment, with defaults from the pod.
+
+    `full_name` is that of the host, such as `vernemq-0.vernemq-headless.default.svc.cluster.local`. `namespace` is that
+    of the service account, or empty.
+    """
     if not is_on(environ, KUBERNETES):
         return dict(environ)
     found = {NAMESPACE: namespace}
@@ -76,4 +79,4 @@ def from_pod(environ: Mapping[str, str], full_name: str, namespace: str) -> dict
 def without_effect(environ: Mapping[str, str]) -> list[str]:
     """A sentence for each variable that has no effect."""
     said = [(name, why) for name, why in sorted(WITHOUT_EFFECT.items()) if name in environ]
-    return [f"{name} has no effect here: {why}" for name, why in said]
+    return [f"{name} has no effect: {why}" for name, why in said]

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, said so that it can be put right without asking anybody."""
+"""Problems of a configuration, with the details that an operator needs to correct them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import msgspec
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """One thing that keeps the node from starting.
+    """One problem that prevents the start of the node.
 
-    `file` is the file, the name of the environment variable or "override"; `line` counts from 1 and is 0 where there
-    are no lines. `suggestion` is the nearest key or value that is known, empty if none is near.
+    `file` is the file, the name of the environment variable or "override". `line` counts from 1; it is 0 for a source
+    without lines. `suggestion` is the nearest known key or value, or empty.
     """
 
     file: str
@@ -38,7 +38,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class ConfigError(Exception):
-    """A configuration that cannot be used. Holds all of its problems, in the order of the files and lines."""
+    """The configuration is invalid. It has all problems, in the order of files and lines."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = list(problems)
@@ -51,6 +51,6 @@ class ConfigError(Exception):
 
 
 def shortened(text: str, limit: int = 120) -> str:
-    """The text in quotes, control characters made visible, cut at `limit` characters."""
+    """The text in quotes, with control characters escaped, cut at `limit` characters."""
     visible = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text[: limit + 1])
     return f'"{visible[:limit]}..."' if len(visible) > limit else f'"{visible}"'

@@ -1,4 +1,4 @@
-"""Every key with its meaning, its values, its default and whether it has an effect: made from the schema."""
+"""The reference of all keys: meaning, values, default and effect. It is generated from the schema."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ An option counts from the nearest place that sets it: `listener.TYPE.NAME.OPTION
 
 
 def reference(markdown: bool, word: str = "") -> str:
-    """The reference, for reading (text) or as a page of the documentation; `word` picks the keys that contain it."""
+    """The reference as plain text or as a Markdown page. `word` selects the keys that contain it."""
     known = schema()
     keys = [key for key in known.keys.values() if word in key.name]
     if not markdown:
@@ -73,7 +73,7 @@ def _table(keys: Iterable[Key]) -> str:
 
 
 def _listener_tables(known: Schema, keys: list[Key]) -> Iterator[str]:
-    """One row per option instead of one per key, and then the keys themselves."""
+    """A table with one row for each option, then the list of all keys."""
     names = {key.name for key in keys}
     rows = ["| option | types | values | default | effect | meaning |", "|---|---|---|---|---|---|"]
     for option in known.options:

@@ -1,6 +1,6 @@
-"""The keys of vernemq.conf as data: the tables of `keys/`, read once, when first asked for.
+"""The keys of vernemq.conf as data: the tables of `keys/`, read once at first use.
 
-A name may have segments that the user chooses, written `$name`. `find` takes the most literal key that fits, so
+The user chooses segments that are written `$name`. `find` prefers the most literal key that matches, so
 `listener.tcp.max_connections` is the option of all TCP listeners and never a listener called "max_connections".
 """
 
@@ -21,11 +21,11 @@ LISTENER_TYPES = ("tcp", "ssl", "ws", "wss", "vmq", "vmqs", "http", "https")
 LISTENER_GROUP = "Listener options"
 
 ACTIVE, NONE, LATER = "active", "none", "later"
-"""Effects: it works; it has no meaning in this broker; this version does not have the feature."""
+"""Effects: the key works; it has no meaning in this broker; this version lacks the feature."""
 
 
 class Key(msgspec.Struct, frozen=True):
-    """One key. `default` is the text of the default, None where there is none."""
+    """One key. `default` is the text of the default, None if there is none."""
 
     name: str
     type: str
@@ -40,7 +40,7 @@ class Key(msgspec.Struct, frozen=True):
 
     @property
     def ours(self) -> bool:
-        """Whether VerneMQ does not know this key."""
+        """Whether only Strogoff has this key."""
         return self.group.startswith("Strogoff")
 
     @property
@@ -67,7 +67,7 @@ class ListenerOption(msgspec.Struct, frozen=True):
 
 
 class Removed(msgspec.Struct, frozen=True):
-    """A key that VerneMQ once had. `action`: warn, stop, or netsplit for `trade_consistency`."""
+    """A key of old versions of VerneMQ. `action`: warn, stop, or netsplit for `trade_consistency`."""
 
     name: str
     action: str
@@ -90,11 +90,11 @@ class Schema:
             node[""] = key
 
     def find(self, name: str) -> Key | None:
-        """The key to which a name from a file belongs, or None."""
+        """The key of a name in a file, or None."""
         return self.keys.get(name) or _walk(self._tree, name.split("."), 0)
 
     def nearest(self, name: str) -> str:
-        """The known key most like this name, with the user's own segments in it; empty if none is like it."""
+        """The known key that is most similar to this name, with the segments of the user; empty if none is similar."""
         parts = name.split(".")
         candidates = []
         for key in self.keys:

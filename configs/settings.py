@@ -1,4 +1,4 @@
-"""The configuration of a node as the rest of the broker reads it."""
+"""The configuration of a node, for the other packages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Settings:
         self.notices = [*notices, *self._not_implemented(), *self._without_effect()]
 
     def __getitem__(self, key: str) -> Value:
-        """The typed value of a key, its default if nobody set it. Raises KeyError for a key that does not exist."""
+        """The typed value of a key, or its default. Raises KeyError for an unknown key."""
         setting = self._explicit.get(key)
         if setting is not None:
             return setting.value
@@ -51,11 +51,11 @@ class Settings:
         return isinstance(key, str) and self._schema.find(key) is not None
 
     def __iter__(self) -> Iterator[str]:
-        """The keys that somebody set, in the order in which they were first set."""
+        """The keys that are set, in the order of their first lines."""
         return iter(self._explicit)
 
     def explicit(self, key: str) -> Setting | None:
-        """What somebody set, or None."""
+        """The setting of a key, None if it is not set."""
         return self._explicit.get(key)
 
     def source(self, key: str) -> str:
@@ -66,7 +66,7 @@ class Settings:
         return setting.line.source if setting is not None else "default"
 
     def changed(self) -> dict[str, Value]:
-        """The keys whose value is not the default, in the order in which they were first set."""
+        """The keys with another value than the default, in the order of their first lines."""
         return {name: setting.value for name, setting in self._explicit.items() if self._differs(setting)}
 
     def listeners(self) -> list[ListenerSettings]:
@@ -74,7 +74,7 @@ class Settings:
         return resolve_listeners(self)
 
     def python_plugins(self) -> list[PythonPlugin]:
-        """The plugins written in Python, in the order in which they are asked."""
+        """The Python plugins, in the order of their calls."""
         plugins = []
         for name, setting in self._explicit.items():
             if setting.key.name == "plugins.python.$name":
@@ -83,11 +83,11 @@ class Settings:
         return sorted(plugins, key=lambda plugin: (plugin.priority is None, plugin.priority or 0))
 
     def without_effect(self) -> list[Setting]:
-        """What somebody set although it means nothing in this broker."""
+        """The settings of keys that have no meaning in this broker."""
         return [setting for setting in self._explicit.values() if setting.key.effect == NONE]
 
     def not_implemented(self) -> list[Setting]:
-        """What somebody set to something other than the default, of features that this version does not have."""
+        """The settings, other than defaults, of features that this version lacks."""
         return [s for s in self._explicit.values() if s.key.effect == LATER and self._differs(s)]
 
     def _default(self, definition: Key) -> Value:

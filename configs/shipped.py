@@ -1,4 +1,4 @@
-"""The vernemq.conf that is shipped: every documented key with its meaning and its default, made from the schema."""
+"""The shipped vernemq.conf: every documented key with meaning and default. It is generated from the schema."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def _entry(key: Key) -> str:
 
 
 def _assignment(key: Key) -> str:
-    """The line itself: in force if it works and belongs to no name of the user's choice.
+    """The line of a key. It is a comment if the key has no effect or contains a name that the user chooses.
 
-    Paths are left at their defaults: a file that somebody names must exist, one that nobody names need not.
+    Paths are comments too, because a file that the configuration names must exist.
     """
     opened = _OPEN.get(key.name)
     if opened is not None:

@@ -1,6 +1,6 @@
-"""The lines of a vernemq.conf: `key = value`, comments, quotes. What the keys mean is not known here.
+"""The syntax of vernemq.conf: `key = value`, comments, quotes.
 
-As in VerneMQ a `#` ends the value wherever it stands; a value in single quotes is taken as it is.
+As in VerneMQ, a `#` anywhere ends the value, and a value in single quotes is literal.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Line(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """Where a person finds it: `file:line`, or the name of the variable."""
+        """The place for messages: `file:line`, or the name of the variable."""
         return f"{self.file}:{self.line}" if self.line else self.file
 
 
 def read_lines(content: str, file: str) -> tuple[list[Line], list[Problem], list[str]]:
-    """The assignments of a file, the lines that are none, and warnings."""
+    """The assignments of a file, the problems, and warnings."""
     lines: list[Line] = []
     problems: list[Problem] = []
     warnings: list[str] = []
@@ -52,7 +52,7 @@ def read_lines(content: str, file: str) -> tuple[list[Line], list[Problem], list
 
 
 def _value(text: str) -> tuple[str, bool]:
-    """The value without comment and quotes, and whether a `#` directly after it may have been meant as part of it."""
+    """The value without comment and quotes, and whether a `#` without space before it may belong to the value."""
     quoted = _QUOTED.fullmatch(text)
     if quoted is not None:
         return quoted[1], False

@@ -1,4 +1,4 @@
-"""Erlang terms, as far as VerneMQ's configuration has them: lists and tuples of atoms, numbers and strings.
+"""A parser for the Erlang terms of VerneMQ's configuration: lists and tuples of atoms, numbers and strings.
 
 `[{nodelay, true}, {linger, {true, 0}}]` becomes `(("nodelay", True), ("linger", (True, 0)))`: lists and tuples are
 tuples here, atoms and strings are strings, `true` and `false` are booleans.
@@ -12,11 +12,11 @@ from typing import Any
 _TOKEN = re.compile(r"""\s*(?:([\[\]{},])|(-?[0-9]{1,18}(?![0-9]))|'([^']*)'|"([^"]*)"|([A-Za-z][A-Za-z0-9_@.-]*))""")
 _CLOSING = {"[": "]", "{": "}"}
 _DEEPEST = 16
-"""More nesting than any option has; keeps a hostile text from exhausting the stack."""
+"""Deepest nesting. No option needs more, and it protects the stack."""
 
 
 def parse_terms(text: str) -> tuple[Any, ...]:
-    """The elements of an Erlang list. Raises ValueError with the position of what cannot be read."""
+    """Parse the elements of an Erlang list. Raises ValueError with the position of the error."""
     text = text.strip()
     tokens = _tokens(text)
     if not tokens or tokens[0][0] != "[":

@@ -33,7 +33,7 @@ def test_a_file_that_may_not_be_read_is_a_problem(complaint: Callable[[str], str
     text = TLS.format("ssl", pem) + f"listener.ssl.a.crlfile = {pem}/cert.pem\nlistener.ssl.a.cafile = {tmp_path}"
     message = complaint(text)
     assert "listener.ssl.a.crlfile: the file holds no revocation list in PEM form" in message
-    assert "listener.ssl.a.cafile: this is no file" in message
+    assert "listener.ssl.a.cafile: this is no regular file" in message
 
 
 def test_a_problem_of_a_type_is_reported_once_for_all_of_its_listeners(
@@ -50,4 +50,4 @@ def test_several_listeners_may_ask_for_any_free_port(conf: Conf) -> None:
 def test_a_plugin_that_is_off_cannot_be_named(complaint: Callable[[str], str]) -> None:
     text = "plugins.vmq_acl = off\nplugins.vmq_passwd = off\nlistener.tcp.a = 127.0.0.1:1\n"
     message = complaint(text + "listener.tcp.a.auth_plugins = vmq_acl")
-    assert "expected a plugin that is on, and none is" in message
+    assert "expected an enabled plugin, and there is none" in message

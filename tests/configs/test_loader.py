@@ -166,7 +166,7 @@ def test_files_that_cannot_be_read_are_problems(tmp_path: Path) -> None:
     with pytest.raises(configs.ConfigError) as caught:
         configs.load(path)
     (problem,) = caught.value.problems
-    assert (problem.line, problem.message) == (2, "this is no UTF-8 text")
+    assert (problem.line, problem.message) == (2, "this is not UTF-8")
 
 
 def test_a_file_with_a_byte_order_mark_loads(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_a_name_that_is_not_known_is_an_error_that_says_what_to_set(name: str) -
     with pytest.raises(ConfigError) as caught:
         load(None, from_pod({K8S: "1"}, name, "prod"))
     said = str(caught.value)
-    assert f"{K8S}: the name of the headless service is not known" in said
+    assert f"{K8S}: the name of the headless service is missing" in said
     assert "set DOCKER_VERNEMQ_KUBERNETES_SUBDOMAIN (" in said and "DOCKER_VERNEMQ_DISCOVERY_NODE" in said
     with pytest.raises(ValueError, match="SUBDOMAIN and DOCKER_VERNEMQ_KUBERNETES_NAMESPACE"):
         discovery({K8S: "1"})
@@ -57,7 +57,7 @@ def test_a_name_that_is_not_known_is_an_error_that_says_what_to_set(name: str) -
 def test_what_has_no_effect_is_said() -> None:
     environ = {"DOCKER_VERNEMQ_KUBERNETES_LABEL_SELECTOR": "app=vmq", "DOCKER_VERNEMQ_KUBERNETES_INSECURE": "1"}
     assert len(without_effect(environ)) == 2
-    assert any("LABEL_SELECTOR has no effect here" in notice for notice in load(None, environ).notices)
+    assert any("LABEL_SELECTOR has no effect" in notice for notice in load(None, environ).notices)
 
 
 @pytest.mark.parametrize(("text", "on"), [("1", True), ("yes", True), ("0", False), ("False", False), ("", False)])

@@ -165,12 +165,12 @@ CASES = [
     ("trade_consistency = maybe", ": trade_consistency: wrong value", ["expected on or off", 'found "maybe"']),
     (
         "listener.tcp.a = 127.0.0.1:1\nlistener.ws.b = 127.0.0.1:1",
-        "2: listener.ws.b: the address is also that of listener.tcp.a",
+        "2: listener.ws.b: listener.tcp.a has the same address",
         ['found "127.0.0.1:1"'],
     ),
     (
         "listener.tcp.a = 127.0.0.1:1\nlistener.tcp.a.auth_plugins = vmq_passwd, mine",
-        "2: listener.tcp.a.auth_plugins: no such plugin is on",
+        "2: listener.tcp.a.auth_plugins: no such plugin is enabled",
         ["expected one of vmq_acl, vmq_passwd", 'found "mine"'],
     ),
     (
@@ -190,7 +190,7 @@ CASES = [
     ),
     (
         "listener.vmqs.a = 127.0.0.1:1\nlistener.vmqs.certfile = /dev/null\nlistener.vmqs.a.keyfile = PEM/key.pem",
-        "2: listener.vmqs.certfile: this is no file",
+        "2: listener.vmqs.certfile: this is no regular file",
         ['found "/dev/null"'],
     ),
     (

@@ -165,7 +165,7 @@ def test_a_unix_socket(tmp_path: Path, loop: str) -> None:
         ),
         (["address=127.0.0.1", "port=0", "--websocket", "--http"], "--websocket and --http exclude each other."),
         (["address=127.0.0.1", "port=0", "--http", "--require_certificate"], "require_certificate: unknown key"),
-        (["address=127.0.0.1", "port=0", "--auth_plugins=nobody"], "auth_plugins: no such plugin is on"),
+        (["address=127.0.0.1", "port=0", "--auth_plugins=nobody"], "auth_plugins: no such plugin is enabled"),
     ],
 )
 def test_what_cannot_be_opened_is_said(tmp_path: Path, words: list[str], said: str) -> None:
