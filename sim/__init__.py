@@ -1,1 +1,1 @@
-"""Our own worst case: a node, or a whole cluster, on virtual time, network and disks from one seed."""
+"""The simulator: one node or a whole cluster in one thread, with time, network and disks made from one seed."""

@@ -1,4 +1,4 @@
-"""What one seed means for several nodes: clocks, network, policies, places of clients, and a scenario of faults."""
+"""What one seed decides for several nodes: clocks, network, policies, nodes of clients, and a schedule of faults."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .faults.schedule import FaultSchedule, Step
 from .workload.swarm import Swarm, draw
 
 STOP = "stop"
-"""An orderly stop and a start a little later: no fault, so `netsplit.faults` has no word for it."""
+"""An orderly stop and a start a little later. It is no fault, so `faults.kinds` has no word for it."""
 
 KINDS = {
     "kill": 0.6, "power_loss": 0.4, "fast_restart": 0.5, "pause": 0.5, "vm_freeze": 0.3, "cut": 0.6, "pair_cut": 0.4,
@@ -29,31 +29,32 @@ KINDS = {
 """Kind of fault -> the share of seeds in which it happens."""
 
 ALL = "all"
-"""Among chosen kinds: the seed decides about those of `KINDS`."""
+"""Among the chosen kinds: the seed decides about those of `KINDS`."""
 
 _AT_ONE_NODE = {
     "disk_stall": "stall", "disk_full": "full", "raft_full": "full", "raft_stall": "stall", "volume_full": "full",
     "volume_stall": "stall", "volume_slow": "stall", "write_fails": "stall",
 }  # fmt: skip
-"""What checkers of one node call what keeps a commit from its end."""
+"""Kind -> the name that the checkers use for faults that delay a commit."""
 
 USUAL = Settings()
-"""What members are set to, if the seed does not make their limits small."""
+"""The settings of members, unless the seed makes their limits small."""
 
 YEAR_MS = 365 * 86400 * 1000
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
-    """All that one seed decides before anything happens, for several nodes.
+    """Everything that one seed decides before anything happens, for several nodes.
 
-    `rates` are the speeds of the machines' clocks, `late` nodes join while faults happen, `homes` are the clients'
-    nodes; those in `roaming` go where they like. `stops` are (time, node) of orderly stops.
+    `rates` are the speeds of the machines' clocks, `network_delay_s` the range of a message's delay. `late` has (time,
+    name) of nodes that join while faults happen. `homes` maps clients to their nodes; clients in `roaming` choose a
+    node for each connection. `stops` are (time, node) of orderly stops.
 
-    The rest is of `worlds`: the `settings` of the members, how many writes the log of metadata holds (`log_dots`, 0 for
-    the usual number), how often metadata are compared (`sync_ms`, 0 as usual), the bandwidth of a link, the (time,
-    node) of a `departure` and of a `twin`, a stranger that joins under the name of the node, and whether somebody
-    publishes as soon as a SUBACK comes (`publish_at_suback`).
+    The rest belongs to `variants`: the `settings` of members; how many writes the log of metadata holds (`log_dots`, 0
+    as usual); how often nodes compare metadata (`sync_ms`, 0 as usual); the bandwidth of a link; (time, node) of a
+    `departure` and of a `twin`, a stranger that joins under the name of the node; whether somebody publishes as soon as
+    a SUBACK comes (`publish_at_suback`).
     """
 
     swarm: Swarm
@@ -84,8 +85,8 @@ def plan(
     seconds: float = 20.0,
     kinds: tuple[str, ...] | None = None,
 ) -> ClusterPlan:
-    """The plan of a seed; `kinds` None lets the seed decide which kinds of faults there are, of those in `KINDS`. `ALL`
-    among them means those that the seed decides on."""
+    """The plan of a seed. `kinds` are the kinds of faults; None lets the seed decide among those in `KINDS`, and so
+    does `ALL` among other kinds."""
     rng = Random(f"fleet/{nodes}/{seed}")
     swarm = draw(seed, durability, seconds)
     names = tuple([f"n{number}" for number in range(1, nodes + 1)])
@@ -125,7 +126,7 @@ _LIMITS: dict[str, Any] = {"max_online_messages": 1000, "max_offline_messages": 
 
 
 def _shared(swarm: Swarm) -> dict[str, Any]:
-    """No `local_only`: with it a message whose node has no member is for nobody."""
+    """Without the policy `local_only`: with it a message reaches nobody if its node has no member."""
     policy = swarm.options.shared_subscription_policy
     return {"shared_subscription_policy": "random" if policy == "local_only" else policy}
 

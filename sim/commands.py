@@ -1,4 +1,4 @@
-"""`strogoff sim`: simulate one node or several under faults, seed by seed, and say which promises were broken."""
+"""`strogoff sim`: simulate one node or several under faults, seed by seed, and report broken promises."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `strogoff sim`."""
     parser.description = (
         "Simulate one node or a cluster with model clients on virtual time, under kills, power loss, full and slow "
-        "disks, wrong clocks, cuts and bad networks, and check the promises. The same seed always does the same."
+        "disks, wrong clocks, cuts and bad networks, and check the promises. The same seed always runs the same."
     )
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="how many seeds to run (default: 1)")
     parser.add_argument("--first", type=int, default=0, metavar="K", help="the first seed (default: 0)")
     parser.add_argument("--nodes", type=int, choices=range(1, 8), default=1, metavar="N", help="nodes (default: 1)")
     _add_kinds(
         parser, "--faults", kinds_of,
-        "kinds of faults in every seed, such as kill,cut; none; all: the seed decides (default); rare: those that have "
-        "to be asked for; all,rare: both",
+        "kinds of faults in every seed, such as kill,cut; none; all: the seed decides (default); rare: kinds that no "
+        "seed draws; all,rare: both",
     )  # fmt: skip
     parser.add_argument(
         "--workload", choices=sorted(WORKLOADS), default="",
@@ -44,8 +44,8 @@ def register(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--scenario", choices=sorted(SCENARIOS), default="", metavar="NAME",
-        help="a script of faults and clients instead of what the seed draws, for several nodes: that of a planted bug, "
-        f"without its bug, or one of {', '.join(name for name in SCENARIOS if name not in CLUSTER_BUGS)}",
+        help="faults and clients that somebody wrote down, for several nodes: those of a planted bug, without the bug, "
+        f"or one of {', '.join(name for name in SCENARIOS if name not in CLUSTER_BUGS)}",
     )  # fmt: skip
     parser.add_argument("--seconds", type=float, default=SECONDS, metavar="S", help="virtual time under faults")
     parser.add_argument("--durability", choices=("os", "sync"), help="default: the seed decides")
@@ -53,7 +53,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--bug", choices=sorted({**NODE_BUGS, **CLUSTER_BUGS}), metavar="NAME", help="plant a bug; see --bugs"
     )
     parser.add_argument("--bugs", action="store_true", help="list the bugs that can be planted")
-    parser.add_argument("--trace", action="store_true", help="print all that happens, for one seed")
+    parser.add_argument("--trace", action="store_true", help="print everything that happens in one seed")
     parser.add_argument("--jobs", type=int, default=1, metavar="J", help="processes to use (default: 1)")
     parser.add_argument("--stop", action="store_true", help="stop at the first seed that breaks a promise")
     parser.add_argument(
@@ -63,12 +63,12 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_kinds(parser: argparse.ArgumentParser, name: str, kinds: Callable[[str], object], text: str) -> None:
-    """An option that takes several kinds; without it the seed decides."""
+    """Add an option that takes several kinds. Without it the seed decides."""
     parser.add_argument(name, type=kinds, default=None, metavar="KINDS", help=text)
 
 
 def run_seeds(seeds: Iterable[int], jobs: int = 1, options: RunOptions | None = None) -> Iterator[Outcome]:
-    """Many seeds, in order, on `jobs` processes."""
+    """Run many seeds, in order, on `jobs` processes."""
     work = partial(run_seed, options=options or RunOptions())
     if jobs <= 1:
         yield from map(work, seeds)
@@ -78,19 +78,19 @@ def run_seeds(seeds: Iterable[int], jobs: int = 1, options: RunOptions | None = 
 
 
 def _begin_work() -> None:
-    """In a process of its own: Ctrl-C is for the one that waits for it."""
+    """In a worker process: ignore Ctrl-C, because the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _spare_collector()
 
 
 def _spare_collector() -> None:
-    """Cycles are few in a simulation: looking for them seldom, and never among the modules, takes half the time."""
+    """A simulation makes few cycles. To collect them seldom, and never among the modules, takes half the time."""
     gc.freeze()
     gc.set_threshold(5000, 10, 10)
 
 
 def replay(outcome: Outcome, arguments: argparse.Namespace) -> str:
-    """The command that does the same again."""
+    """The command that repeats this seed."""
     words = [f"strogoff sim --first {outcome.seed} --trace"]
     if arguments.seconds != SECONDS:
         words.append(f"--seconds {arguments.seconds:g}")
@@ -138,9 +138,9 @@ def _print_bugs() -> int:
 def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     """Run the command; 1 if a promise was broken, 130 if it was stopped by Ctrl-C. `SystemExit` for a wrong line."""
     if arguments.workload and (arguments.nodes == 1 or arguments.bug or arguments.scenario):
-        parser.error("--workload is for several nodes, and neither bug nor scenario")
+        parser.error("--workload is for several nodes, without --bug and --scenario")
     if arguments.scenario and (arguments.nodes == 1 or arguments.bug):
-        parser.error("--scenario is for several nodes, and no bug")
+        parser.error("--scenario is for several nodes, without --bug")
     if arguments.bugs:
         return _print_bugs()
     if arguments.trace:
@@ -150,7 +150,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """All seeds, or those up to Ctrl-C; what was found is said at once, and a summary at the end."""
+    """Run all seeds, or those until Ctrl-C. Print violations at once, and a summary at the end."""
     began = time.monotonic()
     seeds = range(arguments.first, arguments.first + arguments.seeds)
     done = messages = faults = failed = 0

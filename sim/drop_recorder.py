@@ -1,4 +1,4 @@
-"""The plugin of the simulated node that hears which messages it gives up, and why."""
+"""The plugin that notes which messages a simulated node drops, and why."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .workload.sender import key_of
 
 
 class DropRecorder(AllowAll):
-    """Allows everything and notes every dropped message."""
+    """Allows everything, and notes every dropped message in the history."""
 
     def __init__(self, history: History) -> None:
         self._history = history
 
     def on_message_drop(self, subscriber: Any, message: Message, reason: str) -> None:
-        """A message did not find room, or was too old."""
+        """The node dropped a message: its queue was full, or it had expired."""
         history = self._history
         key = key_of(message.payload)
         history.drops.append(Dropped(subscriber[1], key, reason, history.next(), history.now()))

@@ -1,7 +1,7 @@
-"""What happened in one simulation, written down by clients, faults and disk; checkers read it afterwards.
+"""The history of one simulation: clients, faults and disks write it, and checkers read it afterwards.
 
 Every entry has a number from one counter, so "before" is a comparison of numbers. Times are true time in seconds since
-the begin. Messages are known by the writer's own counter (`key`), never by what the broker calls them.
+the begin. Messages are identified by the writer's own counter (`key`), never by the broker's identifiers.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from ..netsplit.policy import ViewState
 from .engine.pipe import Pipe
 
 NEVER = 1 << 60
-"""The number of what did not happen."""
+"""The number of an event that did not happen."""
 FIRST = "n1"
-"""The node, where there is one only."""
+"""The name of the first node, which is the only one in simulations of one node."""
 
 
 @dataclass(slots=True)
 class Attempt:
-    """A PUBLISH as its writer knows it. `acked` is the number of PUBACK or PUBREC, `refused` that of one with an error.
+    """A PUBLISH as its writer knows it. `acked` is the number of its PUBACK or PUBREC, `refused` that of one with an
+    error.
 
-    `mark` counts the commits of all disks at the time the node sent that acknowledgement, `without_lease` says that it
-    did so without a lease. `resent` is how often the PUBLISH was sent again, `node_changes` how often the writer had
-    changed nodes.
+    `mark` counts the commits of all disks when the node sent that acknowledgement; `without_lease`: it had no lease
+    then. `resent` counts how often the PUBLISH was sent again, `node_changes` how often the writer had changed nodes
+    before.
     """
 
     key: str
@@ -51,7 +52,8 @@ class Attempt:
 class Delivery:
     """A PUBLISH that came to a client; `sent_at` is when the node wrote it.
 
-    `first` says that the client handed it on: with QoS 2 one whose packet id it knew already is dropped.
+    `first`: the client passed it to the application. A QoS 2 PUBLISH with a packet id that is in use is dropped
+    instead.
     """
 
     key: str
@@ -78,9 +80,10 @@ class IdReuse(NamedTuple):
 
 @dataclass(slots=True)
 class Subscribed:
-    """One filter of one client's session: asked for, granted (NEVER if no SUBACK came), given up, given up for sure.
+    """One filter of one client's session.
 
-    `without_lease` says that it was granted without a lease: other nodes learn of it later.
+    The numbers say when it was asked for, granted (NEVER if no SUBACK came), given up, and when UNSUBACK came (`gone`).
+    `without_lease`: the node had no lease at the SUBACK, so other nodes learn of the filter later.
     """
 
     client: str
@@ -99,7 +102,7 @@ class Subscribed:
 
 @dataclass(slots=True)
 class Will:
-    """The will of one connection; `delay_s` as asked for."""
+    """The will of one connection; `delay_s` as the client asked for."""
 
     key: str
     topic: str
@@ -111,10 +114,10 @@ class Will:
 class Connection:
     """One connection of one client, from its CONNECT to its end.
 
-    `expiry_s` is the session's after this connection (None: never ends). `present` is what CONNACK said, None without
-    one or for MQTT 3.1, which does not say. `polite` is True once DISCONNECT was sent, `final_expiry_s` what it asked
-    for. `came_back_at` is when the node came back, if its own end was that of the connection.
-    `without_lease`: accepted without a lease.
+    `expiry_s` is the session's expiry after this connection (None: never). `present` is the flag of CONNACK, None
+    without a CONNACK and for MQTT 3.1, which has no flag. `polite`: DISCONNECT was sent, and `final_expiry_s` is the
+    expiry in it. `came_back_at` is when the node came back, if the connection ended with the node's process.
+    `without_lease`: the node accepted it without a lease.
     """
 
     client: str
@@ -140,19 +143,19 @@ class Connection:
 
     @property
     def arrived(self) -> bool:
-        """The node got everything that was sent."""
+        """Whether the node got everything that was sent."""
         return self.pipe is not None and not self.pipe.to_node.under_way
 
     @property
     def noticed_at(self) -> float | None:
-        """When the node knew that the connection is over, None if it does not yet."""
+        """When the node knew that the connection is over; None if it does not know yet."""
         over_at = None if self.pipe is None else self.pipe.over_at
         return self.came_back_at if over_at is None else over_at
 
 
 @dataclass(slots=True)
 class Answer:
-    """A QoS 1 or 2 PUBLISH was answered by the subscriber for good (PUBACK or PUBCOMP sent)."""
+    """A subscriber finished a QoS 1 or 2 PUBLISH: it sent PUBACK or PUBCOMP."""
 
     client: str
     epoch: int
@@ -164,7 +167,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Dropped:
-    """The node gave a message up for a session, and said why."""
+    """The node dropped a message for a session, and gave the reason."""
 
     client: str
     key: str
@@ -175,7 +178,7 @@ class Dropped:
 
 @dataclass(slots=True)
 class Fault:
-    """Something was done to a node, or to all the world ("")."""
+    """Something was done to a node, or to the whole world ("")."""
 
     kind: str
     number: int
@@ -185,9 +188,9 @@ class Fault:
 
 @dataclass(slots=True)
 class Life:
-    """One node: when its processes started and ended, when its disk was lost, when it entered a view.
+    """The processes of one node: times of their starts and ends, of losses of the disk, and of entries into a view.
 
-    `full_until` is when its store last took nothing, infinite while it does.
+    `full_until` is when its store could last not write; infinite while it cannot.
     """
 
     starts: list[float] = field(default_factory=list)
@@ -232,10 +235,12 @@ class ViewLog:
 
 @dataclass(slots=True)
 class History:
-    """Everything that happened. `lines` is the readable trace, None while nobody wants one.
+    """Everything that happened in one simulation.
 
-    `commits` counts the batches that are done, on all disks. `assigned` has (`$share` filter, client, key) of each
-    member of a group whose queue a message was put into.
+    `lines` is the readable trace, None if nobody asked for one. `commits` counts the finished batches on all disks.
+    `assigned` has (`$share` filter, client, key) for each shared message and the member whose queue got it. `durable`
+    maps (client, key) to the commit that stored the message for this client. `problems` are violations that were found
+    at once.
     """
 
     now: Callable[[], float]
@@ -267,12 +272,12 @@ class History:
         return found
 
     def next(self) -> int:
-        """The number of what happens now."""
+        """The number of the event that happens now."""
         self.count += 1
         return self.count
 
     def trace(self, who: str, what: str) -> None:
-        """A line of the trace. Callers that build long texts test `lines` first."""
+        """Add a line to the trace. Callers that build long texts check `lines` first."""
         if self.lines is not None:
             self.lines.append(f"{self.now():12.6f}  {who:<8} {what}")
 
@@ -282,6 +287,6 @@ class History:
         self.trace("FAULT", kind)
 
     def problem(self, what: str) -> None:
-        """Something that is wrong by itself, whatever else happens."""
+        """Note something that is wrong, whatever else happens."""
         self.problems.append(what)
         self.trace("PROBLEM", what)

@@ -26,10 +26,10 @@ AT_PROMISES = 3
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """One process that may promise something now, by the view that it has applied.
+    """A lease that a process holds now, by the view that it has applied.
 
-    `rows` are (node, since) of that view; `boot` and `process` what it is, `row_boot` and `row_process` what the view
-    and the members say of it.
+    `rows` are (node, since) of that view. `boot` and `process` are those of the process; `row_boot` is the boot in the
+    view, `row_process` the process in the membership.
     """
 
     node: str
@@ -46,18 +46,18 @@ Judge = Callable[[ClusterWorld, list[Lease]], Iterable[str]]
 """Gets the world and the leases that are held now, and yields a sentence for each violation."""
 
 Leaders = Mapping[str, tuple[str, ...]]
-"""The voters as each node knows them that thinks that it leads."""
+"""Node that believes to lead -> the voters as it knows them."""
 
 
 class OnLeaseChange:
-    """Asks a judge who looks at nothing but leases, only when they are others than before."""
+    """Asks a judge that looks at leases alone, and only when they have changed."""
 
     def __init__(self, judge: Callable[[list[Lease]], Iterator[str]]) -> None:
         self._judge = judge
         self._held: list[Lease] = []
 
     def __call__(self, world: ClusterWorld, held: list[Lease]) -> Iterator[str]:
-        """Asked every moment."""
+        """Check now."""
         if held == self._held:
             return iter(())
         self._held = held
@@ -67,20 +67,20 @@ class OnLeaseChange:
 class MajorityReach:
     """Remembers when each node could last reach a majority (H-21).
 
-    Where one cut has ended and another has begun between two looks, what neither hinders came through; a machine that
-    stands still at both may have run in between.
+    If one cut ends and another begins between two looks, messages came through on ways that neither of them cuts. A
+    machine that is suspended at both looks may have run in between.
     """
 
     def __init__(self) -> None:
         self._reached: dict[str, float] = {}
         self._reaching: list[str] = []
         self._ways: object = None
-        """From what `_reaching` followed: leaders with their voters, who stands still, cuts."""
+        """What `_reaching` was computed from: leaders with their voters, suspended machines, cuts."""
         self._cuts: dict[Path, int] = {}
         self._still: dict[str, tuple[int, int]] = {}
 
     def __call__(self, world: ClusterWorld, held: list[Lease]) -> Iterator[str]:
-        """Asked every moment."""
+        """Check now."""
         now = world.loop.now_s
         leaders = {machine.name: machine.voters() for machine in world.machines.values() if machine.leads}
         cuts = world.network.cuts
@@ -105,7 +105,7 @@ def _reaching(world: ClusterWorld, leaders: Leaders, hears: Callable[[str, str],
 
 
 class Unanswered:
-    """Remembers since when nothing happens, and what waits meanwhile (H-06)."""
+    """Remembers since when the cluster is calm, and which publishes wait meanwhile (H-06)."""
 
     def __init__(self) -> None:
         self._waits = unanswered.Waits()
@@ -113,7 +113,7 @@ class Unanswered:
         self._then = 0.0
 
     def __call__(self, world: ClusterWorld, held: list[Lease]) -> Iterator[str]:
-        """Asked every moment."""
+        """Check now."""
         now, then = world.loop.now_s, self._then
         if now - then < 0.5:
             return iter(())
@@ -132,7 +132,7 @@ class Unanswered:
             flight.attempt
             for client in world.clients
             if client.connected and client.host.name in nodes and client.reads
-            if client.is_read or not world.network.slowed  # else its node waits for a slow link before it takes more
+            if client.is_read or not world.network.slowed  # if not, its node waits for a slow link before it reads more
             for flight in client.sender.open.values()
             if not flight.released and _accepted(world, client, flight.attempt)
         ]
@@ -140,8 +140,11 @@ class Unanswered:
 
 
 def _accepted(world: ClusterWorld, client: RoamingClient, attempt: Attempt) -> bool:
-    """What the client sent before this connection it sent again at its begin, with DUP. What waits for the disk, or
-    behind what does, comes to the policy later: when that said no, it had come for sure."""
+    """Whether the node has accepted this PUBLISH for sure.
+
+    The client sent earlier ones again with DUP when its connection began. A PUBLISH that waits for the disk, or behind
+    one that does, comes to the policy later: when the policy denied it, it had come for sure.
+    """
     assert client.connection is not None
     flag = world.swarm.options.allow_publish_during_netsplit
     opened_at, between, name = client.connection.opened_at, world.history.views.between, client.host.name
@@ -163,7 +166,7 @@ def invariants() -> tuple[Judge, ...]:
 
 
 def _refused(world: ClusterWorld, held: list[Lease]) -> Iterator[str]:
-    """Who is refused serves nobody, also where the policy asks for no lease (H-01)."""
+    """A node that the cluster refuses has no clients, even if its policy asks for no lease (H-01)."""
     for machine in world.machines.values():
         node, member = machine.node, machine.member
         problem = "" if member is None else member.registrar.problem

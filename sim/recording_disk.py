@@ -14,7 +14,7 @@ _ORIGINS = Origins()
 
 
 class RecordingDisk(ReplaceableDisk):
-    """A disk whose batches the history counts once they are written, over all disks and restarts.
+    """A disk that lets the history count its finished batches, over all disks and restarts.
 
     `writes` counts the writes that began. `on_write` is called at the begin of each.
     """
@@ -79,7 +79,7 @@ class RecordingDisk(ReplaceableDisk):
                 durable.setdefault((client_of(key), message), commits)
 
     def _place(self, key: bytes, mid: tuple[str, int, int]) -> None:
-        """A message is once in a queue (H-07)."""
+        """A message is only once in a queue (H-07)."""
         if self._history.power_lost:
             return  # with durability `os` the entry may be lost, and its message routed again
         queue, seq = key[:-8], key[-8:]

@@ -24,24 +24,26 @@ SECONDS = 20.0
 """Virtual time under faults, before the healing."""
 
 DRAWN = "drawn"
-"""Stands for the kinds of worlds that the seed decides on."""
+"""Stands for the variants that the seed decides on."""
 
 EVERY_RARE = "rare"
-"""Stands for all kinds of faults that have to be asked for."""
+"""Stands for all kinds of faults of `RARE`."""
 
 ON_ONE_NODE = {
     "kill": "kill", "power_loss": "power", "fast_restart": "kill", "stop": "restart", "disk_stall": "stall",
     "disk_full": "full", "clock_jump": "wall", "volume_full": "full", "volume_stall": "stall", "write_fails": FAILS,
 }  # fmt: skip
-"""What kinds of faults are called in the swarm of one node, where they exist."""
+"""Kind of fault -> its name in the swarm of one node, if it exists there."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How seeds are to be run; `kinds` None lets each decide which kinds of faults there are. `workload` is a key of
-    `WORKLOADS`, "" for the clients that each seed draws. `variants` are keys of `VARIANTS`, for several nodes; None
-    lets each seed decide. `scenario` is a key of `SCENARIOS`: a script of faults and clients in the place of what the
-    seed draws.
+    """How to run seeds.
+
+    `seconds` is the virtual time under faults. `kinds` are the kinds of faults; None lets each seed decide. `workload`
+    is a key of `WORKLOADS`, "" for the clients that each seed draws. `variants` are keys of `VARIANTS`, for several
+    nodes; None lets each seed decide. `scenario` is a key of `SCENARIOS`: faults and clients that somebody wrote down,
+    instead of those that the seed draws. `bug` is a key of `NODE_BUGS` or `CLUSTER_BUGS`.
     """
 
     seconds: float = SECONDS
@@ -55,11 +57,12 @@ class RunOptions:
 
 
 WORKLOADS: dict[str, Callable[[ClusterPlan], ClusterPlan]] = {"groups": with_groups, "routes": with_changing_routes}
-"""Who takes part instead of the clients that a seed draws, for several nodes."""
+"""Other clients than those that a seed draws, for several nodes."""
 
 
 def kinds_of(text: str) -> tuple[str, ...] | None:
-    """Kinds of faults from words with commas between them; `all` alone is None, `none` is none."""
+    """Kinds of faults from words with commas between them: `all` alone is None, `none` no kind. Raises
+    ArgumentTypeError."""
     if text == "all":
         return None
     asked = [word for word in text.split(",") if word and word != "none"]
@@ -71,7 +74,7 @@ def kinds_of(text: str) -> tuple[str, ...] | None:
 
 
 def variants_of(text: str) -> tuple[str, ...] | None:
-    """Kinds of worlds from words with commas between them; `drawn` is None, `usual` is none of them."""
+    """Variants from words with commas between them: `drawn` is None, `usual` no variant. Raises ArgumentTypeError."""
     if text == DRAWN:
         return None
     asked = tuple([word for word in text.split(",") if word and word != "usual"])

@@ -1,4 +1,5 @@
-"""Notes which members of shared groups a node gives messages to: their queue has it, whatever becomes of it then."""
+"""Notes to which members of shared groups a node assigns messages: the member's queue got the message, whatever
+follows."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from .workload.sender import key_of
 
 
 def record_assignments(history: History, node: Node) -> None:
-    """What this node gives to members from now on comes into `History.assigned`."""
+    """From now on `History.assigned` gets each shared message and its member."""
     router: Any = node.router
     push = router._push_member
 

@@ -148,24 +148,24 @@ class Simulation(Generic[W]):
 
 
 class NodeSimulation(Simulation[NodeWorld]):
-    """A simulation with one node. `plant` puts a bug into each node that is made, before it opens its disk."""
+    """A simulation with one node. `apply_bug` puts a bug into each node that is made, before it opens its disk."""
 
     def __init__(
         self,
         swarm: Swarm,
         trace: bool = False,
-        plant: Callable[[Node], None] | None = None,
+        apply_bug: Callable[[Node], None] | None = None,
         durability: Durability | None = None,
     ) -> None:
         super().__init__(NodeWorld(swarm, trace, durability))
         world = self.world
         self.injector = NodeFaultInjector(world, Random(f"faults/{swarm.seed}"))
-        if plant is not None:
-            world.machine.on_node = partial(self._made, plant)
+        if apply_bug is not None:
+            world.machine.on_node = partial(self._made, apply_bug)
 
-    def _made(self, plant: Callable[[Node], None], node: Node) -> None:
+    def _made(self, apply_bug: Callable[[Node], None], node: Node) -> None:
         record_assignments(self.world.history, node)
-        plant(node)
+        apply_bug(node)
 
     def begin(self) -> None:
         """The node starts, then the clients come."""
@@ -199,7 +199,7 @@ class NodeSimulation(Simulation[NodeWorld]):
 
 
 class ClusterSimulation(Simulation[ClusterWorld]):
-    """A simulation with several nodes. `plant` puts a bug into each member that is made, before it opens.
+    """A simulation with several nodes. `apply_bug` puts a bug into each member that is made, before it opens.
 
     `script` is called when the faults begin, with the simulation.
     """
@@ -211,7 +211,7 @@ class ClusterSimulation(Simulation[ClusterWorld]):
         self,
         plan: ClusterPlan,
         trace: bool = False,
-        plant: Callable[[ClusterMachine], None] | None = None,
+        apply_bug: Callable[[ClusterMachine], None] | None = None,
         script: Callable[[ClusterSimulation], None] | None = None,
     ) -> None:
         super().__init__(ClusterWorld(plan, trace))
@@ -221,7 +221,7 @@ class ClusterSimulation(Simulation[ClusterWorld]):
         self._script = script
         world.on_started = self._started
         for machine in world.machines.values():
-            machine.on_member = plant
+            machine.on_member = apply_bug
 
     @property
     def looks_early(self) -> bool:

@@ -1,7 +1,7 @@
-"""What else a seed decides about a cluster: how many subscribers hide a lost route, how small every limit is, how much
-a link carries, and which nodes an operator takes out.
+"""Variants of a cluster plan: few subscribers, small limits, little bandwidth, a node that an operator removes, and
+others.
 
-Each kind has random numbers of its own, so a seed that is forced to have one kind is otherwise the same.
+Each kind has its own random numbers, so a seed that is forced to have one kind stays the same otherwise.
 """
 
 from __future__ import annotations
@@ -21,23 +21,25 @@ from .workload.swarm import TOPICS, WATCHER, WILL_FILTER, ClientSpec
 SPARSE, SMALL, NARROW, LEAVES, TWIN, SLOW_DATA = "sparse", "small", "narrow", "leaves", "twin", "slow-data"
 
 VARIANTS = {SPARSE: 0.5, SMALL: 0.35, NARROW: 0.2, LEAVES: 0.2, TWIN: 0.2, SLOW_DATA: 0.25}
-"""Kind of world -> the share of seeds that have it.
+"""Kind of variant -> the share of seeds that have it.
 
-sparse: no client takes everything, so that a node gets what its own subscribers asked for, and nothing else. Whenever
-a SUBACK comes, somebody publishes on a topic of that filter at once. small: all limits are small (`limits`). narrow:
-links have little bandwidth. leaves: an operator takes one node out, and lets it join again with an empty disk.
-twin: a stranger with a disk of its own asks to join under the name of a node that serves. slow-data: between some
-nodes data takes longer than what is urgent, so that one overtakes the other.
+* sparse: no client subscribes to everything, so a node gets only what its own subscribers asked for. Whenever a SUBACK
+  comes, somebody publishes on a topic of that filter at once.
+* small: all limits are small (`limits`).
+* narrow: links have little bandwidth.
+* leaves: an operator removes one node from the cluster, and lets it join again with an empty disk.
+* twin: a stranger with its own disk asks to join under the name of a node that serves.
+* slow-data: between some nodes data takes longer than urgent messages, so that one overtakes the other.
 """
 
 LOG_DOTS = (4, 12, 50)
-"""Writes that the log of metadata holds in a small world, by chance."""
+"""Writes that the log of metadata holds with small limits, one of these by chance."""
 SYNC_MS = 1000
-"""How often nodes compare their metadata there, in milliseconds."""
+"""How often nodes compare their metadata with small limits, in milliseconds."""
 
 
 def vary(plan: ClusterPlan, kinds: tuple[str, ...] | None = None) -> ClusterPlan:
-    """The plan of a seed in its world; `kinds` None lets the seed decide which kinds it has."""
+    """The plan of a seed with its variants; `kinds` None lets the seed decide which it has."""
     for kind, share in VARIANTS.items():
         rng = Random(f"world/{kind}/{len(plan.nodes)}/{plan.swarm.seed}")
         drawn = rng.random() < share
@@ -47,7 +49,7 @@ def vary(plan: ClusterPlan, kinds: tuple[str, ...] | None = None) -> ClusterPlan
 
 
 def limits(rng: Random) -> Settings:
-    """Settings under which snapshots, full windows, shortened logs and members that were away too long are common."""
+    """Settings with which snapshots, full windows, shortened logs and members that were away too long are common."""
     return Settings(
         raft=RaftSettings(snapshot_every=5, tail=rng.choice((0, 2, 5))),
         views=ViewSettings(away_ms=1000, forget_after_ms=rng.choice((2000, 6000, 20_000))),
@@ -70,7 +72,7 @@ def _sparse(plan: ClusterPlan, rng: Random) -> ClusterPlan:
 
 
 def _narrowed(client: ClientSpec, rng: Random) -> ClientSpec:
-    """The client with single topics in the place of `t/#` and `t/+`; the watcher with wills alone."""
+    """The client with single topics in the place of `t/#` and `t/+`; the watcher subscribes to wills alone."""
     if client.name == WATCHER:
         return replace(client, filters=((WILL_FILTER, 2),))
     filters = {(rng.choice(TOPICS) if name in ("t/#", "t/+") else name): qos for name, qos in client.filters}
@@ -94,7 +96,7 @@ def _leaves(plan: ClusterPlan, rng: Random) -> ClusterPlan:
 
 def _twin(plan: ClusterPlan, rng: Random) -> ClusterPlan:
     if plan.departure is not None or plan.settings != USUAL:
-        return plan  # a name that nobody has any more, or that was given up, is free
+        return plan  # a name is free when its node was removed or given up
     at_s = 1.0 + rng.random() * max(plan.swarm.seconds - 2.0, 0.0)
     return replace(plan, twin=(round(at_s, 3), rng.choice(plan.nodes)))
 

@@ -57,7 +57,7 @@ CHECKERS: tuple[Checker, ...] = (
 def make_case(
     history: History, swarm: Swarm, clients: list[ModelClient], node: Node, content: Mapping[bytes, bytes]
 ) -> Case:
-    """What the checkers need of a world at its end."""
+    """What the checkers need of a world with one node at its end."""
     sessions = {client.name: client.epoch for client in clients if client.connected}
     found = rest.pending(node, clients, not history.power_lost)
     if not found:
@@ -93,7 +93,7 @@ def of_node(world: NodeWorld) -> Iterator[str]:
 
 
 def cluster_rests(world: ClusterWorld) -> bool:
-    """Nothing is under way any more."""
+    """Whether nothing is under way any more in a world with several nodes."""
     if not all(client.connected or client.gone for client in world.clients):
         return False
     if any(client.sender.open or client.wants for client in world.clients if client.connected):
@@ -102,7 +102,7 @@ def cluster_rests(world: ClusterWorld) -> bool:
 
 
 def _waiting(world: ClusterWorld) -> Iterator[str]:
-    """What is not at rest on some node."""
+    """Everything that is not at rest on some node, as sentences."""
     for machine in world.machines.values():
         node, member = machine.node, machine.member
         if node is None or member is None or machine.clustering is None:
@@ -126,9 +126,12 @@ def _still(world: ClusterWorld) -> Iterator[Pause | Freeze]:
 
 
 def _without_lease(world: ClusterWorld) -> None:
-    """What a node was asked while it had no lease it accepted on what it could reach, whenever it said so."""
+    """Note for all entries whether their node had no lease when it was asked, or when it answered.
+
+    Such a node accepts on what it can reach. If the policy forbids that, an answer without a lease is no excuse: it
+    must not leave the node (H-04).
+    """
     history, options, between = world.history, world.swarm.options, world.history.views.between
-    # where a policy does not allow it, an answer without a lease is no excuse: it must not have left (H-04)
     for attempt in history.attempts.values():
         attempt.without_lease = attempt.without_lease and options.allow_publish_during_netsplit == "on"
     for each in history.subscriptions:
@@ -149,7 +152,7 @@ def _without_lease(world: ClusterWorld) -> None:
 
 
 def of_cluster(world: ClusterWorld) -> Iterator[str]:
-    """Every violation."""
+    """The violations in a world with several nodes that are found at its end."""
     history = world.history
     _without_lease(world)
     found = list(_waiting(world))

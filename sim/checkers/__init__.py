@@ -1,1 +1,1 @@
-"""Checkers: one module per promise. Each reads what happened and says in a sentence what was broken."""
+"""Checkers, one module for each promise: each reads the history and yields a sentence for each violation."""

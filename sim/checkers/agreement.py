@@ -1,4 +1,4 @@
-"""At rest all nodes have the same metadata: keys, values and the contexts they were written in (H-16, H-17)."""
+"""At rest all nodes have the same metadata: keys, values and the writes that they come from (H-16, H-17)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Contents = Mapping[str, Mapping[bytes, object]]
 
 
 def judge(contents: Contents) -> Iterator[str]:
-    """`contents`: node -> key -> whatever must be equal."""
+    """`contents` maps node -> key -> whatever must be equal on all nodes."""
     nodes = sorted(contents)
     if not nodes:
         return

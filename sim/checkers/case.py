@@ -1,4 +1,4 @@
-"""What checkers are given: the history of one simulation, and what can be demanded of it."""
+"""The input of checkers: the history of one simulation, and what they may demand of it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ..history import FIRST, NEVER, Attempt, Delivery, History, Subscribed
 from ..workload.swarm import Swarm
 
 SLEW = 0.006
-"""Cluster time runs at most so much faster or slower than true time (`cluster.clock.SLEW`, and a little more)."""
+"""Cluster time runs at most this much faster or slower than true time (`cluster.clock.SLEW`, and a little more)."""
 
 
 @dataclass(slots=True)
 class Case:
     """One finished simulation.
 
-    `sessions` has the epoch of every client that was connected at the end. `kept` is False where the durability
-    promises nothing any more: `os`, and the power was lost. `end_s` is when it ended. `scattered`: there are several
-    nodes. `drift` is by how much the rates of clocks differ at most, `stood_s` how long machines stood still, `stood`
-    which one from when to when.
+    `sessions` has the epoch of every client that is connected at the end. `kept` is False if the durability promises
+    nothing: the power was lost with `os`. `end_s` is the time of the end. `pending` has everything that is not at rest,
+    as sentences. `scattered`: there are several nodes. `drift` is the greatest difference of the clocks' rates.
+    `stood_s` is how long machines were suspended; `stood` has (node, from, to) of each suspension.
     """
 
     history: History
@@ -37,32 +37,32 @@ class Case:
 
     @property
     def slack_s(self) -> float:
-        """How far deadlines in cluster time may be off in true time."""
+        """How far deadlines in cluster time may be off in true time, in s."""
         return (SLEW + self.drift) * self.end_s + self.stood_s + 0.05
 
     @property
     def commit_s(self) -> float:
-        """How long a commit may take in this simulation: what a kill may undo of what was not acknowledged."""
+        """How long a commit may take in this simulation, in s: a kill may undo unacknowledged work of this time."""
         slow = {"stall", "full", "fails"} & set(self.swarm.faults)
         return 4 * self.swarm.latency_s[1] + (20.0 if slow else 0.0)
 
     def up_from(self, time_s: float, node: str = FIRST) -> float:
-        """That time if a process of the node ran then, else when the next one started."""
+        """The time itself if a process of the node ran then, else the next start."""
         life = self.history.life(node)
         ended = max((each for each in life.ends if each <= time_s), default=-1.0)
         starts = [each for each in life.starts if each >= ended]
         return max(time_s, min(starts, default=time_s))
 
     def matches(self, pattern: str, topic: str) -> bool:
-        """Whether a filter, `$share/GROUP/` in front or not, matches a topic."""
+        """Whether a filter, with or without `$share/GROUP/`, matches a topic."""
         known = self._matches.get((pattern, topic))
         if known is None:
             known = self._matches[pattern, topic] = topic_matches(parse_shared(pattern)[1], topic)
         return known
 
     def by_old_copy(self, client: str, number: int) -> bool:
-        """Whether the node of this connection had another disk than before, with which it had never entered a view, and
-        served without a lease."""
+        """Whether the node of this connection served without a lease on another disk than before, with which it never
+        entered a view."""
         connection = next((each for each in self.history.connections.get(client, []) if each.number == number), None)
         if connection is None or not connection.without_lease:
             return False
@@ -78,7 +78,7 @@ class Case:
         return found
 
     def first_deliveries(self) -> dict[tuple[str, int], list[Delivery]]:
-        """For each session the first delivery of each message, in the order in which they came."""
+        """For each session the first delivery of each message, in the order of arrival."""
         found: dict[tuple[str, int], list[Delivery]] = {}
         seen: set[tuple[str, int, str]] = set()
         for each in self.history.deliveries:
@@ -88,15 +88,16 @@ class Case:
         return found
 
     def dropped(self) -> set[tuple[str, str]]:
-        """What the node gave up, visibly: (client, key)."""
+        """The messages that a node dropped and reported, as (client, key)."""
         return {(each.client, each.key) for each in self.history.drops}
 
     def owed(self, shared: bool) -> Iterator[tuple[Subscribed, Attempt]]:
-        """Each acknowledged message with each subscription, of a session that is there at the end, that it is owed to:
-        granted before the message was sent, not given up before it was acknowledged, both on a side with a lease.
+        """Each acknowledged message with each subscription that it is owed to, of sessions that exist at the end.
 
-        A session ends with its node's disk (docs/promises.md). The client need not know: where the CONNACK that said so
-        got lost, the next one speaks of the empty session that the unanswered CONNECT has made.
+        The subscription was granted before the message was sent, and not given up before the message was acknowledged;
+        both answers came with a lease. A session ends with its node's disk (docs/promises.md). The client need not know
+        that: if the CONNACK that says so is lost, the next CONNACK speaks of the empty session that the unanswered
+        CONNECT has made.
         """
         attempts = [
             each
@@ -121,7 +122,7 @@ class Case:
 
 
 def topic_matches(pattern: str, topic: str) -> bool:
-    """Whether a filter without `$share` matches a topic: the dumb way, to check the broker's clever one against."""
+    """Whether a filter without `$share` matches a topic: a simple version to check the broker's fast one against."""
     wanted, levels = pattern.split("/"), topic.split("/")
     for at, level in enumerate(wanted):
         if level == "#":

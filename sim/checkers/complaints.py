@@ -1,4 +1,5 @@
-"""What is wrong by itself: an answer that no client waits for, a window overrun, an error in the node's log (P9)."""
+"""Problems that were found at once: an answer that no message waits for, too many messages in flight, an error in the
+log (P9)."""
 
 from __future__ import annotations
 
@@ -8,6 +9,6 @@ from .case import Case
 
 
 def check(case: Case) -> Iterator[str]:
-    """Passes on what was noticed on the way."""
+    """Pass on the problems of the history."""
     for text in case.history.problems:
         yield f"wrong: {text}"

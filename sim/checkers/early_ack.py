@@ -1,7 +1,7 @@
-"""No acknowledgement before the commit that holds the entry (anomaly A2): fatal even if nothing was lost this time.
+"""No acknowledgement leaves before the commit that has the entry (anomaly A2), even if nothing is lost this time.
 
-The node's acknowledgement carries the number of commits that were done when it was written. By then the entry is in one
-of them, for each persistent session that the message was owed to, or the session has the message already.
+The acknowledgement carries the number of commits that were finished when the node wrote it. By then one of them must
+have the entry of each persistent session that is owed the message, or the session must have got the message.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from .case import Case
 
 
 def check(case: Case) -> Iterator[str]:
-    """Looks at the sessions that are there at the end: those were there at the time, too."""
+    """Look at the sessions that exist at the end: they existed at the time, too."""
     if not case.kept:
         return
     dropped = case.dropped()

@@ -1,11 +1,15 @@
-"""QoS 2 exactly once: what is sent and subscribed with QoS 2 reaches the application at most once (anomaly A5).
+"""QoS 2 exactly once: a message that is sent and subscribed with QoS 2 reaches the application at most once (anomaly
+A5).
 
-Counted is what a client hands on, by the writer's own counter; that it comes at least once is checked as P1. A
-SUBSCRIBE that brings a retained message again is no second delivery. Nor is it one that an old copy of a disk has what
-its session got long ago: no lease is given to it, but a node whose policy is `on` asks for none before it serves. A
-clean session leaves no record of what it got where its node dies or is cut off, nor one that lasts where its node loses
-its disk or is taken out: another member of its group may get it.
-With a disk goes the handshake of what its clients sent: whose CONNACK that says so got lost goes on with it.
+The checker counts messages that a client passes on, by the writer's own counter; `lost` checks that each comes at least
+once. These are not counted twice:
+
+* a retained message that a SUBSCRIBE brings again;
+* messages from an old copy of a disk. It gets no lease, but with the policy `on` a node needs none to serve;
+* a shared message that another member gets because nothing records the first delivery: it went to a clean session whose
+  node died or was cut off, or to a session whose node lost its disk or was removed;
+* a message whose handshake went with the disk of its writer's node. If the CONNACK that says so is lost, the client
+  goes on with the handshake.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from .case import Case
 
 
 def check(case: Case) -> Iterator[str]:
-    """Counts per session, and over all members of a shared group."""
+    """Count per session, and over all members of a shared group."""
     if not case.kept:
         return
     counts: Counter[tuple[str, str]] = Counter()
@@ -45,21 +49,24 @@ def check(case: Case) -> Iterator[str]:
 
 
 def _handshake_lost(case: Case, attempt: Attempt, delivery: Delivery) -> bool:
-    """It was sent again, and its node had lost its disk since it was sent first: nobody knew its packet id any more."""
+    """Whether the message was sent again after its node had lost its disk, and with it the packet id."""
     emptied = case.history.life(attempt.node).emptied
     return attempt.resent > 0 and any(attempt.sent_at < at_s <= delivery.sent_at for at_s in emptied)
 
 
 def _group(case: Case, delivery: Delivery) -> str:
-    """The shared subscription by which a client got a message, "" if by an ordinary one."""
+    """The shared subscription by which a client got a message; "" for an ordinary one."""
     filters = [each.filter for each in case.history.subscriptions if each.client == delivery.client]
     shared = [each for each in filters if each.startswith("$share/") and case.matches(each, delivery.topic)]
     return shared[0] if shared else ""
 
 
 def _without_a_record(case: Case, delivery: Delivery) -> bool:
-    """Its node has lost its disk since then, or was taken out (3 nodes, `--world leaves`, seed 205526); or it came to a
-    clean session, and since then its node has ended or entered a view anew."""
+    """Whether nothing records this delivery any more.
+
+    The node lost its disk since then, or was removed (3 nodes, `--variant leaves`, seed 205526). Or the session was
+    clean, and since then the node's process ended or entered a view again.
+    """
     connections = case.history.connections[delivery.client]
     connection = next(each for each in connections if each.number == delivery.connection)
     life = case.history.life(connection.node)

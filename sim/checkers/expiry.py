@@ -1,7 +1,7 @@
-"""Messages expire at their time, neither early nor late, whatever the wall clock does (H-17; P7).
+"""Messages expire at their time, neither early nor late, whatever the wall clock shows (H-17; P7).
 
-Early is a message given up as expired before its interval was over in true time. Late is one that leaves for the first
-time after that; one that may have been sent before is completed (MQTT 5.0 section 4.3.3).
+Early: a message is dropped as expired before its interval is over in true time. Late: a message leaves for the first
+time after that. A message that may have left before is completed (MQTT 5.0 section 4.3.3).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .case import Case
 
 
 def check(case: Case) -> Iterator[str]:
-    """Judges drops for expiry, and deliveries of messages that have an interval."""
+    """Look at drops for expiry, and at deliveries of messages with an interval."""
     attempts = case.history.attempts
     for each in case.history.drops:
         attempt = attempts.get(each.key)

@@ -1,4 +1,4 @@
-"""P3, P4: no two leases by views that contradict each other are valid at once, by true time (H-05)."""
+"""P3, P4: no two leases by contradicting views are valid at once, by true time (H-05)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class HeldLease(Protocol):
-    """What is looked at of a lease that is valid now."""
+    """The part of a valid lease that this checker reads."""
 
     @property
     def node(self) -> str:
@@ -31,7 +31,7 @@ class HeldLease(Protocol):
 
 
 def judge(held: Sequence[HeldLease]) -> Iterator[str]:
-    """A node whose lease is valid is in the newest view of all that hold one, by the same entrance."""
+    """A node with a valid lease is in the newest view of all that hold one, by the same entrance."""
     if not held:
         return
     newest = max(held, key=lambda each: each.view)

@@ -1,4 +1,4 @@
-"""P8: a message is given up only for a limit that somebody set, except with QoS 0 (anomaly A25)."""
+"""P8: a node drops a message only for a limit that somebody set, or with QoS 0 (anomaly A25)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .case import Case
 
 
 def check(case: Case) -> Iterator[str]:
-    """Every drop needs its reason: a small queue in the options, or an expiry interval in the message."""
+    """Every drop needs a reason: a small queue in the options, or an expiry interval in the message."""
     options = case.swarm.options
     small = min(size for size in (options.max_online_messages, options.max_offline_messages, 1 << 30) if size >= 0)
     for each in case.history.drops:
@@ -25,7 +25,7 @@ def check(case: Case) -> Iterator[str]:
 
 
 def _qos(case: Case, client: str, attempt: Attempt) -> int:
-    """The QoS at which a client gets a message at most."""
+    """The highest QoS at which a client may get a message."""
     wanted = [
         each.qos
         for each in case.history.subscriptions

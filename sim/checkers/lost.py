@@ -1,7 +1,7 @@
 """P1, acked means kept: an acknowledged message comes to every session that subscribed before (anomaly A1).
 
-A session counts if it is there at the end; a message is excused that the node gave up visibly, for a limit or its
-expiry. What was shared has to come to some member of its group, unless one that was given it went with it.
+A session counts if it exists at the end. A message that a node dropped and reported, for a limit or its expiry, is
+excused. A shared message must come to some member of its group, unless the member that it was assigned to is gone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .case import Case
 
 
 def check(case: Case) -> Iterator[str]:
-    """Acknowledged, owed, and never received."""
+    """Yield each message that was acknowledged, is owed, and never came."""
     if not case.kept:
         return
     received, dropped = case.received(), case.dropped()
@@ -27,7 +27,7 @@ def check(case: Case) -> Iterator[str]:
 
 
 def _shared(case: Case, dropped: set[tuple[str, str]]) -> Iterator[str]:
-    """Each group by itself; of its members those count that were there when the message was sent, or later."""
+    """Look at each group by itself. Members count that existed when the message was sent, or later."""
     groups: dict[str, list[Subscribed]] = {}
     for each in case.history.subscriptions:
         if each.filter.startswith("$share/"):
@@ -42,7 +42,10 @@ def _shared(case: Case, dropped: set[tuple[str, str]]) -> Iterator[str]:
 
 
 def _took_it_along(case: Case, member: Subscribed, attempt: Attempt) -> bool:
-    """The member was given it, and its session is over or it asked for QoS 0; or all that its disk had is gone."""
+    """Whether the message may have gone with this member.
+
+    It was assigned to the member, whose session is over or asked for QoS 0; or the member's node lost its disk.
+    """
     if member.gone < attempt.sent:
         return False
     if any(at_s > attempt.sent_at for at_s in case.history.life(member.node).emptied):

@@ -1,12 +1,17 @@
-"""P2, in order: first deliveries to a session, per writer, topic and QoS, as they were accepted (anomaly A6).
+"""P2, in order: first deliveries to a session come in the order of acceptance, per writer, topic and QoS (anomaly A6).
 
-Per writer while it stays at one node: what it left behind unacknowledged at another may come when it can. And across
-writers: if the acknowledgement of m1 came before m2 was sent, m1 comes first. Not judged are `lifo` queues, shared
-subscriptions, whose messages change hands, retained topics, where a SUBSCRIBE brings old messages, what was accepted
-without a lease, and messages of which the session may have missed the first copy and got one that was sent again: they
-were first sent before the SUBACK, or when a subscription that was granted without a lease was not known everywhere, or
-dropped for a limit, or refused for a full disk, of which their writer may not have heard. Nor what an old copy of a
-disk has, which serves without a lease until the others refuse it: its sessions are as they were.
+"Per writer" holds while the writer stays at one node: unacknowledged messages at a former node may come at any time.
+Across writers: if m1 was acknowledged before m2 was sent, m1 comes first.
+
+Not judged are:
+
+* `lifo` queues, and shared subscriptions, whose messages may change members;
+* retained topics, because a SUBSCRIBE brings old messages;
+* messages that were accepted without a lease;
+* messages whose first copy the session may have missed, so that it got one that was sent again. They were first sent
+  before the SUBACK; or while other nodes did not know a subscription that was granted without a lease; or they were
+  dropped for a limit, or refused for a full disk, which their writer may not know;
+* messages from an old copy of a disk, which serves without a lease until the others refuse it.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from .case import Case
 
 
 def check(case: Case) -> Iterator[str]:
-    """Looks at every session that ever was."""
+    """Look at every session that ever was."""
     if case.swarm.options.queue_type == "lifo":
         return
     dropped = case.dropped()
@@ -42,7 +47,7 @@ def check(case: Case) -> Iterator[str]:
 
 
 def _unsure(case: Case, attempt: Attempt) -> bool:
-    """Accepted without a lease, or sent again, and the first time the node may have taken nothing from this writer."""
+    """Whether the message was accepted without a lease, or sent again after the node may have refused it."""
     return attempt.without_lease or (
         attempt.resent > 0
         and any(
@@ -53,10 +58,10 @@ def _unsure(case: Case, attempt: Attempt) -> bool:
 
 
 def _covered(case: Case, delivery: Delivery, attempt: Attempt) -> bool:
-    """The session was surely subscribed from before the message was first sent until it was delivered.
+    """Whether the session was surely subscribed from before the message was first sent until it was delivered.
 
-    A subscription that was granted without a lease is known to the others some time later: what was sent again by then
-    may come as if it were new.
+    Other nodes learn later of a subscription that was granted without a lease. A message that is sent again by then may
+    come as if it were new.
     """
     return any(
         each.granted < attempt.sent

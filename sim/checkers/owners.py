@@ -1,4 +1,4 @@
-"""P3, one owner: a connection that lost its client id to another is closed by the node (anomaly A10)."""
+"""P3, one owner: a node closes a connection whose client id another connection has taken over (anomaly A10)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .case import Case
 
 
 def check(case: Case) -> Iterator[str]:
-    """The node's end of an older connection is over by the time a later one of the same client id is open there."""
+    """The node ends an older connection by the time a later one of the same client id is open there."""
     for connections in case.history.connections.values():
         for place, older in enumerate(connections):
             opened = [each for each in connections[place + 1 :] if each.opened != NEVER and each.node == older.node]

@@ -1,12 +1,12 @@
 """P7: a packet id stands for one message until its handshake is over, across connections and restarts (H-11).
 
-`History.ids` has what clients saw at once: an id that came with another message while it was in use. Besides, what is
-sent again with DUP comes under an id that it had before. There are two of a message, each with its own id, if its
-writer sent it again with QoS 1, if a SUBSCRIBE brings it as retained, and if it went to another member of a group. With
-QoS 1 the node of its writer, too, sends it again: to a node that sent it on and died before it had it on the disk.
+`History.ids` has the ids that came with another message while they were in use. Besides, a message that comes again
+with DUP must have the same id as before. A session may get two copies of a message, each with its own id, in these
+cases: its writer sent it again with QoS 1; a SUBSCRIBE brings it as retained; it went to another member of a group;
+with QoS 1, the node of the writer sent it again to a node that died before it had the message on disk.
 
-An old copy of a disk has forgotten which ids are in use: no lease is given to it, but a node whose policy is `on` asks
-for none, and serves until the others refuse it: that it does no longer is looked at all the time.
+An old copy of a disk has forgotten which ids are in use. It gets no lease, but with the policy `on` a node needs none,
+and serves until the others refuse it. Another checker demands that it stops then.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .case import Case
 
 
 def check(case: Case) -> Iterator[str]:
-    """Looks at every QoS 1 and 2 delivery."""
+    """Look at every QoS 1 and 2 delivery."""
     if not case.kept:
         return
     for mixed in case.history.ids:
@@ -42,6 +42,6 @@ def check(case: Case) -> Iterator[str]:
 
 
 def _forwarded_again(case: Case, delivery: Delivery, attempt: Attempt, since_s: float) -> bool:
-    """The session's node is not the writer's, and its process ended after it had sent the message first."""
+    """Whether the session's node is not the writer's, and its process ended after it had first sent the message."""
     node = case.history.connections[delivery.client][delivery.connection - 1].node
     return node != attempt.node and any(since_s <= end_s for end_s in case.history.life(node).ends)

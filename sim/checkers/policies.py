@@ -1,7 +1,8 @@
-"""A policy is kept: what it forbids is not accepted (anomaly A19), and what is refused went to nobody (H-20).
+"""Policies hold: a node accepts nothing that its policy forbids (anomaly A19), and delivers nothing that it refused
+(H-20).
 
-A QoS 2 PUBLISH under a packet id that the node has not released is the same one again, and no first acceptance. After a
-loss of power with durability `os` it has such ids that the client has long used up.
+A QoS 2 PUBLISH whose packet id the node has not released is the same message again, and no new acceptance. After a loss
+of power with durability `os` the node may have ids that the client has long used up.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from ..history import NEVER, Attempt
 from .case import Case
 
 States = Callable[[str, float, float], set[ViewState]]
-"""How much of the cluster a node saw at any time between two."""
+"""The states of a node between two times: how much of the cluster it saw."""
 
 
 def check(case: Case, states: States) -> Iterator[str]:
-    """Accepted although nowhere between question and answer it was allowed; refused, and delivered all the same."""
+    """Yield each message that was accepted although no state between question and answer allowed it, and each that was
+    refused and delivered."""
     options = case.swarm.options
     for attempt in case.history.attempts.values():
         if not attempt.qos or attempt.acked == NEVER or attempt.resent or _has_old_ids(case, attempt):

@@ -1,6 +1,6 @@
-"""After the healing everything comes to rest: whatever still waits then waits for ever.
+"""After the healing everything comes to rest: a wait that lasts until the end would last for ever.
 
-And the disk holds nothing that belongs to nobody: entries, subscriptions and bodies of sessions that are gone.
+And the disk holds nothing without an owner: entries, subscriptions and payloads of sessions that are gone.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from .case import Case
 
 
 def check(case: Case) -> Iterator[str]:
-    """`pending` was gathered at the end."""
+    """Report what was gathered at the end."""
     for what in case.pending:
         yield f"not at rest: {what}"
 
 
 def pending(node: Node, clients: list[ModelClient], kept: bool, alone: bool = True) -> list[str]:
-    """Everything that waits, and must not when the world is at rest; `kept`: the node has forgotten nothing.
+    """Everything that waits in a node, and must not at rest; `kept`: the node has lost nothing.
 
-    A node that is not alone writes for every lease.
+    A node of a cluster (not `alone`) writes for every lease, so its store may be busy.
     """
     found = [*clients_waiting(clients, kept), *_connections(node)]
     if (alone and node.env.store.bytes_waiting) or node.env.store.state != "serving":
@@ -41,7 +41,7 @@ def pending(node: Node, clients: list[ModelClient], kept: bool, alone: bool = Tr
 
 
 def clients_waiting(clients: list[ModelClient], kept: bool) -> Iterator[str]:
-    """What clients wait for; `kept`: the nodes have forgotten nothing."""
+    """What clients wait for; `kept`: the nodes have lost nothing."""
     for client in clients:
         if client.gone:
             continue
@@ -69,7 +69,7 @@ def _connections(node: Node) -> Iterator[str]:
 
 
 def leftovers(content: Mapping[bytes, bytes]) -> Iterator[str]:
-    """What is on the disk and belongs to no session."""
+    """Records on the disk that belong to no session."""
     owners: set[bytes] = set()
     for key, value in content.items():
         if key[:1] == b"s":

@@ -1,6 +1,6 @@
-"""Retained messages: a new subscription gets the newest that was acknowledged, or one sent since (anomaly A16).
+"""Retained messages: a new subscription gets the newest acknowledged message, or one sent since (anomaly A16).
 
-Judged are subscriptions whose connection lasted for a while after SUBACK and that were made when nothing expired.
+Judged are subscriptions whose connection lasted for a while after SUBACK.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LAST_S = 3.0
 
 
 def check(case: Case) -> Iterator[str]:
-    """Looks at every granted subscription that matches a retained topic."""
+    """Look at every granted subscription that matches a retained topic."""
     if not case.kept:
         return
     dropped = case.dropped()
@@ -30,7 +30,7 @@ def check(case: Case) -> Iterator[str]:
 
 
 def _connection(case: Case, subscription: Subscribed) -> Connection | None:
-    """The connection that brought the SUBACK, if it is still there at the end."""
+    """The connection of the SUBACK, if it is open at the end."""
     if subscription.granted == NEVER or subscription.given_up != NEVER:
         return None
     for each in case.history.connections[subscription.client]:

@@ -1,4 +1,4 @@
-"""No process serves in a role that is another's: its own boot and process are in the view it serves by (H-01)."""
+"""No process serves in the place of another: its own boot and process are in the view that it serves by (H-01)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Role(Protocol):
-    """What is looked at of a process that holds a lease."""
+    """The part of a process with a lease that this checker reads."""
 
     @property
     def node(self) -> str:
@@ -36,7 +36,7 @@ class Role(Protocol):
 
 
 def judge(roles: Sequence[Role]) -> Iterator[str]:
-    """Compares what each is with what the view and the members say."""
+    """Compare each process with the view and the membership."""
     for each in roles:
         if each.boot != each.row_boot or each.process != each.row_process:
             yield f"role: start {each.boot} of {each.node} serves, and the view has start {each.row_boot}"

@@ -1,7 +1,7 @@
-"""Sessions live as long as they were promised to, over kills and wrong clocks, and no longer (P7; anomalies A12, A13).
+"""Sessions live exactly as long as promised, over kills and wrong clocks (P7; anomalies A12, A13).
 
-What CONNACK says of each connection is held against what the ones before it imply. Where the client cannot know, both
-answers are right: after a connection that never got its CONNACK, or close to the deadline.
+The checker compares each CONNACK with what the connections before it imply. Both answers are right where the client
+cannot know: after a connection without a CONNACK, or close to the deadline.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .case import Case
 
 @dataclass(slots=True)
 class _Known:
-    """What a client may know of its session while it is away: it is there until some time from `low` to `high`."""
+    """What a client knows of its session while it is away: the session ends between `low` and `high`, in s."""
 
     low: float
     high: float
@@ -26,7 +26,7 @@ NONE = _Known(-inf, -inf)
 
 
 def check(case: Case) -> Iterator[str]:
-    """Follows each client from connection to connection."""
+    """Follow each client from connection to connection."""
     if not case.kept:
         return
     for connections in case.history.connections.values():
@@ -45,7 +45,7 @@ def check(case: Case) -> Iterator[str]:
 
 
 def _emptied(case: Case, connection: Connection) -> bool:
-    """The node has lost its disk, and the client was there before."""
+    """Whether the node has lost its disk since the client was first there."""
     before = case.history.connections[connection.client][0]
     emptied = case.history.life(connection.node).emptied
     return any(before.asked_at < at_s < connection.opened_at for at_s in emptied)
@@ -62,9 +62,10 @@ def _answer(case: Case, known: _Known, connection: Connection) -> Iterator[str]:
 
 
 def _overdue(case: Case, known: _Known, since_s: float, until_s: float, connection: Connection) -> Iterator[str]:
-    """A session that nobody came back to ends by its deadline, or once the node is up again; or it goes with its disk.
+    """A session that its client leaves alone ends by its deadline, or when the node is up again; or it goes with the
+    disk.
 
-    `since_s`: when the client last came to it.
+    `since_s` is when the client last came to it.
     """
     client, node = connection.client, connection.node
     if known.low == -inf or known.high + case.slack_s >= until_s:
@@ -82,7 +83,7 @@ def _overdue(case: Case, known: _Known, since_s: float, until_s: float, connecti
 
 
 def _after(case: Case, connection: Connection) -> _Known:
-    """What is known once this connection is over."""
+    """What the client knows once this connection is over."""
     if connection.closed == NEVER:
         return _Known(inf, inf)
     expiries = {connection.expiry_s}
@@ -97,7 +98,7 @@ def _after(case: Case, connection: Connection) -> _Known:
 
 
 def _perhaps(case: Case, known: _Known, connection: Connection) -> _Known:
-    """A CONNECT that was never answered: the node may have it or not."""
+    """What the client knows after a CONNECT that was never answered: the node may have it or not."""
     if connection.expiry_s == 0:
         return _Known(-inf, known.high)
     begins, ends = detached(case, connection)
@@ -114,8 +115,8 @@ def _deadline(since_s: float, expiry_s: int | None) -> float:
 def detached(case: Case, connection: Connection) -> tuple[float, float]:
     """The earliest and the latest time from which the node may count the absence of this client.
 
-    A kill shortly after the end undoes what the node knew of it: then it counts from its return. What comes to a node
-    that stands still it knows when it goes on, if it is not killed before.
+    A kill shortly after the end undoes the node's knowledge of it: then it counts from its return. A suspended node
+    learns of the end when it goes on, unless it is killed before.
     """
     noticed = connection.noticed_at
     if noticed is None:
@@ -131,7 +132,7 @@ def detached(case: Case, connection: Connection) -> tuple[float, float]:
 def heeded(case: Case, connection: Connection) -> bool:
     """Whether the node has acted on the DISCONNECT for good.
 
-    It is not answered, so a kill undoes it before the node has written it down, or has read it at all.
+    DISCONNECT has no answer. A kill undoes it if the node has not read it or not yet stored its effect.
     """
     over_at = None if connection.pipe is None else connection.pipe.over_at
     return connection.arrived and over_at is not None and detached(case, connection)[1] == over_at
@@ -143,5 +144,5 @@ def _killed_within(case: Case, node: str, since_s: float, until_s: float) -> boo
     knows_s = since_s
     for name, at_s, end_s in sorted(case.stood, key=lambda each: each[1]):
         if name == node and at_s <= knows_s + case.commit_s and end_s > knows_s:
-            knows_s = end_s  # it stood still before it knew, or before its disk had it
+            knows_s = end_s  # it was suspended before it knew, or before its disk had it
     return any(since_s <= at_s <= min(until_s, knows_s + case.commit_s) for at_s in kills)

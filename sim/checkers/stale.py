@@ -1,9 +1,10 @@
-"""Unacked is droppable, and dropped: what a cut-off node had not acknowledged is not drained at heal (H-14).
+"""Unacknowledged means void: messages that a cut-off node had not acknowledged are not delivered after the heal (H-14).
 
-Its writer may have gone elsewhere and said something newer. A message that was never acknowledged nor sent again must
-not come, from a node that has entered the cluster anew since, after a newer one of the same writer that was. The node
-entered before the newer one was sent; or between the deliveries of both, to a subscriber that had nothing to wait for.
-What a policy parked is accepted when it is allowed to be, at heal: only an entrance after that makes it void (H-13).
+Their writer may have gone to another node and published something newer. Such a message was never acknowledged nor sent
+again, and its node has entered the cluster again since. It must not come after a newer, acknowledged message of the
+same writer, if the node entered before the newer one was sent; or between the two deliveries, if the subscriber had no
+other messages waiting. A message that a policy deferred is accepted when the policy allows it, at the heal: only an
+entrance after that makes it void (H-13).
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from .policies import States
 from .unanswered import accepted
 
 LOOK_S = 0.1
-"""So much later it is known at the latest what a node saw of the cluster."""
+"""After this time it is known what a node saw of the cluster."""
 
 
 def check(case: Case, states: States) -> Iterator[str]:
-    """Looks at all first deliveries of every session."""
+    """Look at all first deliveries of every session."""
     attempts = case.history.attempts
     for (client, _), deliveries in case.first_deliveries().items():
         newest: dict[tuple[str, str], tuple[Attempt, Delivery]] = {}
@@ -46,20 +47,20 @@ def _void(case: Case, states: States, attempt: Attempt, delivery: Delivery, newe
     ):
         return False
     if "lifo" in case.swarm.features:
-        return False  # a backlog comes newest first: what comes later may have been in the queue long before
+        return False  # a backlog comes newest first: a later delivery may be an older entry of the queue
     entrances = case.history.life(attempt.node).entered
     entered = [at_s for at_s in entrances if attempt.sent_at < at_s and _accepted(case, states, attempt, at_s)]
     if any(at_s < newer.sent_at for at_s in entered):
         return True
-    # it did not lie in the queue behind the newer one: the subscriber took at once what was there for it
+    # the older message did not wait behind the newer one, because the subscriber took everything at once
     prompt = before.connection == delivery.connection and not case.swarm.features & {"slow", "small_window"}
     return prompt and any(before.sent_at < at_s < delivery.sent_at for at_s in entered)
 
 
 def _accepted(case: Case, states: States, attempt: Attempt, before_s: float) -> bool:
-    """Whether the node had accepted the PUBLISH for sure before this time, with a lease, and not parked it.
+    """Whether the node had surely accepted the PUBLISH before this time, with a lease, and not deferred it.
 
-    Whoever stands still accepts when it goes on, as what it is then. What is accepted without a lease is kept.
+    A suspended node accepts when it goes on, in its state then. Messages that are accepted without a lease are kept.
     """
     come_at = attempt.sent_at + case.swarm.delay_s[1]
     stood = [end_s for name, at_s, end_s in case.stood if name == attempt.node and at_s <= come_at < end_s]

@@ -1,10 +1,14 @@
 """Nothing waits for ever while a majority is alive (H-06, H-07).
 
-A publish is owed an answer within three detection times in which all that it may wait for is there: its client is
-connected and reads, its node holds a lease, and so does every node that may have a durable session for it, and what
-the client sent before with the same QoS is answered: acknowledgements leave in that order. Sessions of a node that is
-away are waited for, which is what makes them durable. What the node has not accepted yet is owed nothing: a policy that
-forbids it parks it for as long (H-13), and a node that waits for a slow link reads no more of its publishers.
+A publish is owed an answer within three detection times during which everything that it may wait for is there:
+
+* its client is connected and reads;
+* its node holds a lease, and so does every node that may have a durable session for it;
+* earlier messages of the client with the same QoS are answered, because acknowledgements leave in that order.
+
+A publish waits for sessions of a node that is away: that makes them durable. A publish that the node has not accepted
+is owed nothing: a policy that forbids it defers it (H-13), and a node that waits for a slow link stops reading its
+publishers.
 """
 
 from __future__ import annotations
@@ -21,17 +25,17 @@ PATIENCE_S = 3 * Settings().detection_ms / 1000
 
 
 def accepted(flag: str, arrival: set[ViewState], later: set[ViewState], dup: bool) -> bool:
-    """Whether a node with this policy has accepted a PUBLISH for sure, unless it was refused: whenever it arrived, or
-    at any time later, it was allowed to. One with DUP is taken on every side with a lease.
+    """Whether a node with this policy has surely accepted a PUBLISH, unless it refused it.
 
-    `arrival` is what the node saw of the cluster when the PUBLISH may have come, `later` what it has seen since.
+    `arrival` has the states that the node may have been in when the PUBLISH came, `later` those since then. The policy
+    must allow all of the first, or one of the second. A PUBLISH with DUP is taken on every side with a lease.
     """
     allowed = {state for state in ViewState if decide(flag, state) is not Decision.REFUSE}
     return arrival <= (allowed | {ViewState.MAJORITY} if dup else allowed) or bool(later & allowed)
 
 
 def denied_at(events: list[tuple[float, dict[str, Any]]], attempt: Attempt, since_s: float) -> float:
-    """When a policy last forbade its writer to publish on this topic, 0 if it has not since then."""
+    """When the policy last denied its writer to publish on this topic since `since_s`; 0 if it has not."""
     denied = ("policy.deny", attempt.writer, attempt.topic)
     times = [at_s for at_s, row in events if at_s >= since_s and _what(row) == denied]
     return times[-1] if times else 0.0
@@ -48,7 +52,7 @@ class Waits:
         self._waited: dict[str, float] = {}
 
     def judge(self, passed_s: float, open_attempts: Iterable[Attempt], calm: Mapping[str, float]) -> Iterator[str]:
-        """`calm`: for how long each node has had nothing to wait for. `open_attempts` of clients at calm nodes."""
+        """`calm` says how long each node has had nothing to wait for; `open_attempts` are publishes at calm nodes."""
         waited: dict[str, float] = {}
         latest_first = sorted(open_attempts, key=lambda each: each.sent, reverse=True)
         first = {(each.writer, each.qos): each for each in latest_first}

@@ -1,4 +1,4 @@
-"""Nothing comes that nobody sent, nor to whom it is not for (anomalies A3, A13, A18)."""
+"""Nobody gets a message that nobody sent or that is for others (anomalies A3, A13, A18)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .case import Case
 
 
 def check(case: Case) -> Iterator[str]:
-    """Each delivery needs a message that was sent and a subscription of that very session."""
+    """Each delivery needs a message that was sent, and a subscription of that very session."""
     if not case.kept:
         return
     history = case.history
@@ -42,6 +42,6 @@ def _subscribed(case: Case, delivery: Delivery, sent: int) -> bool:
 
 
 def _strange(case: Case, delivery: Delivery) -> bool:
-    """The client had thrown its session away and was given one all the same: its own of before, perhaps."""
+    """Whether the client had thrown its session away, and was given one all the same: perhaps its former one."""
     first = next(each for each in case.history.connections[delivery.client] if each.epoch == delivery.epoch)
     return first.present is not False

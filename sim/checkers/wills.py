@@ -1,8 +1,7 @@
-"""P5: each will is published exactly once per ungraceful end, never after DISCONNECT, at its time or not at all if the
-session is resumed before; also when the node is killed (anomaly A14).
+"""P5: each will is published exactly once per ungraceful end, and never after DISCONNECT (anomaly A14).
 
-A steady subscriber counts them with QoS 2. A will of QoS 1 may come more than once if the node was killed meanwhile, or
-that of the subscriber.
+It comes at its time, or not at all if the session is resumed before; also when the node is killed. A steady subscriber
+counts wills with QoS 2. A will of QoS 1 may come more than once if its node or the subscriber's was killed meanwhile.
 """
 
 from __future__ import annotations
@@ -17,18 +16,18 @@ from .case import Case
 from .sessions import detached, heeded
 
 UNDER_WAY_S = 20.0
-"""How long a will may be on its way between nodes that do not hear each other."""
+"""How long a will may be under way between nodes that do not hear each other."""
 
 
 def check(case: Case) -> Iterator[str]:
-    """Looks at the will of every connection that was opened."""
+    """Look at the will of every connection that was opened."""
     if not case.kept or WATCHER not in case.sessions:
         return
     counts: Counter[str] = Counter()
     times: dict[str, float] = {}
     for each in case.history.deliveries:
         if each.client == WATCHER and each.first:
-            # what is sent again with QoS 1 is no second publication
+            # a PUBLISH that is sent again with QoS 1 is no second publication
             counts[each.key] += 1 if each.qos == 2 or not each.dup or not counts[each.key] else 0
             times.setdefault(each.key, each.sent_at)
     dropped = case.dropped()
@@ -45,8 +44,11 @@ def check(case: Case) -> Iterator[str]:
 
 
 def _watched_since(case: Case) -> int:
-    """From when on the watcher gets all wills: what was granted without a lease other nodes learn later, and what was
-    granted by a disk that is lost may be gone although its session is there again."""
+    """The number from which on the watcher gets all wills.
+
+    Other nodes learn later of a subscription that was granted without a lease. A subscription on a disk that was lost
+    may be gone, although its session is there again.
+    """
     return min(
         (
             each.granted
@@ -82,7 +84,7 @@ def _judge(
 
 
 def _died_with_it(case: Case, connection: Connection) -> bool:
-    """Its node fired it for watchers elsewhere and ended before that was done: one copy does not do (H-19)."""
+    """Whether the node sent the will to other nodes and ended before that was done: one copy is not enough (H-19)."""
     if not case.scattered:
         return False
     ends = case.history.life(connection.node).ends
@@ -92,7 +94,7 @@ def _died_with_it(case: Case, connection: Connection) -> bool:
 
 
 def _begun(case: Case, connection: Connection) -> float:
-    """When its node let this connection in: where the CONNACK comes late, the connection may be over by then."""
+    """When the node accepted this connection: if CONNACK comes late, the connection may be over by then."""
     begins = [at_s for at_s in _told(case, connection, "conn.open") if at_s <= connection.opened_at]
     return max(begins, default=connection.opened_at)
 
@@ -105,7 +107,7 @@ def _told(case: Case, connection: Connection, kind: str) -> Iterator[float]:
 
 
 def _late(case: Case, connection: Connection, later: Connection | None, who: str) -> Iterator[str]:
-    """A will that nobody prevents is published by its time, or once the node is up after that."""
+    """A will that nothing prevents is published by its time, or when the node is up after that."""
     begins, ends = detached(case, connection)
     earliest, latest = begins + _delay(connection) - case.slack_s, ends + _delay(connection) + case.slack_s
     if connection.closed == NEVER or connection.polite or latest > case.end_s:
@@ -123,7 +125,7 @@ def _late(case: Case, connection: Connection, later: Connection | None, who: str
 
 
 def _expected(case: Case, connection: Connection, later: Connection | None) -> tuple[int, int]:
-    """How often the will must be published at least, and whether it may be at all."""
+    """How often the will must be published at least, and at most."""
     begins, ends = detached(case, connection)
     if connection.closed == NEVER:
         return 0, 0

@@ -1,4 +1,4 @@
-"""A machine of a simulated cluster: a node with its member, two disks, clocks, and a place on the network."""
+"""A machine of a cluster: a node with its member, two disks, clocks, and an address on the network."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CALL_S = 12.0
 
 
 class ClusterHost(Host):
-    """A `Host` whose node can be a member. `meta` gives the engine of Raft's store for each start."""
+    """A `Host` whose node can be a member of a cluster. `meta` makes the engine of Raft's store for each start."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class ClusterHost(Host):
         self.disk_id = f"{name}-disk"
         self.settings = Settings()
         self.boot_above = 0
-        """A name with another disk was started so often: a process that joins has to be started more often."""
+        """How often the name was started with another disk. A process that joins needs a higher boot."""
         self.member: ClusterNode | None = None
         self.clustering: ClusterAdapter | None = None
         self.transport: MemoryTransport | None = None
@@ -93,7 +93,7 @@ class ClusterHost(Host):
         return node
 
     def prepare(self, node: Node) -> None:
-        """A member promises nothing before it has a lease: what comes due at the start waits."""
+        """A member acknowledges nothing before it has a lease, so timers that are due at the start wait."""
         self.meta_store = Store(self._new_meta(self), self.soon, self.later)
         if self.meta_store.get(CLUSTERED) is not None:
             node.policy.view_state = ViewState.MINORITY
@@ -101,14 +101,14 @@ class ClusterHost(Host):
             node.env.clock.trust_wall()
 
     def bound(self) -> None:
-        """Node and member are joined; the member is about to open."""
+        """Node and member know each other, and the member is about to open: a hook."""
 
     def new_transport(self) -> MemoryTransport:
-        """The network, for a process that starts."""
+        """The transport of a process that starts."""
         return MemoryTransport(self.network, self.name)
 
     def kill(self) -> None:
-        """The process is gone between two instructions."""
+        """End the process between two instructions."""
         self._shut()
         super().kill()
 
@@ -118,7 +118,7 @@ class ClusterHost(Host):
         self.member = self.clustering = self.transport = None
 
     def say_goodbye(self, then: Callable[[], None]) -> None:
-        """Tell the leader, and wait as long as a node does at most."""
+        """Inform the leader, and wait no longer than a node does."""
         if self.member is not None and self.member.goodbye():
             self.later(GOODBYE_S, then)
         else:
@@ -130,10 +130,10 @@ class ClusterHost(Host):
             self._shut()
         super()._stop_ended()
 
-    # -- what an operator does
+    # -- operations
 
     def join(self, other: str, then: Callable[[str], None]) -> None:
-        """Become a member of the cluster of a node at an address; `then` gets the problem, empty if there is none."""
+        """Join the cluster of the node at an address; `then` gets the problem as a sentence, empty if there is none."""
         member = self.member
         assert member is not None
         me = member.me
@@ -150,12 +150,12 @@ class ClusterHost(Host):
         self._call(other, JOIN, encode_call(request), answered)
 
     def claim(self, node: str, boot: int, then: Callable[[str], None]) -> None:
-        """A stranger with a disk of its own asks this host to join as a node that was started `boot` times."""
+        """A stranger with its own disk asks this host to join under the name of a node that started `boot` times."""
         request = JoinRequest(node, f"{node}-stranger", boot + 1_000_000, f"{node}-stranger", f"{node}:1", VERSIONS)
         self._call(self.address, JOIN, encode_call(request), lambda answer: then(answer.problem))
 
     def leave(self, node: str, then: Callable[[str], None]) -> None:
-        """Take a member out of this host's cluster."""
+        """Remove a member from this host's cluster; `then` gets the problem as a sentence, empty if there is none."""
         request = LeaveRequest(node, True)
         self._call(self.address, LEAVE, encode_call(request), lambda answer: then(answer.problem))
 

@@ -1,11 +1,11 @@
-"""A disk on virtual time: slow, full, hung or losing power on command, the same for the same seed.
+"""A disk on virtual time. It can be slow or full, hang, or lose power, and does the same for the same seed.
 
-What a real LevelDB on a real file system guarantees is kept, what it does not guarantee is taken away at random:
+The disk keeps every guarantee of a real LevelDB on a real file system. It takes away at random everything else:
 
-* process killed: everything that was done is there; the write under way is there whole or not at all;
-* power lost, `sync`: the same, for all that is done was fsynced;
-* power lost, `os`: of the writes since the last one that the system happened to flush, the latest are gone, a random
-  number of them, batch by batch: a torn tail is cut off at the checksum, never half a batch.
+* The process is killed: all finished writes stay. The write under way is there whole or not at all.
+* Power is lost with `sync`: the same, because each finished write was synced.
+* Power is lost with `os`: a random number of the latest writes is gone, of those since the last flush of the system.
+  Whole batches are lost, never half of one: LevelDB cuts a torn tail off at the checksum.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from ...storage.engine import Batch, DiskFull, Done, Durability, StorageError
 from ...storage.memory import Table
 
 UNSYNCED_MAX = 500
-"""Batches that may be unsynced in `os` mode; the system writes older ones out."""
+"""Batches that may be unsynced with `os`; the system writes older ones out."""
 
 Undo = list[tuple[bytes, bytes | None]]
 
 
 class SimDisk:
-    """An engine on virtual time.
+    """A storage engine on virtual time.
 
-    Ports: `rng` decides all that is left to chance, `call_later(delay_s, function)` and `now()` are the virtual clock.
-    A write takes between `latency_s[0]` and `latency_s[1]`, which may be set. Switches, driven from outside: `full`
-    (writes fail with `DiskFull`), `stall_until` (no write ends before that time; `math.inf` until set again; reads go
-    on), `failing` (the next write to end fails with `StorageError`, and may be on the disk all the same).
+    Ports: `rng` decides all that is left to chance; `call_later(delay_s, function)` and `now()` are the virtual clock.
+    A write takes between `latency_s[0]` and `latency_s[1]` seconds; both may be set. Faults set these attributes:
+    `full` (writes fail with `DiskFull`), `stall_until` (no write ends before that time, in s; `math.inf` until it is
+    set again; reads work) and `failing` (the next write to end fails with `StorageError`, and may be on the disk
+    nevertheless).
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class SimDisk:
     # The engine
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key, None when there is none."""
+        """The value of a key, None if there is none."""
         self._check()
         return self._table.values.get(key)
 
@@ -73,7 +74,7 @@ class SimDisk:
         return self._table.keys(start, stop, limit)
 
     def write(self, batch: Batch, done: Done) -> None:
-        """Begin a write; it ends after a random latency, or later while the disk is stalled."""
+        """Begin a write. It ends after a random latency, or later while the disk is stalled."""
         self._check()
         assert self._writing is None, "a write is under way"
         self._writing = (batch, done)
@@ -81,7 +82,7 @@ class SimDisk:
         self._arm()
 
     def close(self) -> None:
-        """End it as a process does that ends well: the write under way lands, nobody is told."""
+        """End the engine as an orderly process does. The write under way is stored; its caller is not called back."""
         if not self._gone:
             if self._writing is not None and not self.full:
                 self._land(self._writing[0])
@@ -91,7 +92,7 @@ class SimDisk:
 
     @property
     def stall_until(self) -> float:
-        """The virtual time before which no write ends."""
+        """The virtual time in seconds before which no write ends."""
         return self._stall_until
 
     @stall_until.setter
@@ -101,7 +102,8 @@ class SimDisk:
             self._arm()
 
     def crash(self, power: bool) -> None:
-        """The process is killed, or the machine loses power with it. Only `reopen` and `content` are of use after."""
+        """The process is killed or, with `power`, the machine loses power. Afterwards only `reopen` and `content` may
+        be used."""
         assert not self._gone, f"the disk is {self._gone}"
         if self._writing is not None and not self.full and self._rng.random() < 0.5:
             self._land(self._writing[0])
@@ -109,11 +111,12 @@ class SimDisk:
             lost = self._rng.randint(0, len(self._unsynced))
             for undo in reversed(self._unsynced[len(self._unsynced) - lost :]):
                 self._table.put_all(reversed(undo))
-            self._unsynced.clear()  # what came through is on the platter
+            self._unsynced.clear()  # all that is left is on the platter
         self._end("crashed")
 
     def reopen(self) -> SimDisk:
-        """The disk after the restart, with what survived. What a kill left in the system's cache is still unsynced."""
+        """The disk after the restart, with what survived. Writes that only the system's cache had at a kill are still
+        unsynced."""
         assert self._gone, "the disk is in use"
         after = SimDisk(self._rng, self._call_later, self._now, self.durability, self.latency_s)
         after.full = self.full
@@ -123,7 +126,7 @@ class SimDisk:
         return after
 
     def content(self) -> dict[bytes, bytes]:
-        """A copy of everything on it: for checkers, and to make a disk from an old backup."""
+        """A copy of everything on the disk: for checkers, and for a backup."""
         return dict(self._table.values)
 
     # Inside
@@ -167,7 +170,7 @@ class SimDisk:
 
 
 class ReplaceableDisk:
-    """The engine of a machine over all its restarts: it stays the same object while the `SimDisk` behind it changes."""
+    """The engine of a machine over all its restarts. It stays the same object while the `SimDisk` behind it changes."""
 
     def __init__(self, disk: SimDisk) -> None:
         self.use(disk)

@@ -1,4 +1,4 @@
-"""A machine of the simulation: one node with its disk and clocks, that can be killed and started again."""
+"""A machine with one node, its disk and its clocks. The node can be killed and started again."""
 
 from __future__ import annotations
 
@@ -22,35 +22,37 @@ from .loop import Scheduled, VirtualLoop
 from .pipe import Mark, Pipe
 
 EPOCH_MS = 1_760_000_000_000
-"""Wall clock at the begin of a simulation, in ms since 1970."""
+"""The wall clock at the begin of a simulation, in ms since 1970."""
 CLOCK_KEY = b"nclock"
 CLOCK_EVERY_S = 10.37
-"""How often cluster time is noted on disk, so that a restart never turns it back."""
+"""How often the node stores its cluster time, so that a restart never turns it back."""
 STOP_S = 10.0
-"""How long an orderly stop waits for the disk, as the real process does."""
+"""How long an orderly stop waits for the disk, as in the real process."""
 
 
 class AllowAll:
-    """No plugin at all would refuse everything; this one allows everything."""
+    """A plugin that allows everything: without any plugin the broker refuses everything."""
 
     def auth_on_register(self, *_: Any) -> bool:
-        """Everybody may come."""
+        """Every client may connect."""
         return True
 
     def auth_on_publish(self, *_: Any) -> Allow:
-        """Everybody may publish anything, and that may be remembered."""
+        """Every client may publish anything, and the broker may cache that."""
         return Allow(cacheable=True)
 
     def auth_on_subscribe(self, *_: Any) -> bool:
-        """Everybody may subscribe to anything."""
+        """Every client may subscribe to anything."""
         return True
 
 
 class Host:
-    """One node of the simulation. `disk` gives the engine for each start, `wall_off_ms` is how wrong the wall clock is.
+    """One machine with one node.
 
-    Ports for who watches: `on_event` gets every domain event, `on_node` a node that is made and not opened yet, and
-    `mark` is asked for what bytes to clients carry along (`Stream.arrived`). `lines` is the node's log.
+    `disk` makes the engine for each start. `wall_off_ms` is the error of the wall clock in ms. Ports for observers:
+    `on_event` gets every domain event; `on_node` gets each node that is made, before it opens; `mark` is called for the
+    mark of all bytes to clients (`Stream.arrived`). `lines` is the node's log. `boot` counts the starts on this disk,
+    `life` all starts.
     """
 
     def __init__(
@@ -84,9 +86,9 @@ class Host:
         self._stop_by: float | None = None
         self._stopped: Callable[[], None] | None = None
         self.machine = "the first boot"
-        """Which boot of the machine this is: who starts on another one does not know how long it was away."""
+        """Which boot of the machine this is. A process on another boot does not know how long the machine was away."""
         self.unwritten = False
-        """The last orderly stop could not write everything in time."""
+        """Whether the last orderly stop could not write everything in time."""
         self._wake: Scheduled | None = None
         self._wake_s = 0.0
 
@@ -94,7 +96,7 @@ class Host:
 
     @property
     def up(self) -> bool:
-        """A process runs, and takes connections."""
+        """Whether a process runs and takes connections."""
         return self.node is not None and not self.node.closing
 
     def start(self) -> Node:
@@ -122,7 +124,7 @@ class Host:
         return node
 
     def prepare(self, node: Node) -> None:
-        """What has to be so before the node opens."""
+        """Do what has to be done before the node opens."""
         node.env.clock.trust_wall()
 
     def _wall_ms(self) -> float:
@@ -132,7 +134,7 @@ class Host:
         return self.loop.now_s * 1000
 
     def _uptime_ms(self) -> int:
-        """Since the machine was booted: a clock that goes on while the machine stands still."""
+        """Milliseconds since the machine was booted. This clock goes on while the machine is frozen."""
         return int(self.loop.now_s * 1000)
 
     def _mono_ns(self) -> int:
@@ -146,7 +148,7 @@ class Host:
             self.later(CLOCK_EVERY_S, self._keep_clock)
 
     def kill(self) -> None:
-        """The process is gone between two instructions; its peers see their connections reset."""
+        """End the process between two instructions; its peers see their connections reset."""
         assert self.node is not None
         self.node = None
         self._stopped = None
@@ -157,7 +159,7 @@ class Host:
             pipe.break_off()
 
     def stop(self, then: Callable[[], None]) -> None:
-        """Stop in order: connections are closed, everything is committed within `STOP_S`; then `then` is called."""
+        """Stop in order: close the connections, commit everything within `STOP_S`, then call `then`."""
         node = self.node
         assert node is not None and not node.closing
         self._stopped = then
@@ -166,7 +168,7 @@ class Host:
         self.later(STOP_S, self._stop_ended)
 
     def say_goodbye(self, then: Callable[[], None]) -> None:
-        """A stop has closed the connections: tell whoever has to know, then call `then`."""
+        """A stop has closed the connections. Inform the other nodes, then call `then`."""
         then()
 
     def _stop_ended(self) -> None:
@@ -180,20 +182,20 @@ class Host:
         assert then is not None
         then()
 
-    # -- ports: what a dead process asked for does not happen
+    # -- ports: a dead process gets no call
 
     def soon(self, function: Callable[[], None]) -> None:
-        """The `schedule` port: at the end of the turn, unless the process is gone by then."""
+        """The `schedule` port: run at the end of the turn, unless the process is gone by then."""
         life = self.life
         self.loop.call_soon(lambda: function() if self.alive(life) else None)
 
     def later(self, delay_s: float, function: Callable[[], None]) -> Scheduled:
-        """A timer of the process."""
+        """Run after `delay_s` seconds, unless the process is gone by then."""
         life = self.life
         return self.loop.call_later(delay_s, lambda: function() if self.alive(life) else None)
 
     def alive(self, life: int) -> bool:
-        """Whether the process that was started as the `life`-th is the one that runs."""
+        """Whether the process of that `life` is the one that runs."""
         return life == self.life and self.node is not None
 
     def _wake_port(self, when_ms: int) -> None:
@@ -226,7 +228,7 @@ class Host:
     # -- connections
 
     def connect(self, rng: Random, delay_s: tuple[float, float] = (0.0, 0.0), **listener: Any) -> Pipe | None:
-        """A client connects; None while nobody listens."""
+        """A client connects; None if the node takes no connections. Delays are in seconds."""
         node = self.node
         if node is None or node.closing:
             return None
@@ -243,7 +245,7 @@ class Host:
         return pipe
 
     def accepted(self, pipe: Pipe, connection: ClientConnection) -> None:
-        """A connection was made: for machines that let nothing through at times."""
+        """A connection was made: a hook for machines that can be suspended."""
 
     def _pressure(self, pipe: Pipe, connection: ClientConnection, writable: bool) -> None:
         if pipe.gone is not None:

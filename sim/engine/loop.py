@@ -1,4 +1,5 @@
-"""Virtual time: a loop that jumps to the next thing to do. One thread, one seed, the same run every time."""
+"""Virtual time: a loop that jumps to the next thing to do. It has one thread, and the same seed runs the same every
+time."""
 
 from __future__ import annotations
 
@@ -11,39 +12,40 @@ from msgspec import Struct
 
 
 class Scheduled(Struct, eq=False):
-    """Something to do later; `cancel` forgets it."""
+    """A function that runs later; `cancel` forgets it."""
 
     function: Callable[[], None] | None
 
     def cancel(self) -> None:
-        """Do not do it."""
+        """Forget the function."""
         self.function = None
 
 
 class VirtualLoop:
-    """`call_soon`, `call_later` and a clock, like asyncio's, on time that passes only between events.
+    """`call_soon`, `call_later` and a clock, like those of asyncio, on time that passes only between events.
 
-    `now_s` is true time in seconds since the begin of the simulation. What is scheduled for the same time runs in the
-    order in which it was scheduled.
+    `now_s` is true time in seconds since the begin of the simulation. Functions for the same time run in the order in
+    which they were scheduled.
     """
 
     def __init__(self) -> None:
         self.now_s = 0.0
         self._soon: deque[Callable[[], None]] = deque()
         self.call_soon: Callable[[Callable[[], None]], None] = self._soon.append
-        """Run at the end of the present turn."""
+        """Runs a function at the end of the present turn."""
         self._later: list[tuple[float, int, Scheduled]] = []
         self._order = 0
 
     def call_later(self, delay_s: float, function: Callable[[], None]) -> Scheduled:
-        """Run `delay_s` seconds from now."""
+        """Run a function `delay_s` seconds from now."""
         self._order += 1
         handle = Scheduled(function)
         heappush(self._later, (self.now_s + delay_s if delay_s > 0 else self.now_s, self._order, handle))
         return handle
 
     def call_at(self, when_s: float, function: Callable[[], None]) -> Scheduled:
-        """Run at this time, or now if it is past. Exact, where a sum of delays is not: for what must keep its order."""
+        """Run a function at this time in seconds, or now if the time is past. Use it where order matters: a sum of
+        delays may be rounded, a time is exact."""
         self._order += 1
         handle = Scheduled(function)
         heappush(self._later, (when_s if when_s > self.now_s else self.now_s, self._order, handle))
@@ -71,11 +73,11 @@ class VirtualLoop:
         return False
 
     def settle(self, limit: int = 1_000_000) -> None:
-        """Do all that is due now, time standing still."""
+        """Do everything that is due now; no time passes. Raises RuntimeError after `limit` turns."""
         self.run_until(self.now_s, limit)
 
     def run_until(self, when_s: float, limit: int = 10_000_000) -> None:
-        """Do all that is due up to `when_s`, and let time stand there."""
+        """Do everything that is due up to `when_s`, and set the time to it. Raises RuntimeError after `limit` turns."""
         for _ in range(limit):
             if not self._turn(when_s):
                 self.now_s = max(self.now_s, when_s)
@@ -83,5 +85,5 @@ class VirtualLoop:
         raise RuntimeError(f"still busy after {limit} turns at {self.now_s:.6f} s")
 
     def run_for(self, seconds: float) -> None:
-        """Let so many seconds pass."""
+        """Let this many seconds pass."""
         self.run_until(self.now_s + seconds)

@@ -1,7 +1,7 @@
-"""A machine of the simulated cluster: its own clocks, two disks, and a process that may be stopped, killed or robbed.
+"""A machine of a cluster with its own clocks and two disks. Its process can be suspended, killed, or get another disk.
 
-The monotonic clock runs at the machine's own rate and stands still in a frozen machine, the wall clock is true unless
-it is set.
+The monotonic clock runs at the machine's own rate and stops while the machine is frozen. The wall clock is right unless
+a fault sets it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from .pipe import Pipe
 from .process_gate import GatedEngine, GatedTransport, ProcessGate
 
 EPSILON_S = 1e-9
+"""Times that differ by less are equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,11 @@ class Backup:
 
 
 class Machine(ClusterHost):
-    """One machine. `joined` says whether clients may connect: a node that has lost its disk first joins again."""
+    """One machine. `rate` is the speed of its monotonic clock. `latency_s` is the range of a write's duration in
+    seconds.
+
+    Clients may connect while the node has `joined`: a node that has lost its disk first joins again.
+    """
 
     def __init__(
         self,
@@ -81,18 +86,18 @@ class Machine(ClusterHost):
         return ReplaceableDisk(disk)
 
     def new_transport(self) -> MemoryTransport:
-        """The network behind the gate."""
+        """The transport, behind the gate."""
         return GatedTransport(self.network, self.name, self.gate)
 
     # -- clocks
 
     def mono_s(self) -> float:
-        """The monotonic clock."""
+        """The monotonic clock in seconds."""
         now = self.loop.now_s if self._frozen_at is None else self._frozen_at
         return (now - self._frozen_s) * self.rate
 
     def _mono_ms(self) -> float:
-        # not by way of `mono_s`: every node asks a thousand times in a second
+        # repeats `mono_s` because every node calls it a thousand times in a second
         now = self.loop.now_s if self._frozen_at is None else self._frozen_at
         return (now - self._frozen_s) * self.rate * 1000
 
@@ -105,7 +110,7 @@ class Machine(ClusterHost):
     # -- ports
 
     def soon(self, function: Callable[[], None]) -> None:
-        """As `Host.soon`; not while the process stands still."""
+        """As `Host.soon`; not while the process is suspended."""
         self.loop.call_soon(partial(self.gate.enter, self._run, self.life, function))
 
     def _run(self, life: int, function: Callable[..., None], *arguments: object) -> None:
@@ -136,13 +141,13 @@ class Machine(ClusterHost):
         return handle
 
     def connect(self, rng: Random, delay_s: tuple[float, float] = (0.0, 0.0), **listener: Any) -> Pipe | None:
-        """As `Host.connect`; nobody answers while the process stands still."""
+        """As `Host.connect`; None also while the process is suspended."""
         if not self.joined or self.gate.shut:
             return None
         return super().connect(rng, delay_s, **listener)
 
     def accepted(self, pipe: Pipe, connection: ClientConnection) -> None:
-        """Bytes and news of the connection go through the gate."""
+        """Bytes and other events of the connection go through the gate."""
         gate, life = self.gate, self.life
 
         def ended(reason: str) -> None:
@@ -155,40 +160,40 @@ class Machine(ClusterHost):
 
     @property
     def disks(self) -> tuple[SimDisk, SimDisk]:
-        """Of messages and of Raft."""
+        """The disk of messages and that of Raft."""
         return self.messages.disk, self.meta
 
     def disk_is_slow(self, now_s: float) -> bool:
-        """The disk of messages is full, hangs, or is slow."""
+        """Whether the disk of messages is full, hangs, or is slow."""
         disk = self.messages.disk
         return disk.full or disk.stall_until > now_s or disk.latency_s != self.latency_s
 
     @property
     def failed(self) -> bool:
-        """A write has failed: the process can do nothing more than to say so, until it is started again."""
+        """Whether a write has failed. The process only reports that, until it is started again."""
         return self.node is not None and "failed" in (self.node.env.store.state, self.meta_store.state)
 
     @property
     def leads(self) -> bool:
-        """It thinks that it leads."""
+        """Whether the node believes that it leads."""
         return self.member is not None and self.member.consensus is not None and self.member.consensus.leads
 
     @property
     def runs(self) -> bool:
-        """A process is there and does not stand still."""
+        """Whether a process is there and not suspended."""
         return self.node is not None and not self.gate.shut
 
     @property
     def suspension(self) -> tuple[int, int] | None:
-        """None while it `runs`; else the same until it has run again."""
+        """None while it `runs`; else a value that stays the same until it has run again."""
         return None if self.runs else (self.life, self._stops)
 
     def voters(self) -> tuple[str, ...]:
-        """The nodes that vote, as far as this one knows; none while it is alone."""
+        """The nodes that vote, as far as this node knows; none while it is alone."""
         return next(iter(self.quorums()), ())
 
     def quorums(self) -> list[tuple[str, ...]]:
-        """The sets of nodes of which a majority each has to agree, as far as this one knows; none while it is alone."""
+        """The sets of voters of which a majority each must agree, as far as this node knows; none while it is alone."""
         return [tuple([node_of(peer) for peer in voters]) for voters in self.peer_quorums()]
 
     def peer_quorums(self) -> tuple[tuple[str, ...], ...]:
@@ -198,7 +203,7 @@ class Machine(ClusterHost):
 
     @property
     def peer(self) -> str:
-        """The node with the disk that it has, as Raft calls it."""
+        """The node together with its present disk, as Raft calls it."""
         return f"{self.name}/{self.disk_id}"
 
     # -- faults
@@ -209,7 +214,7 @@ class Machine(ClusterHost):
         return super().start()
 
     def crash(self, power: bool) -> None:
-        """The process or the machine dies."""
+        """The process or, with `power`, the machine dies."""
         self.gate.forget()
         self.resume()
         self.messages.crash(power)
@@ -224,7 +229,8 @@ class Machine(ClusterHost):
         self.meta = self.meta.reopen()
 
     def suspend(self, frozen: bool) -> None:
-        """SIGSTOP, or with `frozen` the whole machine. The others close their streams when they notice."""
+        """Suspend the process (SIGSTOP) or, if `frozen`, the whole machine. The others close their streams after a
+        while."""
         if self.gate.shut or self.node is None:
             return
         self.gate.stop()
@@ -241,7 +247,7 @@ class Machine(ClusterHost):
                     self.network.drop(self.name, other, "the peer does not answer")
 
     def resume(self) -> None:
-        """SIGCONT, or the machine goes on."""
+        """The process (SIGCONT) or the machine goes on."""
         if self._frozen_at is not None:
             self._frozen_s += self.loop.now_s - self._frozen_at
             self._frozen_at = None
@@ -256,13 +262,13 @@ class Machine(ClusterHost):
         )
 
     def lose_disk(self) -> None:
-        """The machine gets an empty data directory; only while no process runs."""
+        """Give the machine an empty data directory; only while no process runs."""
         self._disks += 1
         self._swap(Backup({}, {}, 0, f"{self.name}-disk{self._disks}", f"cluster-of-{self.name}{self._disks}"))
         self.joined = False
 
     def restore_backup(self) -> bool:
-        """The data directory becomes what it was; False if there is no backup."""
+        """Give the machine the data directory of the backup; False if there is none."""
         if self.backup is None:
             return False
         self._swap(self.backup)

@@ -1,4 +1,4 @@
-"""The network between the simulated machines: every message takes its own time, streams break now and then."""
+"""The network between machines: each message has its own delay, and faults slow it down, lose packets or cut it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from .process_gate import GatedNetwork
 
 
 class SimNetwork(GatedNetwork):
-    """Delays are drawn per message from `delay_s` and grow by what a fault adds. Each way of a stream stays in order,
-    ways and streams overtake each other. Lost packets are sent again by the stream, which is slow, and breaks if many
-    are.
+    """A network whose delays are drawn from `delay_s` (seconds) for each message; faults add to them.
 
-    `bytes_per_s` is the bandwidth from each machine to each other one: what does not fit waits for what went before.
-    `now` gives the time in seconds.
+    Each direction of a stream stays in order; directions and streams overtake each other. A stream sends lost packets
+    again, so losses make it slow, and many losses break it. `bytes_per_s` is the bandwidth from each machine to each
+    other machine; a message that exceeds it waits for those before it. `now` gives the time in seconds.
     """
 
     def __init__(
@@ -35,24 +34,24 @@ class SimNetwork(GatedNetwork):
         self._busy_until: dict[Path, float] = {}
 
     def slow(self, a: str, b: str, seconds: float) -> None:
-        """What a and b send each other takes so much longer; 0 ends it."""
+        """Delay all that a and b send each other by that many seconds; 0 ends it."""
         self._slower[a, b] = self._slower[b, a] = seconds
 
     @property
     def slowed(self) -> bool:
-        """Whether something takes longer between two machines."""
+        """Whether a fault delays something between two machines."""
         return any(self._slower.values()) or any(self._slower_data.values())
 
     def slow_data(self, a: str, b: str, seconds: float) -> None:
-        """Of what a and b send each other, data takes so much longer; 0 ends it."""
+        """Delay data, and not urgent messages, between a and b by that many seconds; 0 ends it."""
         self._slower_data[a, b] = self._slower_data[b, a] = seconds
 
     def lose(self, a: str, b: str, share: float) -> None:
-        """That share of what a and b send each other is lost; 0 ends it."""
+        """Lose that share of the packets between a and b; 0 ends it."""
         self._losses[a, b] = self._losses[b, a] = share
 
     def mend(self) -> None:
-        """No cuts, no losses, no slow links, all the bandwidth there is."""
+        """End all cuts, losses, delays and limits of bandwidth."""
         self._slower.clear()
         self._slower_data.clear()
         self._losses.clear()

@@ -1,4 +1,4 @@
-"""The other end of a connection: packets instead of bytes, nothing decided. Model clients and transcripts use it."""
+"""The client's end of a connection: packets instead of bytes, no decisions. Model clients and transcripts use it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .pipe import Pipe
 
 
 class Peer:
-    """A client's end. `on_packet` hears every packet as it comes and `on_closed` the end; without an `on_packet` the
-    packets gather in `received`.
+    """A client's end. `on_packet` gets every packet as it comes; without one, packets are gathered in `received`.
+    `on_closed` is called at the end of the connection.
 
-    Raises ConnectionRefusedError while nobody listens.
+    Raises ConnectionRefusedError if the node takes no connections.
     """
 
     def __init__(self, host: Host, version: int = 4, rng: Random | None = None, **connect: Any) -> None:
@@ -35,7 +35,7 @@ class Peer:
         pipe.to_client.ended = self._ended
 
     def send(self, *sent: Any) -> None:
-        """Send packets (or raw bytes), all in one piece."""
+        """Send packets (or raw bytes) in one piece."""
         data = b""
         for packet in sent:
             if isinstance(packet, bytes):
@@ -47,12 +47,12 @@ class Peer:
         self.pipe.to_node.send(data)
 
     def take(self) -> list[Any]:
-        """What was received since the last call."""
+        """The packets that were received since the last call."""
         taken, self.received = self.received, []
         return taken
 
     def close(self) -> None:
-        """Close the connection without a DISCONNECT; what was sent before still arrives."""
+        """Close the connection without a DISCONNECT; bytes that were sent before still arrive."""
         self.closed = True
         self.pipe.to_client.cut()
         self.pipe.to_node.end()
@@ -70,7 +70,7 @@ class Peer:
                 if self.closed:
                     return
         if self.decoder.error is not None:
-            raise AssertionError(f"the node sent what no client may get: {self.decoder.error}")
+            raise AssertionError(f"the node sent bytes that break the protocol: {self.decoder.error}")
 
     def _ended(self) -> None:
         self.closed = True

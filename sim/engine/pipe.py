@@ -1,8 +1,7 @@
 """A connection between a model client and a node: two streams of bytes on virtual time.
 
-Bytes arrive whole and in order, after a delay drawn from the seed; they may be joined or cut anywhere, as TCP does. A
-side that is gone gets nothing more, and what was under way to it is lost. A receiver that does not read makes the bytes
-wait; the sender hears of it when there are too many.
+Bytes arrive in order, after a random delay, and may be joined or split anywhere, as TCP does. When one side is gone,
+bytes under way to it are lost. If a receiver does not read, bytes wait; the sender learns when too many wait.
 """
 
 from __future__ import annotations
@@ -16,19 +15,20 @@ from .loop import VirtualLoop
 
 Receiver = Callable[[bytes], None]
 Mark = tuple[int, float, bool]
-"""What bytes carry along from the sender's time of sending: commits of all disks, the time in s, and whether the sender
-acts without a lease."""
+"""What bytes carry from the time of sending: the number of commits on all disks, the time in s, and whether the sender
+had no lease."""
 NO_MARK: Mark = (0, 0.0, False)
 HIGH_MARK = 4096
-"""Bytes that wait for a receiver that does not read before the sender is told to stop."""
+"""Bytes that may wait for a receiver that does not read; beyond that the sender is asked to stop."""
 
 
 class Stream:
-    """One direction. `deliver` is called with what arrives; `ended` once, after the last byte.
+    """One direction of a connection.
 
-    `pressure` is told False when `HIGH_MARK` bytes wait and True when they are gone. `mark` is asked at
-    each send; `arrived` is what it said of the bytes that are being delivered. `under_way` counts the bytes that
-    were sent and not delivered.
+    `deliver` is called with the bytes that arrive, `ended` once after the last byte. `pressure` is called with False
+    when more than `HIGH_MARK` bytes wait, and with True when none wait any more. `mark` is called at each send;
+    `arrived` is its result for the bytes that are being delivered. `under_way` counts the bytes that were sent and not
+    delivered. `delay_s` is the range of the delay in seconds.
     """
 
     def __init__(self, loop: VirtualLoop, rng: Random, delay_s: tuple[float, float]) -> None:
@@ -56,7 +56,7 @@ class Stream:
         return self._last_s
 
     def send(self, data: bytes) -> None:
-        """Put bytes on their way, now and then in two pieces."""
+        """Send bytes, now and then in two pieces."""
         self.under_way += len(data)
         if not self.open:
             return
@@ -68,12 +68,12 @@ class Stream:
         self._loop.call_at(self._when(), partial(self._arrive, data, mark))
 
     def end(self) -> None:
-        """Close in order: what was sent still arrives, then the other side learns it."""
+        """Close in order: bytes that were sent still arrive, then the other side learns of the end."""
         if self.open:
             self._loop.call_at(self._when(), self._arrive_end)
 
     def cut(self) -> None:
-        """Nothing arrives any more, not even what is under way."""
+        """From now on nothing arrives, not even bytes that are under way."""
         self.open = False
 
     @property
@@ -82,7 +82,7 @@ class Stream:
         return self._paused
 
     def pause(self) -> None:
-        """The receiver does not read; bytes wait in the network."""
+        """The receiver stops reading; bytes wait in the network."""
         self._paused = True
 
     def resume(self) -> None:
@@ -141,7 +141,8 @@ class Stream:
 class Pipe:
     """Both directions, and the node's end as a `broker.connection.transport.ClientTransport`.
 
-    `gone` is called once when the node's end is over, which was at `over_at`, None while it is not or if it was killed.
+    `gone` is called once when the node's end is over. `over_at` is the time of that in seconds: None while the end is
+    open, and if the node was killed.
     """
 
     def __init__(self, loop: VirtualLoop, rng: Random, delay_s: tuple[float, float] = (0.0, 0.0)) -> None:
@@ -164,7 +165,7 @@ class Pipe:
             self.over_at = self._loop.now_s
 
     def close(self) -> None:
-        """The node closes: what it wrote still arrives."""
+        """The node closes: bytes that it wrote still arrive."""
         self.to_client.end()
         self.to_node.cut()
         if self.gone is not None:
@@ -176,7 +177,7 @@ class Pipe:
         self.close()
 
     def pause_reading(self) -> None:
-        """The node does not read."""
+        """The node stops reading."""
         self.to_node.pause()
 
     def resume_reading(self) -> None:
@@ -184,10 +185,10 @@ class Pipe:
         self.to_node.resume()
 
     def accepted(self) -> None:
-        """The node takes the client; nothing changes here."""
+        """The node accepts the client; nothing changes here."""
 
     def break_off(self) -> None:
-        """The network loses the connection: both sides learn it, nothing under way arrives."""
+        """The network loses the connection: both sides learn of it, and nothing that is under way arrives."""
         told = [self.to_client.ended] if self.to_client.open else []
         self.to_node.cut()
         self.to_client.cut()

@@ -1,4 +1,5 @@
-"""What reaches a process: nothing while it stands still (SIGSTOP, a frozen machine), all of it afterwards, in order."""
+"""Gates: while a process is suspended (SIGSTOP, a frozen machine) nothing reaches it; afterwards everything comes in
+order."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ Step = Callable[..., None]
 
 
 class ProcessGate:
-    """The way into one machine's process. `soon` is the loop's."""
+    """Everything that reaches one machine's process goes through its gate. `soon` is that of the loop."""
 
     def __init__(self, soon: Soon) -> None:
         self._soon = soon
@@ -24,12 +25,12 @@ class ProcessGate:
         self._due: deque[Step] = deque()
         self.shut = False
         self.sockets_first = False
-        """What came from others while the process stood still comes before what its timers want."""
+        """After a suspension, data from sockets comes before timers."""
         self.process = 0
-        """Counts the processes: what was meant for one does not reach the next."""
+        """Counts the processes: an event for one process does not reach the next."""
 
     def enter(self, step: Step, *arguments: object) -> None:
-        """Do it now, or when the process goes on."""
+        """Run a step now, or when the process goes on."""
         if self.shut:
             self._held.append(partial(step, *arguments))
         else:
@@ -43,7 +44,7 @@ class ProcessGate:
             self.enter(step)
 
     def enter_if(self, process: int, step: Step, *arguments: object) -> None:
-        """As `enter`, if that process is still the one."""
+        """As `enter`, if that process is still the present one."""
         if process != self.process:
             return
         if self.shut:
@@ -52,11 +53,11 @@ class ProcessGate:
             step(*arguments)
 
     def stop(self) -> None:
-        """The process stands still from now on."""
+        """Suspend the process."""
         self.shut = True
 
     def go_on(self) -> None:
-        """What came meanwhile comes now, one turn after the other."""
+        """The process goes on. Everything that waited comes now, one step in each turn."""
         self.shut = False
         held, self._held = [*self._held, *self._due], deque()
         self._due.clear()
@@ -64,7 +65,7 @@ class ProcessGate:
             self._soon(partial(self.enter_if, self.process, step))
 
     def forget(self) -> None:
-        """The process is gone, and with it whatever was to reach it."""
+        """The process is gone, and everything that waited for it is dropped."""
         self.shut = False
         self.process += 1
         self._held.clear()
@@ -72,7 +73,7 @@ class ProcessGate:
 
 
 class GatedEngine:
-    """A disk that goes on while the process stands still, which hears of it later."""
+    """A disk that works while the process is suspended. The process learns of its writes later."""
 
     def __init__(self, engine: Engine, gate: ProcessGate) -> None:
         self._engine = engine
@@ -110,7 +111,7 @@ class _Events:
 
 
 class GatedTransport(MemoryTransport):
-    """A host's end of the network behind its gate. Accepting and calls wait in `GatedNetwork`."""
+    """A host's end of the network behind its gate. Incoming streams and calls wait in `GatedNetwork`."""
 
     def __init__(self, network: MemoryNetwork, host: str, gate: ProcessGate) -> None:
         super().__init__(network, host)
@@ -138,7 +139,7 @@ class GatedTransport(MemoryTransport):
 
 
 class GatedNetwork(MemoryNetwork):
-    """A network whose hosts may stand still: what arrives there waits in the machine. `gates` has them by name."""
+    """A network whose hosts may be suspended: messages to them wait in their gates. `gates` is by host name."""
 
     def __init__(self, soon: Soon, later: Later) -> None:
         super().__init__(soon, later)

@@ -1,1 +1,1 @@
-"""Faults: their kinds, schedules in text, and the injectors that apply them."""
+"""Faults: their kinds, schedules as text, and the injectors that apply them."""

@@ -1,4 +1,4 @@
-"""Does to the machines what a scenario says, and lets operators put right what no machine can."""
+"""Injects the faults of a schedule into a cluster, and plays the operators that repair nodes."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from . import kinds, rare
 from .schedule import Step
 
 DOWN_S = (0.3, 2.0, 5.0)
-"""How long a killed node stays away, by chance."""
+"""How long a killed node stays down, one of these by chance."""
 FAILED_S = (1.0, 4.0, 10.0)
-"""How long it takes until somebody looks at a node whose disk has failed."""
+"""How long it takes until an operator looks at a node whose disk has failed, one of these by chance."""
 TWIN_S = 1.0
-"""A node that has served for so long is heard by all; an answer that comes as soon was given while it was heard."""
+"""After serving for so long a node is heard by all others. An answer within that time was given while it was heard."""
 LEAVE_AGAIN_S = 1.5
-"""How long an operator waits before it asks again for a member to be taken out."""
+"""How long an operator waits before asking again to remove a member."""
 EMPTIED_S = (0.5, 2.0, 6.0)
-"""How long it takes, by chance, until a node that was taken out has an empty disk."""
+"""How long it takes until a removed node has an empty disk, one of these by chance."""
 REJOIN_S = 0.7
 """How often a node that has to join tries."""
 
 
 class ClusterFaultInjector:
-    """All faults of one fleet. `heal` ends them, for good."""
+    """All faults of one cluster. `heal` ends them for good."""
 
     def __init__(self, world: ClusterWorld, rng: Random) -> None:
         self._world = world
@@ -36,11 +36,11 @@ class ClusterFaultInjector:
         self._over = False
         self._lost = False
         self._leaving: tuple[str, str] | None = None
-        """The node and the disk that an operator has asked to be taken out."""
+        """The node and the disk that an operator has asked to remove."""
         self._asked_out = False
-        """An operator has asked for the departure before, and got no good answer."""
+        """An operator has asked for the removal before, and got no good answer."""
         self._unsure = 0
-        """How often one has asked for it without being told no: each request may have taken the node out."""
+        """How many requests for the removal were not refused: each of them may have removed the node."""
         self._cuts: dict[tuple[str, str], int] = {}
         self._joining: dict[str, int] = {}
         self._acts: dict[type[kinds.Fault], Callable[[kinds.Fault], None]] = {
@@ -65,7 +65,7 @@ class ClusterFaultInjector:
         }
 
     def begin(self) -> None:
-        """Lay out the scenario from now on."""
+        """Put the faults of the schedule on the timetable."""
         plan, loop = self._world.plan, self._world.loop
         for step in plan.schedule.steps:
             if isinstance(step.fault, kinds.BackupRestored):
@@ -82,9 +82,9 @@ class ClusterFaultInjector:
             loop.call_later(at_s, partial(self._twin, self._world.machines[node]))
 
     def _copy(self, machine: ClusterMachine) -> None:
-        # a copy from before its log has its own name knows of no cluster: it is another node, alone, that the operator
-        # has to empty. Where it is the only voter the copy is a majority by itself, and serves as long as it reaches
-        # nobody who knows better
+        # The log of the node must have its own name: an older copy knows of no cluster, and an operator would have to
+        # empty it. And the node must not be the only voter: its copy would be a majority, and serve until it reached
+        # a node that knows of its successor.
         joined = machine.member is not None and machine.name in machine.member.membership.members
         if joined and machine.voters() != (machine.name,) and not self._over:
             machine.keep_backup()
@@ -134,7 +134,7 @@ class ClusterFaultInjector:
             network.one_way(*path)
 
     def heal(self) -> None:
-        """No more faults, and those that last end."""
+        """End all faults, for good."""
         self._over = True
         world = self._world
         world.network.mend()
@@ -175,7 +175,7 @@ class ClusterFaultInjector:
             self.start(machine)
 
     def start(self, machine: ClusterMachine) -> None:
-        """Start a process; one that is not a member any more joins."""
+        """Start a process. A node that is no member of the cluster joins it."""
         self._world.start(machine)
         if machine.joined and self._has_forgotten(machine):
             machine.joined = False  # killed before its disk knew: its operator was not told yet that it has joined
@@ -184,8 +184,8 @@ class ClusterFaultInjector:
             self.rejoin(machine)
 
     def _has_forgotten(self, machine: ClusterMachine) -> bool:
-        """Whether it is let in and knows of no cluster. Only the first one ever was that without having joined: of it
-        the others know, unless they have just been started, too."""
+        """Whether a node that had joined knows of no cluster. Only the first node never joined: ask the others about
+        it."""
         machines = self._world.machines
         others = [each.member for each in machines.values() if each.member is not None]
         known = any(machine.name in other.membership.members for other in others)
@@ -193,8 +193,10 @@ class ClusterFaultInjector:
         return (joined or known) and machine.member is not None and not machine.member.clustered
 
     def rejoin(self, machine: ClusterMachine) -> None:
-        """Join through any node that is up, until it works; then clients may come. Once for each process: an operator
-        who has asked waits for the answer (5 nodes, seed 40028)."""
+        """Join through any node that is up, and try until it works; then clients may connect.
+
+        Each process does so once: an operator who has asked waits for the answer (5 nodes, seed 40028).
+        """
         if self._joining.get(machine.name) != machine.life:
             self._joining[machine.name] = machine.life
             self._join_soon(machine)
@@ -225,7 +227,7 @@ class ClusterFaultInjector:
             self._join_soon(machine)
 
     def _try_again(self, machine: ClusterMachine) -> None:
-        """A name that was a member with another disk counts its starts on from there."""
+        """A name that was a member with another disk counts its boots on from there."""
         if machine.boot_above >= machine.boot:
             self._world.crash(machine, False)
             machine.boot = machine.boot_above
@@ -245,20 +247,21 @@ class ClusterFaultInjector:
         self._world.loop.call_later(self._rng.random() * 3, partial(self._start_again, machine, life))
 
     def _take_out(self, machine: ClusterMachine) -> None:
-        """An operator takes a member out, at another node; again until that is done, for an answer may get lost."""
+        """An operator removes a member, at another node. The operator repeats it until it is done, because answers get
+        lost."""
         if self._over or (self._lost and self._leaving is None):
-            return  # those who vote without a node that is gone for good may be too few, if another one leaves
+            return  # a node is gone for good, and too few voters may remain if another one leaves
         others = [each for each in self._world.machines.values() if each is not machine and each.joined and each.runs]
         again = self._leaving is not None
         if self._leaving not in (None, (machine.name, machine.disk_id)):
-            return  # it has an empty disk already
+            return  # its disk is empty already
         if not others or not machine.joined or not (again or self._others_have_the_log(machine)):
             self._world.loop.call_later(LEAVE_AGAIN_S, partial(self._take_out, machine))
             return
         self._ask_out(machine, self._rng.choice(others))
 
     def _ask_out(self, machine: ClusterMachine, asked: ClusterMachine) -> None:
-        """One request. With the process that was asked ends the operator's connection: no answer comes any more."""
+        """Send one request. When the process that was asked ends, its connection ends, and no answer comes."""
         loop, life, disk = self._world.loop, asked.life, machine.disk_id
         pending = True
 
@@ -282,7 +285,7 @@ class ClusterFaultInjector:
     def _taken_out(self, machine: ClusterMachine, disk: str, problem: str) -> None:
         self._world.history.trace("FAULT", f"{machine.name} is taken out: {problem or 'done'}")
         if machine.disk_id != disk:
-            return  # it has an empty disk already
+            return  # its disk is empty already
         if problem.startswith(f"{machine.name} is needed "):
             self._unsure -= 1
         if problem and not (self._asked_out and problem == f"{machine.name} is not a member of this cluster"):
@@ -292,11 +295,11 @@ class ClusterFaultInjector:
         self._departed(machine)
 
     def may_be_out(self, machine: ClusterMachine) -> bool:
-        """An operator has asked for it, and was not always told no: what is not answered may be done, at any time."""
+        """Whether the node may have been removed: an operator has asked for it, and some request was not refused."""
         return self._leaving == (machine.name, machine.disk_id) and self._unsure > 0
 
     def was_taken_out(self, machine: ClusterMachine) -> bool:
-        """An operator has asked for it, perhaps without an answer, and others that serve know of no such member."""
+        """Whether an operator has asked to remove the node, and other nodes that serve know no such member."""
         others = [each.member for each in self._world.machines.values() if each is not machine and each.member]
         served = [each for each in others if each.lease_service is not None and each.leased()]
         return self._leaving == (machine.name, machine.disk_id) and any(
@@ -304,20 +307,20 @@ class ClusterFaultInjector:
         )
 
     def left(self, machine: ClusterMachine, life: int) -> None:
-        """A process has heard that its node was taken out: it ends."""
+        """A process has learned that its node was removed: it ends."""
         if machine.alive(life):
             self._world.crash(machine, False)
             self._departed(machine)
 
     def _departed(self, machine: ClusterMachine) -> None:
-        """The sessions of a node that was taken out are nobody's any more, whatever its disk has."""
+        """The node was removed, and its sessions with it, whatever is on its disk."""
         self._world.history.fault("kill", machine.name)
         self._world.history.life(machine.name).emptied.append(self._world.loop.now_s)
         machine.joined = False
         self._world.loop.call_later(self._rng.choice(EMPTIED_S), partial(self._begin_anew, machine, machine.disk_id))
 
     def _begin_anew(self, machine: ClusterMachine, disk: str) -> None:
-        """The node that was taken out gets an empty disk, and joins again."""
+        """The removed node gets an empty disk, and joins again."""
         if machine.disk_id == disk:
             if machine.node is not None:
                 self._world.crash(machine, False)
@@ -374,7 +377,7 @@ class ClusterFaultInjector:
             self._look_after(machine)
 
     def _look_after(self, machine: ClusterMachine) -> None:
-        """An operator restarts a node that says that its disk has failed."""
+        """An operator restarts a node that reports a failed disk."""
         if not self._over:
             if machine.failed:
                 self.restart(machine)
@@ -394,17 +397,18 @@ class ClusterFaultInjector:
             self._world.loop.call_later(self._rng.random() * 2, partial(self._start_again, machine, machine.life))
 
     def _may_lose(self, machine: ClusterMachine) -> bool:
-        """One disk per seed, of a node without which the other voters are a majority: else the log goes with it."""
+        """Whether this node may lose its disk. Each seed loses one at most, and none that the majority of voters needs,
+        because the log would be lost with it."""
         may = machine.joined and not self._lost and self._others_have_the_log(machine)
         self._lost = self._lost or may
         return may
 
     def _others_have_the_log(self, machine: ClusterMachine) -> bool:
-        """Whether the voters are a majority without this node, as most of the others know them.
+        """Whether the other voters are a majority without this node, as most of the nodes know them.
 
-        It may become a voter before anybody knows that it is gone: of two then, if it joins (3 nodes, seed 41724). A
-        voter that was given up as stale has to come back with an empty disk, so it does not count, nor does one of
-        which a leader has given notice, nor one whose disk is empty already (3 nodes, seed 910020).
+        A node may become a voter before the others know that its disk is gone: one of two voters, if it joins (3 nodes,
+        seed 41724). Three kinds of voters do not count: one that was given up as stale, because it has to come back
+        with an empty disk; one of which a leader has given notice; and one whose disk is empty (3 nodes, seed 910020).
         """
         machines = self._world.machines.values()
         others = [each for each in machines if each.joined and each.up and each is not machine and each.voters()]
@@ -415,13 +419,13 @@ class ClusterFaultInjector:
         return 2 * len(others) > len(machines) and all(2 * len(intact & voters) > len(voters) for voters in sets)
 
     def _has_notice(self, machine: ClusterMachine) -> bool:
-        """A leader is about to give it up, also if nobody has applied that yet."""
+        """Whether a leader is about to give the node up. The other nodes may not have applied that yet."""
         leaders = [each.member for each in self._world.machines.values() if each.leads]
         services = [each.lease_service for each in leaders if each is not None]
         return any(each.coordinator.gives_notice(machine.name) for each in services if each is not None)
 
     def empty(self, machine: ClusterMachine) -> None:
-        """The node gets an empty data directory."""
+        """The node loses its data directory."""
         if machine.node is not None:
             self._world.crash(machine, True)
         self._world.lose_disk(machine)
@@ -431,7 +435,7 @@ class ClusterFaultInjector:
         if self._over or machine.backup is None or machine.backup.disk_id != machine.disk_id:
             return
         if not self._all_know_a_later_start(machine, machine.backup.boot):
-            # for all that the others can know, the copy is what it was copied from: there is one more start first
+            # the others could not tell the copy from the original, so the node starts once more before
             if machine.boot <= machine.backup.boot:
                 self._kill(kinds.FastRestart(machine.name))
             self._world.loop.call_later(2.5, partial(self._backup, fault))
@@ -446,7 +450,8 @@ class ClusterFaultInjector:
         self._world.loop.call_later(self._rng.random() * 2, partial(self._start_again, machine, machine.life))
 
     def _all_know_a_later_start(self, machine: ClusterMachine, boot: int) -> bool:
-        """Raft promises nothing for a peer that has forgotten something, if nobody can tell."""
+        """Whether all others know of a later boot. Raft promises nothing for a peer whose loss of data no other peer
+        can notice."""
         for other in self._world.machines.values():
             if other is not machine:
                 row = other.member and other.member.membership.members.get(machine.name)
@@ -472,7 +477,7 @@ _NAMES = {
     "disk_lost": "power loss",
     "backup_restored": "power loss",
 }
-"""How the checkers of one node call what ends a process."""
+"""Kind -> the name that the checkers of one node use for a fault that ends a process."""
 
 
 def _paths(fault: kinds.Fault) -> list[tuple[str, str]]:

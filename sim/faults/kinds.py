@@ -1,12 +1,12 @@
-"""Faults as data: what tests and the simulator do to a cluster, with a text form that is read back.
+"""The kinds of faults of a cluster, each with a text form that can be parsed.
 
-    cut a b | c            the groups do not hear each other; nodes that are not named hear everybody
+    cut a b | c            the groups do not hear each other; nodes that are not named hear all others
     pair_cut a b           two nodes do not hear each other
     one_way_cut a b        b does not hear a
-    delay a b 200ms        what they send each other takes that much longer
-    loss a b 0.05          that share of what they send each other is lost
-    kill a                 kill -9; what was written survives
-    power_loss a           what was not synced is gone
+    delay a b 200ms        messages between them take that much longer
+    loss a b 0.05          that share of the packets between them is lost
+    kill a                 kill -9; finished writes survive
+    power_loss a           writes that were not synced are gone
     fast_restart a         killed and started within the lease
     pause a 5s             SIGSTOP: clocks go on
     vm_freeze a 5s         the machine stands still, and its monotonic clock with it
@@ -16,8 +16,8 @@
     backup_restored a      killed, and started with an old copy of its disk
     clock_jump a +60000ms  the wall clock is set
 
-The words are also the names of the events (`fault.cut`) that tell a checker what was injected. How long a fault lasts
-is the matter of a scenario (`scenarios.py`).
+The words are also the names of events (`fault.cut`). A fault schedule
+says how long a fault lasts (`schedule.py`).
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ _NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 _SECONDS = re.compile(rf"({_NUMBER})s")
 _MILLISECONDS = re.compile(r"([+-]?\d+)ms")
 FOR = "for"
-"""The word before the duration in a scenario: no node is called so."""
+"""The word before the duration in a schedule: no node has this name."""
 
 
 class FaultError(ValueError):
-    """A fault or a scenario that makes no sense, or a text that is none: says what, and for scenarios in which line."""
+    """A fault or a schedule is impossible, or a text is neither. The message says why, and names the line of a
+    schedule."""
 
 
 def require(condition: bool, problem: str) -> None:
@@ -57,7 +58,7 @@ def _check_nodes(*names: str) -> None:
 
 
 def check_seconds(seconds: float, zero: bool = False) -> None:
-    """Raise FaultError unless this is a time in seconds; `zero` says that 0 will do."""
+    """Raise FaultError unless this is a time in seconds; `zero` allows 0."""
     least = "0 or more" if zero else "above 0"
     require(
         math.isfinite(seconds) and (seconds > 0 or (zero and seconds == 0)), f"seconds must be {least}, are {seconds}"
@@ -65,24 +66,24 @@ def check_seconds(seconds: float, zero: bool = False) -> None:
 
 
 def number_text(value: float) -> str:
-    """A number of seconds or a share as text that is read back exactly."""
+    """A number of seconds or a share as text that parses to exactly this number."""
     return repr(float(value)).removesuffix(".0")
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Base of all faults: `str` gives the text, `nodes` who is concerned, `event` the type of its event."""
+    """Base of all faults: `str` gives the text, `nodes` the nodes concerned, `event` the type of its event."""
 
     word: ClassVar[str] = ""
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The nodes concerned, as they are named."""
+        """The nodes concerned, in the order of the text."""
         raise AssertionError("each fault names its nodes")
 
     @property
     def event(self) -> str:
-        """The type of the event that says that it was injected."""
+        """The type of the event that reports the fault."""
         return f"fault.{self.word}"
 
     def __str__(self) -> str:
@@ -102,7 +103,7 @@ class Cut(Fault):
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """All that are named."""
+        """The nodes of all groups."""
         return tuple(node for group in self.groups for node in group)
 
     def __str__(self) -> str:
@@ -138,7 +139,7 @@ class OneWay(_Two):
 
 @dataclass(frozen=True, slots=True)
 class Delay(_Two):
-    """What `a` and `b` send each other takes `ms` milliseconds longer."""
+    """Messages between `a` and `b` take `ms` milliseconds longer."""
 
     word = "delay"
     ms: int
@@ -153,7 +154,7 @@ class Delay(_Two):
 
 @dataclass(frozen=True, slots=True)
 class Loss(_Two):
-    """`share` (above 0, up to 1) of the packets between `a` and `b` is lost; a stream repeats them, and is slow."""
+    """`share` (above 0, up to 1) of the packets between `a` and `b` is lost. Streams send them again and get slow."""
 
     word = "loss"
     share: float
@@ -180,21 +181,21 @@ class _One(Fault):
 
 @dataclass(frozen=True, slots=True)
 class Kill(_One):
-    """`kill -9`: what the operating system has been given survives."""
+    """`kill -9`: writes that the operating system has survive."""
 
     word = "kill"
 
 
 @dataclass(frozen=True, slots=True)
 class PowerLoss(_One):
-    """What was not synced is gone; the tail of a file may be torn."""
+    """Writes that were not synced are gone; the tail of a file may be torn."""
 
     word = "power_loss"
 
 
 @dataclass(frozen=True, slots=True)
 class FastRestart(_One):
-    """Killed, and back before anybody noticed (H-01)."""
+    """A kill, and a start before another node noticed (H-01)."""
 
     word = "fast_restart"
 
@@ -213,14 +214,14 @@ class _Still(_One):
 
 @dataclass(frozen=True, slots=True)
 class Pause(_Still):
-    """SIGSTOP for `s` seconds, then SIGCONT: the process stands still while the clocks go on."""
+    """SIGSTOP for `s` seconds, then SIGCONT: the process is suspended while the clocks go on."""
 
     word = "pause"
 
 
 @dataclass(frozen=True, slots=True)
 class Freeze(_Still):
-    """The virtual machine stands still for `s` seconds, and its monotonic clock with it (H-05)."""
+    """The virtual machine is frozen for `s` seconds, and its monotonic clock with it (H-05)."""
 
     word = "vm_freeze"
 
@@ -241,14 +242,14 @@ class DiskFull(_One):
 
 @dataclass(frozen=True, slots=True)
 class DiskLost(_One):
-    """Killed, and started with an empty data directory."""
+    """A kill, and a start with an empty data directory."""
 
     word = "disk_lost"
 
 
 @dataclass(frozen=True, slots=True)
 class BackupRestored(_One):
-    """Killed, and started with an old copy of its data directory."""
+    """A kill, and a start with an old copy of the data directory."""
 
     word = "backup_restored"
 
@@ -262,7 +263,7 @@ class ClockJump(_One):
 
     def __post_init__(self) -> None:
         _check_node(self.node)
-        require(self.ms != 0, "a jump of the clock by 0 ms is none")
+        require(self.ms != 0, "a clock jump must not be 0 ms")
 
     def __str__(self) -> str:
         return f"{self.word} {self.node} {self.ms:+d}ms"
@@ -309,14 +310,14 @@ _MAKERS: dict[str, tuple[int, Callable[[list[str]], Fault]]] = {
     BackupRestored.word: (1, lambda words: BackupRestored(*words)),
     ClockJump.word: (2, lambda words: ClockJump(words[0], _milliseconds(words[1]))),
 }
-"""Word -> how many words follow (0 = any number), and what makes the fault of them."""
+"""Word -> how many words follow it (0: any number), and the function that makes the fault."""
 
 WORDS = tuple(_MAKERS)
 """The words that faults begin with."""
 
 
 def parse(text: str) -> Fault:
-    """The fault that a text stands for, the inverse of `str`. Raises FaultError."""
+    """The fault of a text, the inverse of `str`. Raises FaultError."""
     word, *rest = text.split() or [""]
     known = _MAKERS.get(word)
     require(known is not None, f"{word!r} is not a fault; there are {', '.join(WORDS)}")

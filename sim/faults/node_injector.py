@@ -1,4 +1,5 @@
-"""What is done to the node: kills, power loss, restarts, a slow or full disk, wrong clocks, a bad network."""
+"""Injects faults into the world of one node: kills, power loss, restarts, slow and full disks, wrong clocks, bad
+networks."""
 
 from __future__ import annotations
 
@@ -11,11 +12,11 @@ from ..world import NodeWorld
 GOOD_NETWORK_S = (0.0005, 0.01)
 YEAR_MS = 365 * 86400 * 1000.0
 FAILS = "fails"
-"""A kind that is not among those that a swarm draws: it has to be asked for."""
+"""A kind that no swarm draws: it has to be asked for."""
 
 
 class NodeFaultInjector:
-    """Injects the faults of a swarm. Half of the kills come a moment after some write has begun, where it hurts."""
+    """Injects the faults of a swarm. Half of the kills come a moment after a write has begun."""
 
     def __init__(self, world: NodeWorld, rng: Random) -> None:
         self._world = world
@@ -35,7 +36,7 @@ class NodeFaultInjector:
         }
 
     def begin(self) -> None:
-        """Lay out the faults over the time that the swarm has."""
+        """Put the faults on the timetable."""
         swarm, rng, loop = self._world.swarm, self._rng, self._world.loop
         if not swarm.faults:
             return
@@ -48,7 +49,7 @@ class NodeFaultInjector:
                 loop.call_later(when, partial(self._inject, kind))
 
     def heal(self) -> None:
-        """No more faults, and those that last end."""
+        """End all faults, for good."""
         self._over = True
         world = self._world
         self._machine.wall_off_ms = 0.0
@@ -62,7 +63,7 @@ class NodeFaultInjector:
             self._kinds[kind]()
 
     def _after_write(self, kind: str) -> None:
-        """Strike soon after the next write has begun."""
+        """Inject the fault soon after the next write has begun."""
         messages, loop = self._machine.messages, self._world.loop
 
         def begun() -> None:
@@ -113,13 +114,13 @@ class NodeFaultInjector:
         self._machine.messages.disk.full = False
 
     def _fails(self) -> None:
-        """The next write fails, and may be on the disk all the same."""
+        """Let the next write fail; it may be on the disk nevertheless."""
         self._world.history.fault("a write fails")
         self._machine.messages.disk.failing = True
         self._look_after()
 
     def _look_after(self) -> None:
-        """An operator starts the node again when it says that its disk has failed."""
+        """An operator restarts a node whose disk has failed."""
         node = self._machine.node
         if node is not None and node.env.store.state == "failed":
             self._crash(False)
@@ -137,7 +138,7 @@ class NodeFaultInjector:
         self._machine.wall_off_ms = 0.0
 
     def _cut(self) -> None:
-        """Some connections break at once."""
+        """Break some of the connections."""
         pipes = list(self._machine.pipes)
         for pipe in pipes:
             if self._rng.random() < 0.5:

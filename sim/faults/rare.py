@@ -1,7 +1,7 @@
-"""Faults that have to be asked for: of Raft's disk, of one disk for everything, of single writes, of clocks that stay
-wrong, and of processes that read what came while they stood still before they look at the time.
+"""Rare kinds of faults, which no seed draws: of Raft's disk, of one disk for everything, of single writes, of clocks
+that stay wrong, and of processes that read their sockets before their clock after a suspension.
 
-`--faults all` means the kinds of `plan.KINDS`; a seed does the same with it as before there were these.
+`--faults all` means the kinds of `cluster_plan.KINDS`; a seed with it runs as it did before these kinds existed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ..engine.machine import Machine
 from . import kinds
 
 SLOW_S = (0.3, 2.5)
-"""How long a write takes on a slow disk."""
+"""The range of a write's duration on a slow disk."""
 OFF_MS = (700, -700, 5_000, -5_000, 3_600_000, -3_600_000)
-"""By how much a wall clock is set that stays so."""
+"""By how much a wall clock is set that stays wrong."""
 LENGTHS_S = (3.0, 6.0, 10.0, 15.0)
-"""How long Raft's disk is in trouble: long enough for others to be let in meanwhile."""
+"""How long Raft's disk is in trouble: long enough for other nodes to enter meanwhile."""
 
 Part = Literal["messages", "raft", "both"]
 Trouble = Literal["full", "stall", "slow", "fails"]
@@ -29,19 +29,19 @@ Trouble = Literal["full", "stall", "slow", "fails"]
 
 @dataclass(frozen=True, slots=True)
 class DiskTrouble(kinds.Fault):
-    """Something is wrong with one disk of a node, or with both; of `DISKS`."""
+    """Something is wrong with one disk of a node, or with both; `kind` is a key of `DISKS`."""
 
     kind: str
     node: str
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The one."""
+        """The node."""
         return (self.node,)
 
     @property
     def fails(self) -> bool:
-        """One write fails, and the process is of no use any more until it is started again."""
+        """Whether one write fails. After it the process is of no use until it is started again."""
         return DISKS[self.kind][1] == "fails"
 
     def __str__(self) -> str:
@@ -50,14 +50,14 @@ class DiskTrouble(kinds.Fault):
 
 @dataclass(frozen=True, slots=True)
 class SocketsFirst(kinds.Pause):
-    """SIGSTOP; afterwards all that has come is read before a timer runs, as asyncio does."""
+    """SIGSTOP; afterwards the process reads everything that came before a timer runs, as asyncio does."""
 
     word = "sockets_first"
 
 
 @dataclass(frozen=True, slots=True)
 class ClockSet(kinds.ClockJump):
-    """The wall clock is set, and stays so until the healing or the next start."""
+    """The wall clock is set, and stays wrong until the healing or the next start."""
 
     word = "clock_set"
 
@@ -71,45 +71,45 @@ DISKS: dict[str, tuple[Part, Trouble]] = {
     "volume_slow": ("both", "slow"),
     "write_fails": ("messages", "fails"),
 }
-"""Kind -> which disk, and what is wrong. A write that fails may be on the disk all the same."""
+"""Kind -> which disk, and its trouble. A write that fails may be on the disk nevertheless."""
 
 RARE = (*DISKS, SocketsFirst.word, ClockSet.word)
-"""All kinds."""
+"""All rare kinds."""
 
 MOMENTS = (*[kind for kind, (_, trouble) in DISKS.items() if trouble == "fails"], SocketsFirst.word, ClockSet.word)
 """Kinds that have no end of their own."""
 
 OF_RAFT = tuple([kind for kind, (part, _) in DISKS.items() if part != "messages"])
-"""Kinds that are felt only when Raft writes, which is seldom: `shake` makes it."""
+"""Kinds that matter only when Raft writes, which is seldom: `shake` makes it write."""
 
 
 def draw(rng: Random, kind: str, node: str, for_s: float) -> kinds.Fault:
-    """A fault of this kind."""
+    """A fault of this kind; `for_s` is its duration if it has one."""
     if kind in DISKS:
         return DiskTrouble(kind, node)
     return SocketsFirst(node, for_s) if kind == SocketsFirst.word else ClockSet(node, rng.choice(OFF_MS))
 
 
 def shake(rng: Random, names: tuple[str, ...]) -> kinds.Fault:
-    """Something that makes all nodes write to Raft's log soon."""
+    """A fault after which all nodes soon write to Raft's log."""
     node = rng.choice(names)
     return kinds.FastRestart(node) if rng.random() < 0.5 else kinds.Pause(node, round(2.0 + rng.random() * 3.0, 3))
 
 
 def begin(fault: DiskTrouble, machine: Machine) -> None:
-    """The disks become so."""
+    """Begin the trouble."""
     for disk in _disks(fault, machine):
         _BEGIN[DISKS[fault.kind][1]](disk)
 
 
 def end(fault: DiskTrouble, machine: Machine) -> None:
-    """They are in order again."""
+    """End the trouble."""
     for disk in _disks(fault, machine):
         mend(disk, machine.latency_s)
 
 
 def mend(disk: SimDisk, latency_s: tuple[float, float]) -> None:
-    """Nothing is wrong with it, and its writes take their usual time."""
+    """Make a disk healthy; writes take `latency_s` again."""
     disk.full = disk.failing = False
     disk.stall_until = 0.0
     disk.latency_s = latency_s

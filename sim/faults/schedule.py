@@ -1,4 +1,4 @@
-"""Scenarios: what is done to a cluster and when, as text that people write and programs read back.
+"""Fault schedules: which faults happen to a cluster and when, as text that people write and programs read.
 
 One fault in a line, in the order of time:
 
@@ -6,7 +6,7 @@ One fault in a line, in the order of time:
     at 1.5s cut a b | c for 10s
     at 2s kill a
 
-Without `for` a fault lasts until all is healed, or is a moment anyway.
+Without `for` a fault lasts until everything is healed, unless it is over at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from .kinds import FOR, Fault, FaultError, check_seconds, number_text, parse, re
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One fault of a scenario: at `at_s` seconds after its begin, for `for_s` seconds, None = until all is healed."""
+    """One fault of a schedule: `at_s` seconds after its begin, for `for_s` seconds; None means until everything is
+    healed."""
 
     at_s: float
     fault: Fault
@@ -42,7 +43,7 @@ class FaultSchedule:
 
     def __post_init__(self) -> None:
         times = [step.at_s for step in self.steps]
-        require(times == sorted(times), "the faults of a scenario are not in the order of time")
+        require(times == sorted(times), "the faults of a schedule must be in the order of time")
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.steps))
@@ -54,7 +55,7 @@ class FaultSchedule:
 
     @classmethod
     def parse(cls, text: str) -> FaultSchedule:
-        """The scenario of a text: a fault in each line, or several with `;` between; `#` begins a comment.
+        """Parse a text: one fault in each line, or several with `;` between them; `#` begins a comment.
 
         Raises FaultError with the number of the line.
         """

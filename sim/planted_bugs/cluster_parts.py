@@ -1,4 +1,4 @@
-"""Publishes and metadata of a member with one bug each, for `plants`; leases and Raft are in `misled`."""
+"""Forwards and metadata of a member with one bug each, for `cluster_bugs`; for Raft see `membership_parts`."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ..engine.machine import Machine
 
 
 class ByArrival(Replica):
-    """Of two retained messages the one stays that came last."""
+    """Of two concurrent retained messages keeps the one that arrives last."""
 
     __slots__ = ()
 
     def merge(self, key: bytes, theirs: Siblings, context: VersionVector) -> bool:
-        """What is new replaces what is here."""
+        """Replace the present siblings by new ones."""
         if key[:1] == b"t" and theirs and not all(self.clock.covers(dot) for dot in theirs[::2]):
             self._set(key, self.siblings(key), theirs)
             return True
@@ -34,10 +34,10 @@ class ByArrival(Replica):
 
 
 class Credulous(DeltaApplier):
-    """A claim is believed, whatever is missing before it."""
+    """Believes every claim of a clock, although writes before it are missing."""
 
     def absorb(self, replica: Replica, part: Part) -> list[bytes]:
-        """All up to the end of each claim counts as seen."""
+        """Count everything up to the end of each claim as seen."""
         part.covered_ranges = [(position, 0, high) for position, _, high in part.covered_ranges]
         return super().absorb(replica, part)
 
@@ -58,7 +58,7 @@ class Forgetful(PublishState):
 
 
 def acknowledged_first(machine: Machine) -> None:
-    """Writes of metadata are acknowledged when they come, and applied half a second later."""
+    """Acknowledge writes of metadata when they come, and apply them half a second later."""
     member = machine.member
     assert member is not None
     metadata = member.metadata
@@ -81,17 +81,17 @@ def acknowledged_first(machine: Machine) -> None:
 
 
 def past_a_gap(machine: Machine) -> None:
-    """The clock of the metadata goes on past what it has not got."""
+    """Let the clock of metadata cover writes that are missing."""
     _metadata(machine)._applier.__class__ = Credulous
 
 
 def by_arrival(machine: Machine) -> None:
-    """Retained messages are ordered by when they come."""
+    """Order retained messages by their arrival."""
     _metadata(machine)._halves[0].__class__ = ByArrival
 
 
 def shared_window(machine: Machine) -> None:
-    """What comes from a node is acknowledged once it has acknowledged all that went to it."""
+    """Acknowledge messages of a node only after that node has acknowledged all of ours."""
     clustering: Any = machine.clustering
     acknowledge = clustering.receiver._acknowledge
     forwarding = clustering.sender
@@ -106,13 +106,13 @@ def shared_window(machine: Machine) -> None:
 
 
 def no_guard(machine: Machine) -> None:
-    """Promises leave without a look at the lease."""
+    """Send acknowledgements without looking at the lease."""
     node: Any = machine.node
     node.env.cluster.may_acknowledge = lambda connection, operations, frames: True
 
 
 def nobody_waits(machine: Machine) -> None:
-    """The answer to a PUBLISH does not wait for other nodes."""
+    """Answer a PUBLISH without waiting for other nodes."""
     node: Any = machine.node
     cluster = node.env.cluster
     forward = cluster.forward
@@ -128,7 +128,7 @@ def nobody_waits(machine: Machine) -> None:
 
 
 def takes_after_gap(machine: Machine) -> None:
-    """What is refused is passed over, and what comes behind it is taken."""
+    """Skip a refused message, and take the one behind it."""
     clustering: Any = machine.clustering
     deliver = clustering.deliver
 
@@ -142,19 +142,20 @@ def takes_after_gap(machine: Machine) -> None:
 
 
 def watermark_in_memory(machine: Machine) -> None:
-    """A restart forgets how far the lanes of others were taken."""
+    """Forget at a restart how far the lanes of others were taken."""
     clustering: Any = machine.clustering
     clustering.receiver._lanes.clear()
 
 
 def given_to_a_second(machine: Machine) -> None:
-    """Another member gets the QoS 2 message whose node left the view, although one there may have it."""
+    """Give a QoS 2 message to another member of its group when its node leaves the view, although a member there may
+    have it."""
     clustering: Any = machine.clustering
     clustering.sender._may_be_given = lambda copy: False
 
 
 def drained(machine: Machine) -> None:
-    """What an earlier entrance left unacknowledged goes on, and is taken."""
+    """Let forwards from before an entrance go on, and take them at the target."""
     clustering: Any = machine.clustering
     clustering.sender.void_all = lambda: None
     deliver = clustering.deliver
@@ -162,13 +163,13 @@ def drained(machine: Machine) -> None:
 
 
 def clean_sessions_kept(machine: Machine) -> None:
-    """Clean sessions of a node that was cut off go on as if nothing had been missed."""
+    """Let clean sessions of a node that was cut off go on, although they missed messages."""
     clustering: Any = machine.clustering
     clustering.missed.informed = lambda: None
 
 
 def dropped_not_parked(machine: Machine) -> None:
-    """A v3 PUBLISH that is refused is forgotten."""
+    """Drop a refused v3 PUBLISH instead of deferring it."""
     node: Any = machine.node
     accept = node.accept
 

@@ -1,4 +1,4 @@
-"""Views, leases and Raft with one bug each, for `plants`."""
+"""Views, leases and Raft of a member with one bug each, for `cluster_bugs`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..engine.machine import Machine
 
 
 class FormerSelf(LeaseHolder):
-    """Goes on in the row of whatever start of the node the view has."""
+    """Goes on with the boot that the view has for its node."""
 
     def applied(self, view: View) -> None:
-        """Takes that start's number for its own."""
+        """Take over that boot."""
         row = view.row(self.node)
         if row is not None:
             self.boot = row.boot
@@ -24,7 +24,7 @@ class FormerSelf(LeaseHolder):
 
 
 class HearsEverybody(LeaseHolder):
-    """Its pings come from beside the loop: it hears all that a ping reaches, and its disk always works."""
+    """Reports that it hears every other node, and that its disk works."""
 
     others: tuple[str, ...] = ()
 
@@ -33,39 +33,39 @@ class HearsEverybody(LeaseHolder):
         return self.others
 
     def wants_commit(self, now_ms: float) -> bool:
-        """No disk is asked."""
+        """Ask no disk."""
         self._committed = True
         return False
 
 
 class Hasty(MembershipCoordinator):
-    """A new leader that knows of no lease of others thinks that there is none."""
+    """A new leader that believes that no lease exists which it has not granted."""
 
     def silent(self, node: str, now_ms: float) -> bool:
-        """Who has not spoken to it yet is gone."""
+        """Take a node that has not reported yet for gone."""
         return (node != self.node and node not in self._heard) or super().silent(node, now_ms)
 
     def expired(self, node: str, now_ms: float) -> bool:
-        """What it has not granted itself was never granted."""
+        """Take a lease that it has not granted for expired."""
         return node not in self._granted or super().expired(node, now_ms)
 
 
 class CountsLearners(Leadership):
-    """Answers of learners count as if they were voters'."""
+    """Counts learners as if they were voters."""
 
     def commit(self) -> bool:
-        """By whoever has it."""
+        """Commit by all peers."""
         index = int(self._counted(self._match))
         return self._countable(index) and self._log.commit(index)
 
     def tick(self, now_ms: float) -> bool:
-        """By whoever was heard."""
+        """Count all peers that were heard."""
         super().tick(now_ms)
         heard = self._counted(lambda peer: now_ms if peer == self.peer else self._peers[peer].heard_ms)
         return now_ms - heard < self._settings.election_ms[1]
 
     def confirmed(self) -> tuple[int, ...]:
-        """By whoever answered."""
+        """Count all peers that answered."""
         if not self._tickets or self._log.committed < self.first_index:
             return ()
         answered = self._counted(lambda peer: self._round if peer == self.peer else self._peers[peer].round)
@@ -81,7 +81,7 @@ class CountsLearners(Leadership):
 
 
 def goes_on_as_before(machine: Machine) -> None:
-    """The log is not told of this start, and nobody is asked for it."""
+    """Do not report this boot to the log, and take over the one before."""
     member: Any = machine.member
     holder = member.lease_service.holder
     holder.__class__ = FormerSelf
@@ -93,15 +93,15 @@ def goes_on_as_before(machine: Machine) -> None:
 
 
 def hears_everybody(machine: Machine) -> None:
-    """Partial cuts and disks that hang are not told to the leader."""
-    holder: Any = _standing(machine).holder
+    """Do not report partial cuts and hanging disks to the leader."""
+    holder: Any = _lease_service(machine).holder
     holder.__class__ = HearsEverybody
     holder.others = tuple([name for name in sorted(machine.network.gates) if name != machine.name])
 
 
 def serves_at_once(machine: Machine) -> None:
-    """Whoever is in the view and has a lease serves, also while it is joining."""
-    lease_service, member = _standing(machine), machine.member
+    """Serve as soon as the node is in the view and has a lease, also while it is joining."""
+    lease_service, member = _lease_service(machine), machine.member
     assert member is not None
 
     def valid() -> bool:
@@ -112,19 +112,19 @@ def serves_at_once(machine: Machine) -> None:
 
 
 def hasty_leader(machine: Machine) -> None:
-    """A new leader does not wait until the leases of the former one are over."""
-    _standing(machine).coordinator.__class__ = Hasty
+    """Do not wait until the leases of the former leader are over."""
+    _lease_service(machine).coordinator.__class__ = Hasty
 
 
 def counts_learners(machine: Machine) -> None:
-    """A leader counts learners."""
+    """Let a leader count learners."""
     member: Any = machine.member
     member.consensus.raft.leadership = CountsLearners
 
 
 def grants_unconfirmed(machine: Machine) -> None:
-    """A leader answers at once, whether or not it still leads."""
-    member, lease_service = machine.member, _standing(machine)
+    """Let a leader grant leases at once, whether or not it still leads."""
+    member, lease_service = machine.member, _lease_service(machine)
     assert member is not None
 
     def request(data: bytes) -> None:
@@ -137,6 +137,6 @@ def grants_unconfirmed(machine: Machine) -> None:
     lease_service.request = request
 
 
-def _standing(machine: Machine) -> Any:
+def _lease_service(machine: Machine) -> Any:
     assert machine.member is not None and machine.member.lease_service is not None
     return machine.member.lease_service

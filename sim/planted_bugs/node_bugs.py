@@ -1,7 +1,7 @@
-"""Bugs planted on purpose, to see whether the simulator finds them (docs/simulation.md).
+"""Bugs of one node planted on purpose, to see whether the checkers find them (docs/simulation.md).
 
-A plant is put into a node before it opens its disk. The broker knows nothing of it: its objects are given other classes
-from `planted`, or lose something on the way.
+Each is put into a node before it opens its disk. The broker knows nothing of them: its objects get other classes, from
+`node_parts`, or lose something on the way.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from . import node_parts
 
 @dataclass(frozen=True, slots=True)
 class NodeBug:
-    """One bug: `apply` puts it into a node, `about` says what it is.
+    """One bug: `apply` puts it into a node, `about` describes it.
 
-    `durability` is what the disk does where that is not what the swarm was promised. `seeds` is the number of seeds
-    within which it must be found, from seed 0 on.
+    `durability` is what the disk really does, if that is not what the swarm was promised. The bug must be found within
+    `seeds` seeds from 0 on.
     """
 
     name: str
@@ -40,7 +40,7 @@ class NodeBug:
 
 
 def _nothing(session: Session) -> None:
-    """Alters nothing."""
+    """Change nothing."""
 
 
 def _sessions(
@@ -71,7 +71,7 @@ def session_bug(kind: type[Session]) -> Callable[[Node], None]:
 
 
 def restore_bug(restored: Callable[[Session], None]) -> Callable[[Node], None]:
-    """Something happens to every session that a restart brings back."""
+    """Change every session that a restart brings back."""
     return lambda node: _sessions(node, restored=restored)
 
 
@@ -158,7 +158,7 @@ def _wall_clock(node: Node) -> None:
 
 
 def _as_it_is(node: Node) -> None:
-    """Only the durability differs."""
+    """Change nothing: only the durability differs."""
 
 
 NODE_BUGS: dict[str, NodeBug] = {
@@ -182,17 +182,39 @@ NODE_BUGS: dict[str, NodeBug] = {
             "pubcomp-too-early", "PUBCOMP before the id is forgotten", 100, inbound_bug(node_parts.PubcompTooEarly)
         ),
         NodeBug("subscriptions-lost", "a restart forgets subscriptions", 20, restore_bug(_subscriptions_lost)),
-        NodeBug("session-expiry-restarts", "a restart begins it anew", 800, restore_bug(_session_expiry_restarts)),
-        NodeBug("message-expiry-restarts", "a restart prolongs it", 100, queue_bug(node_parts.MessageExpiryRestarts)),
-        NodeBug("will-delay-restarts", "a restart begins it anew", 500, restore_bug(_will_delay_restarts)),
+        NodeBug(
+            "session-expiry-restarts",
+            "a restart restarts the session expiry",
+            800,
+            restore_bug(_session_expiry_restarts),
+        ),
+        NodeBug(
+            "message-expiry-restarts",
+            "a restart prolongs the message expiry",
+            100,
+            queue_bug(node_parts.MessageExpiryRestarts),
+        ),
+        NodeBug("will-delay-restarts", "a restart restarts the will delay", 500, restore_bug(_will_delay_restarts)),
         NodeBug("will-lost", "a restart forgets wills", 100, restore_bug(_will_lost)),
-        NodeBug("will-twice", "a fired will stays on disk", 300, session_bug(node_parts.WillStaysOnDisk)),
-        NodeBug("will-forgotten-first", "forgotten, then published", 100, session_bug(node_parts.WillForgottenFirst)),
-        NodeBug("will-after-disconnect", "DISCONNECT is no end", 100, session_bug(node_parts.DisconnectKeepsWill)),
+        NodeBug(
+            "will-twice", "a will stays on disk after it was published", 300, session_bug(node_parts.WillStaysOnDisk)
+        ),
+        NodeBug(
+            "will-forgotten-first",
+            "a will is deleted before it is published",
+            100,
+            session_bug(node_parts.WillForgottenFirst),
+        ),
+        NodeBug(
+            "will-after-disconnect",
+            "DISCONNECT does not discard the will",
+            100,
+            session_bug(node_parts.DisconnectKeepsWill),
+        ),
         NodeBug("wall-clock", "deadlines follow the wall clock", 100, _wall_clock),
         NodeBug("old-connection-kept", "a takeover closes nobody", 20, connection_bug(_old_connection_kept)),
         NodeBug("nothing-cleaned-up", "ended sessions leave entries", 100, queue_bug(node_parts.NothingCleanedUp)),
         NodeBug("bodies-kept", "shared bodies are not let go", 50, queue_bug(node_parts.BodiesKept)),
     )
 }
-"""Every plant by its name."""
+"""Every bug by its name."""

@@ -1,4 +1,4 @@
-"""Broker parts with one bug each: subclasses that override a single decision. Only the simulator uses them."""
+"""Parts of the broker with one bug each: subclasses that override a single decision."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ...cluster.clock import ClusterClock
 
 
 class ReleasedNotStored(DurableQueue):
-    """PUBREC seen, and only memory knows it."""
+    """Keeps only in memory that PUBREC came."""
 
     __slots__ = ()
 
@@ -28,7 +28,7 @@ class ReleasedNotStored(DurableQueue):
 
 
 class PubrelBeforeStored(DurableQueue):
-    """PUBREL leaves before "PUBREC seen" is safe."""
+    """Sends PUBREL before the arrival of PUBREC is on disk."""
 
     __slots__ = ()
 
@@ -37,7 +37,7 @@ class PubrelBeforeStored(DurableQueue):
 
 
 class PublishBeforeStored(DurableQueue):
-    """A QoS 2 PUBLISH leaves before its entry is safe."""
+    """Sends a QoS 2 PUBLISH before its entry is on disk."""
 
     __slots__ = ()
 
@@ -47,7 +47,7 @@ class PublishBeforeStored(DurableQueue):
 
 
 class DiskMeansSafe(DurableQueue):
-    """What was read back from the store counts as safe, even if it was written a moment ago."""
+    """Takes entries that were read back for committed, even if their write is not finished."""
 
     __slots__ = ()
 
@@ -58,7 +58,7 @@ class DiskMeansSafe(DurableQueue):
 
 
 class IdsFromOne(DurableQueue):
-    """A restart numbers what is in the queue anew, packet ids from 1 on."""
+    """Numbers the entries of a queue anew after a restart, with packet ids from 1 on."""
 
     __slots__ = ()
 
@@ -75,7 +75,7 @@ class IdsFromOne(DurableQueue):
 
 
 class NewestFirst(DurableQueue):
-    """What waited on disk is sent from its end."""
+    """Sends a backlog from its end."""
 
     __slots__ = ()
 
@@ -84,7 +84,7 @@ class NewestFirst(DurableQueue):
 
 
 class WindowIgnored(DurableQueue):
-    """The receive maximum of the client is nobody's business."""
+    """Ignores the receive maximum of the client."""
 
     __slots__ = ()
 
@@ -94,17 +94,17 @@ class WindowIgnored(DurableQueue):
 
 
 class NothingCleanedUp(DurableQueue):
-    """The entries of a session that has ended stay on disk."""
+    """Leaves the entries of an ended session on disk."""
 
     __slots__ = ()
 
     def discard(self) -> None:
-        """Forgets, and deletes nothing."""
+        """Forget the entries without deleting them."""
         Queue.discard(self)
 
 
 class MessageExpiryRestarts(DurableQueue):
-    """What is read back after a restart gets some more time to live."""
+    """Gives messages that are read back after a restart more time."""
 
     __slots__ = ()
 
@@ -117,7 +117,7 @@ class MessageExpiryRestarts(DurableQueue):
 
 
 class BodiesKept(DurableQueue):
-    """A body that several queues shared is not let go by the last."""
+    """Keeps a shared payload after the last queue has let it go."""
 
     __slots__ = ()
 
@@ -153,7 +153,7 @@ class PubcompTooEarly(InboundHandshakes):
 
 
 class WillStaysOnDisk(Session):
-    """A will is published, and the record on disk still has it."""
+    """Publishes a will, and leaves it in the record on disk."""
 
     __slots__ = ()
 
@@ -162,12 +162,12 @@ class WillStaysOnDisk(Session):
 
 
 class WillForgottenFirst(Session):
-    """A will is struck from the record, and published once that is safe."""
+    """Deletes a will from the record, and publishes it after that is committed."""
 
     __slots__ = ()
 
     def fire_will(self) -> None:
-        """In two steps."""
+        """Delete, commit, publish."""
         will = self.will
         if will is None:
             return
@@ -179,12 +179,12 @@ class WillForgottenFirst(Session):
 
 
 class DisconnectKeepsWill(Session):
-    """DISCONNECT does not make the node forget the will."""
+    """Keeps the will at a DISCONNECT."""
 
     __slots__ = ()
 
     def detach(self, fire_will: bool) -> None:
-        """As if the connection had been lost."""
+        """Detach as if the connection had been lost."""
         super().detach(True)
 
 
@@ -204,19 +204,19 @@ class AnswersBeforeCommit(AckQueue):
 
 
 class OldConnectionKept(ClientConnection):
-    """A takeover does not close the old connection."""
+    """Keeps the old connection at a takeover."""
 
     __slots__ = ()
 
     def taken_over(self) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
 
 # -- registry and clock
 
 
 class AlteringSlots(SessionRegistry):
-    """Slots whose sessions are altered when they are made and when they are brought back."""
+    """A session registry that changes sessions when they are made and when they are restored."""
 
     made: Callable[[Session], None]
     restored: Callable[[Session], None]
@@ -227,7 +227,7 @@ class AlteringSlots(SessionRegistry):
         reply: Callable[[Session, bool, bool], None],
         refused: Callable[[], None],
     ) -> None:
-        """As ever, with `made` before the answer."""
+        """As `SessionRegistry.register`, with `made` before the answer."""
 
         def altered(session: Session, present: bool, wrote: bool) -> None:
             self.made(session)
@@ -243,10 +243,10 @@ class AlteringSlots(SessionRegistry):
 
 
 class WallClock(ClusterClock):
-    """Deadlines follow the wall clock, whatever it says."""
+    """Follows the wall clock, whatever it shows."""
 
     __slots__ = ()
 
     def now_ms(self) -> int:
-        """Now, as the machine believes."""
+        """The wall clock of the machine in ms."""
         return int(self._wall_ms())

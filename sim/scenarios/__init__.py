@@ -1,1 +1,1 @@
-"""Scripts of faults and clients for states that random seeds reach too seldom."""
+"""Scenarios: faults and clients that somebody wrote down, for states that random seeds reach too seldom."""

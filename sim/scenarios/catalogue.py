@@ -31,16 +31,16 @@ _TOPICS = tuple([f"t/{number}" for number in range(12)])
 _ELSEWHERE = {"n2": client("c0", _TOPICS, version=5), "n1": writer("w0", IDLE_S, _TOPICS)}
 
 _OWN = (
-    Scenario("away", "a node with a session that lasts is cut off, and starts anew when it is back",
+    Scenario("away", "a node with a persistent session is cut off, and restarts when it is back",
            "at 3s cut n3 | n1 n2 for 13s; at 14s fast_restart n3", {"n3": reader(), "n1": writer()}),
-    Scenario("witness-restarts", "who owes something to a node that is away is started again",
+    Scenario("witness-restarts", "nodes with messages for a node that is away are restarted",
            "at 4s cut n3 | n1 n2 for 13s; at 8s fast_restart n1; at 11s fast_restart n2",
            {"n3": reader(), "n1": writer(), "n2": writer("w1")}),
-    Scenario("writer-cut-off", "the node of a writer is cut off, and its connection stays",
+    Scenario("writer-cut-off", "the node of a writer is cut off while the writer stays connected",
            "at 4s cut n3 | n1 n2 for 5s; at 13s cut n3 | n1 n2 for 4s", {"n1": reader(), "n3": writer(pace_s=0.1)}),
-    Scenario("reader-restarts", "the node of a session that lasts is killed again and again", _AGAIN_AND_AGAIN,
+    Scenario("reader-restarts", "the node of a persistent session is killed again and again", _AGAIN_AND_AGAIN,
            {"n2": reader(), "n1": writer(pace_s=0.02)}),
-    Scenario("handshakes", "both nodes of a QoS 2 message are started again before it is acknowledged",
+    Scenario("handshakes", "both nodes of a QoS 2 message are restarted before it is acknowledged",
            "at 4s one_way_cut n2 n1 for 2.5s; at 5s fast_restart n2; at 5.8s fast_restart n1; "
            "at 11s one_way_cut n2 n1 for 2.5s; at 12s fast_restart n1; at 13s fast_restart n2",
            {"n2": reader(), "n1": writer()}, qos=2),
@@ -52,11 +52,11 @@ _OWN = (
            "at 7.9s cut n1 | n2 n3 for 8s",
            {"n2": client("c0", ("r/0",), version=5), "n1": writer("w0", IDLE_S, ("r/0",))},
            (leaves_topic(4.0, "c0", "r/0"), retains(8.0, "w0", "r/0"), wants_topic(12.0, "c0", "r/0"))),
-    Scenario("known-by-two", "who is told of a subscription is killed at that moment, and its writer is cut off",
+    Scenario("known-by-two", "nodes that learn of a subscription are killed then, and its node is cut off",
            "at 3.9s disk_stall n1 for 1.2s; at 3.9s disk_stall n2 for 1.2s",
            {"n3": reader(), "n1": writer("w0", 0.2), "n2": writer("w1", 0.2)},
            (leaves_topic(2.0), at_suback(3.0, "c0", _others_restart_without), wants_topic(4.0), publishes(4.5))),
-    Scenario("log-in-doubt", "who has agreed on a view is killed at that moment, and who has applied it is cut off",
+    Scenario("log-in-doubt", "nodes that agreed on a view are killed then, and the node that applied it is cut off",
            "at 4s fast_restart n2; at 12s fast_restart n2", {"n3": reader(), "n1": writer("w0", 0.2)},
            (at_view(4.0, "n3", _others_restart_without), at_view(12.0, "n3", _others_restart_without))),
 )  # fmt: skip

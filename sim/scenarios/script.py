@@ -155,6 +155,7 @@ def at_view(at_s: float, node: str, then: Callable[[ClusterSimulation], None]) -
 
 
 EVERY_S = 0.3
+"""The time between the acts of `one_by_one`."""
 
 
 def _named(simulation: ClusterSimulation, name: str) -> RoamingClient:

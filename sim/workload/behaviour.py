@@ -1,4 +1,4 @@
-"""What a model client feels like doing next: publish, leave, come back, read slowly, change its mind."""
+"""What a model client does next: publish, leave, come back, read slowly, change its subscriptions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .client import ModelClient
 from .swarm import WATCHER, Swarm
 
 LARGE = 300
-"""Payload size from which bodies are shared between queues."""
+"""Payload size in bytes from which queues share payloads."""
 
 
 class Behaviour:
-    """Drives one client until `calm`; then the client only reads, answers and stays connected."""
+    """Drives one client until `calm`. After that the client only reads, answers and stays connected."""
 
     def __init__(self, client: ModelClient, swarm: Swarm, rng: Random) -> None:
         self.client = client
@@ -27,7 +27,7 @@ class Behaviour:
         self._moves = self._weighted()
 
     def begin(self) -> None:
-        """Connect soon, then act now and then; the watcher is there before all others, and stays for a while."""
+        """Connect soon, then act now and then. The watcher connects before all others, and first acts after a while."""
         if self.client.name == WATCHER:
             self.client.connect(False)
             self._loop.call_later(1.5, self._next)
@@ -35,7 +35,7 @@ class Behaviour:
             self._loop.call_later(0.3 + self._rng.random() * 0.5, self._first)
 
     def calm(self) -> None:
-        """No more moves; be connected, read, answer at once."""
+        """Stop acting; connect, read, and answer at once."""
         client = self.client
         self._calm = True
         client.receiver.delay_s = min(client.receiver.delay_s, 0.01)
@@ -91,7 +91,7 @@ class Behaviour:
     # -- moves
 
     def _nothing(self) -> None:
-        """Not every moment has an event."""
+        """Let a moment pass without an action."""
 
     def _publish(self) -> None:
         rng, features = self._rng, self._features
@@ -108,7 +108,7 @@ class Behaviour:
             )
 
     def _lose(self) -> None:
-        """Go without a word, and come back at once or when the mood comes."""
+        """Close without DISCONNECT, and come back at once or at some later action."""
         self.client.lose()
         self.client.wanted = self._rng.random() < 0.5
         if self.client.wanted:

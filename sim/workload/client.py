@@ -1,6 +1,6 @@
 """A model client: its connections, its session as it knows it, its subscriptions and its wills.
 
-Sending and receiving are in `Sender` and `Receiver`; what it feels like doing next is decided by `Behaviour`.
+Sending is in `Sender`, receiving in `Receiver`. `Behaviour` decides what the client does next.
 """
 
 from __future__ import annotations
@@ -22,14 +22,18 @@ from .swarm import ClientSpec
 PATIENCE_S = 15.0
 """How long a client waits for CONNACK before it tries again."""
 RETRY_S = (0.05, 0.5)
-"""How long it waits before it tries again."""
+"""The range of the time before it tries again."""
 REFUSED_FOR_DISK = (3, 0x97)
-"""What CONNACK may say while the disk is full: Server unavailable in MQTT 3, Quota exceeded in 5."""
+"""Reason codes of CONNACK while the disk is full: Server unavailable in MQTT 3, Quota exceeded in 5."""
 FOREVER = 0xFFFFFFFF
 
 
 class ModelClient:
-    """One client id. `resting` clients reconnect when they lose a connection; `gone` ones never come back."""
+    """One client id.
+
+    A client that is `wanted` connects again when it loses a connection; one that is `gone` never does. `epoch` counts
+    its sessions. `granted` are the filters of its session, `dropped` those that it has unsubscribed from.
+    """
 
     def __init__(
         self,
@@ -57,7 +61,7 @@ class ModelClient:
         self.granted: dict[str, Subscribed] = {}
         self.asked: dict[int, list[Subscribed]] = {}
         self.dropped: set[str] = set()
-        self.void = False  # the session ended with its connection: one that is present next time is another
+        self.void = False  # the session ended with its connection: a session that is present next time is another
         self.discarded = False
         self._packet_id = 0
         history.connections[self.name] = []
@@ -70,17 +74,17 @@ class ModelClient:
 
     @property
     def connected(self) -> bool:
-        """CONNACK came and the connection is still there."""
+        """Whether CONNACK came and the connection is open."""
         return self.connection is not None and self.connection.opened != NEVER
 
     def connect(self, clean: bool) -> None:
-        """Open a connection; a client that is refused tries again while it wants one."""
+        """Open a connection. After a refusal the client tries again while it wants a connection."""
         self.wanted = True
         if self.gone or self.peer is not None:
             return
         spec = self.spec
         if self.discarded or self._perhaps_expired():
-            # who has thrown a session away, or cannot know whether it is there, has to say so
+            # a client that threw its session away, or cannot know whether it exists, must ask for a new one
             clean = True
         try:
             peer = Peer(self.host, spec.version, self.rng, delay_s=self.delay_s)
@@ -138,7 +142,7 @@ class ModelClient:
             self.again()
 
     def again(self) -> None:
-        """Try to connect in a moment, if one is wanted."""
+        """Try to connect in a moment, if a connection is wanted."""
         if self.wanted and not self.gone:
             low, high = RETRY_S
             self.loop.call_later(low + (high - low) * self.rng.random(), self._retry)
@@ -150,7 +154,7 @@ class ModelClient:
     # -- ending
 
     def lose(self) -> None:
-        """Close without a word; what was sent before still arrives."""
+        """Close without DISCONNECT; packets that were sent before still arrive."""
         peer = self.peer
         if peer is not None:
             peer.close()
@@ -158,7 +162,7 @@ class ModelClient:
             self._ended()
 
     def disconnect(self, with_will: bool = False, expiry_s: int | None = None) -> None:
-        """DISCONNECT, then close. v5 may ask for the will all the same, or for another session expiry."""
+        """Send DISCONNECT and close. With MQTT 5 it may ask for the will, or for another session expiry in seconds."""
         peer, connection = self.peer, self.connection
         if peer is None or connection is None or not self.connected:
             return
@@ -174,7 +178,7 @@ class ModelClient:
         self._ended()
 
     def take_over(self) -> None:
-        """A second connection under the same id, while the node still serves the first."""
+        """Open a second connection under the same id, while the node still serves the first."""
         peer = self.peer
         if peer is None or not self.connected:
             return
@@ -186,7 +190,7 @@ class ModelClient:
         self.connect(self.spec.expiry_s == 0)
 
     def abandon(self) -> None:
-        """Go, and never come back."""
+        """Close, and never come back."""
         self.history.trace(self.name, "is gone for good")
         self.gone = True
         self.wanted = False
@@ -211,7 +215,7 @@ class ModelClient:
     # -- packets
 
     def send(self, *sent: Any) -> None:
-        """Send on the present connection."""
+        """Send packets on the present connection."""
         assert self.peer is not None
         if self.history.lines is not None:
             for packet in sent:
@@ -280,7 +284,7 @@ class ModelClient:
         self.subscribe(self.wants)
 
     def may_be_refused(self, operation: str, reason: int, mark: Mark) -> bool:
-        """Whether this refusal is right: a CONNECT while the disk is full is."""
+        """Whether this refusal is right: the node may refuse a CONNECT while its disk is full."""
         full = mark[1] <= self.history.life(self.host.name).full_until
         return operation == "register" and reason in REFUSED_FOR_DISK and full
 
@@ -290,7 +294,7 @@ class ModelClient:
     # -- subscriptions
 
     def subscribe(self, names: list[str]) -> None:
-        """Ask for these of the client's filters."""
+        """Subscribe to these of the client's filters."""
         if not names:
             return
         qos = dict(self.spec.filters)
@@ -308,11 +312,11 @@ class ModelClient:
 
     @property
     def wants(self) -> list[str]:
-        """Filters that no SUBACK has granted, and that it does not want to be without."""
+        """Filters that the client wants and no SUBACK has granted."""
         return [name for name, _ in self.spec.filters if name not in self.granted and name not in self.dropped]
 
     def unsubscribe(self, name: str) -> None:
-        """Give one of the filters up."""
+        """Unsubscribe from one of the filters."""
         held = self.granted.pop(name, None)
         if held is None:
             return
@@ -335,7 +339,7 @@ class ModelClient:
             self.granted[each.filter] = each
 
     def not_granted(self, subscribed: Subscribed) -> None:
-        """A SUBSCRIBE was refused."""
+        """A SUBSCRIBE was refused: a hook."""
 
     def _unsuback(self, packet: packets.Unsuback, mark: Mark) -> None:
         for each in self.asked.pop(packet.packet_id, []):
@@ -345,12 +349,12 @@ class ModelClient:
 
     @property
     def reads(self) -> bool:
-        """It takes what comes."""
+        """Whether the client reads from its connection."""
         return self.peer is not None and not self.peer.pipe.to_client.paused
 
     @property
     def is_read(self) -> bool:
-        """The node takes what the client sends."""
+        """Whether the node reads what the client sends."""
         return self.peer is not None and not self.peer.pipe.to_node.paused
 
     def pause(self) -> None:
@@ -366,7 +370,7 @@ class ModelClient:
 
 
 def _ignore(packet: Any) -> None:
-    """What comes on a connection that the client has left for another is lost."""
+    """Drop a packet of a connection that the client has left for another."""
 
 
 def _shown(packet: Any) -> str:

@@ -1,7 +1,7 @@
-"""A model client's half that subscribes: a true QoS 1 and 2 receiver, by the letter of MQTT 5.0 section 4.3.
+"""The subscribing half of a model client: a QoS 1 and 2 receiver by the letter of MQTT 5.0, section 4.3.
 
-A QoS 2 message is handed on when its packet id is not known, and dropped when it is: what a wrong packet id does to a
-real client it does to this one. Answers leave in the order of the messages [MQTT-4.6.0-2], perhaps late.
+It passes a QoS 2 message on if its packet id is free, and drops it if the id is in use: a wrong packet id does to it
+what it does to a real client. Answers leave in the order of the messages [MQTT-4.6.0-2], perhaps late.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ Later = Callable[[float, Callable[[], None]], object]
 
 
 class Receiver:
-    """What `client` receives. `held` are the QoS 2 packet ids that wait for PUBREL: session state, kept across
-    connections. `answer` sends a packet if the connection is still the one it came on."""
+    """Receives for `client`. `held` maps the QoS 2 packet ids that wait for PUBREL to their messages; it belongs to the
+    session and survives connections. `answer` sends a packet if the connection is still the one that the message came
+    on.
+    """
 
     def __init__(self, history: History, client: str, later: Later, answer: Callable[[int, Any], bool]) -> None:
         self._history = history
@@ -37,7 +39,7 @@ class Receiver:
         self._due_s = 0.0
 
     def begin(self, connection: int) -> None:
-        """A new connection: nothing is unanswered on it."""
+        """A new connection: no message on it is unanswered."""
         self._connection = connection
         self._unanswered.clear()
         self._seen.clear()
@@ -49,7 +51,7 @@ class Receiver:
         self.held.clear()
 
     def publish(self, packet: packets.Publish, sent_at: float) -> None:
-        """PUBLISH, which the node wrote at `sent_at`: note it, answer it."""
+        """Note and answer a PUBLISH that the node wrote at `sent_at` (true time in s)."""
         key = key_of(packet.payload)
         first = True
         packet_id = packet.packet_id
@@ -86,13 +88,13 @@ class Receiver:
         self._owe(packets.Pubcomp(packet.packet_id), packet.packet_id)
 
     def _check_id(self, packet_id: int, key: str, dup: bool) -> None:
-        """The id must be free, or mean the same message as before."""
+        """Note a problem unless the id is free or means the same message as before."""
         for known in (self.held.get(packet_id), self._unanswered.get(packet_id)):
             if known is not None and known != key:
                 text = f"{self._client}: packet id {packet_id} came with {key} while it stands for {known}"
                 self._history.ids.append(IdReuse(self._client, self._connection, text))
         if dup and packet_id in self._seen:
-            return  # sent again on this connection: the answer may be under way, so it does not count
+            return  # sent again on this connection: its answer may be under way, so the window may not count it
         self._seen.add(packet_id)
         self._unanswered[packet_id] = key
         if len(self._unanswered) > self.window:

@@ -1,6 +1,6 @@
-"""A model client of a cluster: it stays at its node while it has a session there, and takes a refusal for an answer.
+"""A model client of a cluster. It stays at its node while it has a session there, and accepts refusals.
 
-What may be refused is what some policy forbids at a node that does not see the whole cluster (docs/netsplit.md).
+A node that does not see the whole cluster may refuse what its policies forbid (docs/netsplit.md).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .client import ModelClient
 from .swarm import ClientSpec
 
 AGAIN_S = 0.6
-"""After how long a refused SUBSCRIBE is repeated."""
+"""After how many seconds the client repeats a refused SUBSCRIBE."""
 REFUSALS = {"register": (3, 0x88), "subscribe": (0x80, 0x83, 0x87), "unsubscribe": (0x83,)}
 
 
 class RoamingClient(ModelClient):
-    """A client of `home`; one that roams chooses another of `machines` for each connection."""
+    """A client of `home`. If `machines` has several, the client chooses one of them for each connection."""
 
     def __init__(
         self,
@@ -38,22 +38,22 @@ class RoamingClient(ModelClient):
         super().__init__(spec, home, history, rng, delay_s, kept_s)
         self._machines = machines
         self.on_granted: Callable[[Subscribed], None] | None = None
-        """Told of each filter that a SUBACK has granted."""
+        """Called with each filter that a SUBACK has granted."""
 
     def connect(self, clean: bool) -> None:
-        """As `ModelClient.connect`; who has nothing to come back to may go elsewhere."""
+        """As `ModelClient.connect`; a client without a session may choose another node."""
         if len(self._machines) > 1 and self.peer is None:
             self.host = self.rng.choice(self._machines)
         super().connect(clean)
 
     def _had_session(self) -> bool:
-        """MQTT 3.1 does not say; a node that has lost its disk has no sessions."""
+        """MQTT 3.1 does not tell. A node that has lost its disk has no sessions."""
         emptied = self.history.life(self.host.name).emptied
         last = max((each.opened_at for each in self.lists[:-1] if each.opened != NEVER), default=0.0)
         return super()._had_session() and not any(at_s >= last for at_s in emptied)
 
     def take_over(self) -> None:
-        """As `ModelClient.take_over`; of several nodes each would go on serving its own connection."""
+        """As `ModelClient.take_over`, for one node. Several nodes would each go on serving their own connection."""
         if len(self._machines) > 1:
             self.lose()
             self.connect(self.spec.expiry_s == 0)
@@ -61,7 +61,7 @@ class RoamingClient(ModelClient):
             super().take_over()
 
     def may_be_refused(self, operation: str, reason: int, mark: Mark) -> bool:
-        """A policy forbids it, or the disk is full."""
+        """Whether a policy forbids the operation, or the disk is full."""
         if super().may_be_refused(operation, reason, mark):
             return True
         assert self.connection is not None
@@ -76,7 +76,7 @@ class RoamingClient(ModelClient):
         return self.history.views.lacked_whole_view(self.host.name, since_s)
 
     def not_granted(self, subscribed: Subscribed) -> None:
-        """Ask again in a while."""
+        """Subscribe again in a while."""
         if self.connection is not None:
             self.loop.call_later(AGAIN_S, partial(self._ask_again, subscribed.filter, self.connection.number))
 
@@ -96,7 +96,7 @@ class RoamingClient(ModelClient):
 
     def _unsuback(self, packet: packets.Unsuback, mark: Mark) -> None:
         if self.spec.version < 5:
-            # it has no code, so nobody knows whether the filter is gone
+            # this UNSUBACK has no reason code, so nobody knows whether the filter is gone
             self.asked.pop(packet.packet_id, None)
             return
         asked = self.asked.pop(packet.packet_id, [])

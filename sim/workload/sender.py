@@ -1,7 +1,7 @@
-"""A model client's half that publishes: a true QoS 1 and 2 sender, by the letter of MQTT 5.0 section 4.3 and 4.4.
+"""The publishing half of a model client: a QoS 1 and 2 sender by the letter of MQTT 5.0, sections 4.3 and 4.4.
 
-It takes the lowest free packet id, so ids are soon used again; with its session present it sends what is not answered
-again, in the old order; without, it forgets it, and nobody knows what became of it.
+It takes the lowest free packet id, so ids are soon used again. If its session is present, it sends unanswered packets
+again in the old order. If not, it forgets them, and nobody knows what became of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Send = Callable[..., None]
 
 
 class Flight:
-    """One PUBLISH that is not finished: `released` once PUBREC came and PUBREL is owed."""
+    """One PUBLISH that is not finished; `released`: PUBREC came and PUBREL is due."""
 
     __slots__ = ("attempt", "packet", "released")
 
@@ -28,7 +28,7 @@ class Flight:
 
 
 class Sender:
-    """What `writer` publishes. `send` puts packets on the present connection; `limit` is the receive maximum."""
+    """Publishes as `writer`. `send` puts packets on the present connection; `limit` is the node's receive maximum."""
 
     def __init__(self, history: History, writer: str, send: Send) -> None:
         self._history = history
@@ -61,13 +61,13 @@ class Sender:
         return True
 
     def go_to(self, node: str) -> None:
-        """From now on the connections are to this node."""
+        """From now on connections go to this node."""
         if node != self._node:
             self._node = node
             self._node_changes += 1
 
     def resume(self) -> None:
-        """The session is present: send again what is not answered, in the old order [MQTT-4.4.0-1]."""
+        """The session is present: send unanswered packets again, in the old order [MQTT-4.4.0-1]."""
         again: list[Any] = []
         for packet_id, flight in self.open.items():
             if flight.released:
@@ -80,23 +80,23 @@ class Sender:
             self._send(*again)
 
     def forget(self) -> None:
-        """The session is gone, and with it what was under way."""
+        """The session is gone, and with it all unfinished messages."""
         self.open.clear()
 
     def puback(self, packet: packets.Puback, mark: Mark) -> None:
-        """PUBACK: finished."""
+        """PUBACK: the message is finished."""
         flight = self.open.get(packet.packet_id)
         if flight is None or flight.packet.qos != 1:
-            self._history.problem(f"{self._writer} got PUBACK {packet.packet_id}, which it does not wait for")
+            self._history.problem(f"{self._writer} got PUBACK {packet.packet_id}, but no message waits for it")
             return
         del self.open[packet.packet_id]
         self._answered(flight.attempt, packet.reason, mark)
 
     def pubrec(self, packet: packets.Pubrec, mark: Mark) -> None:
-        """PUBREC: the node has it, PUBREL follows; with an error the message is refused and finished."""
+        """PUBREC: the node has the message, and PUBREL follows. With an error the message is refused and finished."""
         flight = self.open.get(packet.packet_id)
         if flight is None or flight.packet.qos != 2:
-            self._history.problem(f"{self._writer} got PUBREC {packet.packet_id}, which it does not wait for")
+            self._history.problem(f"{self._writer} got PUBREC {packet.packet_id}, but no message waits for it")
             return
         if not flight.released:
             self._answered(flight.attempt, packet.reason, mark)
@@ -107,10 +107,10 @@ class Sender:
         self._send(packets.Pubrel(packet.packet_id))
 
     def pubcomp(self, packet: packets.Pubcomp) -> None:
-        """PUBCOMP: finished."""
+        """PUBCOMP: the message is finished."""
         flight = self.open.get(packet.packet_id)
         if flight is None or not flight.released:
-            self._history.problem(f"{self._writer} got PUBCOMP {packet.packet_id}, which it does not wait for")
+            self._history.problem(f"{self._writer} got PUBCOMP {packet.packet_id}, but no message waits for it")
             return
         del self.open[packet.packet_id]
 
@@ -125,10 +125,10 @@ class Sender:
 
 
 def payload(key: str, size: int = 0) -> bytes:
-    """The payload that carries a message's key."""
+    """The payload for a message's key."""
     return key.encode() + b"|" + b"." * size
 
 
 def key_of(data: bytes) -> str:
-    """The key in a payload."""
+    """The message's key in a payload."""
     return data.partition(b"|")[0].decode()

@@ -1,9 +1,8 @@
-"""Clients of another kind than `workload.swarm` draws: shared groups whose members come and go, on all nodes.
+"""Clients for shared subscriptions: groups on all nodes, whose members come and go.
 
-In most seeds no message is shared, and where one is, its group has two members, which stay. Here nothing else is
-published than what one or two groups share, and of their members some stay, some give their subscription up now and
-then, some have clean sessions or such that expire. Everything else is as the plan of the seed has it: faults, clocks,
-network, disks, in a part of the seeds the policies.
+Seeds usually draw no shared message, or a group of two members that stay. Here clients publish only to one or two
+groups. Some members stay, some unsubscribe now and then, some have clean sessions or sessions that expire. The rest is
+as the plan of the seed has it: faults, clocks, network, disks, and in part of the seeds the policies.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ FEATURES = {
     "qos1": 0.7, "qos0": 0.3, "expiry": 0.4, "session_expiry": 0.6, "slow": 0.4, "takeover": 0.3, "clean_start": 0.4,
     "abandon": 0.3, "small_window": 0.4, "small_memory": 0.4, "large": 0.2,
 }  # fmt: skip
-"""Feature -> the share of seeds that have it, besides those that all have."""
+"""Feature -> the share of seeds that have it, besides those of `ALWAYS`."""
 ALWAYS = frozenset({"qos2", "shared", "subscribing", "breaks", "polite"})
 
 
 def with_groups(plan: ClusterPlan) -> ClusterPlan:
-    """The plan of a seed with this cast."""
+    """The plan of a seed with these clients instead of its own."""
     swarm = plan.swarm
     rng = Random(f"groups/{len(plan.nodes)}/{swarm.seed}")
     features = ALWAYS | {name for name, share in FEATURES.items() if rng.random() < share}
@@ -45,7 +44,7 @@ def with_groups(plan: ClusterPlan) -> ClusterPlan:
 
 
 def _writer(rng: Random, name: str) -> ClientSpec:
-    """Its session lasts, for a QoS 2 handshake goes on over faults."""
+    """A client whose session never ends, because a QoS 2 handshake goes on over faults."""
     version, pace_s = rng.choice((4, 5, 5)), rng.choice((0.1, 0.3, 0.6))
     return ClientSpec(name, version, None, True, True, SHARED_TOPICS, (), None, 100, 0.0, pace_s, False)
 
@@ -74,6 +73,6 @@ def _options(rng: Random, features: frozenset[str], options: Options) -> Options
         "memory_window": rng.choice((1, 2, 4)) if "small_memory" in features else 256,
         "shared_subscription_policy": rng.choice(("prefer_local", "random", "random", "prefer_online_before_local")),
     }
-    if rng.random() < 0.6:  # what is accepted without a lease is hardly looked at
+    if rng.random() < 0.6:  # checkers demand little of messages that were accepted without a lease
         changes |= {f"allow_{operation}_during_netsplit": "majority" for operation in OPERATIONS}
     return msgspec.structs.replace(options, **changes)

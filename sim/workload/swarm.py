@@ -1,7 +1,7 @@
-"""What one seed is: clients, options, features and faults, each whole kind of them switched on or off at random.
+"""The swarm of one seed: clients, options, features and faults. Each kind of them is on or off at random.
 
-Swarm testing: a run in which most kinds of trouble are absent reaches states that a run with a little of everything
-never sees.
+This is swarm testing: a run without most kinds of trouble reaches states that a run with a little of everything never
+reaches.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ WATCHER = "watch"
 
 @dataclass(frozen=True, slots=True)
 class ClientSpec:
-    """One model client. `expiry_s` is the session's: 0 for a clean session, None for one that never ends.
+    """One model client.
 
-    `steady` clients never give their session up: what they are owed can be demanded to the last message. `filters` are
-    (filter, QoS); `will` is (QoS, delay in s).
+    `expiry_s` is the session's: 0 for a clean session, None for one that never ends. A `steady` client never gives its
+    session up, so the checkers demand everything that it is owed. `filters` are (filter, QoS); `will` is (QoS, delay in
+    s). `window` is its receive maximum, `pace_s` the mean time between its actions, `ack_delay_s` how late it answers.
     """
 
     name: str
@@ -66,7 +67,11 @@ class ClientSpec:
 
 @dataclass(frozen=True, slots=True)
 class Swarm:
-    """All that one seed decides before anything happens."""
+    """Everything that one seed decides before anything happens.
+
+    `seconds` is the virtual time under faults, `latency_s` the range of a disk write, `delay_s` that of bytes between
+    clients and nodes.
+    """
 
     seed: int
     durability: Durability

@@ -205,7 +205,7 @@ def test_what_is_there_or_public_may_be_cited() -> None:
     assert complaints(ROOT / "docs" / "glossary.md", text) == []
 
 
-# --- what hazards.md says of tests, checkers, plants and mutants ---
+# --- what hazards.md says of tests, checkers, planted bugs and mutants ---
 
 
 def names_in(entry: str, kind: str) -> list[str]:
@@ -225,7 +225,7 @@ def unheld(entry: str) -> list[str]:
     mutants = tomllib.loads(page_of(ROOT / "mutants" / "mutants.toml"))["mutant"]
     there = {
         "checkers": {path.stem for path in (ROOT / "sim" / "checkers").glob("*.py")},
-        "plants": {*NODE_BUGS, *CLUSTER_BUGS},
+        "planted bugs": {*NODE_BUGS, *CLUSTER_BUGS},
         "mutants": {mutant["name"] for mutant in mutants},
     }
     wrong = [name for kind, names in there.items() for name in names_in(entry, kind) if name not in names]
@@ -251,12 +251,12 @@ def test_each_hazard_that_is_built_has_a_test_and_what_else_finds_it() -> None:
             assert names_in(entry, "checkers"), number
 
 
-def test_each_plant_of_a_cluster_stands_at_its_hazard() -> None:
-    for plant in CLUSTER_BUGS.values():
-        assert plant.name in names_in(entries()[f"{plant.hazard:02}"], "plants"), plant.name
+def test_each_planted_bug_of_a_cluster_stands_at_its_hazard() -> None:
+    for bug in CLUSTER_BUGS.values():
+        assert bug.name in names_in(entries()[f"{bug.hazard:02}"], "planted bugs"), bug.name
 
 
 def test_a_planted_name_is_found() -> None:
     gone = "tests/docs/test_citations.py::test_gone"
-    entry = f"- `{gone}`\n- checkers: `gone`; plants: `will-lost`, `gone`\n- mutants: `x`"
+    entry = f"- `{gone}`\n- checkers: `gone`; planted bugs: `will-lost`, `gone`\n- mutants: `x`"
     assert unheld(entry) == ["gone", "gone", "x", gone]

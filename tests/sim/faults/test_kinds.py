@@ -104,7 +104,7 @@ def test_any_other_text_is_a_fault_error_or_nothing(text: str | list[str]) -> No
         ("pause a 5", "'5' is not a number of seconds"),
         ("pause a 0s", "seconds must be above 0"),
         ("vm_freeze a 1e999s", "seconds must be above 0, are inf"),
-        ("clock_jump a 0ms", "by 0 ms is none"),
+        ("clock_jump a 0ms", "must not be 0 ms"),
     ],
 )
 def test_what_is_wrong_with_a_fault(text: str, problem: str) -> None:

@@ -46,13 +46,13 @@ def test_a_scenario_as_people_write_it() -> None:
         ("kill a", "line 1: a fault begins with a time, such as 'at 2s': 'kill a'"),
         ("at 1s", "line 1: a fault begins with a time"),
         ("at 1s kill a\nat soon kill b", "line 2: 'soon' is not a number of seconds"),
-        ("at 2s kill a\n\nat 1s kill b", "line 3: the faults of a scenario are not in the order of time"),
+        ("at 2s kill a\n\nat 1s kill b", "line 3: the faults of a schedule must be in the order of time"),
         ("at 1s kill a for ever", "line 1: 'ever' is not a number of seconds"),
         ("at 1s kill a for 0s", "line 1: seconds must be above 0, are 0"),
         ("at 1s kill a for", "line 1: kill takes 1 words, not 2"),
     ],
 )
-def test_what_is_wrong_with_a_scenario(text: str, problem: str) -> None:
+def test_what_is_wrong_with_a_schedule(text: str, problem: str) -> None:
     with pytest.raises(FaultError) as caught:
         FaultSchedule.parse(text)
     assert str(caught.value).startswith(problem)
