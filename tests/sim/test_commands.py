@@ -19,7 +19,7 @@ def test_clean_seeds(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.fullmatch(r"3 seeds, 0 failed; \d+ messages, \d+ faults; .* seeds/s\n", capsys.readouterr().out)
 
 
-def test_what_was_done_before_ctrl_c_is_said(
+def test_seeds_done_before_ctrl_c_are_counted(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def stopped(seeds: range, jobs: int, options: RunOptions) -> Iterator[Outcome]:
@@ -31,7 +31,7 @@ def test_what_was_done_before_ctrl_c_is_said(
     assert re.fullmatch(r"1 seeds, 0 failed; .* seeds/s; stopped\n", capsys.readouterr().out)
 
 
-def test_a_failing_seed_is_said_with_the_command_that_does_it_again(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failing_seed_is_printed_with_the_command_that_repeats_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sim", "--seeds", "2", "--bug", "ack-before-commit", "--durability", "sync"]) == 1
     told = capsys.readouterr().out
     assert "seed 0: " in told and "early ack" in told
@@ -61,12 +61,12 @@ def test_an_exception_in_the_node_is_a_violation(monkeypatch: pytest.MonkeyPatch
     assert text.startswith("crash: ValueError: no good, at ")
 
 
-def test_plants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bugs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sim", "--bugs"]) == 0
     assert "ack-before-commit" in capsys.readouterr().out
 
 
-def test_a_cast_is_named_in_the_command_that_does_it_again(
+def test_a_workload_is_named_in_the_command_that_repeats_the_seed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[RunOptions | None] = []

@@ -62,7 +62,7 @@ def test_a_queue_knows_its_size_after_a_restart_without_a_limit(override: bool) 
     assert session.queue.size == 0
 
 
-def test_lifo_keeps_what_pubrel_is_owed_for() -> None:
+def test_lifo_keeps_messages_that_wait_for_pubrel() -> None:
     """[MQTT-4.3.3-1] [MQTT5-4.3.3-6] A `lifo` queue above its limit dropped QoS 2 messages in the middle of their
     handshake; the subscriber waited for PUBREL for ever, and dropped the next message under that id."""
     stage = Stage(queue_type="lifo", max_offline_messages=1, max_online_messages=100)
@@ -80,7 +80,7 @@ def test_lifo_keeps_what_pubrel_is_owed_for() -> None:
     assert {packet.packet_id for packet in came if isinstance(packet, Publish)} == set(ids[1:])
 
 
-def test_the_window_counts_what_is_open_on_this_connection() -> None:
+def test_the_window_counts_messages_of_this_connection_only() -> None:
     """[MQTT5-3.3.4-7] PUBREL of a message that was repeated on a new connection took away from what others held."""
     stage = Stage(receive_max_broker=2)
     publisher = stage.persistent("p", 5)
@@ -109,7 +109,7 @@ def test_time_passes_while_the_disk_stands_still() -> None:
     assert subscriber.messages() == []
 
 
-def test_a_shared_message_that_has_expired_is_handed_to_nobody() -> None:
+def test_a_shared_message_that_has_expired_is_not_given_to_another_member() -> None:
     """[MQTT5-3.3.2-5] It had been sent to a member that left; to the next one it would have been new."""
     stage = Stage()
     first = stage.persistent("a", 5)

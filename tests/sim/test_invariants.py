@@ -27,7 +27,7 @@ def test_states_and_leases() -> None:
     assert any("leads, whole, view" in line for line in world.history.lines or ())
 
 
-def test_a_complaint_is_made_once() -> None:
+def test_a_problem_is_reported_once() -> None:
     simulation = joined()
     simulation.monitor.report("it is so")
     simulation.monitor.report("it is so")
@@ -52,7 +52,7 @@ def test_a_promise_without_a_lease_is_seen_at_the_moment_it_leaves() -> None:
     assert list(simulation.monitor.problems) == ["two leases: n2 promises without a lease"]
 
 
-def test_what_comes_through_between_two_cuts_counts_although_nobody_looked_then() -> None:
+def test_a_majority_reached_between_two_cuts_counts() -> None:
     """5 nodes, seed 30937: a lease that was asked for in the first cut."""
     world = joined().world
     sides, held = MajorityReach(), [Lease("n3", 1, 1, (), 1, 1, "", "")]
@@ -74,7 +74,7 @@ def test_what_comes_through_between_two_cuts_counts_although_nobody_looked_then(
     assert looked(0.2) == ["side: n3 holds a lease, and could reach no majority of the voters for 1.90 s"]
 
 
-def test_who_ran_between_two_pauses_counts_although_nobody_looked_then() -> None:
+def test_a_majority_reached_between_two_suspensions_counts() -> None:
     """3 nodes, seed 49340: a leader answered for eleven milliseconds."""
     world = joined().world
     sides, held = MajorityReach(), [Lease("n3", 1, 1, (), 1, 1, "", "")]
@@ -98,7 +98,7 @@ def test_who_ran_between_two_pauses_counts_although_nobody_looked_then() -> None
     assert looked(0.2) == ["side: n3 holds a lease, and could reach no majority of the voters for 1.90 s"]
 
 
-def test_what_a_policy_parks_is_owed_no_answer_although_nobody_has_sessions_on_the_node_that_is_missing() -> None:
+def test_a_publish_that_a_policy_defers_is_owed_no_answer() -> None:
     cast = {"n1.reader": reader(), "n1.writer": writer(pace_s=0.5)}
     schedule = FaultSchedule.parse("at 2s cut n1 n2 | n3 for 14s")
     simulation = ClusterSimulation(replace(with_script(quiet(), cast, "off"), schedule=schedule))
@@ -107,7 +107,7 @@ def test_what_a_policy_parks_is_owed_no_answer_although_nobody_has_sessions_on_t
     assert any(each.acked_at - each.sent_at > 8.0 for each in world.history.attempts.values())
 
 
-def test_what_a_node_does_not_read_is_owed_no_answer_while_a_link_is_slow() -> None:
+def test_a_publish_that_the_node_does_not_read_is_owed_no_answer_while_a_link_is_slow() -> None:
     """It reads no more of its publishers while another node takes little (3 nodes, seed 223355)."""
     simulation = ClusterSimulation(with_script(quiet(), {"n1.writer": writer(pace_s=0.5)}, "off"))
     world = simulation.world

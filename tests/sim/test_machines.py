@@ -10,7 +10,7 @@ from strogoff.sim.workload.swarm import draw
 from strogoff.sim.world import ClusterWorld, NodeWorld
 
 
-def test_a_node_comes_back_with_what_was_on_its_disk() -> None:
+def test_a_node_comes_back_with_the_content_of_its_disk() -> None:
     world = NodeWorld(replace(draw(3, "sync"), latency_s=(0.001, 0.001)))
     machine = world.machine
     world.start(machine)

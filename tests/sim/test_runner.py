@@ -24,7 +24,7 @@ def test_one_node_knows_its_kinds() -> None:
     assert run_seed(4, RunOptions(5.0, kinds=(ALL, "raft_full"))) == run_seed(4, RunOptions(5.0))
 
 
-def test_worlds() -> None:
+def test_variants() -> None:
     assert (
         variants_of("drawn") is None
         and variants_of("usual") == ()

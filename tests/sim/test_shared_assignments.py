@@ -15,7 +15,7 @@ from strogoff.sim.shared_assignments import record_assignments
 from strogoff.sim.workload.sender import payload
 
 
-def test_what_is_put_into_the_queue_of_a_member_is_noted() -> None:
+def test_a_message_in_the_queue_of_a_member_is_noted() -> None:
     loop = VirtualLoop()
     history = History(lambda: loop.now_s)
     disk = SimDisk(Random(0), loop.call_later, lambda: loop.now_s)

@@ -45,7 +45,7 @@ def test_the_same_in_another_process_with_another_hash_seed() -> None:
     assert traces[0] == traces[1] and traces[0].count("\n") > 100
 
 
-def test_power_loss_with_os_excuses_what_it_excuses() -> None:
+def test_after_power_loss_with_os_the_node_rests_and_breaks_nothing_else() -> None:
     """Nothing is promised after it, but the node comes to rest and nothing else breaks."""
     lost = 0
     for seed in range(30):
@@ -57,7 +57,7 @@ def test_power_loss_with_os_excuses_what_it_excuses() -> None:
     assert lost > 20
 
 
-def test_what_cannot_come_to_rest_is_said() -> None:
+def test_a_world_that_cannot_rest_is_a_violation() -> None:
     """A disk that stays full: nobody gets an answer."""
     simulation = NodeSimulation(replace(draw(5, "sync", 3.0), faults=()))
     world = simulation.world
@@ -108,7 +108,7 @@ def test_a_node_whose_departure_was_asked_for_without_an_answer_may_be_refused()
     assert len(world.history.life("n3").emptied) == 1
 
 
-def test_a_node_is_refused_without_a_reason_if_all_who_asked_for_its_departure_were_told_no() -> None:
+def test_a_refusal_has_no_reason_if_every_request_to_remove_the_node_was_refused() -> None:
     simulation = joined(trace=True)
     world = simulation.world
     first, second, third = world.machines.values()

@@ -50,7 +50,7 @@ def test_a_case_from_a_world() -> None:
     assert "without a session" in case.pending[0]
 
 
-def test_a_fleet_at_rest_and_one_that_is_not() -> None:
+def test_a_cluster_at_rest_and_one_that_is_not() -> None:
     world = joined().world
     for client in world.clients:
         client.gone = True
@@ -63,7 +63,7 @@ def test_a_fleet_at_rest_and_one_that_is_not() -> None:
     assert any("n1 is minority" in text for text in of_cluster(world))
 
 
-def test_who_has_not_joined_yet_is_waited_for() -> None:
+def test_the_world_rests_only_when_all_nodes_have_joined() -> None:
     """3 nodes, seed 2797: alone it sees all there is, and has none of the metadata."""
     simulation = joined()
     world = simulation.world

@@ -8,7 +8,7 @@ from math import inf
 from .clusters import joined, until
 
 
-def test_with_a_disk_goes_what_its_clients_remember_of_qos_2_ids() -> None:
+def test_clients_forget_their_qos_2_ids_with_the_disk_of_their_node() -> None:
     """Nobody releases them any more; the CONNACK that says so may be lost (3 nodes, seed 110977)."""
     world = joined().world
     mine, other = world.clients[:2]

@@ -21,7 +21,7 @@ def test_filters(pattern: str, topic: str, matches: bool) -> None:
     assert levels(topic) and topic_matches(pattern, topic) is matches
 
 
-def test_what_is_owed() -> None:
+def test_messages_that_are_owed() -> None:
     """Sent after SUBACK, acknowledged before UNSUBSCRIBE, with QoS above 0 on both sides."""
     builder = HistoryBuilder()
     builder.connect("s")
@@ -53,7 +53,7 @@ def test_nothing_is_owed_to_a_session_that_is_gone() -> None:
     assert list(builder.case().owed(False)) == []
 
 
-def test_nothing_is_owed_to_what_went_with_a_disk() -> None:
+def test_nothing_is_owed_to_a_session_that_went_with_a_disk() -> None:
     """The CONNACK of the new session got lost: the client takes it for the one that it had."""
     builder = HistoryBuilder()
     builder.connect("s")

@@ -20,7 +20,7 @@ def test_the_commit_that_holds_the_entry_was_done(commit: int | None, early: boo
     assert bool(list(check(builder.case()))) is early
 
 
-def test_who_has_it_already_needs_no_entry() -> None:
+def test_a_session_that_has_the_message_needs_no_entry() -> None:
     builder = HistoryBuilder()
     builder.connect("s")
     builder.subscribe("s", "t/#")

@@ -62,7 +62,7 @@ def test_a_session_that_goes_with_the_disk_of_its_node_leaves_no_record() -> Non
     assert list(check(builder.case())) == []
 
 
-def test_what_may_come_more_often() -> None:
+def test_messages_that_may_come_more_often() -> None:
     """QoS 1 on either side, retained messages, another session."""
     builder = HistoryBuilder()
     builder.publish("w-1", qos=1)

@@ -16,7 +16,7 @@ def builder() -> HistoryBuilder:
     return made
 
 
-def test_what_was_never_received_is_lost() -> None:
+def test_a_message_that_never_came_is_lost() -> None:
     made = builder()
     assert [text.split(" on ")[0] for text in check(made.case())] == ["lost: s never got w-1"]
     made.deliver("w-1")
@@ -52,7 +52,7 @@ def test_a_shared_message_needs_one_member() -> None:
     assert list(check(made.case())) == []
 
 
-def test_a_member_that_is_gone_took_along_what_it_was_given() -> None:
+def test_a_member_that_is_gone_explains_messages_assigned_to_it() -> None:
     made = HistoryBuilder()
     gone = made.connect("a")
     made.connect("b")
@@ -66,7 +66,7 @@ def test_a_member_that_is_gone_took_along_what_it_was_given() -> None:
     assert list(check(made.case())) == []
 
 
-def test_who_went_before_took_nothing_along() -> None:
+def test_a_member_that_was_gone_before_explains_nothing() -> None:
     """Its session was another one by then, or it was a member no longer; nor is one of another group an excuse."""
     made = HistoryBuilder()
     for name, group in (("a", "g"), ("b", "g"), ("c", "g"), ("d", "h")):

@@ -23,7 +23,7 @@ def test_one_writer_one_topic() -> None:
     assert first.sent < second.sent
 
 
-def test_what_comes_again_is_no_first_delivery() -> None:
+def test_a_repeated_message_is_no_first_delivery() -> None:
     made = builder()
     for key in ("w-1", "w-2"):
         made.publish(key, acked=False)
@@ -54,7 +54,7 @@ def test_two_writers_by_acknowledgement() -> None:
     ]
 
 
-def test_what_is_not_judged() -> None:
+def test_messages_that_are_not_judged() -> None:
     """Messages of before the SUBACK, dropped ones, and queues that are meant to be turned round."""
     made = HistoryBuilder()
     made.connect("s")
@@ -89,7 +89,7 @@ def test_a_refusal_that_its_writer_may_not_have_heard_of() -> None:
     assert len(list(check(made.case()))) == 1
 
 
-def test_what_was_sent_again_when_others_knew_of_a_subscription_at_last() -> None:
+def test_a_repeated_message_may_come_late_to_a_subscription_granted_without_a_lease() -> None:
     """It was granted without a lease: what its node did not tell yet came to nobody, and then again, as if new."""
     for resent, said in ((1, []), (0, ["reordered: s, session 1 got w-1 after w-2, same topic and QoS"])):
         made = builder()

@@ -20,7 +20,7 @@ def test_again_under_another_id() -> None:
     assert list(check(builder.case())) == ["packet id: s got w-1 again under 6, before it was [5]"]
 
 
-def test_what_there_may_be_two_of() -> None:
+def test_messages_that_may_come_as_two_copies() -> None:
     builder = HistoryBuilder()
     builder.publish("w-1", resent=1)
     builder.publish("w-2", topic="r/0")
@@ -43,7 +43,7 @@ def test_a_node_that_died_gets_it_again_from_the_writers_node() -> None:
         assert len(list(check(builder.case()))) == wrong
 
 
-def test_what_clients_saw_at_once() -> None:
+def test_problems_that_clients_noted() -> None:
     builder = HistoryBuilder()
     builder.history.ids.append(IdReuse("s", 1, "s: packet id 5 came with w-2 while it stands for w-1"))
     assert list(check(builder.case())) == ["packet id: s: packet id 5 came with w-2 while it stands for w-1"]

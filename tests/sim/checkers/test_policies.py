@@ -23,7 +23,7 @@ def test_off_needs_the_whole_cluster_at_some_time_between() -> None:
     ]
 
 
-def test_who_is_refused_was_not_delivered() -> None:
+def test_a_refused_message_must_not_be_delivered() -> None:
     builder = HistoryBuilder()
     attempt = builder.publish("w-1", acked=False)
     attempt.refused = 5

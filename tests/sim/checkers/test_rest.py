@@ -14,7 +14,7 @@ from strogoff.sim.workload.swarm import draw
 from ..histories import HistoryBuilder, make_host
 
 
-def test_what_was_gathered_is_said() -> None:
+def test_pending_waits_are_violations() -> None:
     case = HistoryBuilder().case()
     case.pending = ["the store"]
     assert list(check(case)) == ["not at rest: the store"]

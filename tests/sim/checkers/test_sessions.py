@@ -52,7 +52,7 @@ def test_an_unanswered_connect_leaves_it_open() -> None:
         assert list(check(builder.case())) == []
 
 
-def test_a_session_that_nobody_came_back_to_ends_in_time() -> None:
+def test_a_session_without_a_client_ends_in_time() -> None:
     builder = HistoryBuilder()
     builder.close(builder.connect("s", expiry_s=5, present=False))
     builder.now += 100

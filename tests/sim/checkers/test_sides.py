@@ -19,7 +19,7 @@ def test_a_leader_counts_itself() -> None:
     assert reaches_majority("a", {"a": ("a",)}, linked())
 
 
-def test_who_reaches_the_leader_need_not_reach_its_majority() -> None:
+def test_a_node_that_reaches_the_leader_need_not_reach_its_majority() -> None:
     leaders = {"a": VOTERS}
     assert reaches_majority("b", leaders, linked("ab", "ac"))
     assert reaches_majority("x", leaders, linked("xa", "ab", "ac"))

@@ -33,7 +33,7 @@ def test_drained_after_a_new_entrance() -> None:
     assert found(make_history().case()) == ["stale: s got w-1 of n1 after w-2, which was acknowledged"]
 
 
-def test_not_without_one_nor_what_was_sent_again() -> None:
+def test_not_without_a_handshake_and_not_for_repeated_messages() -> None:
     assert found(make_history(entered=False).case()) == []
     again = make_history()
     again.history.attempts["w-1"].resent = 1
@@ -50,14 +50,14 @@ def test_drained_at_heal_long_after_the_newer_one() -> None:
     assert found(builder.case()) == []
 
 
-def test_the_order_of_a_queue_that_gives_the_newest_first_says_nothing() -> None:
+def test_a_lifo_queue_is_not_judged() -> None:
     """5 nodes, seed 1743."""
     builder = make_history()
     builder.swarm = replace(builder.swarm, features=frozenset({"lifo"}))
     assert found(builder.case()) == []
 
 
-def test_what_was_parked_is_accepted_after_the_entrance() -> None:
+def test_a_deferred_publish_is_accepted_after_the_entrance() -> None:
     """3 nodes, seed 2860."""
     case = make_history().case()
     assert list(check(case, lambda node, begin_s, end_s: {ViewState.MINORITY})) == []
@@ -66,7 +66,7 @@ def test_what_was_parked_is_accepted_after_the_entrance() -> None:
     assert list(check(case, lambda node, begin_s, end_s: {ViewState.MINORITY} if begin_s == 1.0 else arrival)) != []
 
 
-def test_who_stood_still_when_it_came_accepted_it_as_what_it_was_then() -> None:
+def test_a_suspended_node_accepts_in_its_state_when_it_goes_on() -> None:
     """Without a lease, where that is allowed: that is kept, and comes at heal (3 nodes, seed 45213)."""
     builder = make_history()
     options = structs.replace(builder.swarm.options, allow_publish_during_netsplit="on")

@@ -24,7 +24,7 @@ def test_only_time_without_an_excuse_counts() -> None:
     assert list(waits.judge(2.0, [], {"n1": 1.0})) == []
 
 
-def test_each_waits_since_what_was_sent_before_with_its_qos_is_answered() -> None:
+def test_a_publish_waits_only_from_the_answer_of_the_one_before_it_with_its_qos() -> None:
     """3 nodes, seed 106112: a row of QoS 2 messages behind a slow disk, one commit for each, and then a cut."""
     builder = HistoryBuilder()
     first, second, third = (builder.publish(f"w-{number}", acked=False) for number in (1, 2, 3))
@@ -60,7 +60,7 @@ def test_a_publish_is_accepted_for_sure_once_the_policy_allowed_it(
     assert accepted(flag, arrival, later, dup) is expected
 
 
-def test_what_waited_for_the_disk_came_to_the_policy_late() -> None:
+def test_a_publish_that_waited_for_the_disk_met_the_policy_late() -> None:
     """3 nodes, seed 41750: the id of a QoS 2 PUBLISH has to be safe before it is routed."""
     attempt = HistoryBuilder().publish("w-1", acked=False)
     denied = {"type": "policy.deny", "client": "w", "topic": "t/0"}

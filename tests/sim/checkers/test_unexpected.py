@@ -18,7 +18,7 @@ def test_messages_and_wills_of_a_subscription_are_expected() -> None:
     assert list(check(builder.case())) == []
 
 
-def test_nobody_sent_it() -> None:
+def test_a_message_without_a_writer_is_unexpected() -> None:
     builder = HistoryBuilder()
     builder.connect("s", present=False)
     builder.subscribe("s", "#")

@@ -6,7 +6,7 @@ from strogoff.sim.checkers.waits import waiting
 from tests.sim.clusters import joined
 
 
-def test_nothing_waits_in_peace_and_an_exchange_and_a_barrier_do() -> None:
+def test_nothing_waits_at_rest_but_a_barrier_and_an_exchange_do() -> None:
     world = joined().world
     world.loop.run_for(1)
     machine = world.machines["n2"]

@@ -68,7 +68,7 @@ def test_after_a_crash_there_is_a_prefix_of_whole_batches(durability: Durability
     assert (min(outcomes) < 0) == (durability == "os" and power)
 
 
-def test_what_a_kill_kept_may_still_go_with_the_power() -> None:
+def test_writes_that_a_kill_kept_may_go_with_the_power() -> None:
     """`os`: the restarted process finds it in the system's cache, which is no promise."""
     lost = 0
     for seed in range(50):
@@ -87,7 +87,7 @@ def test_what_a_kill_kept_may_still_go_with_the_power() -> None:
     assert 0 < lost < 50
 
 
-def test_what_survived_a_power_loss_survives_the_next() -> None:
+def test_writes_that_survived_a_power_loss_survive_the_next() -> None:
     for seed in range(30):
         harness = SimHarness("os", seed)
         harness.open()

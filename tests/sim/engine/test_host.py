@@ -99,7 +99,7 @@ def test_a_client_that_does_not_read_presses_back() -> None:
     assert connection.output.is_writable and len(subscriber.take()) == 3
 
 
-def test_watchers_are_told() -> None:
+def test_observers_get_events() -> None:
     loop, host, _ = make_host()
     host.event_level = 1
     made: list[str] = []

@@ -52,7 +52,7 @@ def test_cancelled_is_not_done() -> None:
     assert seen == ["third"] and loop.now_s == 10
 
 
-def test_what_was_cancelled_moves_no_time() -> None:
+def test_a_cancelled_function_moves_no_time() -> None:
     """Something cancelled that would be due is no reason to go on to what is later."""
     loop, seen = VirtualLoop(), []
     loop.call_later(0, lambda: seen.append("now")).cancel()
@@ -64,7 +64,7 @@ def test_what_was_cancelled_moves_no_time() -> None:
     assert seen == [] and loop.now_s == 2
 
 
-def test_run_until_leaves_what_is_later() -> None:
+def test_run_until_leaves_later_functions() -> None:
     """What is due exactly then is done."""
     loop = VirtualLoop()
     seen: list[float] = []

@@ -37,7 +37,7 @@ def test_timers_follow_the_clock_of_the_machine() -> None:
     assert due == [pytest.approx(2 + 1 / machine.rate, abs=0.01)]
 
 
-def test_who_lost_its_disk_joins_again_under_another() -> None:
+def test_a_node_without_its_disk_joins_again_with_another() -> None:
     simulation = joined()
     world = simulation.world
     machine = world.machines["n3"]
@@ -48,7 +48,7 @@ def test_who_lost_its_disk_joins_again_under_another() -> None:
     assert machine.boot > 1 and machine.disk_id == "n3-disk1"
 
 
-def test_who_comes_with_an_old_copy_is_refused() -> None:
+def test_a_node_with_an_old_copy_of_its_disk_is_refused() -> None:
     world = joined().world
     machine = world.machines["n3"]
     assert not machine.restore_backup()

@@ -36,7 +36,7 @@ def test_delays() -> None:
     assert 0.5 < came[0] < 0.51 and 0.001 <= came[1] <= 0.002
 
 
-def test_slow_data_is_overtaken_by_what_is_urgent() -> None:
+def test_urgent_messages_overtake_slow_data() -> None:
     loop, network = make_network()
     came: list[str] = []
     network.slow_data("a", "b", 0.5)
@@ -52,7 +52,7 @@ def test_slow_data_is_overtaken_by_what_is_urgent() -> None:
     assert came[-1] == "mended"
 
 
-def test_lost_packets_are_late_and_a_cut_holds_what_is_sent() -> None:
+def test_lost_packets_are_late_and_a_cut_holds_messages() -> None:
     loop, network = make_network()
     came: list[int] = []
     network.lose("a", "b", 0.9)
@@ -71,7 +71,7 @@ def test_lost_packets_are_late_and_a_cut_holds_what_is_sent() -> None:
     assert 99 in came
 
 
-def test_what_does_not_fit_waits_for_what_went_before() -> None:
+def test_a_message_beyond_the_bandwidth_waits_for_those_before() -> None:
     loop, network = make_network(1000.0)
     came: list[float] = []
     for size in (500, 500, 0):

@@ -74,7 +74,7 @@ def test_close_and_break(host: Host) -> None:
         assert peer.closed and peer.take() == []
 
 
-def test_nobody_listens(host: Host) -> None:
+def test_a_connection_is_refused_while_no_node_runs(host: Host) -> None:
     """ConnectionRefusedError while the process is not there, or stops."""
     host.kill()
     with pytest.raises(ConnectionRefusedError):

@@ -100,7 +100,7 @@ def test_a_receiver_that_stops_in_the_middle() -> None:
         loop.settle()
 
 
-def test_cut_loses_what_is_under_way() -> None:
+def test_a_cut_loses_bytes_under_way() -> None:
     """And nothing is taken any more; the end is not told."""
     loop = VirtualLoop()
     stream, arrived = stream_with(loop, (1.0, 1.0))

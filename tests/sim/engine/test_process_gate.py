@@ -9,7 +9,7 @@ from strogoff.sim.engine.loop import VirtualLoop
 from strogoff.sim.engine.process_gate import GatedEngine, ProcessGate
 
 
-def test_what_comes_meanwhile_comes_afterwards_in_order() -> None:
+def test_events_during_a_suspension_come_afterwards_in_order() -> None:
     loop, got = VirtualLoop(), []
     gate = ProcessGate(loop.call_soon)
     gate.enter(lambda: got.append(0))

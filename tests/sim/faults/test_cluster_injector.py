@@ -39,7 +39,7 @@ def test_overlapping_cuts_end_one_by_one() -> None:
     assert not network.is_cut("n1", "n2")
 
 
-def test_each_kind_strikes_and_all_heals() -> None:
+def test_each_kind_is_injected_and_healed() -> None:
     simulation = joined(trace=True)
     world = simulation.world
     texts = (
@@ -85,7 +85,7 @@ def has_notice(simulation: ClusterSimulation, name: str) -> bool:
     return simulation.injector._has_notice(simulation.world.machines[name])
 
 
-def test_who_comes_back_to_a_cluster_that_was_about_to_give_it_up_is_needed() -> None:
+def test_a_node_that_comes_back_before_it_is_given_up_keeps_its_disk() -> None:
     """The disk of the other voter was lost a moment before: nobody else agrees that it is given up (3 nodes, seed
     207177)."""
     simulation = forgetful()
@@ -113,7 +113,7 @@ def last_index(machine: Machine) -> int:
 
 
 @pytest.mark.parametrize("moment", ["notice", "stale"])
-def test_who_was_given_up_counts_as_a_lost_disk(moment: str) -> None:
+def test_a_voter_that_was_given_up_counts_as_a_lost_disk(moment: str) -> None:
     """It has to come back empty. Without a second voter the log would be gone, too (3 nodes, seed 910020)."""
     simulation = forgetful()
     world = simulation.world
@@ -166,7 +166,7 @@ def test_no_copy_is_kept_from_before_the_log_of_a_node_has_its_name(monkeypatch:
     assert third.backup is not None
 
 
-def test_who_forgot_that_it_had_joined_joins_again_although_nobody_knows_of_it_yet() -> None:
+def test_a_node_that_forgot_its_join_joins_again_before_others_know_of_it() -> None:
     """All were killed before its disk knew (3 nodes, seed 103161): nobody has read its own log again."""
     simulation = joined()
     world = simulation.world
@@ -197,7 +197,7 @@ def test_the_last_majority_keeps_its_disks() -> None:
     assert world.history.life("n3").emptied
 
 
-def test_who_is_about_to_vote_as_one_of_two_keeps_its_disk() -> None:
+def test_a_node_about_to_vote_as_one_of_two_keeps_its_disk() -> None:
     """3 nodes, seed 41724: the leader made it a voter a moment after its disk had been lost."""
     simulation = founded()
     world = simulation.world
@@ -211,7 +211,7 @@ def test_who_is_about_to_vote_as_one_of_two_keeps_its_disk() -> None:
     assert not world.history.life("n2").emptied
 
 
-def test_who_is_told_twice_to_join_asks_once() -> None:
+def test_a_node_that_is_told_twice_to_join_asks_once() -> None:
     """A node that was to join late had been restarted just before, and tried already (5 nodes, seed 40028)."""
     simulation = ClusterSimulation(quiet(), trace=True)
     world = simulation.world
@@ -233,7 +233,7 @@ def test_a_kill_is_called_like_that_of_one_node() -> None:
     assert [(each.kind, each.node) for each in world.history.faults] == [("kill", "n2")]
 
 
-def test_who_was_killed_before_its_disk_knew_that_it_had_joined_joins_again() -> None:
+def test_a_node_killed_before_its_disk_knew_of_its_join_joins_again() -> None:
     """5 nodes, seed 1806."""
     simulation = founded()
     world = simulation.world
@@ -260,7 +260,7 @@ def test_an_operator_asks_again_if_the_process_that_was_asked_has_ended() -> Non
     assert third.disk_id == "n3-disk1" and whole(world, "n3")
 
 
-def test_who_was_taken_out_is_not_taken_out_again_although_no_answer_came() -> None:
+def test_a_removed_node_is_not_removed_again_if_no_answer_came() -> None:
     """The node has heard of it itself, and joins anew before the operator asks again."""
     simulation = joined()
     world = simulation.world

@@ -68,7 +68,7 @@ def test_each_word_has_its_event_and_is_explained() -> None:
 
 
 @given(FAULTS)
-def test_what_a_fault_says_is_read_back(fault: Fault) -> None:
+def test_the_text_of_a_fault_parses_to_it(fault: Fault) -> None:
     assert parse(str(fault)) == fault
 
 
@@ -107,7 +107,7 @@ def test_any_other_text_is_a_fault_error_or_nothing(text: str | list[str]) -> No
         ("clock_jump a 0ms", "must not be 0 ms"),
     ],
 )
-def test_what_is_wrong_with_a_fault(text: str, problem: str) -> None:
+def test_a_wrong_fault_is_refused_with_the_reason(text: str, problem: str) -> None:
     with pytest.raises(FaultError) as caught:
         parse(text)
     assert problem in str(caught.value)

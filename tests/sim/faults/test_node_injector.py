@@ -37,7 +37,7 @@ def test_crashes_end_processes_and_start_others() -> None:
     assert len(world.history.life().ends) == kills + 1
 
 
-def test_who_cannot_write_any_more_is_started_again() -> None:
+def test_a_node_whose_disk_has_failed_is_restarted() -> None:
     world = run(FAILS)
     assert FAILS not in FAULTS
     assert any("store.state {'state': 'failed'" in line for line in world.history.lines or ())

@@ -33,7 +33,7 @@ def test_every_kind_comes_where_it_is_asked_for_beside_the_usual_ones() -> None:
     assert words > set(rare.RARE) and {"kill", "cut"} <= words
 
 
-def test_who_has_trouble_with_the_log_is_made_to_write_it() -> None:
+def test_a_node_with_trouble_of_the_log_is_made_to_write_it() -> None:
     for seed in range(20):
         steps = plan(seed, 3, kinds=("raft_full",)).schedule.steps
         shaken = [step for step in steps if step.fault.word in ("fast_restart", "pause")]
@@ -88,7 +88,7 @@ def test_an_operator_starts_a_node_again_whose_write_has_failed(kind: str) -> No
     until(world, lambda: machine.life > life and all_whole(world))
 
 
-def test_who_has_failed_when_all_is_healed_is_started_again() -> None:
+def test_a_node_that_has_failed_at_the_healing_is_restarted() -> None:
     simulation = joined()
     world = simulation.world
     machine = world.machines["n2"]

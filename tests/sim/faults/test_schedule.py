@@ -18,7 +18,7 @@ SCENARIOS = st.lists(STEPS, max_size=6).map(
 
 
 @given(SCENARIOS)
-def test_what_a_scenario_says_is_read_back(schedule: FaultSchedule) -> None:
+def test_the_text_of_a_schedule_parses_to_it(schedule: FaultSchedule) -> None:
     assert FaultSchedule.parse(str(schedule)) == schedule
     assert FaultSchedule.parse(str(schedule).replace("\n", " ; ")) == schedule
 
@@ -52,7 +52,7 @@ def test_a_scenario_as_people_write_it() -> None:
         ("at 1s kill a for", "line 1: kill takes 1 words, not 2"),
     ],
 )
-def test_what_is_wrong_with_a_schedule(text: str, problem: str) -> None:
+def test_a_wrong_schedule_is_refused_with_its_line(text: str, problem: str) -> None:
     with pytest.raises(FaultError) as caught:
         FaultSchedule.parse(text)
     assert str(caught.value).startswith(problem)

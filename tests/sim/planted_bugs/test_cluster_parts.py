@@ -8,7 +8,7 @@ from strogoff.sim.planted_bugs import cluster_parts
 
 
 @pytest.mark.parametrize("kind", [cluster_parts.ByArrival, cluster_parts.Credulous, cluster_parts.Forgetful])
-def test_each_overrides_what_is_there(kind: type) -> None:
+def test_each_part_overrides_a_method_of_the_product(kind: type) -> None:
     names = {name for name, value in vars(kind).items() if callable(value) or isinstance(value, property)}
     assert names and all(hasattr(kind.__mro__[1], name) for name in names)
 

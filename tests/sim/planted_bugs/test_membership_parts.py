@@ -15,6 +15,6 @@ KINDS = [
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_overrides_what_is_there(kind: type) -> None:
+def test_each_part_overrides_a_method_of_the_product(kind: type) -> None:
     names = {name for name, value in vars(kind).items() if callable(value) and name != "_counted"}
     assert names and all(hasattr(kind.__mro__[1], name) for name in names)

@@ -18,7 +18,7 @@ def test_without_a_bug_there_is_no_violation(name: str) -> None:
     assert outcome.violations == () and outcome.clients >= 3
 
 
-def test_a_plant_has_a_stage_without_its_bug() -> None:
+def test_a_planted_bug_has_a_scenario_without_it() -> None:
     assert set(CLUSTER_BUGS) < set(SCENARIOS)
     assert run_seed(0, RunOptions(nodes=3, bug="guard-off")).violations
     assert run_seed(0, RunOptions(nodes=3, scenario="guard-off")).violations == ()

@@ -25,7 +25,7 @@ def test_its_clients_have_its_policy() -> None:
     assert found.swarm.options.allow_publish_during_netsplit == "off"
 
 
-def test_sockets_first_is_told_to_each_machine() -> None:
+def test_sockets_first_holds_for_each_machine() -> None:
     scenario = Scenario("x", "no faults", kinds=(), sockets_first=True)
     simulation = ClusterSimulation(scenario.plan(1, 3, "sync", 5.0), script=scenario.begin)
     simulation.begin_faults()

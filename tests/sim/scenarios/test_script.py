@@ -21,7 +21,7 @@ from strogoff.sim.scenarios.script import (
 from strogoff.sim.simulation import ClusterSimulation
 
 
-def test_only_the_cast_is_there() -> None:
+def test_only_the_clients_of_the_script_are_there() -> None:
     found = with_script(plan(1, 3), {"n2": reader(), "n3.first": writer(), "n3.second": writer("w1")}, "off")
     assert found.homes == {"watch": "n1", "c0": "n2", "w0": "n3", "w1": "n3"}
     assert [client.name for client in found.swarm.clients] == ["watch", "c0", "w0", "w1"]
@@ -43,7 +43,7 @@ def test_the_script_is_followed() -> None:
     assert [each.node for each in world.history.attempts.values()] == ["n3", "n3", "n2"]
 
 
-def test_a_suback_sets_off_what_waits_for_it_once() -> None:
+def test_at_suback_acts_once() -> None:
     plan = SCENARIOS["known-by-two"].plan(1, 3, "sync", 5.0)
     simulation = ClusterSimulation(plan)
     world = simulation.world

@@ -23,7 +23,7 @@ def make(features: frozenset[str], seed: int = 0, **changes: object) -> tuple[Be
     return Behaviour(client, swarm, Random(seed)), history
 
 
-def test_it_publishes_what_the_features_allow() -> None:
+def test_it_publishes_with_the_qos_and_topics_of_its_features() -> None:
     behaviour, history = make(frozenset({"qos2", "large", "expiry"}), pace_s=0.2)
     behaviour.begin()
     behaviour.client.loop.run_for(30)

@@ -24,7 +24,7 @@ def test_every_node_has_one_reader_at_most_and_the_rest_of_the_plan_is_the_same(
         assert len({found.homes[name] for name in readers}) == len(readers) > 0
 
 
-def test_whoever_gets_a_suback_is_owed_what_is_published_at_that_moment() -> None:
+def test_a_suback_promises_messages_published_at_that_moment() -> None:
     simulation = ClusterSimulation(with_changing_routes(plan(7, 3, "sync", 5.0, ())))
     world = simulation.world
     assert simulation.run().violations == ()

@@ -68,7 +68,7 @@ def test_a_session_is_resumed_and_a_clean_one_is_new(version: int) -> None:
     assert present == ([None, None, None] if version == 3 else [False, True, False])
 
 
-def test_it_comes_back_after_a_kill_with_what_was_open() -> None:
+def test_it_comes_back_after_a_kill_with_its_open_messages() -> None:
     scenario = Stage()
     scenario.connect()
     scenario.disks[0].stall_until = 100.0
@@ -134,7 +134,7 @@ def test_the_session_expiry_goes_with_disconnect() -> None:
     assert len(scenario.host.node.sessions) == 1 if scenario.host.node else False
 
 
-def test_who_may_have_lost_the_session_starts_clean() -> None:
+def test_a_client_whose_session_may_be_lost_starts_clean() -> None:
     scenario = Stage(version=4)
     scenario.client.kept_s = 4
     scenario.connect()

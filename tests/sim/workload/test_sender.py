@@ -81,7 +81,7 @@ def test_refusals_finish_a_message() -> None:
     assert [each.refused for each in history.attempts.values()] == [3, 4]
 
 
-def test_answers_that_nobody_waits_for_are_problems() -> None:
+def test_answers_without_a_message_are_problems() -> None:
     sender, _, history = make()
     sender.puback(Puback(1), (0, 0.0, False))
     sender.pubrec(Pubrec(1), (0, 0.0, False))
