@@ -1,1 +1,1 @@
-"""Living through partitions: the policy table, evidence, the ledger of incidents, faults as data."""
+"""Network partitions: the policy table, suspicion of silent peers, the ledger of incidents, faults as data."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from ..broker.clustering.runtime import OF_THE_MACHINE, Clocks
 from ..broker.connection.transport import MakeConnection
 from ..broker.listeners.connection import Connection
-from ..broker.listeners.limiter import LimiterOptions, door_options
+from ..broker.listeners.limiter import LimiterOptions, limiter_options
 from ..broker.listeners.listeners import Listeners
 from ..broker.process.server import Server
 from ..broker.reporting.events import Row
@@ -86,7 +86,7 @@ class HostedServer(Server):
             lambda boot: random.Random(f"{seed} {boot}"),
             clocks,
         )
-        self.listeners = _GatedListeners(self, log, door_options(settings))
+        self.listeners = _GatedListeners(self, log, limiter_options(settings))
         self._disks = disks
         self._sink = sink
         self._dead = False

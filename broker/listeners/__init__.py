@@ -1,1 +1,1 @@
-"""Where bytes come in and go out: sockets, TLS, WebSocket, PROXY protocol, backpressure."""
+"""Listeners for MQTT clients: sockets, TLS, WebSocket, PROXY protocol, back-pressure."""

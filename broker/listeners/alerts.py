@@ -1,7 +1,7 @@
-"""The alert of a TLS handshake that fails: it tells the client why (RFC 8446 section 6.2, RFC 5246 section 7.2.2).
+"""Sends the alert of a failed TLS handshake to the client (RFC 8446 section 6.2, RFC 5246 section 7.2.2).
 
-Event loops close the connection when a handshake fails, and drop the alert that OpenSSL has written. So the object of
-the handshake sends it by itself, before the loop hears of the failure.
+Event loops close the connection when a handshake fails, and drop the alert that OpenSSL has written. So the SSL object
+sends the alert itself, before the loop sees the failure.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import Any
 
 handshake_socket: ContextVar[socket.socket | None] = ContextVar("handshake_socket", default=None)
-"""The socket of the handshake that the current task begins."""
+"""The socket of the handshake that the current task starts."""
 
 
 class AlertingObject(ssl.SSLObject):
@@ -38,7 +38,7 @@ class AlertingObject(ssl.SSLObject):
             try:
                 sock.send(alert)
             except OSError:
-                # the client is gone or does not read: it is not told
+                # the client is gone or does not read: no alert is sent
                 return
 
 

@@ -1,9 +1,10 @@
-"""MQTT over a byte stream: the asyncio protocol between a transport and a front.
+"""MQTT over a byte stream: the asyncio protocol between a transport and its handler, a `ClientConnection`.
 
-What a connection does with bytes is the function in `receive`: PROXY header first where the listener expects one, then
-the front's own `receive`, in the end nothing. A connection is *opening* until its front exists, then *open*; after
-`close` it is *ending*: output is flushed and shut down, input is thrown away until the peer closes too, so that the
-peer gets our last words instead of a reset (a socket closed with unread input resets). All of that is bounded.
+The attribute `receive` is the function that takes the input. At first it reads a PROXY header, if the listener expects
+one. Then it is the handler's `receive`. At the end it discards input. A connection is *opening* until its handler
+exists, then *open*. After `close` it is *ending*: it flushes its output, shuts down its side, and discards input until
+the peer closes too. Otherwise the peer might get a reset instead of the last packets, because a socket that is closed
+with unread input sends a reset. Each of these phases has a time limit.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from .traffic import Traffic
 
 _READ_BYTES = 65536
 _LAST_READS = 4
-"""Pieces of `_READ_BYTES` that are read of a connection that is lost."""
+"""Number of pieces of `_READ_BYTES` that are read from a lost connection."""
 
 
 def _discard(data: bytes) -> None:
-    """Input after the end."""
+    """Discard input after the end."""
 
 
 class Connection(asyncio.Protocol, ABC):
-    """What connections over a stream and over WebSocket have in common: a `ClientTransport` on its way to a front."""
+    """Base of connections over a stream and over WebSocket: the `ClientTransport` that the handler writes to."""
 
     __slots__ = (
         "closing",
-        "door",
         "ending",
-        "front",
+        "handler",
+        "limiter",
         "opening",
         "origin",
         "reason",
@@ -47,33 +48,33 @@ class Connection(asyncio.Protocol, ABC):
         "transport",
     )
 
-    def __init__(self, door: ConnectionLimiter) -> None:
-        self.door = door
-        self.traffic: Traffic = door.traffic
+    def __init__(self, limiter: ConnectionLimiter) -> None:
+        self.limiter = limiter
+        self.traffic: Traffic = limiter.traffic
         self.transport: Any = None
-        self.front: ConnectionPort | None = None
+        self.handler: ConnectionPort | None = None
         self.origin: ConnectionOrigin | None = None
-        """Only while opening: afterwards it is the front's."""
+        """Address and TLS facts of the peer. Set only while opening; later the handler has them."""
         self.opening: Any = None
-        """What has come so far of that which comes before MQTT; the task of a TLS handshake before that."""
+        """While opening: the task of the TLS handshake, then the bytes of PROXY header or upgrade received so far."""
         self.receive: Callable[[bytes], None] = _discard
         self.timer: asyncio.TimerHandle | None = None
         self.closing = False
         self.ending = False
         self.reason = ""
 
-    # -- asyncio's side
+    # -- events of asyncio
 
     def connection_made(self, transport: Any) -> None:
         """A connection was accepted."""
         self.transport = transport
         accepted = transport.get_extra_info("socket")
-        if not self.door.enter(self, 0 if accepted is None else accepted.fileno()):
+        if not self.limiter.enter(self, 0 if accepted is None else accepted.fileno()):
             self.closing = self.ending = True
             transport.abort()
             return
         peer = transport.get_extra_info("peername")
-        settings = self.door.settings
+        settings = self.limiter.settings
         if settings.unix_path is not None:
             self.origin = ConnectionOrigin("local", 0, settings, transport="unix")
         elif peer is None:
@@ -83,7 +84,7 @@ class Connection(asyncio.Protocol, ABC):
             self.origin = ConnectionOrigin(unmapped(peer[0]), peer[1], settings, transport=settings.type)
         if settings.uses_tls and not self._identified(transport.get_extra_info("ssl_object")):
             return
-        high = self.door.options.write_buffer_bytes
+        high = self.limiter.options.write_buffer_bytes
         self.transport.set_write_buffer_limits(high=high, low=high // 4)
         if settings.proxy_protocol:
             self._start_opening_timer()
@@ -93,21 +94,21 @@ class Connection(asyncio.Protocol, ABC):
             self.introduced()
 
     def introduced(self) -> None:
-        """It is known who the peer is; MQTT may begin."""
+        """The address of the peer is known; MQTT may begin."""
         self.open()
 
     def open(self) -> None:
-        """MQTT begins: make the front."""
+        """MQTT begins: make the handler."""
         origin, self.origin, self.opening = self.origin, None, None
         assert origin is not None
         self._stop_timer()
-        front = self.front = self.door.make_front(self, origin)
+        handler = self.handler = self.limiter.make_handler(self, origin)
         if not self.closing:
-            self.receive = self.to_front(front)
+            self.receive = self.to_handler(handler)
 
-    def to_front(self, front: ConnectionPort) -> Callable[[bytes], None]:
-        """What takes the bytes once the connection is open."""
-        return front.receive
+    def to_handler(self, handler: ConnectionPort) -> Callable[[bytes], None]:
+        """The function that takes the input once the connection is open."""
+        return handler.receive
 
     def data_received(self, data: bytes) -> None:
         """Bytes from the peer."""
@@ -115,32 +116,32 @@ class Connection(asyncio.Protocol, ABC):
         self.receive(data)
 
     def eof_received(self) -> None:
-        """The peer will send no more: the front's last answers are sent, then the transport closes itself."""
+        """The peer will send no more: the handler's last answers are sent, then the transport closes itself."""
         self.tell_lost("peer_closed")
         self.finish()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The transport is gone."""
+        """The transport is closed."""
         self._stop_timer()
-        if isinstance(exc, OSError) and self.front is not None and not self.closing:
+        if isinstance(exc, OSError) and self.handler is not None and not self.closing:
             self._last_words()
-        # health checks reset connections before they are open, which is no error
-        if exc is not None and self.front is not None and not self.closing:
+        # health checks reset connections before they are open: this is not an error
+        if exc is not None and self.handler is not None and not self.closing:
             self.traffic.socket_error += 1
         self.closing = self.ending = True
         self.receive = _discard
         self.transport = None
-        self.door.leave(self)
+        self.limiter.leave(self)
         self.tell_lost(self.reason or _reason(exc))
 
     def _last_words(self) -> None:
-        """Take what the peer had sent before it reset the connection, where a write of ours noticed the reset first.
+        """Read the input that the peer sent before a reset, if a write noticed the reset first.
 
-        A client that closes with an answer of ours unread, as `mosquitto_sub -C` does, makes its system send a reset
-        instead of an end; its acknowledgements and its DISCONNECT may be here and not yet read. At most `_LAST_READS`
-        pieces of it are. With TLS it cannot be understood any more.
+        If a client closes its socket with unread answers, as `mosquitto_sub -C` does, its system sends a reset. The
+        client's acknowledgements and its DISCONNECT may still be in this socket's buffer. At most `_LAST_READS` pieces
+        are read. With TLS this input cannot be decrypted any more.
         """
-        if self.door.settings.uses_tls:
+        if self.limiter.settings.uses_tls:
             return
         handle: int = self.transport.get_extra_info("socket").fileno()
         try:
@@ -149,20 +150,20 @@ class Connection(asyncio.Protocol, ABC):
                     return
                 self.data_received(data)
         except OSError:
-            # all of it has been read: what comes last is the reset itself
+            # all input has been read: the last read returns the reset itself
             return
 
     def pause_writing(self) -> None:
         """The transport's buffer is above its high mark."""
-        if self.front is not None:
-            self.front.writable(False)
+        if self.handler is not None:
+            self.handler.writable(False)
 
     def resume_writing(self) -> None:
         """The transport's buffer is below its low mark again."""
-        if self.front is not None:
-            self.front.writable(True)
+        if self.handler is not None:
+            self.handler.writable(True)
 
-    # -- the front's side
+    # -- calls of the handler
 
     @abstractmethod
     def write(self, data: bytes, /) -> None:
@@ -194,26 +195,26 @@ class Connection(asyncio.Protocol, ABC):
             self.transport.resume_reading()
 
     def accepted(self) -> None:
-        """As `ClientTransport.accepted`. Nothing is kept here that would have to be bounded before."""
+        """As `ClientTransport.accepted`. This class has no limits for unaccepted clients."""
 
     # -- the end
 
     def end(self, reason: str) -> None:
-        """Tell the front, send the rest, close."""
+        """Report the end to the handler, send the rest, close."""
         self.reason = self.reason or reason
-        if self.front is None and not self.closing:
+        if self.handler is None and not self.closing:
             self.abort()
         self.tell_lost(reason)
         self.close()
 
     def tell_lost(self, reason: str) -> None:
-        """Tell the front, once."""
-        front, self.front = self.front, None
-        if front is not None:
-            front.lost(reason)
+        """Report the end to the handler, once."""
+        handler, self.handler = self.handler, None
+        if handler is not None:
+            handler.lost(reason)
 
     def finish(self) -> None:
-        """Flush, shut our side down and wait for the peer's, at most `CLOSE_BOUND_S`."""
+        """Flush, shut down this side and wait for the peer's, at most `CLOSE_BOUND_S`."""
         self.closing = True
         if self.ending:
             return
@@ -241,17 +242,17 @@ class Connection(asyncio.Protocol, ABC):
         if self.transport is not None:
             self.transport.abort()
 
-    # -- what comes before MQTT
+    # -- before MQTT: TLS and PROXY header
 
     def _identified(self, tls: ssl.SSLObject) -> bool:
-        """Take over what TLS says of the peer; False if its certificate does not do."""
-        settings = self.door.settings
+        """Take the TLS facts of the peer. Returns False if its certificate is not accepted."""
+        settings = self.limiter.settings
         origin = self.origin
         assert origin is not None
         if settings.require_certificate and not check_depth(tls, settings.depth):
             why = f"the chain of certificates is longer than depth = {settings.depth} allows"
             self.traffic.tls_handshake_error += 1
-            self.door.log("info", f"TLS handshake with {origin.peer_host} failed: {why}")
+            self.limiter.log("info", f"TLS handshake with {origin.peer_host} failed: {why}")
             self.abort()
             return False
         origin.tls = facts(tls, settings)
@@ -272,7 +273,7 @@ class Connection(asyncio.Protocol, ABC):
         assert origin is not None
         if header.source is not None:
             origin.peer_host, origin.peer_port = header.source
-        if self.door.settings.proxy_protocol_use_cn_as_username:
+        if self.limiter.settings.proxy_protocol_use_cn_as_username:
             origin.username = header.common_name
         if header.tls is not None:
             origin.tls = {**header.tls, "subject": header.common_name, "certificate": None}
@@ -285,22 +286,22 @@ class Connection(asyncio.Protocol, ABC):
         origin = self.origin
         assert origin is not None
         self.traffic.proxy_protocol_error += 1
-        self.door.log("info", f"connection from {origin.peer_host} refused: {why}")
+        self.limiter.log("info", f"connection from {origin.peer_host} refused: {why}")
         self.abort()
 
     def _start_opening_timer(self) -> None:
         if self.timer is None:
-            self.timer = asyncio.get_running_loop().call_later(self.door.options.opening_timeout_s, self._too_late)
+            self.timer = asyncio.get_running_loop().call_later(self.limiter.options.opening_timeout_s, self._too_late)
 
     def _too_late(self) -> None:
         self.timer = None
         if isinstance(self.opening, ProxyReader):
-            self._refuse_proxy(f"no PROXY header within {self.door.options.opening_timeout_s:g} s")
+            self._refuse_proxy(f"no PROXY header within {self.limiter.options.opening_timeout_s:g} s")
         else:
             self.opening_overdue()
 
     def opening_overdue(self) -> None:
-        """What comes behind the PROXY header took too long."""
+        """The WebSocket upgrade took too long; without one there is nothing to do."""
         self.abort()
 
     def _stop_timer(self) -> None:
@@ -310,7 +311,7 @@ class Connection(asyncio.Protocol, ABC):
 
 
 class StreamConnection(Connection):
-    """MQTT straight over TCP, TLS or a unix socket."""
+    """MQTT directly over TCP, TLS or a unix socket."""
 
     __slots__ = ()
 
@@ -323,7 +324,7 @@ class StreamConnection(Connection):
 
 
 def _reason(exc: Exception | None) -> str:
-    """The word for an end that nobody announced."""
+    """The reason of an end without DISCONNECT."""
     if exc is None:
         return "closed"
     if isinstance(exc, ConnectionResetError | BrokenPipeError):

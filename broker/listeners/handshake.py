@@ -1,8 +1,8 @@
-"""The door of a listener with TLS: accepts sockets and shakes hands before their connections begin.
+"""Accepts sockets of a listener with TLS and runs their handshakes.
 
-asyncio's own server with TLS would make a connection known only after its handshake, and keeps its context for ever.
-Here a connection enters its door first, so that unfinished handshakes count against `max_connections`, and the context
-is asked for at each handshake, so that whoever renews certificates or revocation lists just replaces it.
+asyncio's own TLS server reports a connection only after its handshake, and never changes its context. Here a connection
+enters its limiter first, so that unfinished handshakes count against `max_connections`. Each handshake gets the present
+context, so renewed certificates and revocation lists take effect at once.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .alerts import handshake_socket
 from .connection import Connection
 
 _AT_ONCE = 64
-"""Sockets accepted before others get their turn."""
+"""Sockets accepted in one turn of the loop."""
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _EXHAUSTED_PAUSE_S = 1.0
 _FOR_EVER_S = 10 * 365 * 86400.0
-"""asyncio knows no handshake without a bound."""
+"""asyncio has no handshake without a time limit; the limiter's own limit applies."""
 
 
 class TlsAcceptor:
@@ -58,7 +58,7 @@ class TlsAcceptor:
                 sock, peer = await loop.sock_accept(listening)
             except OSError as error:
                 if error.errno in _EXHAUSTED:
-                    self._make_connection().door.log("error", f"cannot accept connections: {error.strerror}")
+                    self._make_connection().limiter.log("error", f"cannot accept connections: {error.strerror}")
                     await asyncio.sleep(_EXHAUSTED_PAUSE_S)
                 continue
             self._let_in(sock, peer)
@@ -68,7 +68,7 @@ class TlsAcceptor:
 
     def _let_in(self, sock: socket.socket, peer: tuple[Any, ...]) -> None:
         connection = self._make_connection()
-        if not connection.door.enter(connection, sock.fileno()):
+        if not connection.limiter.enter(connection, sock.fileno()):
             sock.close()
             return
         task = asyncio.get_running_loop().create_task(self._shake(connection, sock, peer))
@@ -77,8 +77,8 @@ class TlsAcceptor:
         task.add_done_callback(self._handshakes.discard)
 
     async def _shake(self, connection: Connection, sock: socket.socket, peer: tuple[Any, ...]) -> None:
-        timeout = connection.door.settings.tls_handshake_timeout_s
-        handshake_socket.set(sock)  # of this task and what it begins alone
+        timeout = connection.limiter.settings.tls_handshake_timeout_s
+        handshake_socket.set(sock)  # visible only in this task and its child tasks
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: connection,
@@ -91,7 +91,7 @@ class TlsAcceptor:
             connection.traffic.tls_handshake_error += 1
             why = _why(error)
             if why:
-                connection.door.log("info", f"TLS handshake with {peer[0]} failed: {why}")
+                connection.limiter.log("info", f"TLS handshake with {peer[0]} failed: {why}")
             connection.connection_lost(None)
         except asyncio.CancelledError:
             connection.connection_lost(None)

@@ -1,4 +1,4 @@
-"""A door: what all connections of one listener share. Who is in, how many may be, and what is counted.
+"""The state that all connections of one listener share: their set, their limit, and counters.
 
 A connection *enters* when it is accepted, before TLS, PROXY header or WebSocket upgrade, so that half-open ones count
 against `max_connections` too, and *leaves* when its transport is gone.
@@ -17,17 +17,17 @@ from ..connection.transport import MakeConnection
 from .traffic import Traffic
 
 BURST_GAP_S = 10.0
-"""Refusals with less than so many seconds between them are one burst, and logged once."""
+"""Refusals with less than this time between them, in seconds, are one burst and logged once."""
 
 _HEADER_BYTES = 5
 """The longest fixed header of a packet."""
 
 
-class Inside(Protocol):
-    """A connection as its door sees it."""
+class LimitedConnection(Protocol):
+    """The part of a connection that its limiter uses."""
 
     def end(self, reason: str) -> None:
-        """Tell the front, send the rest, close."""
+        """Report the end to the handler, send the rest, close."""
         ...
 
     def abort(self) -> None:
@@ -36,13 +36,13 @@ class Inside(Protocol):
 
 
 class LimiterOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for all listeners of a node.
+    """Options that are the same for all listeners of a node.
 
-    `opening_timeout_s` bounds PROXY header and WebSocket upgrade together; `write_buffer_bytes` is the high mark of a
-    connection's buffer, a quarter of it the low mark; `crl_refresh_interval_s` 0 reads revocation lists only once.
-    `max_descriptor` is the highest number that a connection's file descriptor may have, 0 for any: the system gives out
-    the lowest free number, so a higher one says that those in reserve for files are being used up.
-    `opening_frame_bytes` bounds a WebSocket frame of a client that is not accepted yet, None does not.
+    `opening_timeout_s` limits PROXY header and WebSocket upgrade together. `write_buffer_bytes` is the high mark of a
+    connection's buffer, a quarter of it the low mark. `crl_refresh_interval_s`: 0 reads revocation lists only once.
+    `max_descriptor` is the highest number that a connection's file descriptor may have, 0 for any: the system assigns
+    the lowest free number, so a higher one would take descriptors that are reserved for files. `opening_frame_bytes`
+    limits a WebSocket frame of a client that is not accepted yet; None: no limit.
     """
 
     opening_timeout_s: float = 5.0
@@ -52,8 +52,8 @@ class LimiterOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_descriptor: int = 0
 
 
-def door_options(settings: Settings, max_descriptor: int = 0) -> LimiterOptions:
-    """The options that the configuration asks for, in a process with these descriptors."""
+def limiter_options(settings: Settings, max_descriptor: int = 0) -> LimiterOptions:
+    """The options from the configuration; `max_descriptor` as above."""
     crl_ms, connect = int(settings["crl_refresh_interval"]), int(settings["session.max_connect_bytes"])
     return LimiterOptions(
         opening_frame_bytes=connect + WILL_BYTES + _HEADER_BYTES if connect else None,
@@ -64,24 +64,24 @@ def door_options(settings: Settings, max_descriptor: int = 0) -> LimiterOptions:
 
 
 class ConnectionLimiter:
-    """The door of one listener. `clock` gives seconds that only grow; `log` takes a level and a line."""
+    """The limiter of one listener. `clock` is monotonic, in seconds; `log` takes a level and a line."""
 
     def __init__(
         self,
         settings: ListenerSettings,
-        make_front: MakeConnection,
+        make_handler: MakeConnection,
         traffic: Traffic,
         options: LimiterOptions,
         log: Callable[[str, str], None],
         clock: Callable[[], float],
     ) -> None:
         self.settings = settings
-        self.make_front = make_front
+        self.make_handler = make_handler
         self.traffic = traffic
         self.options = options
-        self.connections: set[Inside] = set()
+        self.connections: set[LimitedConnection] = set()
         self.accepted = 0
-        """Connections let in since the listener was made."""
+        """Connections accepted since the listener was made."""
         self.when_empty: Callable[[], None] | None = None
         """Called when the last connection has left."""
         self._log = log
@@ -89,8 +89,8 @@ class ConnectionLimiter:
         self._refused_at = -BURST_GAP_S
         self._refused = 0
 
-    def enter(self, connection: Inside, descriptor: int = 0) -> bool:
-        """Let a connection with this file descriptor in, if there is room. True for one that is inside already."""
+    def enter(self, connection: LimitedConnection, descriptor: int = 0) -> bool:
+        """Admit a connection with this file descriptor, within the limits. True for one that is already admitted."""
         if connection in self.connections:
             return True
         limit = self.settings.max_connections
@@ -99,7 +99,7 @@ class ConnectionLimiter:
             return False
         if 0 < self.options.max_descriptor < descriptor:
             self._refuse(
-                "the rest of the file descriptors is kept for files, raise the limit (`ulimit -n`, LimitNOFILE)"
+                "the other file descriptors are reserved for files, raise the limit (`ulimit -n`, LimitNOFILE)"
             )
             return False
         self.connections.add(connection)
@@ -107,8 +107,8 @@ class ConnectionLimiter:
         self.traffic.socket_open += 1
         return True
 
-    def leave(self, connection: Inside) -> None:
-        """A connection is gone. Does nothing for one that is not inside."""
+    def leave(self, connection: LimitedConnection) -> None:
+        """A connection is closed. Does nothing for one that was not admitted."""
         if connection in self.connections:
             self.connections.remove(connection)
             self.traffic.socket_close += 1

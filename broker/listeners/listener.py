@@ -1,4 +1,4 @@
-"""One listener: its socket, its door, and what makes a connection of an accepted socket."""
+"""One listener: its socket, its limiter, and the factory of its connections."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from .traffic import Traffic
 from .websocket import WebSocketConnection
 
 _CLOSE_TURNS = 100
-"""uvloop closes a listening socket one or two turns later; this many are enough, and an end."""
+"""Turns of the loop to wait at most: uvloop closes a listening socket one or two turns later."""
 _KINDS = {"tcp": "mqtt", "ssl": "mqtts", "ws": "mqttws", "wss": "mqttwss"}
 """Type in the configuration -> type in `vmq-admin listener show`."""
 
 _Stamp = tuple[int, int, int]
-"""Time of the last change in nanoseconds, size and inode of a file: one of them differs when the file was changed."""
+"""Modification time in nanoseconds, size in bytes, and inode of a file. If the file changes, at least one of them
+does."""
 
 
 class ListenerRow(msgspec.Struct, frozen=True):
@@ -44,17 +45,17 @@ class ListenerRow(msgspec.Struct, frozen=True):
 
 
 class Listener:
-    """A listener, running or stopped. Its connections live on while it is stopped."""
+    """A listener, running or stopped. Stopping it does not close its connections."""
 
     def __init__(
         self,
         settings: ListenerSettings,
-        make_front: MakeConnection,
+        make_handler: MakeConnection,
         traffic: Traffic,
         options: LimiterOptions,
         log: Callable[[str, str], None],
     ) -> None:
-        self.door = ConnectionLimiter(settings, make_front, traffic, options, log, asyncio.get_running_loop().time)
+        self.limiter = ConnectionLimiter(settings, make_handler, traffic, options, log, asyncio.get_running_loop().time)
         self._server: asyncio.AbstractServer | TlsAcceptor | None = None
         self._socket: socket.socket | None = None
         self._inode = 0
@@ -64,7 +65,7 @@ class Listener:
     @property
     def settings(self) -> ListenerSettings:
         """Its options; `port` is the real one once it has run."""
-        return self.door.settings
+        return self.limiter.settings
 
     @property
     def running(self) -> bool:
@@ -72,7 +73,7 @@ class Listener:
         return self._server is not None
 
     def row(self) -> ListenerRow:
-        """What there is to show."""
+        """The row for `vmq-admin listener show`."""
         settings = self.settings
         return ListenerRow(
             settings.key,
@@ -82,12 +83,12 @@ class Listener:
             settings.port,
             settings.mountpoint,
             settings.max_connections,
-            len(self.door.connections),
-            self.door.accepted,
+            len(self.limiter.connections),
+            self.limiter.accepted,
         )
 
     async def start(self) -> None:
-        """Listen. Raises `ListenError` with everything as it was before."""
+        """Listen. Raises `ListenError`, and then changes nothing."""
         if self._server is not None:
             return
         settings = self.settings
@@ -107,11 +108,11 @@ class Listener:
         if settings.unix_path is not None:
             self._inode = os.stat(settings.unix_path).st_ino
         else:
-            # a free port stays this listener's when it is stopped and restarted
-            self.door.settings = msgspec.structs.replace(settings, port=listening.getsockname()[1])
+            # keep an automatically chosen port for a restart of this listener
+            self.limiter.settings = msgspec.structs.replace(settings, port=listening.getsockname()[1])
         for notice in (*notices(settings), *_proxy_notices(settings)):
-            self.door.log("warning", notice)
-        if settings.uses_tls and settings.crlfile and self.door.options.crl_refresh_interval_s > 0:
+            self.limiter.log("warning", notice)
+        if settings.uses_tls and settings.crlfile and self.limiter.options.crl_refresh_interval_s > 0:
             self._refresh = asyncio.get_running_loop().create_task(self._watch_crl(settings.crlfile, seen))
 
     async def _serve(self, listening: socket.socket) -> asyncio.AbstractServer | TlsAcceptor:
@@ -127,14 +128,14 @@ class Listener:
 
     def _connection(self) -> Connection:
         websocket = self.settings.type in ("ws", "wss")
-        return WebSocketConnection(self.door) if websocket else StreamConnection(self.door)
+        return WebSocketConnection(self.limiter) if websocket else StreamConnection(self.limiter)
 
     def _current_context(self) -> ssl.SSLContext:
         assert self._context is not None
         return self._context
 
     async def stop(self) -> None:
-        """Accept no more connections; those that there are stay. The port is free afterwards."""
+        """Accept no more connections; open ones stay. The port is free afterwards."""
         server, self._server = self._server, None
         if server is None:
             return
@@ -155,22 +156,24 @@ class Listener:
 
     def end_connections(self, reason: str) -> None:
         """Close every connection of this listener."""
-        for connection in list(self.door.connections):
+        for connection in list(self.limiter.connections):
             connection.end(reason)
 
     async def reload_tls(self) -> None:
         """Read certificates, keys and revocation lists again, for connections from now on.
 
-        Raises `TlsError`; then those from before stay in force.
+        Raises `TlsError`; then the earlier ones stay in force.
         """
         if self.settings.uses_tls:
             self._context = await asyncio.to_thread(make_context, self.settings)
 
     async def _watch_crl(self, path: str, seen: _Stamp | None) -> None:
-        """Read a revocation list that is another than the one `seen` before it was read last; a broken one is logged
-        once and the list from before stays in force."""
+        """Read the revocation list again whenever the file differs from `seen`.
+
+        A broken list is logged once, and the earlier one stays in force.
+        """
         while True:
-            await asyncio.sleep(self.door.options.crl_refresh_interval_s)
+            await asyncio.sleep(self.limiter.options.crl_refresh_interval_s)
             found = await asyncio.to_thread(_stamp, path)
             if found == seen:
                 continue
@@ -178,7 +181,7 @@ class Listener:
             try:
                 await self.reload_tls()
             except TlsError as error:
-                self.door.log("error", f"{error}; the revocation list from before stays in force")
+                self.limiter.log("error", f"{error}; the revocation list from before stays in force")
 
 
 def _stamp(path: str) -> _Stamp | None:

@@ -1,4 +1,4 @@
-"""All MQTT listeners of a node, as the node's start and `vmq-admin listener` handle them."""
+"""All MQTT listeners of a node, for the node's start and for `vmq-admin listener`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .traffic import Traffic
 from .websocket import SHUTTING_DOWN
 
 TYPES = ("tcp", "ssl", "ws", "wss")
-"""The listeners that speak MQTT; all others in the configuration are somebody else's."""
+"""The types of listeners for MQTT; other modules open the other listeners of the configuration."""
 _ABORT_GRACE_S = 1.0
 
 __all__ = ["TYPES", "ListenError", "ListenerRow", "Listeners"]
 
 
 class Listeners:
-    """The doors of a node. All methods belong to the running event loop; `log` takes a level and a line."""
+    """The MQTT listeners of a node. Call all methods in the running event loop. `log` takes a level and a line."""
 
     def __init__(
         self, log: Callable[[str, str], None], options: LimiterOptions | None = None, traffic: Traffic | None = None
@@ -32,12 +32,12 @@ class Listeners:
         self._options = options if options is not None else LimiterOptions()
         self._listeners: dict[str, Listener] = {}
         self._former: list[ConnectionLimiter] = []
-        """Doors of deleted listeners through which somebody is still connected."""
-        self._make_front: MakeConnection | None = None
+        """Limiters of deleted listeners that still have connections."""
+        self._make_handler: MakeConnection | None = None
 
-    async def start(self, settings: Iterable[ListenerSettings], make_front: MakeConnection) -> None:
-        """Open all MQTT listeners, or none: the first that cannot be opened raises `ListenError`."""
-        self._make_front = make_front
+    async def start(self, settings: Iterable[ListenerSettings], make_handler: MakeConnection) -> None:
+        """Open all MQTT listeners. Raises `ListenError` for the first that fails, and then none is open."""
+        self._make_handler = make_handler
         try:
             for one in settings:
                 if one.type in TYPES:
@@ -46,40 +46,40 @@ class Listeners:
             for listener in self._listeners.values():
                 await listener.stop()
                 listener.end_connections(SHUTTING_DOWN)
-                self._former.append(listener.door)
+                self._former.append(listener.limiter)
             self._listeners.clear()
             raise
 
     async def add(self, settings: ListenerSettings) -> ListenerRow:
         """Open one more listener. Raises `ListenError`; the others go on."""
-        assert self._make_front is not None, "start comes first"
+        assert self._make_handler is not None, "start comes first"
         if settings.key in self._listeners:
             raise ListenError(f"{settings.key}: there is a listener of that name")
         if settings.type not in TYPES:
             raise ListenError(f"{settings.key}: not a listener for MQTT")
-        listener = Listener(settings, self._make_front, self.traffic, self._options, self._log)
+        listener = Listener(settings, self._make_handler, self.traffic, self._options, self._log)
         await listener.start()
         self._listeners[settings.key] = listener
-        listener.door.log("info", f"listening on {listener.settings.address}")
+        listener.limiter.log("info", f"listening on {listener.settings.address}")
         return listener.row()
 
     async def stop(self, which: str, kill_sessions: bool = False) -> None:
-        """Suspend a listener: its port is closed, its connections stay unless they are to be killed too."""
+        """Suspend a listener: close its port. Its connections stay open unless `kill_sessions` is set."""
         listener = self.find(which)
         await listener.stop()
         if kill_sessions:
             listener.end_connections("listener_stopped")
 
     async def suspend(self, kill_sessions: bool) -> None:
-        """Suspend all of them, as `stop` does one."""
+        """Suspend all listeners; see `stop`."""
         for key in list(self._listeners):
             await self.stop(key, kill_sessions)
-        for door in self._former if kill_sessions else ():
-            for connection in list(door.connections):
+        for limiter in self._former if kill_sessions else ():
+            for connection in list(limiter.connections):
                 connection.end("listener_stopped")
 
     async def restart(self, which: str) -> None:
-        """Resume a listener, on the port that it had."""
+        """Resume a listener on its former port."""
         await self.find(which).start()
 
     async def delete(self, which: str, kill_sessions: bool = False) -> None:
@@ -87,7 +87,7 @@ class Listeners:
         listener = self.find(which)
         await self.stop(which, kill_sessions)
         del self._listeners[listener.settings.key]
-        self._former = [door for door in (*self._former, listener.door) if door.connections]
+        self._former = [limiter for limiter in (*self._former, listener.limiter) if limiter.connections]
 
     def find(self, which: str) -> Listener:
         """By `listener.TYPE.NAME`, `TYPE.NAME`, `HOST:PORT` or the path of a unix socket. Raises `ListenError`."""
@@ -103,11 +103,11 @@ class Listeners:
 
     def active(self, *types: str) -> int:
         """Connections of the listeners of these types, of all if none is named."""
-        doors = [listener.door for listener in self._listeners.values()] + self._former
-        return sum(len(door.connections) for door in doors if not types or door.settings.type in types)
+        limiters = [listener.limiter for listener in self._listeners.values()] + self._former
+        return sum(len(limiter.connections) for limiter in limiters if not types or limiter.settings.type in types)
 
     async def reload_tls(self) -> list[str]:
-        """Read all certificates, keys and revocation lists again; what went wrong, a line per listener."""
+        """Read all certificates, keys and revocation lists again. Returns a line for each listener that failed."""
         problems = []
         for listener in self._listeners.values():
             try:
@@ -117,32 +117,32 @@ class Listeners:
         return problems
 
     async def close(self, grace_s: float) -> None:
-        """Stop accepting and close every connection; what is not gone after `grace_s` seconds is cut off."""
-        doors = [listener.door for listener in self._listeners.values()] + self._former
+        """Stop accepting and close every connection; abort those that are still open after `grace_s` seconds."""
+        limiters = [listener.limiter for listener in self._listeners.values()] + self._former
         for listener in self._listeners.values():
             await listener.stop()
-        for door in doors:
-            for connection in list(door.connections):
+        for limiter in limiters:
+            for connection in list(limiter.connections):
                 connection.end(SHUTTING_DOWN)
-        if not await _emptied(doors, grace_s):
-            for door in doors:
-                for connection in list(door.connections):
+        if not await _emptied(limiters, grace_s):
+            for limiter in limiters:
+                for connection in list(limiter.connections):
                     connection.abort()
-            await _emptied(doors, _ABORT_GRACE_S)
+            await _emptied(limiters, _ABORT_GRACE_S)
         self._listeners.clear()
         self._former.clear()
 
 
-async def _emptied(doors: list[ConnectionLimiter], within_s: float) -> bool:
-    """Wait until nobody is connected any more; False if that takes too long."""
+async def _emptied(limiters: list[ConnectionLimiter], within_s: float) -> bool:
+    """Wait until no connection is left. Returns False if that takes longer than `within_s`."""
     empty = asyncio.Event()
 
     def check() -> None:
-        if not any(door.connections for door in doors):
+        if not any(limiter.connections for limiter in limiters):
             empty.set()
 
-    for door in doors:
-        door.when_empty = check
+    for limiter in limiters:
+        limiter.when_empty = check
     check()
     try:
         async with asyncio.timeout(within_s):

@@ -1,7 +1,7 @@
-"""The PROXY protocol, versions 1 and 2: who the client behind a proxy is (HAProxy's proxy-protocol.txt).
+"""The PROXY protocol, versions 1 and 2: the address of a client behind a proxy (HAProxy's proxy-protocol.txt).
 
-`ProxyReader` gets bytes as they come and gives a `ProxyHeader`, or raises `ProxyError` with the reason; however the
-bytes are cut, the result is the same. The checksum extension of version 2 is read over, not verified.
+`ProxyReader` takes bytes in pieces of any size and returns a `ProxyHeader`, or raises `ProxyError` with the reason. The
+checksum extension of version 2 is skipped, not verified.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ class ProxyError(Exception):
 
 
 class ProxyHeader(msgspec.Struct, frozen=True):
-    """What a proxy says about the connection.
+    """A proxy's information about the connection.
 
-    `source` is (host, port), or None where the proxy speaks for itself (LOCAL) or does not know (UNKNOWN, UNSPEC): then
-    the connection's own address counts. A unix socket's is ("local", 0). `common_name` is only there if the proxy has
-    verified the certificate. `tls` has `version` and `cipher` if the client spoke TLS to the proxy.
+    `source` is (host, port). It is None if the proxy opened the connection for itself (LOCAL) or does not know the
+    address (UNKNOWN, UNSPEC): then the connection's own address counts. For a unix socket it is ("local", 0).
+    `common_name` is set only if the proxy has verified the certificate. `tls` has `version` and `cipher` if the client
+    used TLS to the proxy.
     """
 
     source: tuple[str, int] | None = None
@@ -45,7 +46,7 @@ class ProxyHeader(msgspec.Struct, frozen=True):
 
 
 class ProxyReader:
-    """Reads one header from the begin of a connection. `rest` is what came behind it."""
+    """Reads one header at the beginning of a connection. `rest` has the bytes after it."""
 
     __slots__ = ("_buffer", "rest")
 
@@ -55,7 +56,7 @@ class ProxyReader:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing has come yet."""
+        """Whether no byte has come yet."""
         return not self._buffer
 
     def feed(self, data: bytes) -> ProxyHeader | None:
@@ -187,7 +188,7 @@ def _ssl(value: bytes) -> tuple[str | None, dict[str, str | None] | None]:
         }
     except UnicodeDecodeError:
         raise ProxyError("version 2: the SSL extension is not UTF-8") from None
-    # a name that the proxy could not verify is what the client claims, nothing more
+    # ignore an unverified name: it is only a claim of the client
     verified = value[0] & _CLIENT_CERT and value[1:5] == b"\0\0\0\0"
     common_name = texts.get(_SSL_CN) if verified else None
     return common_name or None, {"version": texts.get(_SSL_VERSION), "cipher": texts.get(_SSL_CIPHER)}

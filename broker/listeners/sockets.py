@@ -1,4 +1,4 @@
-"""Sockets that listen: made, bound and given their options, with one clear line when that fails."""
+"""Makes listening sockets: binds them and sets their options, with one clear error line if that fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BACKLOG = 1024
 
 
 class ListenError(Exception):
-    """A listener cannot be opened, or there is none of that name. The text is one line for the operator."""
+    """A listener cannot be opened, or its name is unknown. The text is one line for the operator."""
 
 
 def cannot_listen(settings: ListenerSettings, why: str) -> ListenError:
@@ -36,7 +36,7 @@ def bind(settings: ListenerSettings) -> socket.socket:
 
 
 def os_reason(error: OSError) -> str:
-    """The system's words, to stand behind a colon."""
+    """The system's text for an error, to be put after a colon."""
     text = error.strerror or str(error)
     return text[:1].lower() + text[1:]
 
@@ -62,7 +62,7 @@ def _bind_tcp(settings: ListenerSettings) -> socket.socket:
 
 
 def _set_options(listening: socket.socket, settings: ListenerSettings) -> None:
-    """Options that accepted sockets inherit: `buffer_sizes`, and those of `tcp_listen_options` that mean something.
+    """Set the options that accepted sockets inherit: `buffer_sizes`, and the supported ones of `tcp_listen_options`.
 
     `nodelay`, `keepalive`, `sndbuf` and `recbuf` count. `linger` and `send_timeout` do not: what was written is always
     flushed within a bound, and a client that does not read is stopped by its queue's limits.
@@ -92,10 +92,10 @@ def _bind_unix(path: str) -> socket.socket:
 
 
 def _remove_stale(path: str) -> None:
-    """Remove the socket file that a killed process has left; one that somebody listens on stays, and so does a file."""
+    """Remove the socket file of a killed process. A socket in use and any other kind of file stay."""
     try:
         if not stat.S_ISSOCK(os.stat(path).st_mode):
-            raise OSError(errno.EEXIST, "there is a file of that name which is no socket")
+            raise OSError(errno.EEXIST, "there is a file of that name that is not a socket")
     except FileNotFoundError:
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -113,7 +113,7 @@ def _remove_stale(path: str) -> None:
 
 
 def remove_socket_file(path: str, inode: int) -> None:
-    """Remove a unix socket's file when its listener stops, unless it is another's by now."""
+    """Remove a unix socket's file when its listener stops, unless another process has replaced it."""
     try:
         if os.stat(path).st_ino == inode:
             os.unlink(path)

@@ -1,8 +1,8 @@
 """TLS of a listener: from its options to an `ssl.SSLContext`, with an error that names option and file.
 
-What Python's ssl module cannot do: of `eccs` only one curve can be offered, the first; cipher names of TLS 1.3 have no
-effect, its three ciphers are always on; the length of a chain (`depth`) is not a matter of the context, it is checked
-after the handshake (`check_depth`); TLS-PSK needs Python 3.13.
+Limits of Python's ssl module: only the first curve of `eccs` can be offered. Cipher names of TLS 1.3 have no effect;
+its three ciphers are always on. The length of a chain (`depth`) is no option of the context, so it is checked after the
+handshake (`check_depth`). TLS-PSK needs Python 3.13.
 """
 
 from __future__ import annotations
@@ -57,15 +57,18 @@ def make_context(settings: ListenerSettings) -> ssl.SSLContext:
 
 
 def check_files(cafile: str, certfile: str, keyfile: str) -> None:
-    """For whom reads these files itself, has no password, and cannot say what is wrong. Raises `TlsError`."""
+    """Check the files for a library that reads them itself and reports no reasons. Raises `TlsError`.
+
+    An encrypted key is an error.
+    """
     if b"ENCRYPTED" in _read(keyfile, "keyfile"):
-        raise TlsError(f"keyfile: {keyfile}: the key is encrypted, which it cannot be here")
+        raise TlsError(f"keyfile: {keyfile}: the key is encrypted, which is not supported here")
     none = ListenerSettings(type="ssl", name="", host="", port=0)
     make_context(msgspec.structs.replace(none, cafile=cafile, certfile=certfile, keyfile=keyfile))
 
 
 def notices(settings: ListenerSettings) -> list[str]:
-    """What is configured but cannot be done in full: lines for the log at start."""
+    """Log lines for options that cannot be fulfilled completely."""
     found = []
     if len(settings.eccs) > 1:
         found.append(f"eccs: only one curve can be offered, it is {settings.eccs[0]}")
@@ -79,7 +82,7 @@ def _set_versions(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
     if not chosen:
         raise TlsError("tls_version: no version is given")
     with warnings.catch_warnings():
-        # old versions are the operator's choice; OpenSSL may still refuse them at its security level
+        # the operator may choose old versions; OpenSSL may still refuse them at its security level
         warnings.simplefilter("ignore", DeprecationWarning)
         context.minimum_version = chosen[0]
         context.maximum_version = chosen[-1]
@@ -191,7 +194,7 @@ def common_name(certificate: Mapping[str, Any] | None) -> str | None:
 
 
 def chain_length(peer: ssl.SSLObject) -> int | None:
-    """Certificates from the peer's to the trust anchor, both counted; None where Python does not tell."""
+    """Number of certificates from the peer's to the trust anchor, both counted; None if Python does not provide it."""
     verified = getattr(peer, "get_verified_chain", None)
     if verified is None:
         # public since Python 3.13; there before, one level down
@@ -200,16 +203,16 @@ def chain_length(peer: ssl.SSLObject) -> int | None:
 
 
 def check_depth(peer: ssl.SSLObject, depth: int) -> bool:
-    """Whether at most `depth` certificates stand between the peer's and the trust anchor.
+    """Whether at most `depth` certificates are between the peer's and the trust anchor.
 
-    The handshake is over when this is known, so a client of TLS 1.3 sees a connection that is closed at once.
+    This is checked after the handshake, so a client of TLS 1.3 sees a connection that is closed at once.
     """
     length = chain_length(peer)
     return length is None or length - 2 <= depth
 
 
 def facts(peer: ssl.SSLObject, settings: ListenerSettings) -> dict[str, Any]:
-    """What TLS says of a peer, as `ConnectionOrigin.tls` has it; the name only from a verified certificate."""
+    """The TLS facts of a peer, as in `ConnectionOrigin.tls`; the name only from a verified certificate."""
     cipher = peer.cipher()
     return {
         "version": peer.version(),

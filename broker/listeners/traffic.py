@@ -1,4 +1,4 @@
-"""What passed the doors of a node: plain integers, added to once per chunk of input or output, read by the metrics."""
+"""Traffic counters of a node's listeners: plain integers, updated once for each chunk of input or output."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 
 class Traffic:
-    """Counters since the start of the node. Bytes are those of MQTT or WebSocket, without TLS around them."""
+    """Counters since the start of the node. Bytes are those of MQTT or WebSocket, without TLS."""
 
     __slots__ = (
         "bytes_received",
@@ -25,12 +25,12 @@ class Traffic:
         self.socket_open = 0
         self.socket_close = 0
         self.socket_close_timeout = 0
-        """Connections that did not end within `CLOSE_BOUND_S` and were cut off."""
+        """Connections that did not end within `CLOSE_BOUND_S` and were aborted."""
         self.socket_error = 0
         self.bytes_received = 0
         self.bytes_sent = 0
         self.connections_refused = 0
-        """Connections above a listener's `max_connections`, or for which no file descriptor may be used."""
+        """Connections refused by a listener's `max_connections` or by the limit of file descriptors."""
         self.proxy_protocol_error = 0
         self.tls_handshake_error = 0
         self.websocket_error = 0

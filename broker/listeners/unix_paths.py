@@ -13,9 +13,9 @@ LONGEST_UNIX_PATH = 107
 
 @contextmanager
 def unix_address(path: str) -> Iterator[str]:
-    """A name of this path that fits into the address of a unix socket, for as long as it lasts.
+    """A name of this path that fits into the address of a unix socket; valid within the `with` block.
 
-    A longer path is reached through its directory, opened under a number. Raises OSError if there is no such way here.
+    A longer path is reached through the file descriptor of its directory. Raises OSError if the system cannot do that.
     """
     if len(os.fsencode(path)) <= LONGEST_UNIX_PATH:
         yield path

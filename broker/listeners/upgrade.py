@@ -1,4 +1,4 @@
-"""The HTTP request that opens a WebSocket: its limits, what refuses it, and what trusted proxies add to it.
+"""The HTTP request that opens a WebSocket: its limits, its checks, and the headers of trusted proxies.
 
 `websockets` does the handshake itself (RFC 6455 section 4). This module reads the request head before it, because
 `websockets` (15.0) has fixed limits (8192 bytes a line, 128 headers) and answers a wrong request by closing the
@@ -24,7 +24,7 @@ _HEAD_VALUES = 16
 
 
 class UpgradeError(Exception):
-    """The request is refused with this status; the text is for the person who reads the answer."""
+    """The request is refused with this status; the text is the body of the answer."""
 
     def __init__(self, status: HTTPStatus, detail: str) -> None:
         super().__init__(detail)
@@ -57,7 +57,7 @@ def complete_head(data: bytes | bytearray, settings: ListenerSettings) -> int:
 
 
 def parse_head(data: bytes, settings: ListenerSettings) -> Head:
-    """Look at a complete head. Raises `UpgradeError`."""
+    """Parse and check a complete head. Raises `UpgradeError`."""
     first, *lines = data.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/"):
@@ -88,7 +88,7 @@ def _header(line: str, limit: int) -> tuple[str, str]:
 
 
 class Forwarded(msgspec.Struct, frozen=True):
-    """What trusted proxies say about the client; None where they say nothing."""
+    """The client's address and name from headers of trusted proxies; None if missing."""
 
     host: str | None = None
     port: int = 0
@@ -96,10 +96,10 @@ class Forwarded(msgspec.Struct, frozen=True):
 
 
 def forwarded(head: Head, peer_host: str, settings: ListenerSettings) -> Forwarded:
-    """The client behind the proxies of `proxy_xff_trusted_intermediate`; nothing if the peer is none of them.
+    """The client behind the proxies of `proxy_xff_trusted_intermediate`; empty if the peer is not one of them.
 
-    Each proxy appends the address it was called from to X-Forwarded-For, so the client is the last address that is not
-    a trusted proxy's: all before it are what the client itself may have written.
+    Each proxy appends the address of its caller to X-Forwarded-For. So the client is the last address that is not a
+    trusted proxy's; the client itself may have written all earlier ones.
     """
     trusted = settings.proxy_xff_trusted_intermediate
     if not settings.proxy_xff_support or peer_host not in trusted:

@@ -1,4 +1,4 @@
-"""MQTT over WebSocket (MQTT 5.0 section 6): the same connection with an HTTP upgrade before and frames around MQTT.
+"""MQTT over WebSocket (MQTT 5.0 section 6): a connection with an HTTP upgrade, then MQTT in WebSocket frames.
 
 Framing is that of the `websockets` library without its I/O (RFC 6455). No extension is offered: MQTT frames are small,
 and compression would cost 64 KB and more per connection. Reading a frame costs some microseconds, so a bounded number
@@ -26,11 +26,11 @@ from .limiter import ConnectionLimiter
 from .upgrade import SUBPROTOCOLS, UpgradeError, complete_head, forwarded, parse_head
 
 SHUTTING_DOWN = "shutting_down"
-"""The reason of an end that the peer is told as 1001, "going away"."""
+"""The reason of an end that is sent to the peer as close code 1001, "going away"."""
 
 STEP_BYTES = 4096
 FRAMES_PER_TURN = 256
-"""Frames are counted after each `STEP_BYTES` of input; the input behind `FRAMES_PER_TURN` of them waits."""
+"""Frames are counted after each `STEP_BYTES` of input; after `FRAMES_PER_TURN` of them the rest of the input waits."""
 _PONG = b"\x8a"
 """The first byte of a pong."""
 
@@ -44,20 +44,20 @@ class WebSocketConnection(Connection):
 
     __slots__ = ("full", "muted", "pong", "rest", "ws")
 
-    def __init__(self, door: ConnectionLimiter) -> None:
-        super().__init__(door)
+    def __init__(self, limiter: ConnectionLimiter) -> None:
+        super().__init__(limiter)
         self.ws: ServerProtocol | None = None
         """None until the upgrade is complete."""
         self.rest = b""
         """Input whose frames wait for the next turn."""
         self.muted = False
-        """The front wants no input now."""
+        """The handler has paused reading."""
         self.full = False
         """The transport's buffer is above its high mark."""
         self.pong = b""
         """The answer to the last ping that came while the buffer was full."""
 
-    # -- the front's side
+    # -- calls of the handler
 
     def write(self, data: bytes, /) -> None:
         """As `ClientTransport.write`, one binary frame [MQTT-6.0.0-1] [MQTT5-6.0.0-1]."""
@@ -74,7 +74,8 @@ class WebSocketConnection(Connection):
         ws = self.ws
         if ws is None or ws.state is not State.OPEN or self.transport.is_closing():
             if ws is not None:
-                # the peer's close frame may have come with the packet that makes the front close: its answer goes first
+                # the peer's close frame may have come with the packet that makes the handler close: answer the frame
+                # first
                 self._write_frames(ws)
             self.finish()
             return
@@ -95,7 +96,7 @@ class WebSocketConnection(Connection):
         super().pause_reading()
 
     def resume_reading(self) -> None:
-        """As `ClientTransport.resume_reading`: what waits here comes first."""
+        """As `ClientTransport.resume_reading`: input that waits here is handled first."""
         muted, self.muted = self.muted, False
         if not self.rest:
             super().resume_reading()
@@ -125,13 +126,13 @@ class WebSocketConnection(Connection):
     # -- the upgrade
 
     def introduced(self) -> None:
-        """It is known who the peer is: now it must ask for a WebSocket."""
+        """The address of the peer is known: now it must request a WebSocket."""
         self._start_opening_timer()
         self.opening = bytearray()
         self.receive = self._receive_head
 
     def opening_overdue(self) -> None:
-        """No upgrade in time."""
+        """The upgrade took too long."""
         if self.opening:
             self._refuse(UpgradeError(HTTPStatus.REQUEST_TIMEOUT, "the request is not complete"))
         else:
@@ -140,7 +141,7 @@ class WebSocketConnection(Connection):
     def _receive_head(self, data: bytes) -> None:
         head: bytearray = self.opening
         head += data
-        settings = self.door.settings
+        settings = self.limiter.settings
         origin = self.origin
         assert origin is not None
         try:
@@ -186,12 +187,12 @@ class WebSocketConnection(Connection):
     def _new_protocol(self) -> None:
         self.ws = ServerProtocol(
             subprotocols=[Subprotocol(name) for name in SUBPROTOCOLS],  # [MQTT-6.0.0-4] [MQTT5-6.0.0-4]
-            max_size=self._largest(self.door.options.opening_frame_bytes),
+            max_size=self._largest(self.limiter.options.opening_frame_bytes),
             logger=_library_log,
         )
 
     def _largest(self, bound: int | None) -> int | None:
-        sizes = [size for size in (bound, self.door.settings.max_ws_frame_size) if size is not None]
+        sizes = [size for size in (bound, self.limiter.settings.max_ws_frame_size) if size is not None]
         return min(sizes, default=None)
 
     def _refuse(self, error: UpgradeError) -> None:
@@ -208,12 +209,12 @@ class WebSocketConnection(Connection):
     def _log_refusal(self, detail: str) -> None:
         self.traffic.websocket_error += 1
         peer = self.origin.peer_host if self.origin is not None else ""
-        self.door.log("info", f"WebSocket from {peer} refused: {detail}")
+        self.limiter.log("info", f"WebSocket from {peer} refused: {detail}")
 
     # -- frames
 
-    def to_front(self, front: ConnectionPort) -> Callable[[bytes], None]:
-        """Frames are taken off first."""
+    def to_handler(self, handler: ConnectionPort) -> Callable[[bytes], None]:
+        """As `Connection.to_handler`; the frames are decoded first."""
         return self._receive_frames
 
     def _receive_frames(self, data: bytes) -> None:
@@ -244,7 +245,7 @@ class WebSocketConnection(Connection):
             self.transport.resume_reading()
 
     def _read_frames(self, data: bytes) -> int:
-        """Read the frames that these bytes complete; how many there were."""
+        """Read the frames that these bytes complete. Returns their number."""
         ws = self.ws
         assert ws is not None
         ws.receive_data(data)
@@ -258,10 +259,10 @@ class WebSocketConnection(Connection):
             elif opcode is Opcode.TEXT:
                 text = True
                 break
-        front = self.front
-        if pieces and front is not None and not self.closing:
+        handler = self.handler
+        if pieces and handler is not None and not self.closing:
             # packets and frames need not begin together [MQTT-6.0.0-2] [MQTT5-6.0.0-2]
-            front.receive(pieces[0] if len(pieces) == 1 and type(pieces[0]) is bytes else b"".join(pieces))
+            handler.receive(pieces[0] if len(pieces) == 1 and type(pieces[0]) is bytes else b"".join(pieces))
         if text and not ws.eof_sent:
             # [MQTT-6.0.0-1] [MQTT5-6.0.0-1]
             ws.fail(CloseCode.UNSUPPORTED_DATA, "MQTT needs binary frames")
@@ -276,7 +277,7 @@ class WebSocketConnection(Connection):
         return len(events)
 
     def _send(self) -> None:
-        """Send what the library has to say; its end of the stream is ours."""
+        """Send the library's output; when it ends the stream, end the connection."""
         ws = self.ws
         assert ws is not None
         if self._write_frames(ws):
@@ -285,7 +286,7 @@ class WebSocketConnection(Connection):
             self.finish()
 
     def _write_frames(self, ws: ServerProtocol) -> bool:
-        """Write them; whether the library has come to the end of its stream."""
+        """Write the library's output. Returns whether it has ended the stream."""
         ended = False
         for chunk in ws.data_to_send():
             if self.full and chunk[:1] == _PONG:

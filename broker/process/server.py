@@ -30,7 +30,7 @@ from ...storage.store import Store
 from ..clustering.runtime import OF_THE_MACHINE, Clocks, ClusterRuntime
 from ..clustering.settings import cluster_links
 from ..environment import Ports
-from ..listeners.limiter import door_options
+from ..listeners.limiter import limiter_options
 from ..listeners.listeners import Listeners
 from ..listeners.tls import TlsError, check_files
 from ..node import Node
@@ -80,7 +80,7 @@ class Server:
         self.log = Journal(log, debug=settings["log.console.level"] == "debug")
         self.hooks = Hooks(on_error=self._plugin_failed, spawn=self._spawn_task, within=_within, apart=_apart)
         self._descriptors = Descriptors.of_this_process()
-        self.listeners = Listeners(self.log, door_options(settings, self._descriptors.for_connections))
+        self.listeners = Listeners(self.log, limiter_options(settings, self._descriptors.for_connections))
         self.node: Node
         self.store: Store
         self.runtime: RuntimeSettings

@@ -59,7 +59,7 @@ async def _start(tmp_path: Path, **overrides: str) -> None:
 @pytest.mark.parametrize(
     ("place", "said"),
     [
-        ("file", "there is a file of that name which is no socket"),
+        ("file", "there is a file of that name that is not a socket"),
         ("x" * 200, "too long"),
         ("no/where", "no such file"),
     ],

@@ -12,7 +12,7 @@ import trustme
 
 from strogoff.broker.listeners.alerts import AlertingContext, handshake_socket
 
-from .street import Authority, House, both_loops, in_house
+from .harness import Authority, ListenerHarness, both_loops, with_harness
 
 
 def end_of(port: int, context: ssl.SSLContext) -> str | None:
@@ -48,27 +48,27 @@ def client(authority: Authority, version: ssl.TLSVersion, ca: trustme.CA | None 
     ],
 )
 def test_a_certificate_that_does_not_do(loop: str, offered: str, certificate: bool, alert: str, tmp_path: Path) -> None:
-    async def test(house: House) -> None:
+    async def test(harness: ListenerHarness) -> None:
         authority = Authority(tmp_path)
-        port = await house.open(authority.settings(require_certificate=True, tls_versions=(offered,)))
+        port = await harness.open(authority.settings(require_certificate=True, tls_versions=(offered,)))
         version = ssl.TLSVersion.TLSv1_3 if offered == "tlsv1.3" else ssl.TLSVersion.TLSv1_2
         context = client(authority, version, trustme.CA() if certificate else None)
         assert await asyncio.to_thread(end_of, port, context) == alert
-        await house.until(lambda: house.traffic.tls_handshake_error == 1)
-        assert house.fronts == []
+        await harness.until(lambda: harness.traffic.tls_handshake_error == 1)
+        assert harness.handlers == []
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 @both_loops
 def test_a_version_that_the_listener_does_not_speak(loop: str, tmp_path: Path) -> None:
-    async def test(house: House) -> None:
+    async def test(harness: ListenerHarness) -> None:
         authority = Authority(tmp_path)
-        port = await house.open(authority.settings(tls_versions=("tlsv1.3",)))
+        port = await harness.open(authority.settings(tls_versions=("tlsv1.3",)))
         context = client(authority, ssl.TLSVersion.TLSv1_2)
         assert await asyncio.to_thread(end_of, port, context) == "TLSV1_ALERT_PROTOCOL_VERSION"
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 def test_a_socket_that_is_gone_is_no_matter() -> None:

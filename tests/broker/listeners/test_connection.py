@@ -14,7 +14,7 @@ from strogoff.broker.connection.transport import ConnectionOrigin
 from strogoff.broker.listeners.connection import StreamConnection
 from strogoff.broker.listeners.proxy_protocol import SIGNATURE
 
-from .street import House, Peer, both_loops, in_house, tcp
+from .harness import ListenerHarness, Peer, both_loops, tcp, with_harness
 
 MEGABYTE = bytes(1 << 20)
 
@@ -22,186 +22,186 @@ MEGABYTE = bytes(1 << 20)
 @both_loops
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_bytes_go_both_ways_and_are_counted(loop: str, host: str) -> None:
-    async def test(house: House) -> None:
-        peer = await Peer.connect(await house.open(tcp(host=host)), host)
+    async def test(harness: ListenerHarness) -> None:
+        peer = await Peer.connect(await harness.open(tcp(host=host)), host)
         peer.send(b"hello")
         await peer.expect(b"hello")
-        front = await house.front()
-        assert (front.origin.peer_host, front.origin.peer_port) == peer.socket.getsockname()[:2]
-        assert front.origin.transport == "tcp"
-        assert front.origin.username is None
-        assert (house.traffic.bytes_received, house.traffic.bytes_sent) == (5, 5)
+        handler = await harness.handler()
+        assert (handler.origin.peer_host, handler.origin.peer_port) == peer.socket.getsockname()[:2]
+        assert handler.origin.transport == "tcp"
+        assert handler.origin.username is None
+        assert (harness.traffic.bytes_received, harness.traffic.bytes_sent) == (5, 5)
         peer.close()
-        await house.until(lambda: front.reasons)
-        assert front.reasons == ["peer_closed"]
+        await harness.until(lambda: handler.reasons)
+        assert handler.reasons == ["peer_closed"]
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 def test_an_ipv4_peer_of_an_ipv6_socket_has_its_ipv4_address() -> None:
-    async def test(house: House) -> None:
-        await Peer.connect(await house.open(tcp(host="::")))
-        assert (await house.front()).origin.peer_host == "127.0.0.1"
+    async def test(harness: ListenerHarness) -> None:
+        await Peer.connect(await harness.open(tcp(host="::")))
+        assert (await harness.handler()).origin.peer_host == "127.0.0.1"
 
-    in_house(test)
+    with_harness(test)
 
 
 def test_answers_are_not_delayed_and_buffers_are_as_configured() -> None:
-    async def test(house: House) -> None:
+    async def test(harness: ListenerHarness) -> None:
         settings = tcp(buffer_sizes=(20000, 30000, 1), tcp_listen_options=(("keepalive", True),))
-        await Peer.connect(await house.open(settings))
-        link: StreamConnection = (await house.front()).link  # type: ignore[assignment]
+        await Peer.connect(await harness.open(settings))
+        link: StreamConnection = (await harness.handler()).link  # type: ignore[assignment]
         accepted = link.transport.get_extra_info("socket")
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 40000  # Linux doubles what it is given
         assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 60000
 
-    in_house(test)
+    with_harness(test)
 
 
 @both_loops
 def test_a_unix_socket(loop: str, tmp_path: Path) -> None:
-    async def test(house: House) -> None:
-        await house.open(tcp(host="", unix_path=str(tmp_path / "s")))
+    async def test(harness: ListenerHarness) -> None:
+        await harness.open(tcp(host="", unix_path=str(tmp_path / "s")))
         peer = await Peer.unix(str(tmp_path / "s"))
         peer.send(b"hello quit")
         assert await peer.rest() == b"hello quit"
-        origin = (await house.front()).origin
+        origin = (await harness.handler()).origin
         assert (origin.peer_host, origin.peer_port, origin.transport) == ("local", 0, "unix")
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 @both_loops
 def test_close_sends_the_rest_although_there_is_unread_input(loop: str) -> None:
-    async def test(house: House) -> None:
-        peer = await Peer.connect(await house.open(tcp()))
+    async def test(harness: ListenerHarness) -> None:
+        peer = await Peer.connect(await harness.open(tcp()))
         peer.send(MEGABYTE + b"quit")
         await peer.expect(MEGABYTE + b"quit")
         peer.send(MEGABYTE)
         assert await peer.rest() == b""
-        front = await house.front()
-        await house.until(lambda: front.reasons)
-        assert front.received.endswith(b"quit")
-        assert house.traffic.socket_close_timeout == 0
+        handler = await harness.handler()
+        await harness.until(lambda: handler.reasons)
+        assert handler.received.endswith(b"quit")
+        assert harness.traffic.socket_close_timeout == 0
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 def test_what_comes_after_close_is_thrown_away_and_nothing_is_sent() -> None:
-    async def test(house: House) -> None:
-        peer = await Peer.connect(await house.open(tcp()))
+    async def test(harness: ListenerHarness) -> None:
+        peer = await Peer.connect(await harness.open(tcp()))
         peer.send(b"quit")
         await peer.expect(b"quit")
-        front = await house.front()
-        front.link.write(b"never sent")
-        front.link.pause_reading()
-        front.link.resume_reading()
+        handler = await harness.handler()
+        handler.link.write(b"never sent")
+        handler.link.pause_reading()
+        handler.link.resume_reading()
         peer.send(b"never received")
         assert await peer.rest() == b""
-        await house.until(lambda: front.reasons)
-        assert front.received == b"quit"
-        front.link.write(b"gone")
-        front.link.close()
-        front.link.abort()
-        front.link.pause_reading()
-        front.link.resume_reading()
+        await harness.until(lambda: handler.reasons)
+        assert handler.received == b"quit"
+        handler.link.write(b"gone")
+        handler.link.close()
+        handler.link.abort()
+        handler.link.pause_reading()
+        handler.link.resume_reading()
 
-    in_house(test)
+    with_harness(test)
 
 
 @both_loops
 def test_a_peer_that_does_not_read_is_cut_off_within_the_bound(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strogoff.broker.listeners.connection.CLOSE_BOUND_S", 0.2)
 
-    async def test(house: House) -> None:
-        peer = await Peer.connect(await house.open(tcp()), limit=1)
+    async def test(harness: ListenerHarness) -> None:
+        peer = await Peer.connect(await harness.open(tcp()), limit=1)
         peer.send(b"x")
-        front = await house.front()
-        front.link.write(MEGABYTE * 8)
-        front.link.close()
-        await house.until(lambda: front.reasons)
-        assert house.traffic.socket_close_timeout == 1
+        handler = await harness.handler()
+        handler.link.write(MEGABYTE * 8)
+        handler.link.close()
+        await harness.until(lambda: handler.reasons)
+        assert harness.traffic.socket_close_timeout == 1
         peer.close()
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 @both_loops
 def test_abort_ends_at_once(loop: str) -> None:
-    async def test(house: House) -> None:
-        peer = await Peer.connect(await house.open(tcp()), limit=1)
-        front = await house.front()
-        front.link.write(MEGABYTE * 8)
+    async def test(harness: ListenerHarness) -> None:
+        peer = await Peer.connect(await harness.open(tcp()), limit=1)
+        handler = await harness.handler()
+        handler.link.write(MEGABYTE * 8)
         peer.send(b"boom")
-        await house.until(lambda: front.reasons)
-        assert front.reasons == ["aborted"]
-        assert house.traffic.socket_close_timeout == 0
+        await harness.until(lambda: handler.reasons)
+        assert handler.reasons == ["aborted"]
+        assert harness.traffic.socket_close_timeout == 0
         peer.close()
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 @both_loops
 def test_a_full_buffer_is_told_and_an_emptied_one_too(loop: str) -> None:
-    async def test(house: House) -> None:
-        peer = await Peer.connect(await house.open(tcp()))
-        front = await house.front()
-        front.link.write(MEGABYTE * 16)
-        assert front.flags == [False]
+    async def test(harness: ListenerHarness) -> None:
+        peer = await Peer.connect(await harness.open(tcp()))
+        handler = await harness.handler()
+        handler.link.write(MEGABYTE * 16)
+        assert handler.flags == [False]
         await peer.expect(MEGABYTE * 16)
-        await house.until(lambda: len(front.flags) == 2)
-        assert front.flags == [False, True]
+        await harness.until(lambda: len(handler.flags) == 2)
+        assert handler.flags == [False, True]
 
-    in_house(test, loop, write_buffer_bytes=100_000)
+    with_harness(test, loop, write_buffer_bytes=100_000)
 
 
 @both_loops
 def test_nothing_is_received_while_reading_is_paused(loop: str) -> None:
-    async def test(house: House) -> None:
-        peer = await Peer.connect(await house.open(tcp()))
-        front = await house.front()
-        front.link.pause_reading()
-        front.link.pause_reading()
+    async def test(harness: ListenerHarness) -> None:
+        peer = await Peer.connect(await harness.open(tcp()))
+        handler = await harness.handler()
+        handler.link.pause_reading()
+        handler.link.pause_reading()
         peer.send(b"later")
-        other = await Peer.connect(house.listeners.show()[0].port)
+        other = await Peer.connect(harness.listeners.show()[0].port)
         other.send(b"now")
         await other.expect(b"now")
-        assert front.received == b""
-        front.link.resume_reading()
-        front.link.resume_reading()
+        assert handler.received == b""
+        handler.link.resume_reading()
+        handler.link.resume_reading()
         await peer.expect(b"later")
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 @both_loops
 def test_a_paused_connection_can_be_closed(loop: str) -> None:
-    async def test(house: House) -> None:
-        peer = await Peer.connect(await house.open(tcp()))
-        front = await house.front()
-        front.link.pause_reading()
-        front.link.close()
+    async def test(harness: ListenerHarness) -> None:
+        peer = await Peer.connect(await harness.open(tcp()))
+        handler = await harness.handler()
+        handler.link.pause_reading()
+        handler.link.close()
         assert await peer.rest() == b""
-        await house.until(lambda: front.reasons)
-        assert house.traffic.socket_close_timeout == 0
+        await harness.until(lambda: handler.reasons)
+        assert harness.traffic.socket_close_timeout == 0
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 @both_loops
 def test_a_reset_is_an_error_with_its_name(loop: str) -> None:
-    async def test(house: House) -> None:
-        peer = await Peer.connect(await house.open(tcp()))
-        front = await house.front()
+    async def test(harness: ListenerHarness) -> None:
+        peer = await Peer.connect(await harness.open(tcp()))
+        handler = await harness.handler()
         peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         peer.writer.transport.abort()
-        await house.until(lambda: front.reasons)
-        assert front.reasons == ["connection_reset"]
-        assert house.traffic.socket_error == 1
+        await harness.until(lambda: handler.reasons)
+        assert handler.reasons == ["connection_reset"]
+        assert harness.traffic.socket_error == 1
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 @both_loops
@@ -209,50 +209,50 @@ def test_a_reset_is_an_error_with_its_name(loop: str) -> None:
 def test_what_was_sent_before_a_reset_counts_even_if_a_write_notices_the_reset_first(loop: str, linger: bool) -> None:
     """A peer that closes with an answer unread resets the connection: what it sent before must not be lost."""
 
-    async def test(house: House) -> None:
-        port = await house.open(tcp())
+    async def test(harness: ListenerHarness) -> None:
+        port = await harness.open(tcp())
         with socket.create_connection(("127.0.0.1", port)) as peer:
-            front = await house.front()
-            front.link.write(b"unread")
+            handler = await harness.handler()
+            handler.link.write(b"unread")
             assert await asyncio.to_thread(peer.recv, 1, socket.MSG_PEEK) == b"u"
             # no turn of the loop from here on
             peer.sendall(b"last words")
             if linger:
                 peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             peer.close()
-            front.link.write(b"an answer")
-            front.link.write(b"another")
-        await house.until(lambda: front.reasons)
-        assert front.received == b"last words"
+            handler.link.write(b"an answer")
+            handler.link.write(b"another")
+        await harness.until(lambda: handler.reasons)
+        assert handler.received == b"last words"
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 @both_loops
 def test_a_peer_that_shuts_down_still_gets_its_answer(loop: str) -> None:
-    async def test(house: House) -> None:
-        peer = await Peer.connect(await house.open(tcp()))
+    async def test(harness: ListenerHarness) -> None:
+        peer = await Peer.connect(await harness.open(tcp()))
         peer.send(b"last words")
         peer.writer.write_eof()
         assert await peer.rest() == b"last wordstoo late"
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 @both_loops
 def test_a_fault_of_ours_costs_one_connection(loop: str) -> None:
-    async def test(house: House) -> None:
-        port = await house.open(tcp())
+    async def test(harness: ListenerHarness) -> None:
+        port = await harness.open(tcp())
         peer = await Peer.connect(port)
         other = await Peer.connect(port)
         peer.send(b"raise")
-        front = await house.front()
-        await house.until(lambda: house.fronts[0].reasons or house.fronts[1].reasons)
+        handler = await harness.handler()
+        await harness.until(lambda: harness.handlers[0].reasons or harness.handlers[1].reasons)
         other.send(b"still here")
         await other.expect(b"still here")
-        assert front.reasons == ["socket_error"]
+        assert handler.reasons == ["socket_error"]
 
-    in_house(test, loop, complaint="ValueError('raise')")
+    with_harness(test, loop, complaint="ValueError('raise')")
 
 
 V1 = b"PROXY TCP4 192.0.2.7 192.0.2.1 5678 1883\r\n"
@@ -265,71 +265,71 @@ V2 = SIGNATURE + b"\x21\x11" + struct.pack("!H", len(V2_BODY)) + V2_BODY
 @both_loops
 @pytest.mark.parametrize("header", [V1, V2])
 def test_a_proxy_header_byte_by_byte_and_mqtt_right_behind_it(loop: str, header: bytes) -> None:
-    async def test(house: House) -> None:
-        peer = await Peer.connect(await house.open(tcp(proxy_protocol=True)))
+    async def test(harness: ListenerHarness) -> None:
+        peer = await Peer.connect(await harness.open(tcp(proxy_protocol=True)))
         for byte in header[:-1]:
             peer.send(bytes([byte]))
             await peer.writer.drain()
             await asyncio.sleep(0)
-        assert house.fronts == []
+        assert harness.handlers == []
         peer.send(header[-1:] + b"mqtt")
         await peer.expect(b"mqtt")
-        origin = (await house.front()).origin
+        origin = (await harness.handler()).origin
         assert (origin.peer_host, origin.peer_port) == ("192.0.2.7", 5678)
         assert origin.username == ("client-7" if header is V2 else None)
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 def test_the_name_in_a_proxy_header_is_taken_only_if_configured() -> None:
-    async def test(house: House) -> None:
+    async def test(harness: ListenerHarness) -> None:
         settings = tcp(proxy_protocol=True, proxy_protocol_use_cn_as_username=False)
-        (await Peer.connect(await house.open(settings))).send(V2)
-        origin = (await house.front()).origin
+        (await Peer.connect(await harness.open(settings))).send(V2)
+        origin = (await harness.handler()).origin
         assert origin.username is None
         assert origin.tls == {"version": None, "cipher": None, "subject": "client-7", "certificate": None}
 
-    in_house(test)
+    with_harness(test)
 
 
 def test_a_proxy_that_speaks_for_itself_is_the_peer() -> None:
-    async def test(house: House) -> None:
-        peer = await Peer.connect(await house.open(tcp(proxy_protocol=True)))
+    async def test(harness: ListenerHarness) -> None:
+        peer = await Peer.connect(await harness.open(tcp(proxy_protocol=True)))
         peer.send(SIGNATURE + b"\x20\0\0\0ping")
         await peer.expect(b"ping")
-        assert (await house.front()).origin.peer_host == "127.0.0.1"
+        assert (await harness.handler()).origin.peer_host == "127.0.0.1"
 
-    in_house(test)
+    with_harness(test)
 
 
 @both_loops
 def test_no_proxy_header_is_a_refusal_with_a_reason(loop: str) -> None:
-    async def test(house: House) -> None:
-        peer = await Peer.connect(await house.open(tcp(proxy_protocol=True)))
+    async def test(harness: ListenerHarness) -> None:
+        peer = await Peer.connect(await harness.open(tcp(proxy_protocol=True)))
         peer.send(b"\x10\x0c\0\4MQTT")
         assert await peer.rest() == b""
-        assert house.fronts == []
-        assert house.lines[-1] == "info listener.tcp.default: connection from 127.0.0.1 refused: no PROXY header"
-        assert house.traffic.proxy_protocol_error == 1
+        assert harness.handlers == []
+        assert harness.lines[-1] == "info listener.tcp.default: connection from 127.0.0.1 refused: no PROXY header"
+        assert harness.traffic.proxy_protocol_error == 1
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 def test_a_proxy_header_that_does_not_come_in_time_is_a_refusal() -> None:
-    async def test(house: House) -> None:
-        peer = await Peer.connect(await house.open(tcp(proxy_protocol=True)))
+    async def test(harness: ListenerHarness) -> None:
+        peer = await Peer.connect(await harness.open(tcp(proxy_protocol=True)))
         assert await peer.rest() == b""
-        assert house.lines[-1].endswith("refused: no PROXY header within 0.05 s")
+        assert harness.lines[-1].endswith("refused: no PROXY header within 0.05 s")
 
-    in_house(test, opening_timeout_s=0.05)
+    with_harness(test, opening_timeout_s=0.05)
 
 
 @both_loops
 @pytest.mark.parametrize("sent", [b"", b"PROX"])
 def test_a_health_check_that_goes_away_early_is_passed_over(loop: str, sent: bytes) -> None:
-    async def test(house: House) -> None:
-        port = await house.open(tcp(proxy_protocol=True))
-        before = list(house.lines)
+    async def test(harness: ListenerHarness) -> None:
+        port = await harness.open(tcp(proxy_protocol=True))
+        before = list(harness.lines)
         for reset in (False, True):
             peer = await Peer.connect(port)
             peer.send(sent)
@@ -337,22 +337,22 @@ def test_a_health_check_that_goes_away_early_is_passed_over(loop: str, sent: byt
                 peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 peer.writer.transport.abort()
             peer.close()
-        await house.until(lambda: house.traffic.socket_close == 2)
-        assert house.lines == before
-        assert (house.traffic.proxy_protocol_error, house.traffic.socket_error) == (0, 0)
+        await harness.until(lambda: harness.traffic.socket_close == 2)
+        assert harness.lines == before
+        assert (harness.traffic.proxy_protocol_error, harness.traffic.socket_error) == (0, 0)
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 def test_an_idle_connection_costs_little() -> None:
-    async def test(house: House) -> None:
-        await Peer.connect(await house.open(tcp()))
-        front = await house.front()
-        connection: StreamConnection = front.link  # type: ignore[assignment]
+    async def test(harness: ListenerHarness) -> None:
+        await Peer.connect(await harness.open(tcp()))
+        handler = await harness.handler()
+        connection: StreamConnection = handler.link  # type: ignore[assignment]
         assert not hasattr(connection, "__dict__")
-        origin: ConnectionOrigin = front.origin
+        origin: ConnectionOrigin = handler.origin
         size = sum(map(sys.getsizeof, (connection, connection.receive, origin, origin.peer_host, origin.peer_port)))
         assert size < 600
         assert connection.opening is None and connection.origin is None and connection.timer is None
 
-    in_house(test)
+    with_harness(test)

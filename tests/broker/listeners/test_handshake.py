@@ -6,7 +6,7 @@ import asyncio
 import datetime
 import ssl
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import trustme
@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from websockets.asyncio.client import connect
 
-from .street import Authority, House, Peer, both_loops, in_house
+from .harness import Authority, ListenerHarness, Peer, both_loops, with_harness
 
 
 @pytest.fixture
@@ -47,29 +47,29 @@ async def refused(port: int, context: ssl.SSLContext) -> None:
 
 @both_loops
 def test_bytes_through_tls(loop: str, authority: Authority) -> None:
-    async def test(house: House) -> None:
-        port = await house.open(authority.settings())
+    async def test(harness: ListenerHarness) -> None:
+        port = await harness.open(authority.settings())
         peer = await secure(port, client_context(authority))
         peer.send(bytes(1 << 20) + b"quit")
         await peer.expect(bytes(1 << 20) + b"quit")
         assert await peer.rest() == b""
-        front = await house.front()
-        await house.until(lambda: front.reasons)
-        assert front.origin.transport == "ssl"
-        assert front.origin.username is None
-        assert front.origin.tls is not None
-        assert front.origin.tls["version"] == "TLSv1.3"
-        assert front.origin.tls["certificate"] is None
-        assert house.traffic.bytes_received == house.traffic.bytes_sent == (1 << 20) + 4
-        assert house.traffic.socket_close_timeout == 0
+        handler = await harness.handler()
+        await harness.until(lambda: handler.reasons)
+        assert handler.origin.transport == "ssl"
+        assert handler.origin.username is None
+        assert handler.origin.tls is not None
+        assert handler.origin.tls["version"] == "TLSv1.3"
+        assert handler.origin.tls["certificate"] is None
+        assert harness.traffic.bytes_received == harness.traffic.bytes_sent == (1 << 20) + 4
+        assert harness.traffic.socket_close_timeout == 0
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 @both_loops
 def test_the_client_may_speak_with_its_last_flight(loop: str, authority: Authority) -> None:
-    async def test(house: House) -> None:
-        port = await house.open(authority.settings())
+    async def test(harness: ListenerHarness) -> None:
+        port = await harness.open(authority.settings())
         peers = await asyncio.gather(*(secure(port, client_context(authority)) for _ in range(10)))
         for peer in peers:
             peer.send(b"at once")
@@ -77,64 +77,64 @@ def test_the_client_may_speak_with_its_last_flight(loop: str, authority: Authori
             await peer.expect(b"at once")
             peer.close()
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 @both_loops
 def test_the_name_in_a_verified_certificate_is_the_user(loop: str, authority: Authority) -> None:
-    async def test(house: House) -> None:
+    async def test(harness: ListenerHarness) -> None:
         settings = authority.settings(
             require_certificate=True, use_identity_as_username=True, forward_connection_opts=True
         )
-        peer = await secure(await house.open(settings), client_context(authority, "client-7"))
-        front = await house.front()
-        assert front.origin.username == "client-7"
-        assert front.origin.tls is not None
-        assert front.origin.tls["subject"] == "client-7"
-        certificate = x509.load_der_x509_certificate(front.origin.tls["certificate"])
+        peer = await secure(await harness.open(settings), client_context(authority, "client-7"))
+        handler = await harness.handler()
+        assert handler.origin.username == "client-7"
+        assert handler.origin.tls is not None
+        assert handler.origin.tls["subject"] == "client-7"
+        certificate = x509.load_der_x509_certificate(handler.origin.tls["certificate"])
         assert "client-7" in certificate.subject.rfc4514_string()
-        assert "client_cert" in front.origin.connection_options()
+        assert "client_cert" in handler.origin.connection_options()
         peer.close()
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 @both_loops
 @pytest.mark.parametrize("versions", [("tlsv1.2",), ("tlsv1.3",)])
 def test_certificates_that_do_not_do(loop: str, versions: tuple[str, ...], authority: Authority) -> None:
-    async def test(house: House) -> None:
-        port = await house.open(authority.settings(require_certificate=True, tls_versions=versions))
+    async def test(harness: ListenerHarness) -> None:
+        port = await harness.open(authority.settings(require_certificate=True, tls_versions=versions))
         await refused(port, client_context(authority))
-        await house.until(lambda: "peer did not return a certificate" in house.lines[-1])
+        await harness.until(lambda: "peer did not return a certificate" in harness.lines[-1])
         await refused(port, client_context(authority, "client-7", trustme.CA()))
-        await house.until(lambda: len(house.lines) == 3)
-        assert "TLS handshake with 127.0.0.1 failed: " in house.lines[-1]
-        await house.until(lambda: house.listeners.active() == 0)
-        assert house.fronts == []
-        assert house.traffic.tls_handshake_error == 2
+        await harness.until(lambda: len(harness.lines) == 3)
+        assert "TLS handshake with 127.0.0.1 failed: " in harness.lines[-1]
+        await harness.until(lambda: harness.listeners.active() == 0)
+        assert harness.handlers == []
+        assert harness.traffic.tls_handshake_error == 2
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 @both_loops
 def test_a_chain_that_is_too_long(loop: str, authority: Authority) -> None:
-    async def test(house: House) -> None:
+    async def test(harness: ListenerHarness) -> None:
         between = authority.ca.create_child_ca()
-        port = await house.open(
+        port = await harness.open(
             authority.settings(require_certificate=True, depth=0),
             authority.settings(require_certificate=True, depth=1, name="deep"),
         )
         await refused(port, client_context(authority, "client-7", between))
-        await house.until(lambda: "chain of certificates is longer than depth = 0" in house.lines[-1])
-        assert house.fronts == []
+        await harness.until(lambda: "chain of certificates is longer than depth = 0" in harness.lines[-1])
+        assert harness.handlers == []
         peer = await secure(port, client_context(authority, "direct"))
-        await house.front()
+        await harness.handler()
         peer.close()
-        peer = await secure(house.listeners.show()[1].port, client_context(authority, "client-7", between))
-        await house.front(1)
+        peer = await secure(harness.listeners.show()[1].port, client_context(authority, "client-7", between))
+        await harness.handler(1)
         peer.close()
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 def revocations(authority: Authority, *serials: int) -> bytes:
@@ -153,81 +153,81 @@ def revocations(authority: Authority, *serials: int) -> bytes:
 
 @both_loops
 def test_a_revoked_certificate_and_a_list_that_changes(loop: str, authority: Authority) -> None:
-    async def test(house: House) -> None:
+    async def test(harness: ListenerHarness) -> None:
         crlfile = authority.folder / "crl.pem"
         crlfile.write_bytes(revocations(authority))
-        port = await house.open(authority.settings(require_certificate=True, crlfile=str(crlfile)))
+        port = await harness.open(authority.settings(require_certificate=True, crlfile=str(crlfile)))
         context = ssl.create_default_context()
         authority.ca.configure_trust(context)
         issued = authority.ca.issue_cert("client@example.org", common_name="client-7")
         issued.configure_cert(context)
         peer = await secure(port, context)
-        await house.front()
+        await harness.handler()
         peer.close()
 
         serial = x509.load_pem_x509_certificate(issued.cert_chain_pems[0].bytes()).serial_number
-        listener = house.listeners.find("ssl.default")
+        listener = harness.listeners.find("ssl.default")
         before = listener._current_context()
         crlfile.write_bytes(revocations(authority, serial))
-        await house.until(lambda: listener._current_context() is not before)
+        await harness.until(lambda: listener._current_context() is not before)
         await refused(port, context)
-        await house.until(lambda: any("certificate revoked" in line for line in house.lines))
+        await harness.until(lambda: any("certificate revoked" in line for line in harness.lines))
         crlfile.write_bytes(b"broken")
-        await house.until(lambda: any("the revocation list from before stays in force" in line for line in house.lines))
+        await harness.until(lambda: any("from before stays in force" in line for line in harness.lines))
         await refused(port, context)
-        assert len(house.fronts) == 1
+        assert len(harness.handlers) == 1
 
-    in_house(test, loop, crl_refresh_interval_s=0.02)
+    with_harness(test, loop, crl_refresh_interval_s=0.02)
 
 
 @both_loops
 def test_a_list_that_changes_while_the_listener_starts(loop: str, authority: Authority) -> None:
     """The watch compares with the list that was read, not with what it finds first."""
 
-    async def test(house: House) -> None:
+    async def test(harness: ListenerHarness) -> None:
         crlfile = authority.folder / "crl.pem"
         crlfile.write_bytes(revocations(authority))
-        await house.open(authority.settings(require_certificate=True, crlfile=str(crlfile)))
-        listener = house.listeners.find("ssl.default")
+        await harness.open(authority.settings(require_certificate=True, crlfile=str(crlfile)))
+        listener = harness.listeners.find("ssl.default")
         before = listener._current_context()
         crlfile.write_bytes(revocations(authority, 4711))
-        await house.until(lambda: listener._current_context() is not before)
+        await harness.until(lambda: listener._current_context() is not before)
 
-    in_house(test, loop, crl_refresh_interval_s=0.02)
+    with_harness(test, loop, crl_refresh_interval_s=0.02)
 
 
 @both_loops
 def test_no_tls_and_half_a_handshake(loop: str, authority: Authority) -> None:
-    async def test(house: House) -> None:
-        port = await house.open(authority.settings(tls_handshake_timeout_s=0.2))
+    async def test(harness: ListenerHarness) -> None:
+        port = await harness.open(authority.settings(tls_handshake_timeout_s=0.2))
         plain = await Peer.connect(port)
         plain.send(b"\x10\x0c\0\4MQTT\4\2\0\x3c\0\0")
         await plain.rest()
-        await house.until(lambda: "TLS handshake with 127.0.0.1 failed: " in house.lines[-1])
+        await harness.until(lambda: "TLS handshake with 127.0.0.1 failed: " in harness.lines[-1])
         silent = await Peer.connect(port)
         assert await silent.rest() == b""
         early = await Peer.connect(port)
         early.close()
-        await house.until(lambda: house.traffic.socket_close == 3)
-        assert house.fronts == []
-        assert sum("failed" in line for line in house.lines) <= 2 + 1
+        await harness.until(lambda: harness.traffic.socket_close == 3)
+        assert harness.handlers == []
+        assert sum("failed" in line for line in harness.lines) <= 2 + 1
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 @both_loops
 def test_unfinished_handshakes_count_as_connections(loop: str, authority: Authority) -> None:
-    async def test(house: House) -> None:
-        port = await house.open(authority.settings(max_connections=1, tls_handshake_timeout_s=None))
+    async def test(harness: ListenerHarness) -> None:
+        port = await harness.open(authority.settings(max_connections=1, tls_handshake_timeout_s=None))
         silent = await Peer.connect(port)
-        await house.until(lambda: house.listeners.active() == 1)
+        await harness.until(lambda: harness.listeners.active() == 1)
         assert await (await Peer.connect(port)).rest() == b""
-        assert house.traffic.connections_refused == 1
+        assert harness.traffic.connections_refused == 1
         # the end of the listeners does not wait for the silent one
-        await house.listeners.close(5)
+        await harness.listeners.close(5)
         assert await silent.rest() == b""
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 @both_loops
@@ -236,33 +236,35 @@ def test_a_tls_peer_that_does_not_read_is_cut_off(
 ) -> None:
     monkeypatch.setattr("strogoff.broker.listeners.connection.CLOSE_BOUND_S", 0.2)
 
-    async def test(house: House) -> None:
-        peer = await secure(await house.open(authority.settings()), client_context(authority))
-        front = await house.front()
+    async def test(harness: ListenerHarness) -> None:
+        peer = await secure(await harness.open(authority.settings()), client_context(authority))
+        handler = await harness.handler()
         cast(asyncio.Transport, peer.writer.transport).pause_reading()
         # the first fills the socket's buffer, what comes behind it the one before TLS
-        front.link.write(bytes(8 << 20))
-        front.link.write(bytes(8 << 20))
-        assert front.flags == [False]
-        front.link.close()
-        await house.until(lambda: front.reasons)
-        assert house.traffic.socket_close_timeout == 1
+        handler.link.write(bytes(8 << 20))
+        handler.link.write(bytes(8 << 20))
+        assert handler.flags == [False]
+        handler.link.close()
+        await harness.until(lambda: handler.reasons)
+        assert harness.traffic.socket_close_timeout == 1
         peer.writer.transport.abort()
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 @both_loops
 def test_websocket_over_tls(loop: str, authority: Authority) -> None:
-    async def test(house: House) -> None:
-        port = await house.open(authority.settings(type="wss", require_certificate=True, use_identity_as_username=True))
+    async def test(harness: ListenerHarness) -> None:
+        port = await harness.open(
+            authority.settings(type="wss", require_certificate=True, use_identity_as_username=True)
+        )
         context = client_context(authority, "client-7")
         url = f"wss://localhost:{port}/mqtt"
         async with connect(url, host="127.0.0.1", subprotocols=["mqtt"], ssl=context, proxy=None) as peer:  # type: ignore[list-item]
             await peer.send(b"hello")
             assert await peer.recv() == b"hello"
-            front = await house.front()
-            assert (front.origin.transport, front.origin.username) == ("wss", "client-7")
-        await house.until(lambda: front.reasons)
+            handler = await harness.handler()
+            assert (handler.origin.transport, handler.origin.username) == ("wss", "client-7")
+        await harness.until(lambda: handler.reasons)
 
-    in_house(test, loop)
+    with_harness(test, loop)

@@ -9,55 +9,55 @@ import pytest
 
 from strogoff.broker.listeners.listeners import ListenError
 
-from .street import Authority, House, Peer, both_loops, in_house, tcp
+from .harness import Authority, ListenerHarness, Peer, both_loops, tcp, with_harness
 
 CLOSED = r"refused|Connect call failed"
 
 
 @both_loops
 def test_a_port_in_use_stops_the_start_and_leaves_nothing_open(loop: str) -> None:
-    async def test(house: House) -> None:
+    async def test(harness: ListenerHarness) -> None:
         with socket.socket() as other:
             other.bind(("127.0.0.1", 0))
             other.listen()
             port = other.getsockname()[1]
             with pytest.raises(ListenError) as error:
-                await house.open(tcp(name="first"), tcp(port=port))
+                await harness.open(tcp(name="first"), tcp(port=port))
         assert str(error.value) == (f"listener.tcp.default: cannot listen on 127.0.0.1:{port}: address already in use")
-        first = int(house.lines[0].rpartition(":")[2])
+        first = int(harness.lines[0].rpartition(":")[2])
         with pytest.raises(OSError, match=CLOSED):
             await Peer.connect(first)
-        assert house.listeners.show() == []
+        assert harness.listeners.show() == []
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 @both_loops
 def test_one_that_is_added_later_fails_alone(loop: str) -> None:
-    async def test(house: House) -> None:
-        port = await house.open(tcp())
+    async def test(harness: ListenerHarness) -> None:
+        port = await harness.open(tcp())
         with pytest.raises(
             ListenError, match=f"listener.ws.second: cannot listen on 127.0.0.1:{port}: address already"
         ):
-            await house.listeners.add(tcp(type="ws", name="second", port=port))
+            await harness.listeners.add(tcp(type="ws", name="second", port=port))
         with pytest.raises(ListenError, match="there is a listener of that name"):
-            await house.listeners.add(tcp())
+            await harness.listeners.add(tcp())
         with pytest.raises(ListenError, match="not a listener for MQTT"):
-            await house.listeners.add(tcp(type="http"))
-        row = await house.listeners.add(tcp(name="second"))
-        assert row == house.listeners.show()[1]
+            await harness.listeners.add(tcp(type="http"))
+        row = await harness.listeners.add(tcp(name="second"))
+        assert row == harness.listeners.show()[1]
         for number in (port, row.port):
             peer = await Peer.connect(number)
             peer.send(b"hello")
             await peer.expect(b"hello")
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 def test_only_listeners_for_mqtt_are_opened(tmp_path: Path) -> None:
-    async def test(house: House) -> None:
+    async def test(harness: ListenerHarness) -> None:
         authority = Authority(tmp_path)
-        await house.open(
+        await harness.open(
             tcp(),
             tcp(type="vmq"),
             tcp(type="http"),
@@ -65,14 +65,14 @@ def test_only_listeners_for_mqtt_are_opened(tmp_path: Path) -> None:
             tcp(type="ws"),
             authority.settings(type="wss"),
         )
-        assert [row.type for row in house.listeners.show()] == ["mqtt", "mqtts", "mqttws", "mqttwss"]
-        assert await house.listeners.reload_tls() == []
+        assert [row.type for row in harness.listeners.show()] == ["mqtt", "mqtts", "mqttws", "mqttwss"]
+        assert await harness.listeners.reload_tls() == []
         authority.ca.cert_pem.write_to_path(authority.keyfile)
-        problems = await house.listeners.reload_tls()
+        problems = await harness.listeners.reload_tls()
         assert [problem.partition(": ")[0] for problem in problems] == ["listener.ssl.default", "listener.wss.default"]
         assert all(authority.keyfile in problem for problem in problems)
 
-    in_house(test)
+    with_harness(test)
 
 
 @both_loops
@@ -80,98 +80,98 @@ def test_only_listeners_for_mqtt_are_opened(tmp_path: Path) -> None:
 def test_connections_do_not_take_the_last_descriptors(tmp_path: Path, loop: str, kind: str) -> None:
     """The number of the accepted socket is looked at, by both ways in."""
 
-    async def test(house: House) -> None:
-        port = await house.open(Authority(tmp_path).settings() if kind == "ssl" else tcp())
+    async def test(harness: ListenerHarness) -> None:
+        port = await harness.open(Authority(tmp_path).settings() if kind == "ssl" else tcp())
         assert await (await Peer.connect(port)).rest() == b""
-        assert house.traffic.connections_refused == 1
+        assert harness.traffic.connections_refused == 1
 
-    in_house(test, loop, max_descriptor=1)
+    with_harness(test, loop, max_descriptor=1)
 
 
 @both_loops
 def test_connections_above_the_limit_are_closed_at_once(loop: str) -> None:
-    async def test(house: House) -> None:
-        port = await house.open(tcp(max_connections=2))
+    async def test(harness: ListenerHarness) -> None:
+        port = await harness.open(tcp(max_connections=2))
         peers = [await Peer.connect(port) for _ in range(2)]
-        await house.front(1)
+        await harness.handler(1)
         for _ in range(3):
             assert await (await Peer.connect(port)).rest() == b""
-        assert house.traffic.connections_refused == 3
-        refusals = [line for line in house.lines if "max_connections = 2 is reached" in line]
+        assert harness.traffic.connections_refused == 3
+        refusals = [line for line in harness.lines if "max_connections = 2 is reached" in line]
         assert len(refusals) == 1
         peers[0].close()
-        await house.until(lambda: house.listeners.active() == 1)
+        await harness.until(lambda: harness.listeners.active() == 1)
         peer = await Peer.connect(port)
         peer.send(b"room again")
         await peer.expect(b"room again")
-        row = house.listeners.show()[0]
+        row = harness.listeners.show()[0]
         assert (row.max_conns, row.active_conns, row.all_conns) == (2, 2, 3)
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 @both_loops
 def test_stop_restart_and_delete(loop: str) -> None:
-    async def test(house: House) -> None:
-        port = await house.open(tcp())
+    async def test(harness: ListenerHarness) -> None:
+        port = await harness.open(tcp())
         address = f"127.0.0.1:{port}"
         peer = await Peer.connect(port)
-        front = await house.front()
-        await house.listeners.stop(address)
-        assert house.listeners.show()[0].status == "stopped"
-        assert front.reasons == []
-        await house.listeners.restart("listener.tcp.default")
-        assert house.listeners.show()[0].port == port
-        await house.listeners.stop(address, kill_sessions=True)
-        assert front.reasons == ["listener_stopped"]
+        handler = await harness.handler()
+        await harness.listeners.stop(address)
+        assert harness.listeners.show()[0].status == "stopped"
+        assert handler.reasons == []
+        await harness.listeners.restart("listener.tcp.default")
+        assert harness.listeners.show()[0].port == port
+        await harness.listeners.stop(address, kill_sessions=True)
+        assert handler.reasons == ["listener_stopped"]
         assert await peer.rest() == b"too late"
-        await house.listeners.restart(address)
+        await harness.listeners.restart(address)
         other = await Peer.connect(port)
-        await house.front(1)
-        await house.listeners.delete(address)
-        assert house.listeners.show() == []
+        await harness.handler(1)
+        await harness.listeners.delete(address)
+        assert harness.listeners.show() == []
         other.send(b"still served")
         await other.expect(b"still served")
-        assert house.listeners.active("tcp") == 1
-        assert house.listeners.active("ws") == 0
+        assert harness.listeners.active("tcp") == 1
+        assert harness.listeners.active("ws") == 0
         for wrong in (address, "tcp.default"):
             with pytest.raises(ListenError, match=f"there is no listener {wrong}"):
-                await house.listeners.stop(wrong)
+                await harness.listeners.stop(wrong)
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 @both_loops
 def test_a_port_that_was_taken_meanwhile_fails_the_restart_alone(loop: str) -> None:
-    async def test(house: House) -> None:
-        port = await house.open(tcp())
-        await house.listeners.stop("tcp.default")
+    async def test(harness: ListenerHarness) -> None:
+        port = await harness.open(tcp())
+        await harness.listeners.stop("tcp.default")
         with socket.socket() as other:
             other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             other.bind(("127.0.0.1", port))
             other.listen()
             with pytest.raises(ListenError, match="address already in use"):
-                await house.listeners.restart("tcp.default")
-        await house.listeners.restart("tcp.default")
+                await harness.listeners.restart("tcp.default")
+        await harness.listeners.restart("tcp.default")
         (await Peer.connect(port)).close()
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 @both_loops
 def test_the_end_tells_the_fronts_and_cuts_off_who_does_not_read(loop: str) -> None:
-    async def test(house: House) -> None:
-        port = await house.open(tcp())
+    async def test(harness: ListenerHarness) -> None:
+        port = await harness.open(tcp())
         good = await Peer.connect(port)
-        front = await house.front()
+        handler = await harness.handler()
         await Peer.connect(port, limit=1)
-        deaf = await house.front(1)
+        deaf = await harness.handler(1)
         deaf.link.write(bytes(16 << 20))
-        await house.listeners.close(0.1)
-        assert front.reasons == deaf.reasons == ["shutting_down"]
+        await harness.listeners.close(0.1)
+        assert handler.reasons == deaf.reasons == ["shutting_down"]
         assert await good.rest() == b"too late"
-        assert house.listeners.active() == 0
+        assert harness.listeners.active() == 0
         with pytest.raises(OSError, match=CLOSED):
             await Peer.connect(port)
 
-    in_house(test, loop)
+    with_harness(test, loop)

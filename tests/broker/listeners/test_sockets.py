@@ -12,7 +12,7 @@ import pytest
 
 from strogoff.broker.listeners.sockets import BACKLOG, ListenError, backlog, bind, remove_socket_file
 
-from .street import tcp
+from .harness import tcp
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_a_socket_file_is_removed_only_if_nobody_listens(tmp_path: Path) -> None
 def test_no_file_is_removed_for_a_socket(tmp_path: Path) -> None:
     path = tmp_path / "precious"
     path.write_text("data")
-    assert refusal(unix(path)).endswith("there is a file of that name which is no socket")
+    assert refusal(unix(path)).endswith("there is a file of that name that is not a socket")
     assert path.read_text() == "data"
     assert refusal(unix(tmp_path / "no" / "s")).endswith("no such file or directory")
     assert "the path is too long" in refusal(unix(tmp_path / ("x" * 200)))

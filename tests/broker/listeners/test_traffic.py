@@ -1,4 +1,4 @@
-"""The counters of the doors."""
+"""The counters of the listeners."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from strogoff.broker.listeners.proxy_protocol import SIGNATURE
 from strogoff.broker.listeners.websocket import FRAMES_PER_TURN, STEP_BYTES
 from strogoff.configs import ListenerSettings
 
-from .street import House, Peer, both_loops, in_house, tcp
+from .harness import ListenerHarness, Peer, both_loops, tcp, with_harness
 
 
 def ws(**fields: Any) -> ListenerSettings:
@@ -32,16 +32,16 @@ def client(port: int, path: str = "/mqtt", protocols: tuple[str, ...] = ("mqtt",
 def test_packets_and_frames_need_not_begin_together(loop: str) -> None:
     """A data frame may hold several packets or part of one [MQTT-6.0.0-2] [MQTT5-6.0.0-2]."""
 
-    async def test(house: House) -> None:
-        async with client(await house.open(ws())) as peer:
+    async def test(harness: ListenerHarness) -> None:
+        async with client(await harness.open(ws())) as peer:
             assert peer.subprotocol == "mqtt"
             for piece in (b"\x10", b"\x0c\0\4MQ", b"TT and more"):
                 await peer.send(piece)
             await peer.send([b"frag", b"ment", b"ed"])
-            front = await house.front()
-            await house.until(lambda: front.received == b"\x10\x0c\0\4MQTT and morefragmented")
-            assert front.origin.transport == "ws"
-            front.link.write(b"all at once")
+            handler = await harness.handler()
+            await harness.until(lambda: handler.received == b"\x10\x0c\0\4MQTT and morefragmented")
+            assert handler.origin.transport == "ws"
+            handler.link.write(b"all at once")
             got = b""
             while not got.endswith(b"all at once"):
                 message = await peer.recv()
@@ -49,13 +49,13 @@ def test_packets_and_frames_need_not_begin_together(loop: str) -> None:
                 assert isinstance(message, bytes)
                 got += message
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 @both_loops
 def test_aiohttp_speaks_with_it_too(loop: str) -> None:
-    async def test(house: House) -> None:
-        url = f"http://127.0.0.1:{await house.open(ws())}/mqtt?token=1"
+    async def test(harness: ListenerHarness) -> None:
+        url = f"http://127.0.0.1:{await harness.open(ws())}/mqtt?token=1"
         async with aiohttp.ClientSession() as session, session.ws_connect(url, protocols=("x", "mqttv3.1")) as peer:
             assert peer.protocol == "mqttv3.1"
             await peer.send_bytes(b"x" * 100_000)
@@ -65,17 +65,17 @@ def test_aiohttp_speaks_with_it_too(loop: str) -> None:
             assert (await peer.receive()).type is aiohttp.WSMsgType.CLOSE
             assert peer.close_code == 1000
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 def test_mqtt_is_preferred_to_its_older_name() -> None:
     """The server chooses "mqtt" [MQTT-6.0.0-4] [MQTT5-6.0.0-4]."""
 
-    async def test(house: House) -> None:
-        async with client(await house.open(ws()), protocols=("mqttv3.1", "mqtt")) as peer:
+    async def test(harness: ListenerHarness) -> None:
+        async with client(await harness.open(ws()), protocols=("mqttv3.1", "mqtt")) as peer:
             assert peer.subprotocol == "mqtt"
 
-    in_house(test)
+    with_harness(test)
 
 
 async def closed(peer: ClientConnection) -> tuple[int, str]:
@@ -91,28 +91,28 @@ async def closed(peer: ClientConnection) -> tuple[int, str]:
 def test_a_text_frame_ends_the_connection(loop: str) -> None:
     """[MQTT-6.0.0-1] [MQTT5-6.0.0-1]"""
 
-    async def test(house: House) -> None:
-        async with client(await house.open(ws())) as peer:
+    async def test(harness: ListenerHarness) -> None:
+        async with client(await harness.open(ws())) as peer:
             await peer.send(b"binary")
             await peer.send("text")
             assert await closed(peer) == (1003, "MQTT needs binary frames")
-            front = await house.front()
-            assert (front.received, front.reasons) == (b"binary", ["websocket_text_frame"])
-            assert house.traffic.websocket_error == 1
+            handler = await harness.handler()
+            assert (handler.received, handler.reasons) == (b"binary", ["websocket_text_frame"])
+            assert harness.traffic.websocket_error == 1
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 def test_a_frame_above_the_limit_ends_the_connection() -> None:
-    async def test(house: House) -> None:
-        async with client(await house.open(ws(max_ws_frame_size=1000))) as peer:
+    async def test(harness: ListenerHarness) -> None:
+        async with client(await harness.open(ws(max_ws_frame_size=1000))) as peer:
             await peer.send(b"x" * 1000)
             await peer.recv()
             await peer.send(b"x" * 1001)
             assert (await closed(peer))[0] == 1009
-            assert (await house.front()).reasons == ["websocket_frame_too_large"]
+            assert (await harness.handler()).reasons == ["websocket_frame_too_large"]
 
-    in_house(test)
+    with_harness(test)
 
 
 @both_loops
@@ -120,13 +120,13 @@ def test_a_frame_above_the_limit_ends_the_connection() -> None:
 def test_a_large_frame_is_only_for_clients_that_are_accepted(loop: str, accepted: bool) -> None:
     """Before, a frame of another's size is refused by its header, and nothing of it is kept."""
 
-    async def test(house: House) -> None:
-        async with client(await house.open(ws()), max_size=None) as peer:
-            front = await house.front()
+    async def test(harness: ListenerHarness) -> None:
+        async with client(await harness.open(ws()), max_size=None) as peer:
+            handler = await harness.handler()
             await peer.send(bytes(1000))
             assert await peer.recv() == bytes(1000)
             if accepted:
-                front.link.accepted()
+                handler.link.accepted()
             try:
                 await peer.send(bytes(1001))
                 assert await peer.recv() == bytes(1001)
@@ -135,15 +135,15 @@ def test_a_large_frame_is_only_for_clients_that_are_accepted(loop: str, accepted
                 assert not accepted
                 assert peer.close_code == 1009
 
-    in_house(test, loop, opening_frame_bytes=1000)
+    with_harness(test, loop, opening_frame_bytes=1000)
 
 
 def test_a_ping_is_answered() -> None:
-    async def test(house: House) -> None:
-        async with client(await house.open(ws())) as peer, asyncio.timeout(5):
+    async def test(harness: ListenerHarness) -> None:
+        async with client(await harness.open(ws())) as peer, asyncio.timeout(5):
             await (await peer.ping(b"are you there"))
 
-    in_house(test)
+    with_harness(test)
 
 
 def ping(payload: bytes) -> bytes:
@@ -157,10 +157,10 @@ def test_pings_of_a_peer_that_does_not_read_are_bounded(loop: str) -> None:
     RFC 6455 section 5.5.3 allows it.
     """
 
-    async def test(house: House) -> None:
-        peer = await upgraded(await house.open(ws()))
-        front = await house.front()
-        link: Any = front.link
+    async def test(harness: ListenerHarness) -> None:
+        peer = await upgraded(await harness.open(ws()))
+        handler = await harness.handler()
+        link: Any = handler.link
         last = b"the last one"
         flood = ping(bytes(120)) * 1000
         most = 0
@@ -173,7 +173,7 @@ def test_pings_of_a_peer_that_does_not_read_are_bounded(loop: str) -> None:
             peer.send(flood)
             await peer.writer.drain()
         peer.send(ping(last))
-        await house.until(lambda: last in link.pong)
+        await harness.until(lambda: last in link.pong)
         assert link.transport.get_write_buffer_size() < 150_000
         read = b""
         async with asyncio.timeout(10):
@@ -182,18 +182,18 @@ def test_pings_of_a_peer_that_does_not_read_are_bounded(loop: str) -> None:
         peer.send(b"\x82\x84\0\0\0\0quit")
         assert (await peer.rest()).startswith(b"\x82\x04quit")
 
-    in_house(test, loop, write_buffer_bytes=100_000)
+    with_harness(test, loop, write_buffer_bytes=100_000)
 
 
 @both_loops
 def test_many_frames_at_once_do_not_stop_the_others(loop: str) -> None:
     """A peer's frames are read in turns: another connection is answered between them, and no frame is lost."""
 
-    async def test(house: House) -> None:
-        port = await house.open(ws(), tcp(name="plain"))
-        plain = house.listeners.show()[1].port
+    async def test(harness: ListenerHarness) -> None:
+        port = await harness.open(ws(), tcp(name="plain"))
+        plain = harness.listeners.show()[1].port
         peer, other = await upgraded(port), await Peer.connect(plain)
-        first, second = await house.front(0), await house.front(1)
+        first, second = await harness.handler(0), await harness.handler(1)
         flooded, polite = (first, second) if first.origin.transport == "ws" else (second, first)
         link: Any = flooded.link
         count = 20 * FRAMES_PER_TURN
@@ -201,123 +201,123 @@ def test_many_frames_at_once_do_not_stop_the_others(loop: str) -> None:
         other.send(b"hello")
         link.data_received(frames)
         assert len(flooded.received) < FRAMES_PER_TURN + STEP_BYTES
-        await house.until(lambda: polite.received)
+        await harness.until(lambda: polite.received)
         assert len(flooded.received) < count / 2
         peer.send(Frame(Opcode.BINARY, b"quit").serialize(mask=True))
-        await house.until(lambda: flooded.reasons)
+        await harness.until(lambda: flooded.reasons)
         assert flooded.received == b"x" * count + b"quit"
         peer.close()
         other.close()
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 @both_loops
 def test_frames_wait_while_the_front_does_not_read(loop: str) -> None:
     """Pausing holds back frames that have come already, and resuming reads them first."""
 
-    async def test(house: House) -> None:
-        peer = await upgraded(await house.open(ws()))
-        front = await house.front()
-        link: Any = front.link
+    async def test(harness: ListenerHarness) -> None:
+        peer = await upgraded(await harness.open(ws()))
+        handler = await harness.handler()
+        link: Any = handler.link
         count = 20 * FRAMES_PER_TURN
         link.data_received(Frame(Opcode.BINARY, b"x").serialize(mask=True) * count)
-        front.link.pause_reading()
-        seen = len(front.received)
+        handler.link.pause_reading()
+        seen = len(handler.received)
         for _ in range(50):
             await asyncio.sleep(0)
-        assert len(front.received) == seen < count
-        front.link.resume_reading()
+        assert len(handler.received) == seen < count
+        handler.link.resume_reading()
         peer.send(Frame(Opcode.BINARY, b"quit").serialize(mask=True))
-        await house.until(lambda: front.reasons)
-        assert front.received == b"x" * count + b"quit"
+        await harness.until(lambda: handler.reasons)
+        assert handler.received == b"x" * count + b"quit"
         peer.close()
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 @both_loops
 def test_the_front_closes_while_frames_wait(loop: str) -> None:
     """The peer's close frame behind them still ends the connection in order."""
 
-    async def test(house: House) -> None:
-        peer = await upgraded(await house.open(ws()))
-        front = await house.front()
-        link: Any = front.link
+    async def test(harness: ListenerHarness) -> None:
+        peer = await upgraded(await harness.open(ws()))
+        handler = await harness.handler()
+        link: Any = handler.link
         link.data_received(Frame(Opcode.BINARY, b"x").serialize(mask=True) * 20 * FRAMES_PER_TURN)
-        front.link.close()
+        handler.link.close()
         peer.send(b"\x88\x82\0\0\0\0\x03\xe8")
         assert (await peer.rest())[-4:] == b"\x88\x02\x03\xe8"
-        await house.until(lambda: front.reasons)
-        assert house.traffic.socket_close_timeout == 0
+        await harness.until(lambda: handler.reasons)
+        assert harness.traffic.socket_close_timeout == 0
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 @both_loops
 def test_the_peer_closes_properly(loop: str) -> None:
-    async def test(house: House) -> None:
-        async with client(await house.open(ws())) as peer:
-            front = await house.front()
+    async def test(harness: ListenerHarness) -> None:
+        async with client(await harness.open(ws())) as peer:
+            handler = await harness.handler()
         assert peer.close_code == 1000
-        await house.until(lambda: front.reasons)
-        assert front.reasons == ["peer_closed"]
-        assert house.traffic.websocket_error == 0
+        await harness.until(lambda: handler.reasons)
+        assert handler.reasons == ["peer_closed"]
+        assert harness.traffic.websocket_error == 0
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 @both_loops
 def test_the_front_closes_properly_and_what_it_wrote_comes_first(loop: str) -> None:
-    async def test(house: House) -> None:
-        async with client(await house.open(ws()), max_size=None) as peer:
-            front = await house.front()
-            front.link.pause_reading()
-            front.link.write(bytes(1 << 20))
-            front.link.close()
-            front.link.write(b"too late")
+    async def test(harness: ListenerHarness) -> None:
+        async with client(await harness.open(ws()), max_size=None) as peer:
+            handler = await harness.handler()
+            handler.link.pause_reading()
+            handler.link.write(bytes(1 << 20))
+            handler.link.close()
+            handler.link.write(b"too late")
             assert len(await peer.recv()) == 1 << 20
             assert (await closed(peer))[0] == 1000
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 @both_loops
 def test_a_goodbye_and_the_close_frame_in_one_piece(loop: str) -> None:
-    """The packet makes the front close while the answer to the peer's close frame still waits to be written."""
+    """The packet makes the handler close while the answer to the peer's close frame still waits to be written."""
 
-    async def test(house: House) -> None:
-        peer = await upgraded(await house.open(ws()))
+    async def test(harness: ListenerHarness) -> None:
+        peer = await upgraded(await harness.open(ws()))
         peer.send(b"\x82\x84\0\0\0\0quit" + b"\x88\x82\0\0\0\0\x03\xe8")
         assert (await peer.rest())[-4:] == b"\x88\x02\x03\xe8"
-        front = await house.front()
-        await house.until(lambda: front.reasons)
+        handler = await harness.handler()
+        await harness.until(lambda: handler.reasons)
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 def test_a_node_that_stops_says_it_goes_away() -> None:
-    async def test(house: House) -> None:
-        async with client(await house.open(ws())) as peer:
-            await house.front()
-            await house.listeners.close(5)
+    async def test(harness: ListenerHarness) -> None:
+        async with client(await harness.open(ws())) as peer:
+            await harness.handler()
+            await harness.listeners.close(5)
             assert (await closed(peer))[0] == 1001
 
-    in_house(test)
+    with_harness(test)
 
 
 def test_a_peer_that_does_not_answer_the_close_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strogoff.broker.listeners.websocket.CLOSE_BOUND_S", 0.1)
 
-    async def test(house: House) -> None:
-        peer = await upgraded(await house.open(ws()))
-        front = await house.front()
-        front.link.close()
-        await house.until(lambda: front.reasons)
-        assert house.traffic.socket_close_timeout == 1
+    async def test(harness: ListenerHarness) -> None:
+        peer = await upgraded(await harness.open(ws()))
+        handler = await harness.handler()
+        handler.link.close()
+        await harness.until(lambda: handler.reasons)
+        assert harness.traffic.socket_close_timeout == 1
         assert (await peer.rest())[-4:] == b"\x88\x02\x03\xe8"
 
-    in_house(test)
+    with_harness(test)
 
 
 UPGRADE = (
@@ -335,8 +335,8 @@ async def upgraded(port: int) -> Peer:
 
 @both_loops
 def test_upgrade_and_first_frames_in_one_piece_and_byte_by_byte(loop: str) -> None:
-    async def test(house: House) -> None:
-        port = await house.open(ws())
+    async def test(harness: ListenerHarness) -> None:
+        port = await harness.open(ws())
         data = UPGRADE + Frame(Opcode.BINARY, b"hello").serialize(mask=True)
         for step in (1, 1000):
             peer = await Peer.connect(port)
@@ -348,20 +348,20 @@ def test_upgrade_and_first_frames_in_one_piece_and_byte_by_byte(loop: str) -> No
         peer.send(b"\x82\x05not masked")
         answer = await peer.rest()
         assert (answer[:1], answer[2:4]) == (b"\x88", b"\x03\xea")  # close, 1002
-        front = await house.front(1)
-        assert front.reasons == ["websocket_protocol_error"]
+        handler = await harness.handler(1)
+        assert handler.reasons == ["websocket_protocol_error"]
 
-    in_house(test, loop)
+    with_harness(test, loop)
 
 
 def test_a_lost_peer_without_a_close_frame() -> None:
-    async def test(house: House) -> None:
-        (await upgraded(await house.open(ws()))).close()
-        front = await house.front()
-        await house.until(lambda: front.reasons)
-        assert front.reasons == ["peer_closed"]
+    async def test(harness: ListenerHarness) -> None:
+        (await upgraded(await harness.open(ws()))).close()
+        handler = await harness.handler()
+        await harness.until(lambda: handler.reasons)
+        assert handler.reasons == ["peer_closed"]
 
-    in_house(test)
+    with_harness(test)
 
 
 @pytest.mark.parametrize(
@@ -382,39 +382,39 @@ def test_a_lost_peer_without_a_close_frame() -> None:
 def test_anything_else_gets_a_clear_http_error(request_: bytes, status: int, text: bytes) -> None:
     """A client that does not offer "mqtt" is refused [MQTT-6.0.0-3] [MQTT5-6.0.0-3], and so is what is no WebSocket."""
 
-    async def test(house: House) -> None:
-        peer = await Peer.connect(await house.open(ws(max_request_line_length=100, max_header_value_length=50)))
+    async def test(harness: ListenerHarness) -> None:
+        peer = await Peer.connect(await harness.open(ws(max_request_line_length=100, max_header_value_length=50)))
         peer.send(request_)
         answer = await peer.rest()
         assert answer.startswith(b"HTTP/1.1 %d " % status), answer
         assert text in answer
-        assert house.fronts == []
-        assert house.traffic.websocket_error == 1
-        assert "WebSocket from 127.0.0.1 refused: " in house.lines[-1]
+        assert harness.handlers == []
+        assert harness.traffic.websocket_error == 1
+        assert "WebSocket from 127.0.0.1 refused: " in harness.lines[-1]
 
-    in_house(test)
+    with_harness(test)
 
 
 def test_libraries_see_the_refusals() -> None:
-    async def test(house: House) -> None:
-        port = await house.open(ws())
+    async def test(harness: ListenerHarness) -> None:
+        port = await harness.open(ws())
         for path, protocols in (("/", ("mqtt",)), ("/mqtt", ("chat",)), ("/mqtt", ())):
             with pytest.raises((InvalidStatus, NegotiationError)):
                 async with client(port, path, protocols):
                     pass
 
-    in_house(test)
+    with_harness(test)
 
 
 def test_an_upgrade_that_does_not_come_in_time() -> None:
-    async def test(house: House) -> None:
-        port = await house.open(ws())
+    async def test(harness: ListenerHarness) -> None:
+        port = await harness.open(ws())
         assert await (await Peer.connect(port)).rest() == b""
         peer = await Peer.connect(port)
         peer.send(UPGRADE[:50])
         assert (await peer.rest()).startswith(b"HTTP/1.1 408 ")
 
-    in_house(test, opening_timeout_s=0.05)
+    with_harness(test, opening_timeout_s=0.05)
 
 
 XFF = {"X-Forwarded-For": "203.0.113.9, 192.0.2.5, 127.0.0.2", "X-SSL-Client-CN": "client-7"}
@@ -429,24 +429,24 @@ XFF = {"X-Forwarded-For": "203.0.113.9, 192.0.2.5, 127.0.0.2", "X-SSL-Client-CN"
     ],
 )
 def test_headers_of_proxies_count_if_the_peer_is_trusted(trusted: tuple[str, ...], host: str, name: str | None) -> None:
-    async def test(house: House) -> None:
+    async def test(harness: ListenerHarness) -> None:
         settings = ws(proxy_xff_support=True, proxy_xff_trusted_intermediate=trusted, proxy_xff_use_cn_as_username=True)
-        async with client(await house.open(settings), additional_headers=XFF):
-            origin = (await house.front()).origin
+        async with client(await harness.open(settings), additional_headers=XFF):
+            origin = (await harness.handler()).origin
             assert (origin.peer_host, origin.username) == (host, name)
-        assert any("no effect without proxy_xff_trusted" in line for line in house.lines) == (not trusted)
+        assert any("no effect without proxy_xff_trusted" in line for line in harness.lines) == (not trusted)
 
-    in_house(test)
+    with_harness(test)
 
 
 def test_a_proxy_header_before_the_upgrade() -> None:
-    async def test(house: House) -> None:
-        peer = await Peer.connect(await house.open(ws(proxy_protocol=True)))
+    async def test(harness: ListenerHarness) -> None:
+        peer = await Peer.connect(await harness.open(ws(proxy_protocol=True)))
         body = bytes([192, 0, 2, 7, 192, 0, 2, 1, 22, 46, 0, 80])
         peer.send(SIGNATURE + b"\x21\x11\0\x0c" + body + UPGRADE)
         assert b" 101 " in await peer.reader.readuntil(b"\r\n\r\n")
-        origin = (await house.front()).origin
+        origin = (await harness.handler()).origin
         assert (origin.peer_host, origin.peer_port, origin.transport) == ("192.0.2.7", 5678, "ws")
         peer.close()
 
-    in_house(test)
+    with_harness(test)

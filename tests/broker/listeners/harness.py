@@ -1,4 +1,4 @@
-"""For the tests of the doors: a small front with real sockets in front of it, on asyncio and on uvloop."""
+"""For the tests of listeners: a small handler behind real sockets, on asyncio and on uvloop."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def run(test: Callable[[], Coroutine[Any, Any, None]], loop: str = "asyncio", co
 
 
 class Echo:
-    """A core of its own kind: sends back what it gets. `quit` makes it close, `boom` abort, `raise` fail."""
+    """A handler that sends back its input. `quit` makes it close, `boom` abort, `raise` raise an error."""
 
-    def __init__(self, house: House, link: ClientTransport, origin: ConnectionOrigin) -> None:
-        self.house = house
+    def __init__(self, harness: ListenerHarness, link: ClientTransport, origin: ConnectionOrigin) -> None:
+        self.harness = harness
         self.link = link
         self.origin = origin
         self.received = b""
@@ -55,25 +55,25 @@ class Echo:
             self.link.abort()
         elif self.received.endswith(b"raise"):
             raise ValueError("raise")
-        self.house.changed.set()
+        self.harness.changed.set()
 
     def lost(self, reason: str) -> None:
         self.reasons.append(reason)
         self.link.write(b"too late")
         self.link.close()
-        self.house.changed.set()
+        self.harness.changed.set()
 
     def writable(self, flag: bool) -> None:
         self.flags.append(flag)
-        self.house.changed.set()
+        self.harness.changed.set()
 
 
-class House:
-    """The listeners of a node whose fronts are echoes. `lines` is its log."""
+class ListenerHarness:
+    """The listeners of a node whose handlers are echoes. `lines` is its log."""
 
     def __init__(self, **options: Any) -> None:
         self.lines: list[str] = []
-        self.fronts: list[Echo] = []
+        self.handlers: list[Echo] = []
         self.changed = asyncio.Event()
         self.listeners = Listeners(self._log, LimiterOptions(**options))
 
@@ -85,19 +85,19 @@ class House:
         self.lines.append(f"{level} {line}")
         self.changed.set()
 
-    def make_front(self, link: ClientTransport, origin: ConnectionOrigin) -> Echo:
-        front = Echo(self, link, origin)
-        self.fronts.append(front)
+    def make_handler(self, link: ClientTransport, origin: ConnectionOrigin) -> Echo:
+        handler = Echo(self, link, origin)
+        self.handlers.append(handler)
         self.changed.set()
-        return front
+        return handler
 
     async def open(self, *settings: ListenerSettings) -> int:
         """Open these; the port of the first."""
-        await self.listeners.start(settings, self.make_front)
+        await self.listeners.start(settings, self.make_handler)
         return self.listeners.show()[0].port
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Wait for something that the front or the log will show; other changes are looked for every turn."""
+        """Wait for something that the handler or the log will show; other changes are checked every turn."""
         async with asyncio.timeout(10):
             while not condition():
                 self.changed.clear()
@@ -105,27 +105,27 @@ class House:
                 await asyncio.wait([waiter], timeout=0.01)
                 waiter.cancel()
 
-    async def front(self, number: int = 0) -> Echo:
-        """The front of that number, once there is one."""
-        await self.until(lambda: len(self.fronts) > number)
-        return self.fronts[number]
+    async def handler(self, number: int = 0) -> Echo:
+        """The handler of that number, once it exists."""
+        await self.until(lambda: len(self.handlers) > number)
+        return self.handlers[number]
 
 
-def in_house(
-    test: Callable[[House], Awaitable[None]], loop: str = "asyncio", complaint: str = "", **options: Any
+def with_harness(
+    test: Callable[[ListenerHarness], Awaitable[None]], loop: str = "asyncio", complaint: str = "", **options: Any
 ) -> None:
-    """Run a test in a house, which is closed afterwards and must be empty then."""
+    """Run a test in a harness, which is closed afterwards and must be empty then."""
 
     async def whole() -> None:
-        house = House(**options)
+        harness = ListenerHarness(**options)
         try:
-            await test(house)
+            await test(harness)
         finally:
-            await house.listeners.close(0.5)
-        assert house.listeners.active() == 0
-        assert house.traffic.socket_open == house.traffic.socket_close
-        for front in house.fronts:
-            assert len(front.reasons) == 1, front.reasons
+            await harness.listeners.close(0.5)
+        assert harness.listeners.active() == 0
+        assert harness.traffic.socket_open == harness.traffic.socket_close
+        for handler in harness.handlers:
+            assert len(handler.reasons) == 1, handler.reasons
 
     run(whole, loop, complaint)
 
