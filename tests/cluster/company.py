@@ -1,4 +1,4 @@
-"""Members of a cluster on virtual time, with a resident that writes down what it is told: no broker is needed."""
+"""Members of a cluster on virtual time, with a listener that records its events: no broker is needed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from strogoff.storage.store import Store
 
 
 class Guest:
-    """A resident that has nothing to announce and takes whatever comes."""
+    """A listener that has no routes to announce and takes every item."""
 
     def __init__(self, seat: Seat) -> None:
         self.seat = seat

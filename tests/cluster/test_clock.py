@@ -87,7 +87,7 @@ def test_a_restart_on_a_machine_that_went_on_takes_the_machines_own_time(wrong_m
 
 
 @pytest.mark.parametrize(("uptime_ms", "name"), [(60_000, "boot-2"), (60_000, ""), (49_999, "boot-1")])
-def test_after_another_boot_of_the_machine_a_node_alone_believes_its_wall_clock(uptime_ms: int, name: str) -> None:
+def test_after_a_reboot_a_standalone_node_takes_its_wall_clock(uptime_ms: int, name: str) -> None:
     machine = Machine()
     machine.pass_ms(HOUR_MS)
     clock = machine.clock(SavedTime(1_000_000, 50_000, "boot-1" if name else ""), uptime_ms, name)

@@ -13,12 +13,12 @@ from tests.cluster.company import Company, Seat
 
 
 def told(seat: Seat) -> tuple[str, bool, bool]:
-    """What the resident was told last of lease and wholeness."""
+    """The last event about lease and view that the listener got."""
     _, leased, whole = next(each for each in reversed(seat.guest.said) if each[0] == "standing")
     return ("standing", leased, whole)
 
 
-def test_a_node_without_a_cluster_is_alone_and_may_promise_everything() -> None:
+def test_a_node_without_a_cluster_is_standalone_and_may_acknowledge() -> None:
     member = Company(1, joined=False)[1].member
     assert (member.standalone, member.leased(), member.whole, member.clustered) == (True, True, True, False)
     assert member.view.id == 0
@@ -43,7 +43,7 @@ def test_publishes_cross_in_order_and_are_acknowledged() -> None:
     assert company[1].guest.acknowledged == {"n2": 50}
 
 
-def test_who_is_cut_off_has_no_lease_before_the_others_go_on_without_it() -> None:
+def test_a_cut_off_node_loses_its_lease_before_the_view_changes() -> None:
     company = Company(3)
     for other in ("n1", "n2"):
         company.network.cut(other, "n3")
@@ -90,8 +90,8 @@ def test_all_restart_at_once() -> None:
     assert [row.boot for row in company[1].member.view.rows] == [2, 2, 2]
 
 
-def test_a_founder_that_was_killed_before_its_log_had_anything_is_told_that_it_may_promise_everything() -> None:
-    """Its resident begins without a lease, as that of every member; and the founder is never without one: no news."""
+def test_a_founder_killed_with_an_empty_log_reports_its_lease() -> None:
+    """The listener of every member begins without a lease. A founder always has one, so it must be reported once."""
     company = Company(1, joined=False)
     company[1].member.found()
     company.pass_s(0.1)
@@ -102,7 +102,7 @@ def test_a_founder_that_was_killed_before_its_log_had_anything_is_told_that_it_m
     assert told(company[1]) == ("standing", True, True)
 
 
-def test_a_founder_that_starts_again_is_not_alone_before_it_has_read_its_log() -> None:
+def test_a_restarted_founder_is_not_standalone_before_it_has_read_its_log() -> None:
     """Of two only it votes: it leads at once, and applies what is in the log after the next write of its disk."""
     company = Company(2)
     company[1].kill()
@@ -113,7 +113,7 @@ def test_a_founder_that_starts_again_is_not_alone_before_it_has_read_its_log() -
     company.whole()
 
 
-def test_who_joins_with_another_disk_is_not_alone_when_it_reads_of_the_founder_that_bore_its_name() -> None:
+def test_a_new_disk_ignores_the_log_entries_of_its_former_disk() -> None:
     company = Company(3)
     company[1].kill()
     company[1].replace_disk("n1-second-disk")
@@ -124,7 +124,7 @@ def test_who_joins_with_another_disk_is_not_alone_when_it_reads_of_the_founder_t
     assert company[1].guest.said[before:].index(("standing", True, True)) > company[1].guest.said.index(("informed",))
 
 
-def test_a_member_that_left_and_came_back_with_another_disk_is_not_sent_away_by_its_own_past() -> None:
+def test_a_member_back_with_another_disk_ignores_its_logged_leave() -> None:
     company = Company(3)
     answers = company[1].leave("n3")
     company.until(lambda: bool(answers))
@@ -141,7 +141,7 @@ def test_a_member_that_left_and_came_back_with_another_disk_is_not_sent_away_by_
 
 
 @pytest.mark.parametrize("leader", ["new node", "new disk"])
-def test_who_was_away_when_the_leader_joined_learns_of_it_from_another_leader(leader: str) -> None:
+def test_a_member_that_does_not_know_the_leader_learns_from_another(leader: str) -> None:
     """Only the leader can tell it the log, which says that the leader is no stranger (5 nodes, seeds 1379 and 1574)."""
     company = Company(5, joined=False)
     new, away = (company[4], company[3]) if leader == "new node" else (company[5], company[2])
@@ -168,7 +168,7 @@ def test_who_was_away_when_the_leader_joined_learns_of_it_from_another_leader(le
     company.until(lambda: away.serving and new.member.whole)
 
 
-def test_who_has_not_read_the_log_yet_waits_for_others_before_it_forgets() -> None:
+def test_a_node_behind_in_the_log_keeps_its_tombstones() -> None:
     """It does not know who else is a member (3 nodes, seed 41100 with disk_lost,kill,cut)."""
     company = Company(3, joined=False)
     company.join(company[2])
@@ -275,7 +275,7 @@ def test_a_closed_member_is_silent() -> None:
 
 
 @pytest.mark.parametrize("later_ms", range(0, 700, 35))
-def test_a_third_node_keeps_the_cluster_at_work_when_the_second_dies_while_it_joins(later_ms: int) -> None:
+def test_the_cluster_survives_when_the_second_node_dies_while_a_third_joins(later_ms: int) -> None:
     """Two of three are alive, whenever it dies. The second and the third begin to vote in one entry of the log."""
     company = Company(3, joined=False)
     company.join(company[2])
@@ -371,7 +371,7 @@ def test_a_node_that_was_taken_out_says_so_after_its_next_start(when: str) -> No
     company.whole()
 
 
-def test_a_member_that_is_back_with_a_new_disk_is_not_taken_for_the_one_that_left() -> None:
+def test_a_member_with_a_new_disk_differs_from_the_one_that_left() -> None:
     """Another member may not have read yet that it came back."""
     company = Company(3)
     membership = company[1].member.membership

@@ -6,7 +6,7 @@ import asyncio
 import datetime
 import ssl
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trustme

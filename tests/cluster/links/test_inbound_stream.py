@@ -125,7 +125,7 @@ def test_a_silent_dialer_is_dropped(scene: tuple[World, Node]) -> None:
     assert a.links.heard_ms("x") == 0
 
 
-def test_an_error_of_the_resident_leaves_the_item(scene: tuple[World, Node]) -> None:
+def test_an_error_of_the_listener_leaves_the_item(scene: tuple[World, Node]) -> None:
     """It ends the stream, and the item comes again on the next."""
     world, a = scene
 

@@ -12,7 +12,7 @@ def test_ranks() -> None:
     assert [(lane.name, int(lane)) for lane in Lane] == [("METADATA", 0), ("APPEND", 1), ("PUBLISH", 2)]
 
 
-def test_a_resident() -> None:
+def test_the_events_of_links() -> None:
     listener: LinkEvents = World().node("a")
     assert listener.watermark("b", "disk", 1, Lane.PUBLISH) == 0
     assert Traffic().resent == 0

@@ -95,7 +95,7 @@ def test_which_starts_are_welcome(disk: str, boot: int, process: str, welcome: b
         assert "n2" in said
 
 
-def test_who_was_away_for_too_long_is_not_welcome_with_the_old_disk() -> None:
+def test_the_old_disk_of_a_stale_member_is_refused() -> None:
     stale = msgspec.structs.replace(ROW, stale=True)
     for boot, process in ((5, "process"), (6, "another")):
         said = member_mismatch(stale, PeerInfo("n2", boot, "disk", process, "c", "n2:1"))

@@ -91,7 +91,7 @@ def test_starts_that_nobody_heard_of_are_no_old_copy() -> None:
 
 
 @pytest.mark.parametrize("others", [("n1", "n2"), ("n2",)])
-def test_who_was_away_for_too_long_is_told_when_it_comes_or_where_it_has_a_stream(others: tuple[str, ...]) -> None:
+def test_a_stale_member_gets_the_reason_of_its_refusal(others: tuple[str, ...]) -> None:
     """H-16: Raft goes on without it, so its own log never says so."""
     company = Company(3)
     for other in others:
@@ -130,7 +130,7 @@ def test_who_has_committed_what_the_others_forgot_stops() -> None:
     assert company[1].serving and company[2].serving
 
 
-def test_a_restored_backup_of_who_voted_alone_stops_although_its_own_log_has_its_start() -> None:
+def test_a_restored_backup_of_the_only_voter_stops() -> None:
     """3 nodes, seed 3893: cut off from the others it commits its start alone, and then hears of the true one."""
     company = Company(3, joined=False)
     company.join(company[2])

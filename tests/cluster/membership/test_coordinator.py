@@ -189,7 +189,7 @@ def test_a_leader_whose_disk_hangs_hands_over_before_it_is_out() -> None:
     raise AssertionError
 
 
-def test_a_leader_that_somebody_does_not_let_in_hands_over_to_one_whom_he_hears() -> None:
+def test_a_leader_refused_by_a_member_transfers_to_a_voter_that_hears_it() -> None:
     leader = Leader()
     for node in "abc":
         leader.grant(node, 0)

@@ -79,7 +79,7 @@ def test_the_same_join_twice_is_answered_twice_and_done_once() -> None:
     assert sorted(leader.member.membership.members) == ["n1", "n2", "n4"]
 
 
-def test_nobody_joins_himself_and_nobody_a_protocol_that_he_does_not_speak() -> None:
+def test_a_join_to_itself_or_with_an_unknown_protocol_is_refused() -> None:
     company = Company(1, joined=False)
     (answer,) = join(company[1], request(company[1], "n1"))
     assert answer.problem == "n1 cannot join itself"
@@ -124,7 +124,7 @@ def test_nobody_joins_under_the_name_of_a_member_that_is_heard(replace: bool) ->
     assert alive.member.leased()
 
 
-def test_the_name_of_a_member_that_is_away_is_given_up_only_if_somebody_says_so() -> None:
+def test_the_name_of_an_absent_member_is_taken_only_with_replace() -> None:
     company = Company(3)
     leader = company.leader()
     dead = next(seat for seat in company.seats if seat is not leader)
@@ -141,7 +141,7 @@ def test_the_name_of_a_member_that_is_away_is_given_up_only_if_somebody_says_so(
     assert leader.member.membership.members[dead.name].disk == "new"
 
 
-def test_a_member_that_was_away_for_too_long_comes_back_with_another_disk_unasked() -> None:
+def test_a_stale_member_rejoins_with_another_disk_without_replace() -> None:
     """The log has said already that what it had is given up."""
     company = Company(3)
     leader = company.leader()
@@ -214,7 +214,7 @@ def test_a_node_that_is_alone_has_no_members() -> None:
     assert answer.problem == "n1 is not a member of this cluster"
 
 
-def test_who_has_not_read_the_log_yet_does_not_say_that_somebody_is_no_member() -> None:
+def test_a_node_behind_in_the_log_does_not_answer_not_a_member() -> None:
     """An operator who asks again takes that for done, and empties a disk, here of the only voter."""
     company = Company(2, joined=False)
     answers = company[2].join("n1:1")
@@ -226,7 +226,7 @@ def test_who_has_not_read_the_log_yet_does_not_say_that_somebody_is_no_member() 
     assert (answers[0].problem, answers[0].ask) == ("", "n1:1")
 
 
-def test_a_new_leader_refuses_nothing_before_it_has_applied_what_others_had_committed() -> None:
+def test_a_new_leader_answers_only_after_applying_earlier_entries() -> None:
     """Else an operator hears that a member stays who is gone a moment later (3 nodes, seed 223279)."""
     company = Company(3)
     leader = company.leader()
@@ -286,7 +286,7 @@ def test_noise_is_an_error(method: str) -> None:
     assert not company[1].member.clustered
 
 
-def test_who_was_killed_before_it_was_told_that_its_new_disk_is_a_member_is_told_when_it_asks_again() -> None:
+def test_a_repeated_join_with_a_new_disk_is_answered_after_a_kill() -> None:
     company = Company(3)
     company[3].kill()
     company[3].replace_disk("n3-second-disk")
@@ -301,7 +301,7 @@ def test_who_was_killed_before_it_was_told_that_its_new_disk_is_a_member_is_told
 
 
 @pytest.mark.parametrize("method", ["join", "leave"])
-def test_who_asks_a_leader_in_the_moment_of_its_election_is_not_forgotten(method: str) -> None:
+def test_a_request_at_the_moment_of_an_election_is_kept(method: str) -> None:
     """Its former lease is still valid, and a leader that hands over sends those who ask to it."""
     company = Company(3)
     leader = company.leader()
@@ -318,7 +318,7 @@ def test_who_asks_a_leader_in_the_moment_of_its_election_is_not_forgotten(method
 
 
 @pytest.mark.parametrize("method", ["join", "leave"])
-def test_who_asks_while_the_leader_hands_over_to_one_that_dies_is_not_forgotten(method: str) -> None:
+def test_a_request_survives_a_failed_leadership_transfer(method: str) -> None:
     company = Company(3)
     leader = company.leader()
     heir, other = (seat for seat in company.seats if seat is not leader)

@@ -89,7 +89,7 @@ def test_who_has_no_lease_or_soon_none_or_news_is_in_a_hurry() -> None:
     assert news and news.urgent
 
 
-def test_cluster_time_is_told_from_the_middle_of_the_way_and_not_of_the_wait() -> None:
+def test_cluster_time_ignores_the_time_that_the_leader_held_the_request() -> None:
     lease = holder()
     request = ask(lease, 1000)
     assert request is not None
@@ -220,7 +220,7 @@ def test_a_frozen_machine_has_no_lease_when_it_wakes() -> None:
     assert lease.reply(answer(fresh), 340) and lease.valid(340, WALL + 841)
 
 
-def test_who_looks_at_a_frozen_machine_sees_what_it_will_find_itself() -> None:
+def test_left_ms_of_a_frozen_machine_matches_valid() -> None:
     """3 nodes, seed 50004: frozen for seconds, with a wall clock that was set back meanwhile."""
     lease = holder()
     lease.reply(answer(ask(lease, 0)), 5)

@@ -105,7 +105,7 @@ def test_who_cannot_write_the_log_is_out_until_there_is_room(leads: bool) -> Non
 
 
 @pytest.mark.parametrize("leads", [False, True])
-def test_who_could_not_write_the_log_once_is_out_until_it_is_started_again(leads: bool) -> None:
+def test_a_node_with_a_failed_log_disk_stays_out_until_its_restart(leads: bool) -> None:
     company = Company(3)
     other = who(company, leads)
     other.disks[1].failing = True

@@ -120,7 +120,7 @@ def test_serving_after_an_exchange_with_all_that_serve() -> None:
     assert look(membership, a, said(membership, "b", "ac", exchanged=(("a", 9), ("b", 2))), c) is None
 
 
-def test_who_has_not_told_its_routes_does_not_serve_though_all_are_gone_that_it_had_to_ask() -> None:
+def test_a_node_without_announced_routes_does_not_serve_even_alone() -> None:
     membership = joining()
     b = said(membership, "b", "c")
     assert look(membership, b, said(membership, "c", "b"), removable="a") == SetView(
@@ -163,7 +163,7 @@ def test_after_a_restart_of_all_everybody_at_hand_is_asked() -> None:
     assert look(membership, a, b) == SetView(view + 2, (Row("a", 2, view + 1, True), Row("b", 2, view + 2)))
 
 
-def test_who_asked_before_the_last_one_came_does_not_serve_with_who_asked_everybody() -> None:
+def test_exchanges_made_before_the_last_node_entered_do_not_count() -> None:
     """Nobody served: what the last one to come knows, the second would know of the first only if it asked again."""
     membership = cluster("a", "b", "c")
     apply(membership, *[boot(node, 2) for node in "abc"])
@@ -198,7 +198,7 @@ def test_nobody_serves_while_all_who_served_last_are_away() -> None:
     assert look(membership, done) == SetView(5, (Row("b", 1, 2, True),))
 
 
-def test_those_who_serve_promise_nothing_without_one_that_is_away_before_the_log_says_that_they_may() -> None:
+def test_barriers_wait_until_the_log_excludes_an_absent_informed_member() -> None:
     """A start is in the log at once; after a restart of all those serve still in it who have not come back."""
     membership = cluster("a", "b", "c")
     apply(membership, boot("c", 2))

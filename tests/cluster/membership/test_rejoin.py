@@ -102,7 +102,7 @@ def test_a_failed_exchange_is_asked_for_again_by_the_next_tick() -> None:
     assert it.take() == [("exchange", "a", 7)]
 
 
-def test_another_incarnation_of_a_required_node_is_asked_anew_even_between_the_exchanges() -> None:
+def test_a_new_incarnation_of_a_required_node_is_asked_again() -> None:
     it = Desk()
     it.rejoin.view(me(4), False, (A1,), 4)
     it.answer()

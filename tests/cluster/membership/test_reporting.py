@@ -44,7 +44,7 @@ def test_a_node_that_goes_is_missing_in_the_view_of_the_others() -> None:
             company.until(lambda seat=seat: last(seat, "mem.view")["missing"] == [gone.name])  # type: ignore[misc]
 
 
-def test_a_node_that_starts_again_says_nothing_of_the_view_that_its_former_start_was_in() -> None:
+def test_a_restarted_node_does_not_report_the_view_of_its_former_start() -> None:
     company = Company(3)
     other = follower(company)
     before = len(other.events)

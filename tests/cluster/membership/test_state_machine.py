@@ -179,7 +179,7 @@ def test_a_join_with_the_known_disk_is_a_boot_until_it_has_served() -> None:
     assert membership.members["b"].boot == 1
 
 
-def test_what_a_former_disk_of_the_node_did_is_nothing_to_the_join_of_another() -> None:
+def test_events_of_a_former_disk_do_not_answer_a_join() -> None:
     """Killed before the answer came, it asks again: the log is not on this disk, but nothing was promised with it."""
     membership = cluster("a", "b")
     apply(membership, join("b", disk="new", boot=ABOVE))
