@@ -1,17 +1,17 @@
-"""The ledger of incidents: how long this node did not know that it was cut off, and what it did meanwhile (P10).
+"""The ledger of incidents: how long this node did not know that it was cut off, and what it accepted meanwhile (P10).
 
     calm --suspected--> suspected --returned--> calm
       |                     |
       +------- view --------+--view: someone missing, or no lease--> open --healed--> calm
 
-An incident *begins* at the last common contact with the first member that is missing, with the loss of the own lease,
-or where this process stood still and lost it meanwhile. It is *detected* by the view without the member or by the loss
-of the own lease, whatever comes first, and *healed* when the node is whole again and has merged. The Window of
-Uncertainty is from begin to detection: the node accepted what it would not have accepted had it known. Each node has
-its own incidents; the event log of all nodes shows the whole.
+An incident *begins* at the last contact with the first missing member, at the loss of the own lease, or at the moment
+when this process stopped, if it lost its lease while it stood still. It is *detected* by the view without the member or
+by the loss of the own lease, whichever comes first. It is *healed* when the node is whole again and has merged. The
+Window of Uncertainty is the time from begin to detection: in it the node accepted operations that its policy may
+forbid. Each node has its own incidents; the event log of all nodes shows the whole.
 
-Times are cluster time in ms. Counting costs one addition; callers may ask `active` first, which is False in calm. What
-the broker counts anyway comes from `lookout.py`, back to the begin.
+Times are cluster time in ms. Counting costs one addition; callers may check `active` first, which is False in calm.
+Totals that the broker counts anyway come from `partition_monitor.py`, back to the begin.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Emit = Callable[[str, dict[str, Any]], None]
 """Takes the type of an event of `analytics/schema.py` and its fields."""
 
 OUTCOMES = ("accepted", "refused", "parked", "voided", "merged")
-"""What became of an operation. *voided*: accepted, never acknowledged, and given up on re-entry. *merged*: accepted
-without a lease, and reconciled at heal."""
+"""The outcome of an operation. *voided*: accepted, never acknowledged, and given up when the node entered the view
+again. *merged*: accepted without a lease, and reconciled at heal."""
 
 METRICS = {
     "netsplit_detected": ("counter", "Incidents that this node detected."),
@@ -43,7 +43,7 @@ METRICS = {
 """Metric -> kind and help, in the order of `Ledger.metrics`."""
 
 KEEP = 100
-"""Incidents that are remembered."""
+"""Number of incidents that are kept."""
 
 START_MS = 5000
 """A node that starts has this long to get its first lease before the lack of one is an incident: worst failover
@@ -87,7 +87,7 @@ class Ledger:
     def __init__(self, node: str, emit: Emit, now_ms: int) -> None:
         self.node = node
         self.active = False
-        """Whether operations are to be counted: an incident is open or suspected. A plain attribute for hot paths."""
+        """Whether to count operations: an incident is open or suspected. A plain attribute for hot paths."""
         self.open: Incident | None = None
         self._emit = emit
         self._started = now_ms
@@ -109,10 +109,11 @@ class Ledger:
         self._counts = {(operation, outcome): 0 for operation in OPERATIONS for outcome in OUTCOMES}
         self.active = self.open is not None or bool(self._suspects)
 
-    # -- what happens
+    # -- events
 
     def suspected(self, peer: str, last_heard_ms: int, now: int) -> None:
-        """The peer is silent since `last_heard_ms`. Repetitions count once; never an incident by itself."""
+        """The peer has been silent since `last_heard_ms`. Repetitions count once. This alone never makes an
+        incident."""
         if peer in self._suspects or (self.open is not None and peer in self.open.peers):
             return
         begin = min(last_heard_ms, now)
@@ -124,7 +125,7 @@ class Ledger:
             self._take_in(self.open)
 
     def returned(self, peer: str, now: int) -> None:
-        """The peer was heard again. A suspicion that was not followed by a detection is over and counted."""
+        """The peer was heard again. A suspicion without a detection ends and is counted."""
         begin = self._suspects.pop(peer, None)
         if begin is None:
             return
@@ -136,11 +137,11 @@ class Ledger:
     def view(
         self, missing: tuple[str, ...], view_id: int, leased: bool, now: int, absent_since: int | None = None
     ) -> None:
-        """What the node knows now: members that are missing from its view, and whether it has a lease.
+        """Update the members that are missing from the view, and whether the node has a lease.
 
-        To be called at every change of either, and as often as one likes besides. Being whole heals nothing yet:
-        `healed` does. While a node starts (`START_MS`) the lack of its first lease is no incident. `absent_since`: this
-        process stood still from then until just now.
+        Call it at every change of either; more calls do no harm. A whole view does not heal an incident; `healed` does.
+        While a node starts (`START_MS`), the lack of its first lease is not an incident. `absent_since`: this process
+        stood still from that time until now.
         """
         self._entered = self._entered or leased
         if not self._entered and now - self._started < START_MS:
@@ -160,7 +161,7 @@ class Ledger:
             self._counts[operation, outcome] += number
 
     def healed(self, now: int) -> None:
-        """The node has merged what it had to: the incident is over. No effect without one, or if it is not whole."""
+        """The node has merged: the incident is over. No effect without an incident, or if the node is not whole."""
         incident = self.open
         if incident is None or self._state is not ViewState.WHOLE:
             return
@@ -184,11 +185,11 @@ class Ledger:
         )
         self._reset()
 
-    # -- what is known
+    # -- state
 
     @property
     def begin_ms(self) -> int | None:
-        """Where the open incident or the first suspicion began, None in calm."""
+        """When the open incident or the first suspicion began, in ms; None in calm."""
         if self.open is not None:
             return self.open.begin_ms
         return min(self._suspects.values(), default=None)
@@ -222,18 +223,18 @@ class Ledger:
             "netsplit_longest_window_ms": self.longest_window_ms,
         }
 
-    # -- inside
+    # -- internal
 
     def _detect(
         self, missing: tuple[str, ...], view_id: int, state: ViewState, now: int, absent_since: int | None
     ) -> None:
-        # without a lease the own view is old and misses nobody yet: then it is about those who went quiet
+        # without a lease the own view is old and lacks no member yet: use the silent members instead
         cut_off = state is ViewState.MINORITY
         silent = {peer: since for peer, since in self._suspects.items() if cut_off or peer in missing}
         peers = tuple(sorted({*missing, *silent}))
         begin = min([now, *silent.values()])
         if cut_off and absent_since is not None:
-            begin = min(begin, absent_since)  # nobody was heard while this process stood still
+            begin = min(begin, absent_since)  # no member was heard while this process stood still
         counted = self._counted()
         self.detected += 1
         incident = Incident(self.detected, begin, now, state.value, state.value, peers, view_id, counted)
@@ -269,7 +270,7 @@ class Ledger:
         self._emit("split.change", {"nodes": sorted(gone), "state": state.value, "view": view_id})
 
     def _take_in(self, incident: Incident) -> None:
-        """Without a lease no view goes on without anybody: who is silent then is missing, too."""
+        """Without a lease no new view arrives, so silent members count as missing, too."""
         incident.peers = tuple(sorted({*incident.peers, *self._suspects}))
         self._suspects.clear()
 

@@ -1,8 +1,8 @@
-"""The lookout: evidence, ledger and the broker's own counters brought together, once in each heartbeat.
+"""Connects the suspicion tracker, the ledger and the broker's counters, once in each heartbeat.
 
-What was accepted in the Window of Uncertainty was accepted before anybody suspected anything. Nothing is counted for it
-on the way of a message: the lookout keeps the broker's running totals of the last seconds, and when an incident turns
-out to have begun a while ago, the ledger gets what the totals have grown by since then, right to one heartbeat.
+In the Window of Uncertainty no node suspects anything yet, so operations cannot be counted as they happen. Instead the
+monitor keeps the broker's running totals of the last seconds. When it turns out that an incident began a while ago, the
+ledger gets the growth of the totals since then, accurate to one heartbeat.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from .incidents import Ledger
 from .suspicion import SuspicionTracker
 
 Totals = Mapping[tuple[str, str], int]
-"""(operation, outcome) of `incidents` -> how many since the start of the node. Those that are missing are counted by
-`Ledger.count` where they happen: what is voided and merged."""
+"""(operation, outcome) of `incidents` -> count since the start of the node. Voided and merged operations are not in it;
+`Ledger.count` counts them when they happen."""
 
 SAMPLES = 40
-"""Totals that are kept: ten seconds of heartbeats, and the last ones before a pause of our own."""
+"""Number of totals that are kept: ten seconds of heartbeats, or the last ones before this process stood still."""
 
 
 class PartitionMonitor:
@@ -32,7 +32,7 @@ class PartitionMonitor:
         self._counted: Totals | None = None
 
     def tick(self, now: int) -> None:
-        """A heartbeat is due: who went quiet, who is back, and what was done meanwhile."""
+        """A heartbeat is due: update suspicions, returns and totals."""
         for back in self.evidence.returned(now):
             self.ledger.returned(back.peer, now)
         if not self.ledger.active:
@@ -54,7 +54,7 @@ class PartitionMonitor:
         self.ledger.healed(now)
         if incident is not None and self.ledger.open is None:
             for peer in incident.peers:
-                self.evidence.heard(peer, now)  # its silence was this incident, and no suspicion comes after it
+                self.evidence.heard(peer, now)  # its silence belonged to this incident: do not suspect it again
         self._tally(now)
 
     def _tally(self, now: int) -> None:

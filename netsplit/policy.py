@@ -1,4 +1,4 @@
-"""What a node may accept while it does not see the whole cluster: `allow_<operation>_during_netsplit`.
+"""The operations that a node accepts while it does not see the whole cluster: `allow_<operation>_during_netsplit`.
 
 A policy gates first acceptance only: CONNECT, the first PUBLISH of a packet id, SUBSCRIBE, UNSUBSCRIBE; never a DUP, an
 acknowledgement, a delivery, a promotion or a will on a side with a lease (H-13).
@@ -22,12 +22,12 @@ class ViewState(Enum):
 
 
 class Decision(Enum):
-    """What becomes of an operation that is offered for the first time."""
+    """The decision about an operation at its first attempt."""
 
     SERVE = "serve"
     REFUSE = "refuse"
     AP = "ap"
-    """Accepted on what the node can reach, flagged, merged at heal."""
+    """Accepted with the nodes that are reachable, flagged, merged at heal."""
 
 
 FLAGS = ("off", "majority", "on")
@@ -55,7 +55,7 @@ def decide(flag: str, state: ViewState) -> Decision:
 
 
 class Refusal(NamedTuple):
-    """What a client sees of one packet that is refused (docs/netsplit.md).
+    """The answer to one refused packet, as a client sees it (docs/netsplit.md).
 
     `answer` is the packet that answers it; `v3` (MQTT 3.1 and 3.1.1) and `v5` are the code in it, None where none
     comes. `v3_then` and `v5_then` say what becomes of the packet or the connection.

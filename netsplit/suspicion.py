@@ -1,11 +1,11 @@
-"""Who has gone quiet: what this node knows of each peer's life from its streams and the answers to its lease requests.
+"""Tracks when each peer was last heard, from its streams and its answers to lease requests, and suspects silent peers.
 
-A suspicion costs nothing and decides nothing: views are changed by the Raft leader, on leases (H-06). It is
-for people and for the ledger of incidents, to which it tells when the last common contact was, and it comes after one
-second, well before a view can change (detection takes 2 s).
+A suspicion has no effect on the cluster: only the Raft leader changes views, on leases (H-06). It is for people and for
+the ledger of incidents, which takes the time of the last contact from it. It comes after one second, well before a view
+can change (detection takes 2 s).
 
-Times are cluster time in ms. After an absence of this node itself (a pause, a stuck loop) the silence of all peers is
-our own: they get the full limit again, counted from the first question afterwards.
+Times are cluster time in ms. After a pause of this node itself (stopped, or a stuck loop) all peers seem silent: they
+get the full limit again, counted from the first call afterwards.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 HEARTBEAT_MS = 250
-"""Between two frames of an idle stream."""
+"""Interval of frames on an idle stream."""
 
 MISSES = 4
 """Heartbeats that may be missing in a row; 4 = one second, less than half of the detection time."""
 
 SILENT = "silent"
-"""Why a peer is suspected whose link is up."""
+"""The reason of a suspicion while the link is up."""
 
 
 class Suspicion(NamedTuple):
@@ -61,11 +61,11 @@ class SuspicionTracker:
         self._absent_since = -1
 
     def watch(self, peers: Iterable[str], now: int) -> None:
-        """These are the peers from now on. A new one counts as heard now; what was known of others is forgotten."""
+        """Set the peers. A new one counts as heard now; others are forgotten."""
         self._peers = {peer: self._peers.get(peer) or _Peer(now) for peer in peers}
 
     def heard(self, peer: str, now: int) -> None:
-        """A frame came from the peer, whatever was in it: its link is up."""
+        """A frame of any content came from the peer: its link is up."""
         known = self._peers.get(peer)
         if known is None:
             return
@@ -84,7 +84,7 @@ class SuspicionTracker:
     def suspect(self, now: int) -> tuple[Suspicion, ...]:
         """The peers that are silent for longer than the limit, the longest silence first, then by name.
 
-        To be asked at least once in the limit; a longer gap between two questions is taken for our own absence.
+        Call it at least once within the limit; a longer gap between two calls counts as a pause of this node.
         """
         if 0 <= self._asked_at < now - self.limit_ms:
             self._awake_since, self._absent_since = now, self._asked_at
@@ -98,7 +98,7 @@ class SuspicionTracker:
         return tuple(sorted(found, key=lambda each: (each.since_ms, each.peer)))
 
     def absent_since(self, now: int) -> int | None:
-        """When this node itself did its last thing before an absence that ended just now; None if there was none."""
+        """When a pause of this node began that has just ended; None if there was none."""
         if self._awake_since < 0 or now - self._awake_since > self.limit_ms:
             return None
         return self._absent_since

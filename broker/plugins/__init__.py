@@ -1,1 +1,1 @@
-"""Hooks and who answers them: Python plugins, password and ACL files."""
+"""Hooks and their implementations: Python plugins, password and ACL files."""

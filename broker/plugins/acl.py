@@ -4,8 +4,8 @@
     user NAME                       the following `topic` lines are for this user
     pattern [read|write] FILTER     for every client; a level %u, %c, %m is the user, client id, mountpoint
 
-Without `read` (subscribe) or `write` (publish) a line grants both. Nothing can be denied: what no line grants is
-left to the next plugin. A subscription is granted only if one line covers *every* topic that its filter matches.
+Without `read` (subscribe) or `write` (publish) a line grants both. A line cannot deny: if no line grants a topic, the
+next plugin decides. A subscription is granted only if one line covers *every* topic that its filter matches.
 
 Rules are compiled into one trie for all clients and one for each user. The wildcards of a line cover names that begin
 with `$` too, so that `topic #` grants everything.
@@ -79,7 +79,7 @@ class _Node:
 
 
 class Grants:
-    """What one group of clients may read and write."""
+    """The topics that one group of clients may read and write."""
 
     __slots__ = ("read", "write")
 
@@ -136,7 +136,7 @@ class Rules(NamedTuple):
 
 
 class AclPlugin:
-    """`vmq_acl`: grants what the file grants, says NEXT about everything else."""
+    """`vmq_acl`: allows the topics that the file grants, and answers NEXT for all others."""
 
     cacheable_hooks = frozenset({"auth_on_publish", "auth_on_subscribe"})
 

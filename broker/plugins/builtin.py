@@ -18,7 +18,7 @@ Log = Callable[[str, str], None]
 
 
 class PluginFileError(Exception):
-    """A file that a plugin was told to use is missing or broken at start: says which, where and why."""
+    """A configured file of a plugin is missing or broken at start; the text says which, where and why."""
 
 
 class BuiltinPlugins:
@@ -61,7 +61,7 @@ class BuiltinPlugins:
         self._watches.append((watched, float(interval)))
 
     def _say_missing(self, key: str, path: Path, anonymous: bool, watched: bool) -> None:
-        """A file that is not there is an empty one, as in VerneMQ: nobody has a password, nobody may do anything."""
+        """Log a missing file. It counts as empty, as in VerneMQ: no client has a password or a permission."""
         then = "it is read as soon as it is there" if watched else "put it there and start the node again"
         if key == "vmq_acl.acl_file":
             self._log("warning", f"{key}: there is no {path.absolute()}: nobody may publish or subscribe; {then}")

@@ -35,7 +35,7 @@ class HookSpec(NamedTuple):
 
     @property
     def packets(self) -> tuple[str, ...]:
-        """The packets, as classes of `mqtt.packets`, that may carry what a plugin says here."""
+        """The packets, as classes of `mqtt.packets`, that may carry the properties of a plugin's answer."""
         return _PACKETS.get(self.name.removesuffix("_m5"), ())
 
 

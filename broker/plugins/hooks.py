@@ -1,9 +1,9 @@
-"""Hooks: the places where plugins are asked for permission and told what happened (docs/plugins.md).
+"""Hooks: the broker calls plugins to ask for permission and to report events (docs/plugins.md).
 
 A plugin is any object whose methods are named after hooks; a method may be synchronous or asynchronous. `Hooks` knows
-which plugin implements which hook, in which order they are asked, and turns what they return into a `Verdict`. An
-answer comes at once unless a plugin on the way is asynchronous. Whatever a plugin does wrong refuses the operation and
-is reported; it never disturbs the session.
+which plugin implements which hook, and their order, and turns their return values into a `Verdict`. An answer comes at
+once unless one of the called plugins is asynchronous. An error of a plugin refuses the operation and is reported; it
+never disturbs the session.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NO_HOOK: Final = Refuse("no_matching_hook_found")
 EXHAUSTED: Final = Refuse("plugin_chain_exhausted")
 BROKEN: Final = Refuse("plugin_error")
 PLAIN: Final = frozenset({Allow, Refuse, type(NEXT), type(None), bool, dict, str})
-"""What is surely not awaitable: spares the slow question on the way of every PUBLISH (1 us)."""
+"""Types that are never awaitable: saves the slow check for every PUBLISH (1 us)."""
 
 
 class _Implementer(NamedTuple):
@@ -70,7 +70,7 @@ class Hooks:
     where the awaitable raises CancelledError by itself, and nobody has cancelled the task that waits for it. At most
     `max_notifications` asynchronous notifications are unfinished at a time.
 
-    `epoch` changes whenever answers that were kept may have become wrong.
+    `epoch` changes whenever cached answers may have become wrong.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Hooks:
         self._changed()
 
     def invalidate(self) -> None:
-        """Answers that were kept are no longer good: a plugin's rules have changed."""
+        """Invalidate cached answers: a plugin's rules have changed."""
         self.epoch += 1
 
     def _changed(self) -> None:
@@ -142,11 +142,11 @@ class Hooks:
         return bool(self._implementers(hook, None))
 
     def ask(self, hook: str, *args: Any, chain: Sequence[str] | None = None) -> Verdict | Awaitable[Verdict]:
-        """The verdict of the first plugin that does not say NEXT (`till_ok`).
+        """The verdict of the first plugin that does not answer NEXT (`till_ok`).
 
-        `chain` names the plugins to ask, in that order, in place of all. Refused with `no_matching_hook_found` if
-        nobody implements the hook, `plugin_chain_exhausted` if all said NEXT, `plugin_error` if a plugin failed.
-        KeyError for a hook that does not exist. To be awaited only if an asynchronous plugin was asked.
+        `chain` names the plugins to ask, in that order, instead of all. Refused with `no_matching_hook_found` if no
+        plugin implements the hook, `plugin_chain_exhausted` if all answered NEXT, `plugin_error` if a plugin failed.
+        KeyError for a hook that does not exist. The result is awaitable only if an asynchronous plugin was asked.
         """
         implementers = self._implementers(hook, chain)
         if not implementers:
@@ -219,7 +219,7 @@ class Hooks:
 
 
 def _kept(answer: Verdict, cacheable: bool) -> Verdict:
-    """An answer may be kept only if each plugin that passed it on would pass it on every time."""
+    """An answer may be cached only if each plugin that answered NEXT before would do so every time."""
     if isinstance(answer, Allow) and answer.cacheable and not cacheable:
         return Allow(answer.modifiers)
     return answer

@@ -1,4 +1,4 @@
-"""From `module:Class` and its settings in the configuration to a plugin object."""
+"""Loads a plugin object from `module:Class` and its settings in the configuration."""
 
 from __future__ import annotations
 

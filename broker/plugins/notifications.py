@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from typing import Any, TypeAlias
 
 OnError: TypeAlias = Callable[[str, str, BaseException], None]
-"""Port for what a plugin did wrong: plugin name, hook name, the exception."""
+"""Port for errors of plugins: plugin name, hook name, the exception."""
 
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
 """Port that runs a coroutine in the background and keeps it alive until it ends."""
 
 
 class NotificationsDropped(RuntimeError):
-    """A plugin is so slow that notifications were not given to it."""
+    """A plugin is so slow that notifications for it were dropped."""
 
 
 class Lanes:

@@ -24,7 +24,7 @@ WRONG = Refuse("invalid_credentials")
 
 
 class Entry(NamedTuple):
-    """How one user's password is kept."""
+    """The stored hash of one user's password."""
 
     salt: bytes
     digest: bytes
@@ -35,11 +35,12 @@ class Entry(NamedTuple):
 
 
 NOBODY = Entry(bytes(SALT_BYTES), bytes(DIGEST_BYTES))
-"""What the password of a user that is not in the file is compared with."""
+"""The entry that is compared with the password of an unknown user."""
 
 
 class PasswordPlugin:
-    """`vmq_passwd`: knows the users of the file, says NEXT about all others and about clients without a password."""
+    """`vmq_passwd`: decides for the users of the file, and answers NEXT for others and for clients without a
+    password."""
 
     def __init__(self) -> None:
         self.reloader: Reloader[Mapping[str, Entry]] = Reloader(parse_passwords, {})

@@ -1,4 +1,4 @@
-"""When to read a file of rules again, and what to do if it is broken then: keep what was good."""
+"""Decides when to read a file of rules again, and keeps the last good content if the file is broken."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class LineError(ValueError):
-    """A line of a file that cannot be understood; `line` counts from 1."""
+    """A line of a file cannot be parsed; `line` counts from 1."""
 
     def __init__(self, line: int, text: str) -> None:
         super().__init__(f"line {line}: {text}")
@@ -18,7 +18,7 @@ class LineError(ValueError):
 
 
 class Stamp(NamedTuple):
-    """What tells one content of a file from another without reading it."""
+    """Attributes of a file that change with its content."""
 
     mtime_ns: int
     size: int

@@ -1,4 +1,4 @@
-"""What a plugin says: `Allow`, `Refuse` or `NEXT`, and the short forms in which plugins may say it."""
+"""The answers of plugins: `Allow`, `Refuse` or `NEXT`, and their short forms."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .hook_table import HookSpec, check_properties, checked_modifiers, refusals
 
 
 class Subscriber(NamedTuple):
-    """Who a session belongs to: VerneMQ's subscriber id."""
+    """The identity of a session: VerneMQ's subscriber id."""
 
     mountpoint: str
     client_id: str
 
 
 class Allow(msgspec.Struct, frozen=True):
-    """Yes. `modifiers` change what was asked for; the names each hook knows are in `hook_table`.
+    """Yes. `modifiers` change the request; `hook_table` has the names that each hook knows.
 
     `cacheable`: the answer depends on the client (subscriber and user) and the topic alone, so the session may keep it
     until `Hooks.epoch` changes.
@@ -46,7 +46,7 @@ class _Next(Enum):
 
 
 NEXT: Final = _Next.NEXT
-"""Not for me to say: ask the next plugin."""
+"""No decision: ask the next plugin."""
 
 Verdict: TypeAlias = Allow | Refuse
 Answer: TypeAlias = Allow | Refuse | Literal[_Next.NEXT]

@@ -1,4 +1,4 @@
-"""The shell around `Reloader`: looks at the file, reads it, and does so again from time to time."""
+"""The shell around `Reloader`: checks the file in intervals and reads it after a change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .reloader import Reloader, Stamp
 
 
 class WatchedFile:
-    """A file that a `Reloader` understands."""
+    """A file whose content a `Reloader` keeps."""
 
     def __init__(self, path: Path | str, reloader: Reloader[Any]) -> None:
         self.path = Path(path)

@@ -1,10 +1,10 @@
-"""What a container adds to a start: the files and defaults of VerneMQ's image (docs/container.md).
+"""The start in a container: the files and defaults of VerneMQ's image (docs/container.md).
 
 `vernemq.conf.local` in the `etc` folder replaces configuration and variables; `DOCKER_VERNEMQ_USER_NAME=password`
-becomes a line of `etc/vmq.passwd`; the log goes to the console; listeners are open on all addresses of the container
-unless DOCKER_IP_ADDRESS names one, but that for other nodes only if a cookie or another node is named. Where nobody
-names the node it keeps the name that its data has, so that a container which comes back with another address is still
-the same node; a new one is named after the host, which no other container is, and tells the others its address.
+becomes a line of `etc/vmq.passwd`; the log goes to the console. Listeners are open on all addresses of the container
+unless DOCKER_IP_ADDRESS names one; the listener for other nodes is open only if a cookie or another node is named. A
+node without a configured name keeps the name in its data, so that a container that comes back with another address is
+still the same node. A new node is named after the host and advertises its address to the others.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def prepare(environ: Mapping[str, str], home: Path) -> tuple[Path | None, dict[s
         overrides["log.console"] = "console"
         overrides["log.error"] = "off"
     if wanted.values.get(CLUSTERING, ("", ""))[1] == "DOCKER_IP_ADDRESS" and not _is_clustered(etc, wanted.values):
-        overrides[CLUSTERING] = CLOSED  # opened by the image, with a cookie that everybody knows
+        overrides[CLUSTERING] = CLOSED  # the image opens it with a cookie that is public
     if "cluster.address" not in wanted.values and not _say(etc, "cluster.address"):
         overrides["cluster.address"] = own_address(address)
     if "cluster.data_port" not in wanted.values and not _say(etc, "cluster.data_port"):
@@ -71,12 +71,12 @@ def _namespace() -> str:
 
 
 def _is_clustered(etc: Path, values: Mapping[str, tuple[str, str]]) -> bool:
-    """Whether somebody wants other nodes to reach this one; the image itself opens a port for them in any case."""
+    """Whether the operator wants other nodes to reach this one; the image itself always opens a port for them."""
     return any(key in values for key in _FOR_A_CLUSTER[1:]) or any(_say(etc, key) for key in _FOR_A_CLUSTER)
 
 
 def own_address(wanted: str) -> str:
-    """Where other containers reach this one: `wanted`, or, if that is all addresses, the one of the host's name."""
+    """The address for other containers: `wanted`, or, if that means all addresses, the address of the host's name."""
     if wanted != ALL_ADDRESSES:
         return wanted
     try:
@@ -96,7 +96,7 @@ def _write_users(path: Path, users: Mapping[str, str]) -> Path:
 
 
 def _say(etc: Path, key: str) -> bool:
-    """Whether the files set the key. A name that is not the one of the data is a mistake, which the start will tell."""
+    """Whether the files set the key. If a configured name differs from the data's, the start reports it."""
     files = [each for each in (etc / "vernemq.conf", *(etc / "conf.d").glob("*.conf")) if each.exists()]
     return any(re.search(rf"(?m)^\s*{re.escape(key)}\s*=", each.read_text()) for each in files)
 

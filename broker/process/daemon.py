@@ -27,11 +27,11 @@ from .logs import log_line, set_up
 from .server import Log, Server, tune_gc
 
 SWITCH_INTERVAL_S = 0.0005
-"""How soon the thread that writes to the disk gets the interpreter back to say that it is done."""
+"""Interpreter switch interval, in seconds: how soon the thread that writes to the disk can report its completion."""
 
 
 class Extension(Protocol):
-    """Something that runs beside the broker in its process and its loop, such as the operators' side."""
+    """A part that runs in the broker's process and loop, such as the operators' interface."""
 
     async def start(self, server: Server) -> None:
         """Begin, once the server runs. Raises what a server's start raises."""
@@ -129,7 +129,7 @@ async def _run(settings: Settings, extensions: Sequence[Extension], log: Log, st
 
 
 async def _either(stopping: asyncio.Event, anew: asyncio.Event) -> bool:
-    """Wait for one of both; whether it is `anew` alone."""
+    """Wait for one of the two events. Returns whether only `anew` is set."""
     waits = [asyncio.ensure_future(event.wait()) for event in (stopping, anew)]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for each in waits:
@@ -138,7 +138,7 @@ async def _either(stopping: asyncio.Event, anew: asyncio.Event) -> bool:
 
 
 async def _unless(stopping: asyncio.Event, start: Coroutine[Any, Any, None]) -> bool:
-    """Do it, and say whether it came to its end: a signal cancels it."""
+    """Run `start` until a signal cancels it. Returns whether it completed."""
     starting, signalled = asyncio.ensure_future(start), asyncio.ensure_future(stopping.wait())
     await asyncio.wait((starting, signalled), return_when=asyncio.FIRST_COMPLETED)
     signalled.cancel()

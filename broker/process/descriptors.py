@@ -1,4 +1,4 @@
-"""File descriptors: the limit of the process is raised, and some are kept for files when connections come in numbers.
+"""File descriptors: raises the limit of the process, and reserves some of them for files.
 
 A database that cannot open its next file takes no more writes, so connections never get the last descriptors.
 """
@@ -11,7 +11,7 @@ from typing import Self
 import msgspec
 
 FEWEST_TABLES = 74
-"""LevelDB keeps no fewer files open, whatever it is told."""
+"""The fewest files that LevelDB keeps open; it ignores smaller settings."""
 MOST_TABLES = 500
 OTHERS = 64
 """Descriptors for logs, the event log, links to other nodes, operators' connections, and the files of a repair."""

@@ -1,9 +1,9 @@
 """The event log's writer: takes rows from the event loop at the price of an append, and writes them in a thread.
 
-The loop never waits. What it emits goes into a bounded queue; when that is full, message-level rows are given up until
-half of it is free again, and session-level rows only when twice the bound is reached. A disk that cannot be written
-costs rows too, nothing else: each round tries again. Whatever is given up is counted, and a `log.gap` row with its
-numbers stands in its place, so the log itself says where it has a hole.
+The loop never waits. Its rows go into a bounded queue. When the queue is full, message-level rows are dropped until
+half of it is free again, and session-level rows only when twice the bound is reached. If the disk cannot be written,
+rows are dropped too, and each round tries again. Dropped rows are counted, and a `log.gap` row with their numbers takes
+their place.
 
 Rows are in the file (of the system, not of the disk: this survives `kill -9`, not power loss) `flush_ms` after they
 were emitted, or on `flush`.
@@ -25,7 +25,7 @@ from ..reporting.events import Row
 from .eventlog_files import LogFiles
 
 QUEUE_LIMIT = 20_000
-"""Rows waiting for the writer above which message-level rows are given up: some 20 MB, and a second of a fast loop."""
+"""Limit of rows in the queue, above which message-level rows are dropped: some 20 MB, or a second of a fast loop."""
 
 _ROUND = 1000
 """Rows that are encoded for one write."""
@@ -39,14 +39,14 @@ class _Settings(Protocol):
 
 @dataclass(slots=True)
 class _Gap:
-    """Rows given up, `first` to `last`, one after the other; `like` is the last of them."""
+    """Consecutive dropped rows, `first` to `last`; `like` is the last of them."""
 
     first: int
     like: Row
     reason: str
 
     def row(self) -> Row:
-        """The row that stands in their place."""
+        """The row that takes their place."""
         last = self.like["seq"]
         header = {name: self.like[name] for name in _HEADER}
         rows = last - self.first + 1
@@ -118,11 +118,11 @@ class EventLog:
 
     @property
     def lost(self) -> int:
-        """Rows given up."""
+        """Number of dropped rows."""
         return self._overflowed + self._failed
 
     def __call__(self, row: Row) -> None:
-        """Take a row. Returns at once, whatever state the disk is in."""
+        """Take a row. Returns at once in every state of the disk."""
         waiting = len(self._queue)
         if self._overflowing or waiting >= self._limit:
             self._overflowing = waiting > self._limit // 2

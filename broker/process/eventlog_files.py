@@ -141,7 +141,7 @@ class LogFiles:
         return len(lines)
 
     def _reopen_if_deleted(self) -> None:
-        """Whoever deletes the folder of a running broker means the old events, not the next ones."""
+        """Open a new file if the folder was deleted: an operator who deletes it wants to remove only old events."""
         if self._handle >= 0 and os.fstat(self._handle).st_nlink == 0:
             os.close(self._handle)
             self._handle = -1

@@ -33,7 +33,7 @@ _LEVELS = {
 
 
 class _Formatter(logging.Formatter):
-    """One record, one line, whatever is in it: what clients call themselves cannot forge another line."""
+    """Each record is one line: line ends in a client's name are escaped, so they cannot forge another line."""
 
     def __init__(self, node: str) -> None:
         super().__init__()
@@ -76,9 +76,9 @@ class _Json(_Formatter):
 
 
 class _File(RotatingFileHandler):
-    """A line that the disk does not take goes to the terminal; as a line, not as a traceback with our sources.
+    """A log file. If a line cannot be written, it goes to stderr, without a traceback.
 
-    The files are readable for their owner and its group, because client ids, users and addresses stand in them.
+    Only owner and group may read the files, because they contain client ids, users and addresses.
     """
 
     def _open(self) -> TextIOWrapper:

@@ -1,4 +1,4 @@
-"""The shell of a node: asyncio, the disk, the listeners, the clocks. Everything that the core asks for as a port.
+"""The shell of a node: asyncio, the disk, the listeners, the clocks; implements all ports of the core.
 
 `Server` runs inside a running loop; `daemon` makes a process of it, tests and embedders use it directly.
 """
@@ -62,7 +62,7 @@ class Server:
     takes every row of the event log, at level `message`. `chance` makes the source of chance of a boot. `clocks` are in
     place of the machine's.
 
-    `start` raises what is wrong with the data directory (`StorageError`), a listener (`ListenError`) or a plugin; then
+    `start` raises `StorageError` for the data directory, `ListenError` for a listener, or an error of a plugin; then
     nothing is left running.
     """
 
@@ -215,7 +215,7 @@ class Server:
         cluster.in_force = self.runtime.in_force
 
     def _settings_changed(self, names: Sequence[str]) -> None:
-        """What has to happen at once; all else counts when somebody looks."""
+        """Apply the settings that need an action at once; all others are read when they are used."""
         node = self.node
         node.env.wake()
         if any(name.startswith("systree_") for name in names):
@@ -238,7 +238,7 @@ class Server:
         return LevelDBEngine(folder, self._loop.call_soon_threadsafe, durability, options)
 
     async def stop(self) -> None:
-        """Close the connections, commit everything, let go of the directory; of databases only if the disk answers."""
+        """Close the connections, commit everything, release the directory; close databases only if the disk answers."""
         answers = True
         if hasattr(self, "node"):
             self.node.close()
@@ -262,7 +262,7 @@ class Server:
         self.log.flush()
 
     async def _end_tasks(self) -> None:
-        """Cancel what runs on its own, and wait until it has ended; a plugin that ignores it is not waited for."""
+        """Cancel all tasks and wait for their end, except for a plugin that ignores the cancellation."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -338,7 +338,7 @@ class Server:
             self._watched.append((engine, store))
 
     async def _watch_folders(self) -> None:
-        """See that the folders of the databases are there also while nothing is written."""
+        """Check that the folders of the databases exist, also while nothing is written."""
         while True:
             await asyncio.sleep(_WATCH_S)
             for engine, store in self._watched:
@@ -360,11 +360,11 @@ class Server:
 
 
 PLUGIN_ANSWER_S = 60.0
-"""How long an asynchronous plugin may think about one answer."""
+"""Time limit for one answer of an asynchronous plugin, in seconds."""
 
 
 def machine_boot() -> str:
-    """Which boot of the machine this is; "" where the system does not say (Linux does)."""
+    """The id of this boot of the machine; "" if the system has none (Linux has one)."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except (OSError, ValueError):
@@ -396,7 +396,7 @@ async def _apart(work: Awaitable[object]) -> object:
 
 
 def _check(tls: Tls) -> None:
-    """gRPC says of files that it cannot use no more than that it cannot listen. Raises `TransportError`."""
+    """Check the files, because gRPC only reports that it cannot listen. Raises `TransportError`."""
     try:
         check_files(str(tls.cafile), str(tls.certfile), str(tls.keyfile))
     except TlsError as error:

@@ -1,4 +1,4 @@
-"""Domain events: what happened, said once by the cores, for the event log, metrics, `$SYS` and tests.
+"""Domain events: emitted once by the cores, for the event log, metrics, `$SYS` and tests.
 
 A core names an event and its facts (`events.emit("conn.close", client="c1", reason="keepalive")`); this class adds the
 header of `analytics/schema.py` and hands the finished row to every sink. The header is made here and not in the sinks,
@@ -25,9 +25,9 @@ class Events:
     """The events of one boot of one node.
 
     `now_ms` and `mono_ns` are clocks: milliseconds since 1970, and nanoseconds of a clock that only goes forward.
-    `run_id` tells clusters and test runs apart. `level` is what is wanted (0 off, 1 session, 2 message).
+    `run_id` distinguishes clusters and test runs. `level` is the wanted level (0 off, 1 session, 2 message).
 
-    `level` and `messages` (level 2 is on) are plain attributes for callers to test; both are 0 while nobody listens.
+    `level` and `messages` (level 2 is on) are plain attributes that callers test; both are 0 while there is no sink.
     """
 
     __slots__ = (
@@ -67,34 +67,34 @@ class Events:
 
     @property
     def hlc(self) -> int:
-        """The last stamp given or heard of, 0 before the first; it goes along with what is sent to other nodes."""
+        """The last stamp made or received, 0 before the first. Messages to other nodes carry it."""
         return self._hlc
 
     def set_level(self, level: int) -> None:
-        """Change what is wanted: `schema.OFF`, `SESSION` or `MESSAGE`."""
+        """Set the wanted level: `schema.OFF`, `SESSION` or `MESSAGE`."""
         assert OFF <= level <= MESSAGE, level
         self._wanted = level
         self._apply()
 
     def add(self, sink: Sink) -> None:
-        """Hand every row from now on to `sink` as well, after those that were added before."""
+        """Add a sink for all later rows. Sinks get a row in the order in which they were added."""
         self._sinks = (*self._sinks, sink)
         self._apply()
 
     def remove(self, sink: Sink) -> None:
-        """No more rows for `sink`. Raises ValueError if it was never added."""
+        """Remove a sink. Raises ValueError if it was never added."""
         sinks = list(self._sinks)
         sinks.remove(sink)
         self._sinks = tuple(sinks)
         self._apply()
 
     def observe(self, hlc: int) -> None:
-        """Another node's stamp came with something that it sent: what happens here from now on is stamped later."""
+        """A stamp of another node came with its message: later events of this node get larger stamps."""
         if hlc > self._hlc:
             self._hlc = hlc
 
     def emit(self, type: str, /, **fields: Any) -> None:
-        """Something happened: `fields` are those of this type in the schema. No effect while nobody listens.
+        """Emit an event; `fields` are those of this type in the schema. No effect without a sink.
 
         Types of level `message` are emitted only where `messages` is true; that test is the caller's.
         """

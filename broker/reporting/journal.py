@@ -23,7 +23,7 @@ PLAIN = 200
 """Lines without a kind that are written between two calls of `flush`, for each level."""
 
 NAMES = 5
-"""Names of each field that the count of what was left out mentions."""
+"""Number of names of each field that the line with the count of left-out lines has."""
 
 _COUNTED = (
     ("client", "client_id"),
@@ -40,7 +40,7 @@ Write = Callable[[str, str], None]
 
 
 class _Rest:
-    """What was not written since the last flush: how many lines, and what they were about."""
+    """The lines that were not written since the last flush: their number, and the names in them."""
 
     __slots__ = ("count", "level", "names")
 
@@ -60,9 +60,9 @@ class _Rest:
 
 
 class Journal:
-    """A log port, `journal(level, line)`, and a sink of domain events, `journal.event`. `write` takes what is logged.
+    """A log port, `journal(level, line)`, and a sink of domain events, `journal.event`. `write` takes the lines.
 
-    `debug`: whether lines of the level debug are wanted. They are not limited, because somebody asked for all of them.
+    `debug`: whether lines of the level debug are wanted. They are not limited, because the operator asked for them.
     """
 
     def __init__(self, write: Write, debug: bool = False) -> None:
@@ -87,7 +87,7 @@ class Journal:
             self._leave_out(f"log.{level}", level, {})
 
     def event(self, row: Mapping[str, Any]) -> None:
-        """Log a domain event, if `log_events.LINES` has a line for its type. What is left out costs no line."""
+        """Log a domain event, if `log_events.LINES` has a line for its type."""
         type_ = row["type"]
         known = LINES.get(type_)
         if known is None:
@@ -102,7 +102,7 @@ class Journal:
             self._leave_out(type_, level, row)
 
     def flush(self) -> None:
-        """Write what was counted since the last call, and begin anew."""
+        """Write the counts since the last call, and reset them."""
         rest, self._rest = self._rest, {}
         self._written = {}
         for kind, each in sorted(rest.items()):

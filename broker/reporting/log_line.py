@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 VALUE_LIMIT = 256
-"""Characters of a value that are logged; a topic alone may have 65,535 bytes."""
+"""Number of characters of a value that are logged; a topic may have 65,535 bytes."""
 
 _BARE = re.compile(r"[^\s\"=\\]+")
 
@@ -38,7 +38,7 @@ def shorten(value: Any) -> Any:
 
 
 def shown(value: Any) -> str:
-    """A value as it stands behind `name=`: bare if it is one word of printable characters, else a JSON string."""
+    """The text of a value after `name=`: bare if it is one word of printable characters, else a JSON string."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
@@ -60,7 +60,7 @@ def _json_escape(char: str) -> str:
 
 
 class Line(str):
-    """One line. `event` is its kind, such as `lease.lost`; `text` the sentence; `fields` what it is about.
+    """One line. `event` is its kind, such as `lease.lost`; `text` the sentence; `fields` the values.
 
     Fields that are None, empty strings, lists or objects are left out.
     """

@@ -124,7 +124,7 @@ class Counters:
         self.connect_error = 0
         """CONNECT packets that the split policy refused."""
         self.publish_parked = self.publish_unparked = 0
-        """PUBLISH packets that were kept unanswered, and how many of them were tried again so far."""
+        """PUBLISH packets that were parked unanswered, and how many of these were tried again so far."""
         self._by_code: dict[tuple[str, int, int], int] = {}
         self.drops_by_reason: dict[str, int] = {}
 
