@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..mqtt.packets import SubscribeOptions, Will
-    from .audit import Audit, audit
+    from .broker_process import BrokerProcess
     from .capture import Capture
     from .client import Client
     from .client_errors import ConnectionLost, MqttClosed, MqttError, MqttRefused
     from .client_session import Message
     from .cluster import Cluster
-    from .faults import Drop, FaultError
-    from .node import LeakError, NodeHandle
-    from .process import BrokerProcess
-    from .running import NotSettled
+    from .faults.packet_drops import Drop, FaultError
+    from .log_audit.audit import Audit, audit
+    from .runtime.node_handle import LeakError, NodeHandle
+    from .runtime.running_cluster import NotSettled
     from .sync import SyncClient, SyncCluster
 
 __all__ = [
@@ -45,31 +45,31 @@ __all__ = [
     "audit",
 ]
 
-_PLACES = {
-    "Audit": ".audit",
-    "BrokerProcess": ".process",
+_MODULES = {
+    "Audit": ".log_audit.audit",
+    "BrokerProcess": ".broker_process",
     "Capture": ".capture",
     "Client": ".client",
     "Cluster": ".cluster",
     "ConnectionLost": ".client_errors",
-    "Drop": ".faults",
-    "FaultError": ".faults",
-    "LeakError": ".node",
+    "Drop": ".faults.packet_drops",
+    "FaultError": ".faults.packet_drops",
+    "LeakError": ".runtime.node_handle",
     "Message": ".client_session",
     "MqttClosed": ".client_errors",
     "MqttError": ".client_errors",
     "MqttRefused": ".client_errors",
-    "NodeHandle": ".node",
-    "NotSettled": ".running",
+    "NodeHandle": ".runtime.node_handle",
+    "NotSettled": ".runtime.running_cluster",
     "SubscribeOptions": "..mqtt.packets",
     "SyncClient": ".sync",
     "SyncCluster": ".sync",
     "Will": "..mqtt.packets",
-    "audit": ".audit",
+    "audit": ".log_audit.audit",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_PLACES[name], __name__), name)
+    return getattr(import_module(_MODULES[name], __name__), name)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .places import Engine
-from .running import Conf, RunningCluster
+from .runtime.directories import Engine
+from .runtime.node_links import Links
+from .runtime.running_cluster import Conf, RunningCluster
 from .sync import SyncCluster
-from .wiring import Links
 
 
 class Cluster(RunningCluster):

@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 
 import pytest
 
-from .audit import Audit
-from .bridged import BridgedClient
+from .async_bridge import BridgedClient
 from .cluster import Cluster
-from .places import Engine
-from .running import Conf, RunningCluster
+from .log_audit.audit import Audit
+from .runtime.directories import Engine
+from .runtime.node_links import Links
+from .runtime.running_cluster import Conf, RunningCluster
 from .sync import SyncClient, SyncCluster
-from .wiring import Links
 
 OPERATIONS = ("register", "publish", "subscribe", "unsubscribe")
 _MARKER = ("nodes", "seed", "policy", "conf", "engine", "links", "pace")
@@ -106,7 +106,7 @@ class ClusterFactory:
         seed: int | None = None,
         directory: Path | str | None = None,
         pace: float | None = None,
-    ) -> Prepared:
+    ) -> UnopenedCluster:
         """A cluster to be opened by `async with` or `with`; arguments as those of `Cluster`."""
         count = first(nodes, self._nodes, number(self._config, "mqtt_nodes"), 1)
         policy = policy_conf(self._marker.get("policy", {}))
@@ -116,7 +116,7 @@ class ClusterFactory:
             seed = self._traces.first_seed + len(self._traces.clusters)
         way = links or self._marker.get("links", "memory")
         pace = first(pace, ratio(self._config, "mqtt_pace"), self._marker.get("pace"), 1.0)
-        return Prepared(self, (count, merged, used, way, seed, directory, pace))
+        return UnopenedCluster(self, (count, merged, used, way, seed, directory, pace))
 
     def opened(self, cluster: RunningCluster, sync: SyncCluster | None = None) -> None:
         """A cluster is about to run: a failure tells of it, and the fixture's end closes it."""
@@ -130,7 +130,7 @@ class ClusterFactory:
             self._open.pop().close()
 
 
-class Prepared:
+class UnopenedCluster:
     """A cluster that is not open yet; the way it is opened says of which kind it is."""
 
     def __init__(self, factory: ClusterFactory, arguments: tuple[Any, ...]) -> None:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from .broker_process import BrokerProcess
     from .capture import Capture
     from .fixtures import ClientFactory, ClusterFactory, External
-    from .process import BrokerProcess
     from .sync import SyncCluster
 
 _OPTIONS = (
@@ -113,7 +113,7 @@ def mqtt_url(mqtt_broker: SyncCluster) -> str:
 @pytest.fixture(scope="session")
 def mqtt_broker_proc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """One broker process for the whole run (of each worker, with xdist): `.host`, `.port`, `.url`, `.kill()`."""
-    from .process import BrokerProcess
+    from .broker_process import BrokerProcess
 
     with BrokerProcess(directory=tmp_path_factory.mktemp("mqtt_broker_proc")) as process:
         yield process

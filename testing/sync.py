@@ -12,15 +12,15 @@ from typing import Any, Self, TypeVar
 
 from ..broker.reporting.events import Row
 from ..mqtt.packets import Connack, Disconnect, SubscribeOptions
-from .audit import Audit
 from .client import TIMEOUT_S, Client
 from .client_session import Message
-from .faults import Direction, Drop, Then
-from .loop_thread import LoopThread
-from .node import NodeHandle
-from .places import Engine
-from .running import SERVE_S, SETTLE_S, Conf, RunningCluster, Sees
-from .wiring import Links
+from .faults.packet_drops import Direction, Drop, Then
+from .log_audit.audit import Audit
+from .runtime.directories import Engine
+from .runtime.loop_thread import LoopThread
+from .runtime.node_handle import NodeHandle
+from .runtime.node_links import Links
+from .runtime.running_cluster import SERVE_S, SETTLE_S, Conf, RunningCluster, Sees
 
 _T = TypeVar("_T")
 Filters = str | SubscribeOptions | Iterable[str | SubscribeOptions]
@@ -219,7 +219,7 @@ class SyncDrop:
         self._thread.call(self.drop.happened(timeout), timeout)
 
 
-class Remote:
+class ThreadClient:
     """What both kinds of clients in another thread have in common."""
 
     def __init__(self, thread: LoopThread, client: Client) -> None:
@@ -260,7 +260,7 @@ class Remote:
         self._thread.ask(self.client.abort)
 
 
-class SyncClient(Remote):
+class SyncClient(ThreadClient):
     """As `Client`, blocking. A context manager that disconnects at its end."""
 
     def _do(self, work: Coroutine[Any, Any, _T], limit_s: float = 0.0) -> _T:

@@ -75,8 +75,9 @@ SHELLS = {
         """,
         "admin": "cli client context dispatch fan_out http_listeners http_pages metrics server unix_socket",
         "testing": """
-            activity capture client faults faulty gate hosting line loop_thread neighbourhood node process running
-            steady wiring
+            broker_process capture client faults/fault_gate faults/faulty_transport faults/network_faults
+            faults/packet_drops runtime/clock runtime/convergence runtime/idle runtime/in_process runtime/loop_thread
+            runtime/node_handle runtime/node_links runtime/running_cluster
         """,
         "sim": "commands",
         "analytics": "java spark",
@@ -117,9 +118,9 @@ TOO_MANY_ATTRIBUTES: dict[str, int] = {
     "sim/engine/pipe.py:Stream": 16,
     "storage/store.py:Store": 21,
     "testing/client.py:Client": 17,
-    "testing/history.py:History": 26,
-    "testing/node.py:NodeHandle": 19,
-    "testing/running.py:RunningCluster": 16,
+    "testing/log_audit/history.py:History": 26,
+    "testing/runtime/node_handle.py:NodeHandle": 19,
+    "testing/runtime/running_cluster.py:RunningCluster": 16,
 }
 """Class -> how many it has today."""
 

@@ -12,7 +12,7 @@ from strogoff.broker.process.server import Server
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
 from strogoff.cluster.transport.memory_network import MemoryNetwork
 from strogoff.configs import load
-from strogoff.testing.pace import paced
+from strogoff.testing.runtime.time_scale import scaled
 from tests.admin.server_harness import ServerHarness
 
 LIMIT = "max_inflight_messages"
@@ -35,7 +35,7 @@ class Linked(ServerHarness):
             load(None, {}, self.overrides),
             lambda level, line: self.lines.append(f"{level} {line}"),
             transport,
-            lambda settings: paced(settings, 4, 2),
+            lambda settings: scaled(settings, 4, 2),
         )
         self.service = AdminServer()
         await self.server.start()

@@ -12,7 +12,7 @@ from strogoff.testing.client import Client
 from strogoff.testing.client_errors import ConnectionLost, MqttClosed, MqttRefused
 from strogoff.testing.cluster import Cluster
 
-from .runner import run
+from .run_loop import run
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])

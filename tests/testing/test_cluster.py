@@ -6,7 +6,7 @@ import inspect
 
 from strogoff.testing.cluster import Cluster
 
-from .runner import run
+from .run_loop import run
 
 
 def test_both_ways() -> None:

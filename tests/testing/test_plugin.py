@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from .sample import run_sample
+from .run_sample import run_sample
 
 pytest_plugins = "pytester"
 
@@ -153,7 +153,7 @@ def test_a_failed_test_whose_brokers_are_blocked(pytester: pytest.Pytester) -> N
     """Somebody's plugin, say: the report is made all the same."""
     source = """
         import threading
-        from strogoff.testing import loop_thread
+        from strogoff.testing.runtime import loop_thread
 
         def test_it(mqtt_broker, monkeypatch, request):
             free = threading.Event()

@@ -12,8 +12,8 @@ from strogoff.testing import __all__ as public
 from strogoff.testing import plugin
 from strogoff.testing.cluster import Cluster
 
-from .runner import run
-from .sample import run_sample
+from .run_loop import run
+from .run_sample import run_sample
 
 pytest_plugins = "pytester"
 

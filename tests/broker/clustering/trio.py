@@ -14,12 +14,12 @@ from strogoff.cluster.ports import Settings as ClusterSettings
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
 from strogoff.cluster.transport.memory_network import MemoryNetwork
 from strogoff.configs import load
-from strogoff.testing.pace import paced
+from strogoff.testing.runtime.time_scale import scaled
 
 
 def quick(settings: ClusterSettings) -> ClusterSettings:
     """A lease of 400 ms."""
-    return paced(settings, 5, 3)
+    return scaled(settings, 5, 3)
 
 
 class Trio:

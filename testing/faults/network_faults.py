@@ -1,0 +1,104 @@
+"""What is wrong with the lines between the nodes of a cluster under test: who does not get through to whom.
+
+It behaves as TCP does. What is sent into a cut waits, and comes late if the cut is mended in time; after `notice_s`
+both ends of every stream across it are closed. A dial or a call into a cut, in either direction, gets no answer. It
+knows nothing of the transport, so a cut is the same over memory and over gRPC (`faulty_transport.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Protocol
+
+from ...cluster.transport.wire import DIAL_S, NOTICE_S
+from .packet_drops import FaultError
+
+NodePair = tuple[int, int]
+"""From a node to a node, by their numbers."""
+
+
+def sides_of(sides: Iterable[Iterable[int]], count: int) -> list[list[int]]:
+    """The sides of a partition of so many nodes; who is on none is alone. Raises `FaultError`: somebody is on two."""
+    groups = [sorted(set(side)) for side in sides]
+    named = [number for group in groups for number in group]
+    if len(named) != len(set(named)):
+        raise FaultError(f"partition {groups}: a node is on one side only")
+    return [*groups, *([number] for number in range(count) if number not in named)]
+
+
+class StreamEnd(Protocol):
+    """One end of a stream. `nodes`: where it is, and where its other end is (None: at nobody of this cluster)."""
+
+    nodes: tuple[int, int | None]
+
+    def healed(self) -> None:
+        """What waits may go."""
+
+    def broken(self, reason: str) -> None:
+        """The transport has noticed the cut: the stream is over, and its owner hears of it."""
+
+
+class NetworkFaults:
+    """All lines of a cluster. Times in seconds, divided by `pace`. Belongs to the running loop."""
+
+    def __init__(self, pace: float = 1.0) -> None:
+        self.notice_s = NOTICE_S / pace
+        self.dial_s = DIAL_S / pace
+        self.paused: dict[int, None] = {}
+        """Nodes that stand still: their system takes what comes, and nobody answers."""
+        self.addresses: dict[str, int] = {}
+        """Where each node listens."""
+        self.ends: dict[StreamEnd, None] = {}
+        self._cuts: dict[NodePair, asyncio.TimerHandle] = {}
+
+    def cut(self, source: int, target: int) -> None:
+        """Nothing passes from `source` to `target`; no effect if that is so already."""
+        if (source, target) not in self._cuts:
+            loop = asyncio.get_running_loop()
+            self._cuts[source, target] = loop.call_later(self.notice_s, self._notice, source, target)
+
+    def _notice(self, source: int, target: int) -> None:
+        for end in list(self.ends):
+            if set(end.nodes) == {source, target}:
+                end.broken("the peer does not answer")
+
+    def partition(self, groups: list[list[int]]) -> list[NodePair]:
+        """Cut all lines between groups, both ways; gives the pairs."""
+        pairs = [
+            (one, other)
+            for place, group in enumerate(groups)
+            for one in group
+            for rest in groups[place + 1 :]
+            for other in rest
+        ]
+        for one, other in pairs:
+            self.cut(one, other)
+            self.cut(other, one)
+        return pairs
+
+    def heal(self) -> list[NodePair]:
+        """End all cuts; gives those that there were."""
+        ways = list(self._cuts)
+        for timer in self._cuts.values():
+            timer.cancel()
+        self._cuts.clear()
+        for end in list(self.ends):
+            end.healed()
+        return ways
+
+    def is_cut(self, source: int, target: int | None) -> bool:
+        """Whether nothing passes that way."""
+        return (source, target) in self._cuts
+
+    def severed(self, one: int, other: int) -> bool:
+        """Whether there is a cut between them, in either direction."""
+        return self.is_cut(one, other) or self.is_cut(other, one)
+
+    def answers(self, me: int, peer: int | None) -> bool:
+        """Whether a dial or a call of `me` gets an answer of `peer`."""
+        return peer is None or not (self.severed(me, peer) or peer in self.paused)
+
+    def reached(self, me: int, others: Iterable[int]) -> list[int]:
+        """Those of `others` to whom there is no cut and who do not stand still."""
+        return [other for other in others if other != me and self.answers(me, other)]

@@ -1,0 +1,391 @@
+"""From rows of the event log to what happened: sessions with their subscriptions, messages with their ways.
+
+Places are positions in the log as ordered by (hlc, node, seq). Nothing is judged here. Of what the schema calls
+optional nothing is needed; a session is known by its node, its client id and how many that client had there before:
+sessions do not move between nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...mqtt.topics import matches, parse_shared
+from .partitions import NEVER, Partitions
+
+Row = Mapping[str, Any]
+MessageId = tuple[str, int, int]
+Owner = tuple[str, str]
+"""Whose a session is: its node and its client id."""
+Answer = tuple[int, str, str]
+"""A SUBACK or CONNACK that has left the broker: hlc, node, client id."""
+
+
+@dataclass
+class Held:
+    """A subscription of a session, from place `since` until before `until`; promised to the client at `answered`."""
+
+    filter: str
+    group: str | None
+    qos: int
+    since: int
+    answered: int
+    until: int = NEVER
+
+
+@dataclass
+class Session:
+    """A session from its begin to its end. `durable`: it is known to outlive a connection."""
+
+    node: str
+    client: str
+    number: int
+    begun: int
+    boot: int
+    ended: int = NEVER
+    durable: bool = False
+    known: bool = False
+    """The log has its begin, and so all of its subscriptions."""
+    subscriptions: list[Held] = field(default_factory=list)
+    resumed: list[int] = field(default_factory=list)
+
+    @property
+    def owner(self) -> Owner:
+        """Whose it is."""
+        return self.node, self.client
+
+    def matching(self, topic: str, place: int, shared: bool = False) -> list[Held]:
+        """The subscriptions that match a topic at a place."""
+        return [
+            held
+            for held in self.subscriptions
+            if held.since < place < held.until and (held.group is not None) is shared and matches(held.filter, topic)
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.client} (session {self.number})"
+
+
+@dataclass
+class Accepted:
+    """A PUBLISH that was accepted. `lane`: the publisher's connection. `retain`: or the row does not say."""
+
+    message_id: MessageId
+    place: int
+    client: str
+    lane: tuple[str, str, int]
+    topic: str
+    qos: int
+    retain: bool
+
+
+@dataclass
+class Sent:
+    """A PUBLISH that was sent to a subscriber; `qos` None where the row does not say."""
+
+    place: int
+    message_id: MessageId
+    session: Session
+    packet_id: int
+    dup: bool
+    qos: int | None
+
+
+@dataclass
+class WillCase:
+    """A will that went wrong: `kind` is lost, dup or spurious."""
+
+    client: str
+    kind: str
+
+
+class History:
+    """What a log says. `holes` are reasons why it does not say everything.
+
+    `answers` are the SUBACKs that have left; without them a subscription counts from its row on. `kept` are those
+    CONNACKs whose sessions outlive a connection; without them a session does so once the log has shown it.
+    """
+
+    def __init__(
+        self, rows: Iterable[Row], answers: Iterable[Answer] | None = None, kept: Iterable[Answer] = ()
+    ) -> None:
+        self.sessions: dict[Owner, list[Session]] = {}
+        self.accepted: dict[MessageId, Accepted] = {}
+        self.acked: dict[MessageId, int] = {}
+        self.routed: dict[MessageId, set[Owner]] = {}
+        self.known: set[MessageId] = set()
+        """Messages that the broker made itself: wills, copies, its own topics."""
+        self.queued: dict[tuple[MessageId, Owner], tuple[int, str, int]] = {}
+        """(message, whose) -> place, node and boot of its last q.enq."""
+        self.durable: set[tuple[MessageId, Owner]] = set()
+        self.sent: list[Sent] = []
+        self.received: dict[tuple[MessageId, Owner], list[int]] = {}
+        """(message, whose) -> places of dlv.ack."""
+        self.given_up: set[tuple[MessageId, Owner]] = set()
+        self._brought: set[tuple[Owner, str]] = set()
+        """(whose, topic) of retained messages that a SUBSCRIBE brought."""
+        self.deaths: dict[tuple[str, int], int] = {}
+        """(node, boot) -> place where it is known to have ended without a stop."""
+        self.first_boot: dict[str, int] = {}
+        self.amnesia: list[Session] = []
+        self.wills: list[WillCase] = []
+        self.holes: list[str] = []
+        self.length = 0
+        self.partitions = Partitions()
+        self._answered_later = answers is not None
+        self._connections: dict[Owner, int] = {}
+        self._closed: dict[Owner, int] = {}
+        self._armed: dict[Owner, str] = {}
+        self._last_will: dict[Owner, Row] = {}
+        """What the log said last of a client's wills: published, or given up."""
+        self._due_wills: dict[Owner, list[int]] = {}
+        """Wills of connections that are over, neither published nor given up yet: without a lease they wait for one."""
+        self._seq: dict[tuple[str, str, int], int] = {}
+        self._running: dict[str, tuple[int, bool]] = {}
+        for place, row in enumerate(_in_order(rows, answers or (), kept)):
+            self.length = place + 1
+            if row["type"] in _LEFT:
+                _LEFT[row["type"]](self, place, row)
+                continue
+            self._count(row)
+            self._life(place, row)
+            self.partitions.note(place, row)
+            handler = _HANDLERS.get(row["type"])
+            if handler is not None:
+                handler(self, place, row)
+        self._judge_wills()
+
+    def retained(self, owner: Owner, message: Accepted) -> bool:
+        """Whether a SUBSCRIBE may have brought a message: then it comes out of turn, and as often as one subscribes."""
+        return message.retain and (owner, message.topic) in self._brought
+
+    def died(self, session: Session, place: int) -> bool:
+        """Whether a session was over by then with its node, which had no time to say so."""
+        return not session.durable and self.deaths.get((session.node, session.boot), NEVER) < place
+
+    # -- the log itself, and the lives of nodes
+
+    def _count(self, row: Row) -> None:
+        key = (row["run_id"], row["node"], row["boot"])
+        last = self._seq.get(key, 0)
+        if row["seq"] != last + 1 and row["type"] != "log.gap":
+            self.holes.append(f"{row['node']}, boot {row['boot']}: rows {last + 1} to {row['seq'] - 1} are missing")
+        self._seq[key] = max(last, row["seq"])
+
+    def _gap(self, place: int, row: Row) -> None:
+        self.holes.append(f"{row['node']}, boot {row['boot']}: {row['rows']} rows were given up ({row['reason']})")
+
+    def _life(self, place: int, row: Row) -> None:
+        node, boot = row["node"], row["boot"]
+        self.first_boot.setdefault(node, boot)
+        running = self._running.get(node)
+        if running is not None and running[0] != boot and not running[1]:
+            self.deaths.setdefault((node, running[0]), place)
+        self._running[node] = (boot, row["type"] == "node.stop")
+        if row["type"] == "fault.kill" and node in row["nodes"]:
+            self.deaths[node, boot] = place
+
+    # -- sessions
+
+    def _open(self, owner: Owner) -> Session | None:
+        sessions = self.sessions.get(owner)
+        return sessions[-1] if sessions and sessions[-1].ended == NEVER else None
+
+    def _current(self, place: int, row: Row) -> Session:
+        """The session that a row is about; one from before the log begins where it is first heard of."""
+        return self._open(_owner(row)) or self._begin(place, row)
+
+    def _create(self, place: int, row: Row) -> None:
+        owner = _owner(row)
+        before = self._open(owner)
+        if before is not None:
+            if owner in self._closed:
+                before.durable = True
+            if before.durable:
+                self.amnesia.append(before)
+            self._end_session(before, place)
+        self._begin(place, row).known = True
+
+    def _begin(self, place: int, row: Row) -> Session:
+        owner = _owner(row)
+        self._closed.pop(owner, None)
+        sessions = self.sessions.setdefault(owner, [])
+        session = Session(*owner, len(sessions) + 1, place, row["boot"])
+        sessions.append(session)
+        return session
+
+    def _resume(self, place: int, row: Row) -> None:
+        session = self._current(place, row)
+        self._closed.pop(_owner(row), None)
+        session.durable = True
+        session.resumed.append(place)
+
+    def _end(self, place: int, row: Row) -> None:
+        session = self._open(_owner(row))
+        if session is not None:
+            self._end_session(session, place)
+        self._closed.pop(_owner(row), None)
+
+    def _end_session(self, session: Session, place: int) -> None:
+        session.ended = place
+        self._will_due(place, session.owner)
+        self._armed.pop(session.owner, None)
+
+    def _connected(self, place: int, row: Row) -> None:
+        self._will_due(place, _owner(row))
+        self._connections[_owner(row)] = self._connections.get(_owner(row), 0) + 1
+
+    def _disconnected(self, place: int, row: Row) -> None:
+        self._closed[_owner(row)] = place
+
+    def _subscribe(self, place: int, row: Row) -> None:
+        self._unsubscribe(place, row)
+        group, pattern = parse_shared(row["filter"])
+        answered = NEVER if self._answered_later else place
+        self._current(place, row).subscriptions.append(Held(pattern, group, row["qos"], place, answered))
+
+    def _answered(self, place: int, row: Row) -> None:
+        session = self._open(_owner(row))
+        for held in session.subscriptions if session is not None else ():
+            held.answered = min(held.answered, place)
+
+    def _welcomed(self, place: int, row: Row) -> None:
+        session = self._open(_owner(row))
+        if session is not None:
+            session.durable = True
+
+    def _unsubscribe(self, place: int, row: Row) -> None:
+        session = self._open(_owner(row))
+        group, pattern = parse_shared(row["filter"])
+        for held in session.subscriptions if session is not None else ():
+            if held.until == NEVER and (held.group, held.filter) == (group, pattern):
+                held.until = place
+
+    # -- messages
+
+    def _accept(self, place: int, row: Row) -> None:
+        client, message_id = row["client"], message_id_of(row)
+        lane = (*_owner(row), row.get("pub_conn") or self._connections.get(_owner(row), 0))
+        known = Accepted(message_id, place, client, lane, row["topic"], row["qos"], row.get("retain") is not False)
+        self.accepted.setdefault(message_id, known)
+
+    def _route(self, place: int, row: Row) -> None:
+        self.routed.setdefault(message_id_of(row), set()).update((row["node"], client) for client in row["targets"])
+
+    def _ack(self, place: int, row: Row) -> None:
+        if (row.get("code") or 0) < 0x80:
+            self.acked.setdefault(message_id_of(row), place)
+
+    def _queue(self, place: int, row: Row) -> None:
+        self.queued[message_id_of(row), _owner(row)] = (place, row["node"], row["boot"])
+
+    def _safe(self, place: int, row: Row) -> None:
+        self.durable.add((message_id_of(row), _owner(row)))
+        session = self._open(_owner(row))
+        if session is not None:
+            session.durable = True
+
+    def _give_up(self, place: int, row: Row) -> None:
+        self.given_up.add((message_id_of(row), _owner(row)))
+
+    def _send(self, place: int, row: Row) -> None:
+        session = self._current(place, row)
+        packet_id, dup = row.get("packet_id") or 0, bool(row.get("dup"))
+        self.sent.append(Sent(place, message_id_of(row), session, packet_id, dup, row.get("qos")))
+
+    def _receive(self, place: int, row: Row) -> None:
+        if row.get("mid") is not None:
+            self.received.setdefault((message_id_of(row), _owner(row)), []).append(place)
+
+    def _bring(self, place: int, row: Row) -> None:
+        self._brought.add((_owner(row), row["topic"]))
+
+    # -- wills
+
+    def _arm(self, place: int, row: Row) -> None:
+        self._armed[_owner(row)] = "armed"
+
+    def _will_due(self, place: int, owner: Owner) -> None:
+        """The connection that brought a will is over: what is not published or given up yet may wait for a lease."""
+        if self._armed.get(owner) == "armed":
+            del self._armed[owner]
+            self._due_wills.setdefault(owner, []).append(place)
+
+    def _judge_wills(self) -> None:
+        for owner, places in self._due_wills.items():
+            if self.partitions.span_without_lease(owner[0], self.length) is None:
+                self.wills += [WillCase(owner[1], "lost")] * len(places)
+
+    def _fire(self, place: int, row: Row) -> None:
+        self.known.add(message_id_of(row))
+        due = self._due_wills.get(_owner(row))
+        if due:
+            due.pop(0)
+            return
+        state = self._armed.get(_owner(row))
+        if state != "armed" and self.first_boot[row["node"]] == 1 and not self._undone(row):
+            self.wills.append(WillCase(row["client"], "dup" if state == "fired" else "spurious"))
+        self._armed[_owner(row)] = "fired"
+        self._last_will[_owner(row)] = row
+
+    def _undone(self, row: Row) -> bool:
+        """Whether a kill may have undone what the log says of a will: it is true for good only once it is safe."""
+        last = self._last_will.get(_owner(row))
+        if last is None or last["boot"] == row["boot"] or (last["node"], last["boot"]) not in self.deaths:
+            return False
+        return last["type"] == "will.cancel" or all(message_id != message_id_of(last) for message_id, _ in self.durable)
+
+    def _cancel(self, place: int, row: Row) -> None:
+        self._armed[_owner(row)] = "cancelled"
+        self._last_will[_owner(row)] = row
+
+
+def _owner(row: Row) -> Owner:
+    return row["node"], row["client"]
+
+
+_LEFT = {"suback": History._answered, "connack": History._welcomed}
+_LAST = 1 << 62
+
+
+def _in_order(rows: Iterable[Row], subacks: Iterable[Answer], connacks: Iterable[Answer]) -> list[Row]:
+    """All rows by (hlc, node, seq), with a row of our own for each SUBACK and CONNACK that we know of, behind what its
+    node had said by then."""
+    left = [("suback", each) for each in subacks] + [("connack", each) for each in connacks]
+    ours = [
+        {"type": kind, "hlc": hlc, "node": node, "client": client, "seq": _LAST} for kind, (hlc, node, client) in left
+    ]
+    return sorted([*rows, *ours], key=lambda row: (row["hlc"], row["node"], row["seq"]))
+
+
+def message_id_of(row: Row) -> MessageId:
+    """The message of a row, as a key: rows from files have lists where rows in memory have tuples."""
+    node, boot, counter = row["mid"]
+    return str(node), int(boot), int(counter)
+
+
+_HANDLERS = {
+    "log.gap": History._gap,
+    "sess.create": History._create,
+    "sess.resume": History._resume,
+    "sess.end": History._end,
+    "sess.expire": History._end,
+    "conn.open": History._connected,
+    "conn.close": History._disconnected,
+    "sub.add": History._subscribe,
+    "sub.del": History._unsubscribe,
+    "pub.recv": History._accept,
+    "pub.route": History._route,
+    "pub.ack": History._ack,
+    "q.enq": History._queue,
+    "q.durable": History._safe,
+    "q.drop": History._give_up,
+    "q.expire": History._give_up,
+    "dlv.send": History._send,
+    "dlv.ack": History._receive,
+    "ret.deliver": History._bring,
+    "will.arm": History._arm,
+    "will.fire": History._fire,
+    "will.cancel": History._cancel,
+}

@@ -1,0 +1,146 @@
+"""A `Server` that a test can kill, pause and look into. All of the broker runs as it is; only its edges are other ones.
+
+The edges are the listeners' `accept` (a `FaultGate`), the engine (a `MemoryDisk` where asked for), the event log (rows
+in memory, at level `message`), the node's source of chance (from the seed), and the transport to the other nodes.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from ...broker.clustering.runtime import OF_THE_MACHINE, Clocks
+from ...broker.connection.transport import MakeConnection
+from ...broker.listeners.connection import Connection
+from ...broker.listeners.limiter import LimiterOptions, limiter_options
+from ...broker.listeners.listeners import Listeners
+from ...broker.process.server import Server
+from ...broker.reporting.events import Row
+from ...cluster.links.ports import Timer
+from ...cluster.ports import Settings as ClusterSettings
+from ...cluster.transport.wire import Transport
+from ...configs import ListenerSettings, Settings
+from ...storage.engine import Durability, Engine
+from ...storage.leveldb import LevelDBEngine, LevelDBOptions
+from ..faults.fault_gate import FaultGate, GatedTimer
+from ..faults.packet_drops import Drop
+from .idle import IdleDetector
+from .memory_disk import Disks, MemoryDisk, MemoryDiskEngine
+
+_RESET = struct.pack("ii", 1, 0)
+_WRITE_BUFFER = 1 << 20
+"""Bytes of LevelDB's write buffer: small, because a start takes 25 ms per MiB of it that is full."""
+
+
+def reset(connection: Connection) -> None:
+    """Close a connection with a TCP reset, as the system does for a process that was killed with unread input."""
+    if connection.transport is not None:
+        handle = connection.transport.get_extra_info("socket")
+        if handle is not None and handle.family != socket.AF_UNIX:
+            handle.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    connection.abort()
+
+
+class _GatedListeners(Listeners):
+    """Listeners whose connections come through the gate of the server that has them."""
+
+    def __init__(self, server: InProcessServer, log: Callable[[str, str], None], options: LimiterOptions) -> None:
+        super().__init__(log, options)
+        self._server = server
+
+    async def start(self, settings: Iterable[ListenerSettings], make_front: MakeConnection) -> None:
+        """As `Listeners.start`, behind the gate; the node itself takes the connections."""
+        await super().start(settings, self._server.gate.accept)
+
+
+class InProcessServer(Server):
+    """One boot of a node under test. `disks` None means LevelDB; `sink` takes every row of the event log.
+
+    `transport` makes what leads to the other nodes, given this boot's gate; None is gRPC without faults. `tune` changes
+    the numbers of the cluster, `clocks` are in place of the machine's.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        log: Callable[[str, str], None],
+        disks: Disks | None,
+        sink: Callable[[Row], None],
+        activity: IdleDetector,
+        seed: str,
+        drops: list[Drop],
+        transport: Callable[[FaultGate], Transport] | None = None,
+        tune: Callable[[ClusterSettings], ClusterSettings] | None = None,
+        clocks: Clocks = OF_THE_MACHINE,
+    ) -> None:
+        self.gate = FaultGate(lambda link, origin: self.node.accept(link, origin), reset, activity, drops)
+        super().__init__(
+            settings,
+            log,
+            transport(self.gate) if transport is not None else None,
+            tune,
+            (sink,),
+            lambda boot: random.Random(f"{seed} {boot}"),
+            clocks,
+        )
+        self.listeners = _GatedListeners(self, log, limiter_options(settings))
+        self._disks = disks
+        self._sink = sink
+        self._dead = False
+
+    def _make_engine(self, folder: Path, durability: Durability) -> Engine:
+        if self._disks is not None:
+            disk = self._disks.setdefault(folder.name, MemoryDisk())
+            return MemoryDiskEngine(disk, lambda work: self._loop.call_soon(self.gate.when_awake, work))
+        return LevelDBEngine(folder, self._committed, durability, LevelDBOptions(write_buffer_size=_WRITE_BUFFER))
+
+    def _committed(self, work: Callable[[], None]) -> None:
+        """The disk's thread has something for the loop."""
+        self._loop.call_soon_threadsafe(self.gate.when_awake, work)
+
+    def _wake_port(self, when_ms: int) -> None:
+        if not self._dead:
+            super()._wake_port(when_ms)
+
+    def _woken(self) -> None:
+        self.gate.when_awake(super()._woken)
+
+    def _later(self, delay_s: float, work: Callable[[], None]) -> Timer:
+        return GatedTimer(self.gate, self._loop, delay_s, work)
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and neither stopped nor killed."""
+        return hasattr(self, "node") and not self.node.closing
+
+    async def kill(self) -> None:
+        """End as kill -9 does: nothing is flushed, nobody is told, no will fires; clients get a reset."""
+        self._dead = True
+        self.gate.cut()
+        self.node.closing = True
+        self.node.env.events.remove(self._sink)
+        if self._wake is not None:
+            self._wake.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        self.store.close()
+        if self._meta is not None:
+            self._meta.close()
+        if self.cluster is not None:
+            # a process that dies takes its sockets with it: the others see that at once, too
+            await self.cluster.stop()
+        await self.listeners.close(0)
+        assert self._plugins is not None and self._directory is not None
+        await self._plugins.close()
+        self._directory.close()
+
+    def left_behind(self) -> list[str]:
+        """What a server that has ended still holds, in words; nothing if all is well."""
+        found = [f"task {task.get_coro()!r}" for task in self._tasks if not task.done()]
+        found += [f"listener {row.key}" for row in self.listeners.show()]
+        if self.listeners.active():
+            found.append(f"{self.listeners.active()} connections")
+        return found

@@ -1,0 +1,69 @@
+"""What connects the nodes of a cluster under test: a network in memory or gRPC on 127.0.0.1, and the faults on it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from typing import Literal
+
+from ...cluster.ports import Settings
+from ...cluster.transport.grpc_wire import GrpcTransport
+from ...cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
+from ...cluster.transport.wire import Transport
+from ..faults.fault_gate import FaultGate
+from ..faults.faulty_transport import FaultyTransport
+from ..faults.network_faults import NetworkFaults
+from .clock import ActiveClock
+from .time_scale import scaled
+
+Links = Literal["memory", "grpc"]
+HOST = "127.0.0.1"
+
+
+class NodeLinks:
+    """The links of a cluster whose nodes have these names, by number. Belongs to the running loop.
+
+    Each node keeps its address over restarts: over gRPC its port is reserved by a bound socket that never listens.
+    """
+
+    def __init__(self, kind: Links, names: Sequence[str], pace: float) -> None:
+        self.network_faults = NetworkFaults(pace)
+        self.pace = pace
+        self.clock = ActiveClock()
+        self.clock.start()
+        self._numbers = {name: number for number, name in enumerate(names)}
+        self._network = memory_network() if kind == "memory" else None
+        self._reserved: list[socket.socket] = []
+        self._addresses = [self._address(number) for number in range(len(names))]
+
+    def _address(self, number: int) -> str:
+        if self._network is not None:
+            return f"{HOST}:{number + 1}"  # no port of the machine
+        reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind((HOST, 0))
+        self._reserved.append(reserved)
+        return f"{HOST}:{reserved.getsockname()[1]}"
+
+    def address(self, number: int) -> str:
+        """Where a node listens for the others."""
+        return self._addresses[number]
+
+    def transport(self, number: int, gate: FaultGate) -> Transport:
+        """The transport of one boot of a node."""
+        inner: Transport
+        if self._network is not None:
+            inner = AsyncioMemoryTransport(self._network, f"node{number}")
+        else:
+            inner = GrpcTransport()
+        return FaultyTransport(inner, number, self._numbers, self.network_faults, gate)
+
+    def tune(self, settings: Settings) -> Settings:
+        """The numbers of a cluster of so many nodes at this pace."""
+        return scaled(settings, self.pace, len(self._numbers))
+
+    def release(self) -> None:
+        """Give the ports back, and stop the clock."""
+        self.clock.stop()
+        for each in self._reserved:
+            each.close()

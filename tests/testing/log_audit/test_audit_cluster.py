@@ -1,0 +1,206 @@
+"""The audit of a cluster's log: what is owed from node to node, and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from strogoff.broker.reporting.events import Row
+from strogoff.testing.cluster import Cluster
+from strogoff.testing.log_audit.audit import Audit, audit
+
+from ..run_loop import run
+from .log_builder import Log
+
+A, B = "a@127.0.0.1", "b@127.0.0.1"
+
+
+class Two:
+    """Two nodes with one log; rows are stamped as they are said."""
+
+    def __init__(self) -> None:
+        self.a, self.b = Log(A), Log(B)
+        self.b._now = self.a._now
+        for log in (self.a, self.b):
+            log._events._now_ms = lambda: next(self.a._now)
+
+    @property
+    def rows(self) -> list[Row]:
+        return self.a.rows + self.b.rows
+
+    def audit(self, **more: Any) -> Audit:
+        return audit(self.rows, **more)
+
+    def to_b(self, client: str = "rx") -> None:
+        """A message accepted at a that goes all its way to b."""
+        mid = self.a.accept()
+        self.a.route(mid)
+        self.b.route(mid, client)
+        self.a.ack(mid)
+        self.b.send(mid, client, mid[2])
+        self.b.got(mid, client, mid[2])
+
+    def lost(self) -> None:
+        """One that is acknowledged at a, and that b never hears of."""
+        mid = self.a.accept()
+        self.a.route(mid)
+        self.a.ack(mid)
+
+
+def test_a_message_crosses() -> None:
+    """And the same client id on two nodes is two sessions."""
+    two = Two()
+    two.a.subscriber()
+    two.b.subscriber()
+    mid = two.a.accept()
+    for log in (two.a, two.b):
+        log.route(mid, "rx")
+        log.send(mid)
+        log.got(mid)
+    two.a.ack(mid)
+    found = two.audit()
+    assert (found.verdict, found.delivered) == ("valid", 2)
+
+
+def test_one_that_never_came_is_lost() -> None:
+    """The publisher's node did not know the subscription."""
+    two = Two()
+    two.b.subscriber()
+    two.lost()
+    found = two.audit()
+    assert [case.kind for case in found.lost_acked] == ["stale-route"] and found.verdict == "invalid"
+
+
+def test_a_subscription_counts_from_its_suback() -> None:
+    """What was accepted while other nodes still had to hear of it is not owed."""
+    two = Two()
+    two.b.subscriber()
+    two.lost()
+    answers = [(two.a.rows[-1]["hlc"], B, "rx")]
+    assert two.audit(answers=[]).verdict == two.audit(answers=answers).verdict == "valid"
+    two.lost()
+    assert len(two.audit(answers=answers).lost_acked) == 1
+
+
+def dead(two: Two) -> None:
+    two.b.say("fault.kill", nodes=[B])
+
+
+def out_of_the_view(two: Two) -> None:
+    two.a.say("mem.down", target=B, view=2)
+
+
+@pytest.mark.parametrize("away", [dead, out_of_the_view])
+def test_a_clean_session_has_ended_for_those_who_do_not_see_its_node(away: Callable[[Two], None]) -> None:
+    """A session that lasts has not; what was acknowledged before is owed to both."""
+    for lasts in (False, True):
+        two = Two()
+        two.b.subscriber()
+        if lasts:
+            two.b.connect("rx", present=True)
+        away(two)
+        two.lost()
+        assert len(two.audit().lost_acked) == lasts
+        early = Two()
+        early.b.subscriber()
+        early.lost()
+        away(early)
+        assert len(early.audit().lost_acked) == 1
+
+
+def test_what_is_accepted_without_a_lease_comes_after_the_heal() -> None:
+    """To sessions that last and had subscribed before."""
+    two = Two()
+    for client in ("rx", "clean"):
+        two.b.subscriber(client)
+    two.b.connect("rx", present=True)
+    two.a.say("split.detect", nodes=[B], state="minority")
+    two.b.subscriber("later")
+    two.b.connect("later", present=True)
+    two.lost()
+    found = two.audit()
+    assert (found.verdict, found.waiting) == ("valid", 3)
+    two.a.say("split.heal", nodes=[B], state="minority")
+    found = two.audit()
+    assert [case.client for case in found.lost_acked] == ["rx"]
+
+
+def test_a_group_in_a_minority_is_not_judged() -> None:
+    """Its members may all be on the other side."""
+    two = Two()
+    two.b.subscriber("rx", "$share/g/t/#")
+    two.a.say("split.detect", nodes=[B], state="minority")
+    two.lost()
+    assert two.audit().verdict == "valid"
+
+
+def test_a_forgotten_session_is_found() -> None:
+    """Also one that had not come back yet, nor got anything: its CONNACK had left. What was lost with it, too."""
+
+    async def test(lasts: bool) -> None:
+        async with Cluster() as c:
+            rx = await c.client("rx", clean_start=not lasts)
+            await rx.subscribe("t", qos=1)
+            await c.kill(0)
+            assert c[0].disks is not None
+            c[0].disks.clear()
+            await c.start(0)
+            await rx.reconnect()
+            assert not rx.session_present
+            found = c.audit()
+            assert (found.amnesia, found.verdict) == ((["rx"], "invalid") if lasts else ([], "valid"))
+
+    for lasts in (True, False):
+        run(test(lasts))
+
+
+def test_a_message_that_its_queue_lost_is_found() -> None:
+    """Acknowledged, entered in a queue, safe, and not there after a restart, though nothing newer has overtaken it."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            rx = await c.client("rx", clean_start=False)
+            await rx.subscribe("t", qos=1)
+            await rx.disconnect()
+            tx = await c.client("tx")
+            for number in range(3):
+                await tx.publish("t", f"payload {number}", qos=1)
+            await c.kill(0)
+            assert c.audit().verdict == "valid" and c[0].disks is not None
+            disk = c[0].disks["messages"].table
+            (lost,) = [key for key, value in disk.values.items() if b"payload 2" in value]
+            disk.put_all([(lost, None)])
+            await c.start(0)
+            found = c.audit()
+            assert ([case.kind for case in found.lost_acked], found.waiting) == (["gone"], 2)
+            await rx.reconnect()
+            await c.settled()
+            assert len(rx.take()) == 2 and [case.message_id[2] for case in c.audit().lost_acked] == [5]
+
+    run(test())
+
+
+def test_a_session_that_has_been_given_up_is_not_forgotten() -> None:
+    """Its client came back without an expiry, or ended it: a kill takes it."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            for name, disconnects in (("expires", False), ("ends", True)):
+                rx = await c.client(name, clean_start=False)
+                await rx.subscribe("t", qos=1)
+                if disconnects:
+                    await rx.disconnect(properties={"session_expiry_interval": 0})
+                else:
+                    rx._connect.properties = None
+                    await rx.reconnect()
+            await c.settled()
+            await c.kill(0)
+            await c.start(0)
+            for client in c._clients:
+                await client.reconnect()
+                assert not client.session_present
+            assert c.audit().problems() == []
+
+    run(test())

@@ -1,0 +1,49 @@
+"""Who was away from whom, and who was without a lease."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from strogoff.testing.log_audit.partitions import NEVER, Partitions
+
+
+def read(*rows: dict[str, Any]) -> Partitions:
+    found = Partitions()
+    for place, row in enumerate(rows):
+        found.note(place, row)
+    return found
+
+
+def test_a_node_is_away_from_down_to_up() -> None:
+    """For the node whose view says it, and a span counts that only touches it."""
+    found = read(
+        {"type": "mem.up", "node": "a", "target": "b"},
+        {"type": "mem.down", "node": "a", "target": "b"},
+        {"type": "mem.down", "node": "a", "target": "c"},
+        {"type": "mem.up", "node": "a", "target": "b"},
+    )
+    assert (
+        found.was_out_of_view("a", "b", 0, 1)
+        and found.was_out_of_view("a", "b", 2, 9)
+        and not found.was_out_of_view("a", "b", 3, 9)
+    )
+    assert found.was_out_of_view("a", "c", 100, 101) and not found.was_out_of_view("b", "a", 0, 9)
+
+
+def test_a_node_is_alone_from_detection_to_heal() -> None:
+    """Or until it is in a majority, or starts anew."""
+    rows = [
+        {"type": "split.detect", "node": "a", "state": "minority"},
+        {"type": "split.change", "node": "a", "state": "minority"},
+        {"type": "split.change", "node": "a", "state": "majority"},
+        {"type": "split.change", "node": "a", "state": "minority"},
+    ]
+    found = read(*rows)
+    assert (
+        found.span_without_lease("a", 1) == (0, 2)
+        and found.span_without_lease("a", 2) is None
+        and found.span_without_lease("a", 9) == (3, NEVER)
+    )
+    for end in ("split.heal", "node.start"):
+        assert read(*rows, {"type": end, "node": "a"}).span_without_lease("a", 3) == (3, 4)
+    assert found.span_without_lease("b", 0) is None

@@ -1,0 +1,161 @@
+"""Clusters of several nodes: they form, live through faults, and say what they wait for."""
+
+from __future__ import annotations
+
+import pytest
+
+from strogoff.testing.client_errors import MqttRefused
+from strogoff.testing.cluster import Cluster
+from strogoff.testing.faults.packet_drops import FaultError
+from strogoff.testing.runtime.node_links import Links
+
+from ..run_loop import run
+
+MAJORITY = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")}
+
+
+@pytest.mark.parametrize("links", ["memory", "grpc"])
+def test_three_nodes_are_one_cluster(links: Links) -> None:
+    """What is subscribed on one node is delivered from the others, and nothing is left under way."""
+
+    async def test() -> None:
+        async with Cluster(3, links=links) as c:
+            assert [each.sees for each in c.nodes] == ["whole"] * 3
+            rx = await c.client("rx", node=1, clean_start=False)
+            await rx.subscribe("t/#", qos=2)
+            for number in range(3):
+                tx = await c.client(f"tx{number}", node=number)
+                for qos in (1, 2):
+                    await tx.publish("t/x", f"{number} {qos}", qos=qos, retain=True)
+            await c.settled()
+            assert [message.text for message in rx.take()] == ["0 1", "0 2", "1 1", "1 2", "2 1", "2 2"]
+            late = await c.client("late", node=0)
+            await late.subscribe("t/x")
+            assert (await late.message()).text == "2 2"
+            assert c.audit().verdict == "valid" and c.audit().delivered == 7
+
+    run(test())
+
+
+@pytest.mark.parametrize("links", ["memory", "grpc"])
+def test_a_minority_promises_nothing(links: Links) -> None:
+    """The other side goes on; what was waiting is told at the heal."""
+
+    async def test() -> None:
+        async with Cluster(3, MAJORITY, links=links, pace=5) as c:
+            rx = await c.client("rx", node=2, clean_start=False)
+            await rx.subscribe("t", qos=1)
+            await c.partition({0}, {1, 2})
+            await c.sees(0, "minority")
+            await c.sees({1, 2}, "majority")
+            tx = await c.client("tx", node=1)
+            await tx.publish("t", "1", qos=1)
+            with pytest.raises(MqttRefused):
+                await c.client("nobody", node=0)
+            await c.heal()
+            await c.whole()
+            await (await c.client("nobody", node=0)).publish("t", "2", qos=1)
+            await c.settled()
+            assert [message.text for message in rx.take()] == ["1", "2"]
+            assert c.audit().problems() == []
+            assert c.faults == ["partition 0 | 1 2", "heal"]
+            assert {row["type"] for row in c.rows} >= {"split.detect", "split.heal", "fault.pair_cut", "fault.end"}
+
+    run(test())
+
+
+def test_a_killed_node_comes_back() -> None:
+    """What is for its durable sessions waits, and comes when it has started: `start` returns when it serves."""
+
+    async def test() -> None:
+        async with Cluster(3, MAJORITY, pace=10) as c:
+            rx = await c.client("rx", node=1, clean_start=False)
+            await rx.subscribe("t", qos=1)
+            await c.kill(1)
+            await c.sees({0, 2}, "majority")
+            await c.start(1)
+            assert c[1].sees == "whole"
+            assert (await rx.reconnect(1)).session_present
+            tx = await c.client("tx", node=2)
+            await tx.publish("t", "x", qos=1)
+            assert (await rx.message()).text == "x"
+            await c.settled()
+            assert c.audit().problems() == []
+
+    run(test())
+
+
+def test_a_cluster_that_was_stopped_starts_again() -> None:
+    """Without a majority a start does not wait; with the second node they serve."""
+
+    async def test() -> None:
+        async with Cluster(3, MAJORITY, pace=10) as c:
+            rx = await c.client("rx", node=1, clean_start=False)
+            await rx.subscribe("t", qos=1)
+            for number in range(3):
+                await c.kill(number)
+            await c.start(1)
+            assert c[1].sees == "minority"
+            await c.start(2)
+            await c.sees({1, 2}, "majority")
+            await c.start(0)
+            await c.whole()
+            await rx.reconnect(1)
+            tx = await c.client("tx", node=0)
+            await tx.publish("t", "x", qos=1)
+            assert (await rx.message()).text == "x"
+
+    run(test())
+
+
+def test_a_paused_node_leaves_the_view_and_comes_back() -> None:
+    """Its lease ends while it stands still; its clean sessions, that missed something, end when it goes on."""
+
+    async def test() -> None:
+        async with Cluster(3, MAJORITY, pace=10) as c:
+            clean = await c.client("clean", node=0)
+            await clean.subscribe("t", qos=1)
+            await c.pause(0)
+            await c.sees({1, 2}, "majority")
+            tx = await c.client("tx", node=1)
+            await tx.publish("t", "x", qos=1)
+            with pytest.raises(FaultError, match="node 0 is paused: the cluster cannot be whole"):
+                await c.whole()
+            await c.resume(0)
+            await c.whole()
+            assert (await clean.closed()).reason == 0x83  # type: ignore[union-attr]
+            await c.settled()
+            assert c.audit().problems() == []
+
+    run(test())
+
+
+def test_one_way() -> None:
+    """Whoever is not heard goes, whatever it hears itself."""
+
+    async def test() -> None:
+        async with Cluster(3, MAJORITY, pace=10) as c:
+            await c.one_way(2, 0)
+            await c.sees({0, 1}, "majority")
+            await c.heal()
+            await c.whole()
+            with pytest.raises(FaultError, match="two nodes are needed"):
+                await c.one_way(1, 1)
+            with pytest.raises(FaultError, match="on one side only"):
+                await c.partition({0, 1}, {1, 2})
+
+    run(test())
+
+
+def test_who_waits_is_told() -> None:
+    """With what there is instead."""
+
+    async def test() -> None:
+        async with Cluster(2) as c:
+            with pytest.raises(TimeoutError, match=r"for 0 to see minority; now: node 0 whole, node 1 whole"):
+                await c.sees(0, "minority", timeout=0.01)
+            await c.kill(1)
+            with pytest.raises(FaultError, match="node 1 is down"):
+                await c.whole()
+
+    run(test())

@@ -1,0 +1,32 @@
+"""Activity: a waiter is woken by what goes on, and looks again by itself."""
+
+from __future__ import annotations
+
+import asyncio
+
+from strogoff.testing.runtime.idle import IdleDetector
+
+
+def test_a_poke_wakes() -> None:
+    """And is counted."""
+
+    async def test() -> None:
+        activity = IdleDetector()
+        waiting = asyncio.create_task(activity.wait_for_activity())
+        await asyncio.sleep(0)
+        activity.record()
+        async with asyncio.timeout(0.04):  # sooner than it would look again
+            await waiting
+        assert activity.count == 1
+
+    asyncio.run(test())
+
+
+def test_nobody_waits_for_ever() -> None:
+    """Some things end without a word."""
+
+    async def test() -> None:
+        async with asyncio.timeout(5):
+            await IdleDetector().wait_for_activity()
+
+    asyncio.run(test())

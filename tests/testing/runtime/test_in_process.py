@@ -1,0 +1,73 @@
+"""The hosted server: a `Server` as it is, with other edges, and an end without warning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from strogoff.broker.reporting.events import Row
+from strogoff.configs import load
+from strogoff.testing.runtime.idle import IdleDetector
+from strogoff.testing.runtime.in_process import InProcessServer
+from strogoff.testing.runtime.memory_disk import Disks
+
+from ..run_loop import run
+
+
+def make(folder: Path, rows: list[Row], disks: Disks | None) -> InProcessServer:
+    conf = {"listener.tcp.default": "127.0.0.1:0", "platform_data_dir": str(folder), "eventlog.level": "off"}
+    return InProcessServer(load(None, {}, conf), lambda level, text: None, disks, rows.append, IdleDetector(), "1", [])
+
+
+def test_the_log_begins_with_the_node(tmp_path: Path) -> None:
+    """At level message, from the first row; boots are counted by the data directory."""
+    rows: list[Row] = []
+
+    async def test() -> None:
+        for boot in (1, 2):
+            server = make(tmp_path, rows, {})
+            assert not server.running
+            await server.start()
+            assert server.running
+            first = next(row for row in rows if row["boot"] == boot)
+            assert (first["seq"], first["type"], first["level"]) == (1, "node.start", "message")
+            await server.stop()
+            assert server.left_behind() == [] and not server.running
+
+    run(test())
+
+
+def test_the_same_seed_and_boot_give_the_same_chance(tmp_path: Path) -> None:
+    """And another boot another one."""
+    drawn: list[int] = []
+
+    async def test() -> None:
+        for folder in ("a", "b", "b"):
+            server = make(tmp_path / folder, [], {})
+            await server.start()
+            drawn.append(server.node.services.rng.getrandbits(64))
+            await server.stop()
+
+    run(test())
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_a_kill_loses_what_was_not_committed(tmp_path: Path) -> None:
+    """And nothing else, with both engines; nothing is left, and the directory is free."""
+
+    async def test() -> None:
+        choices: tuple[Disks | None, ...] = ({}, None)
+        for disks in choices:
+            folder = tmp_path / ("leveldb" if disks is None else "memory")
+            server = make(folder, [], disks)
+            await server.start()
+            server.store.put(b"zkept", b"1")
+            await server._flush()
+            server.store.put(b"zlost", b"1")
+            await server.kill()
+            assert server.left_behind() == []
+            again = make(folder, [], disks)
+            await again.start()
+            assert (again.store.get(b"zkept"), again.store.get(b"zlost")) == (b"1", None)
+            await again.stop()
+
+    run(test())

@@ -1,0 +1,94 @@
+"""A loop in a thread: results and errors come over, and what is left at its end is told."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import Future
+
+import pytest
+
+from strogoff.testing.runtime import loop_thread
+from strogoff.testing.runtime.loop_thread import LoopThread
+from strogoff.testing.runtime.node_handle import LeakError
+
+
+def test_calls_and_errors_come_over() -> None:
+    """Blocking, by function, and from another loop."""
+
+    async def where() -> str:
+        return threading.current_thread().name
+
+    async def fails() -> None:
+        raise KeyError("x")
+
+    thread = LoopThread("elsewhere")
+    assert thread.call(where()) == "elsewhere" == thread.ask(lambda: threading.current_thread().name)
+    assert asyncio.run(thread.bridge(where())) == "elsewhere"
+    with pytest.raises(KeyError):
+        thread.call(fails())
+    thread.stop()
+    thread.stop()
+    assert "elsewhere" not in {each.name for each in threading.enumerate()}
+
+
+def test_a_task_that_is_left_is_told() -> None:
+    """And the thread ends all the same."""
+    thread = LoopThread("leaky")
+    event = asyncio.Event()
+    task = thread.ask(lambda: asyncio.ensure_future(event.wait()))
+    with pytest.raises(LeakError, match="tasks are left"):
+        thread.stop()
+    assert not task.done() and "leaky" not in {each.name for each in threading.enumerate()}
+    task.get_coro().close()
+
+
+def test_an_interrupted_call_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C, or a plugin that limits the time of tests: the work is cancelled, and may still clean up."""
+    thread = LoopThread("interrupted")
+    cleaned = []
+
+    async def works() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            cleaned.append(True)
+
+    def interrupted(self: Future[None], timeout: float | None = None) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Future, "result", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            thread.call(works())
+    thread.stop()
+    assert cleaned == [True]
+
+
+def test_it_is_stopped_from_a_running_loop() -> None:
+    """A test of asyncio that uses what blocks is served, too."""
+
+    async def test() -> None:
+        thread = LoopThread("beside")
+        thread.ask(lambda: None)
+        thread.stop()
+        assert thread._loop.is_closed()
+
+    asyncio.run(test())
+
+
+def test_a_limit_of_the_caller_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits long for something is not cut short."""
+    monkeypatch.setattr(loop_thread, "CALL_S", 0.05)
+    thread = LoopThread("slow")
+
+    async def takes_long() -> str:
+        done = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_later(0.1, done.set_result, "done")
+        return str(await done)
+
+    with pytest.raises(TimeoutError):
+        thread.call(takes_long())
+    assert thread.call(takes_long(), 0.1) == "done"
+    thread.stop()

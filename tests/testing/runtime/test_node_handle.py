@@ -1,0 +1,91 @@
+"""A node's handle: what stays over restarts, and that leaks are told."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from strogoff.testing.faults.packet_drops import FaultError
+from strogoff.testing.runtime.idle import IdleDetector
+from strogoff.testing.runtime.node_handle import LeakError, NodeHandle
+
+from ..run_loop import run
+
+
+def make(folder: Path, **conf: str) -> NodeHandle:
+    wanted = {"nodename": "n@127.0.0.1", "allow_anonymous": "on", "eventlog.level": "off", **conf}
+    return NodeHandle(
+        0, wanted, folder, {}, 1, IdleDetector(), lambda row: None, lambda answer: None, lambda answer: None
+    )
+
+
+def test_the_port_is_reserved(tmp_path: Path) -> None:
+    """While the node is down nobody answers, and nobody else gets it."""
+
+    async def test() -> None:
+        node = make(tmp_path)
+        await node.start()
+        assert node.ports() == {"listener.tcp.default": node.port}
+        await node.stop()
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection(node.host, node.port)
+        with socket.socket() as thief, pytest.raises(OSError, match="in use"):
+            thief.bind((node.host, node.port))
+        await node.start()
+        assert node.ports() == {"listener.tcp.default": node.port}
+        await node.kill()
+        node.release()
+
+    run(test())
+
+
+def test_more_listeners(tmp_path: Path) -> None:
+    """Each on a port of its own; the node's last lines are there to look at."""
+
+    async def test() -> None:
+        node = make(tmp_path, **{"listener.ws.default": "127.0.0.1:0"})
+        await node.start()
+        assert set(node.ports()) == {"listener.tcp.default", "listener.ws.default"} and all(node.ports().values())
+        assert any("listening on" in line for line in node.log)
+        assert (node.up, node.paused, node.name) == (True, False, "n@127.0.0.1")
+        await node.stop()
+        node.release()
+
+    run(test())
+
+
+def test_a_node_that_is_down(tmp_path: Path) -> None:
+    """Waits for nothing, and cannot be asked."""
+    node = make(tmp_path)
+    assert list(node.pending()) == [] and not node.up and not node.paused
+    with pytest.raises(FaultError, match="node 0 is down"):
+        node.pause()
+    node.release()
+
+
+def test_a_task_that_is_left_is_told(tmp_path: Path) -> None:
+    """Somebody's plugin that does not end."""
+
+    async def test() -> None:
+        node = make(tmp_path)
+        await node.start()
+        release = asyncio.Event()
+
+        async def stubborn() -> None:
+            while not release.is_set():
+                try:
+                    await release.wait()
+                except asyncio.CancelledError:
+                    continue
+
+        node.server._spawn_task(stubborn())
+        await asyncio.sleep(0)
+        with pytest.raises(LeakError, match=r"node 0 left behind: task .*stubborn"):
+            await node.stop()
+        release.set()
+        node.release()
+
+    run(test())

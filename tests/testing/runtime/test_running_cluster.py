@@ -1,0 +1,363 @@
+"""A cluster of one: what survives a kill, what a pause does, what rest means, and what cannot be asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from strogoff.configs import ConfigError
+from strogoff.testing.cluster import Cluster
+from strogoff.testing.faults.packet_drops import FaultError
+from strogoff.testing.log_audit.log_files import write_log
+from strogoff.testing.runtime.directories import Engine
+from strogoff.testing.runtime.in_process import InProcessServer
+from strogoff.testing.runtime.running_cluster import NotSettled
+
+from ..run_loop import run
+
+
+@pytest.mark.parametrize("engine", ["memory", "leveldb"])
+def test_what_was_acknowledged_survives_a_kill(engine: Engine) -> None:
+    """Sessions, subscriptions and messages; the port stays; the audit finds nothing."""
+
+    async def test() -> None:
+        async with Cluster(engine=engine) as c:
+            port = c[0].port
+            rx = await c.client("rx", clean_start=False)
+            await rx.subscribe("t/#", qos=2)
+            await rx.disconnect()
+            tx = await c.client("tx")
+            for qos in (1, 2):
+                await tx.publish("t/x", f"q{qos}", qos=qos)
+            await c.kill(0)
+            assert not c[0].up and await tx.closed() is None
+            with pytest.raises(ConnectionError):
+                await tx.reconnect()
+            await c.start(0)
+            assert c[0].up and c[0].port == port
+            assert (await rx.reconnect()).session_present
+            assert [(await rx.message()).text for _ in range(2)] == ["q1", "q2"]
+            await c.settled()
+            assert c.audit().problems() == [] and c.audit().delivered == 2
+            assert c.faults == ["kill node 0", "start node 0"]
+
+    run(test())
+
+
+@pytest.mark.parametrize("engine", ["memory", "leveldb"])
+def test_a_node_that_others_could_join(engine: Engine) -> None:
+    """With a listener for them it has a second database; both outlive a kill."""
+
+    async def test() -> None:
+        async with Cluster(engine=engine, conf={"listener.vmq.default": "127.0.0.1:0"}) as c:
+            rx = await c.client("rx", clean_start=False)
+            for end in (c.kill, c.stop):
+                await end(0)
+                await c.start(0)
+                assert c[0].server.cluster is not None
+                assert (await rx.reconnect()).session_present
+
+    run(test())
+
+
+def test_a_kill_tells_nobody() -> None:
+    """No will fires at the kill; it fires after the start, when its client does not come back."""
+
+    async def test() -> None:
+        from strogoff.mqtt.packets import Will
+
+        async with Cluster() as c:
+            await c.client("mortal", will=Will("will", b"gone", 1))
+            rx = await c.client("rx", clean_start=False)
+            await rx.subscribe("will", qos=1)
+            await c.kill(0)
+            assert [row["type"] for row in c.rows][-1] == "fault.kill"
+            assert not [row for row in c.rows if row["type"] in ("will.fire", "node.stop", "conn.close")]
+            await c.start(0)
+            await rx.reconnect()
+            assert (await rx.message()).text == "gone"
+            await c.settled()
+            assert c.audit().verdict == "valid"
+
+    run(test())
+
+
+def test_stop_and_restart() -> None:
+    """Clients are told, and a restart remembers."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            rx = await c.client("rx", clean_start=False)
+            await rx.subscribe("t", qos=1)
+            await c.restart(0)
+            farewell = await rx.closed()
+            assert farewell is not None and farewell.reason == 0x8B
+            assert (await rx.reconnect()).session_present
+            assert c.audit().verdict == "valid"
+
+    run(test())
+
+
+def test_a_paused_node_does_nothing() -> None:
+    """It takes no bytes and no connections, keeps what it has, and goes on with all of it."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            rx = await c.client("rx")
+            await rx.subscribe("t", qos=1)
+            await c.pause(0)
+            waiting = [asyncio.create_task(rx.publish("t", str(number), qos=1)) for number in range(3)]
+            newcomer = asyncio.create_task(c.client("newcomer"))
+            await c.settled()
+            assert c[0].paused and not any(task.done() for task in (*waiting, newcomer))
+            await c.resume(0)
+            assert await asyncio.gather(*waiting) == [0, 0, 0]
+            assert (await newcomer).connected
+            assert [(await rx.message()).text for _ in range(3)] == ["0", "1", "2"]
+            await c.settled()
+            assert c.audit().verdict == "valid"
+
+    run(test())
+
+
+def test_the_third_acknowledgement_is_dropped() -> None:
+    """An exact step: the broker has sent it, the publisher never gets it, the connection lives."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            tx = await c.client("tx")
+            drop = c.drop("PUBACK", nth=3)
+            for _ in range(2):
+                await tx.publish("t", "x", qos=1)
+            assert not drop.dropped
+            with pytest.raises(TimeoutError):
+                await tx.publish("t", "x", qos=1, timeout=0.02)
+            await drop.happened()
+            assert tx.connected and await tx.publish("t", "x", qos=1) == 16
+
+    run(test())
+
+
+def test_rest_is_when_nothing_waits() -> None:
+    """Otherwise the error says what does, and for whom."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            rx = await c.client("rx", auto_ack=False)
+            await rx.subscribe("t", qos=1)
+            tx = await c.client("tx")
+            await tx.publish("t", "x", qos=1)
+            with pytest.raises(NotSettled, match="rx: 0 messages wait, 1 are not acknowledged") as caught:
+                await c.settled(timeout=0.02)
+            assert len(caught.value.pending) == 1
+            await c.settled(clients=["tx"])
+            rx.ack(await rx.message())
+            await c.settled()
+
+    run(test())
+
+
+def test_rest_for_some_clients() -> None:
+    """Whatever they are called, and whatever it is that they leave lying."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            clients = [await c.client(name, auto_ack=False) for name in ("00:1b:44", "00", "slow")]
+            await clients[0].subscribe("t", qos=1)
+            await clients[2].subscribe("big")
+            await clients[1].publish("t", "x", qos=1)
+            await c.settled(clients=["00", "slow"])
+            with pytest.raises(NotSettled, match="00:1b:44: 0 messages wait, 1 are not acknowledged"):
+                await c.settled(timeout=0.02, clients=["00:1b:44"])
+            assert clients[2]._transport is not None
+            clients[2]._transport.pause_reading()
+            for _ in range(20):
+                await clients[1].publish("big", b"x" * 1_000_000)
+            await c.settled(clients=["00"])
+            with pytest.raises(NotSettled, match="slow: does not read"):
+                await c.settled(timeout=0.02, clients=["slow"])
+
+    run(test())
+
+
+def test_the_same_seed_makes_the_same_choices() -> None:
+    """Members of a shared subscription are chosen by chance."""
+    chosen: list[list[int]] = []
+
+    async def once(seed: int) -> None:
+        async with Cluster(seed=seed, conf={"shared_subscription_policy": "random"}) as c:
+            members = [await c.client(f"m{number}") for number in range(3)]
+            for member in members:
+                await member.subscribe("$share/g/t", qos=1)
+            tx = await c.client("tx")
+            for _ in range(20):
+                await tx.publish("t", "x", qos=1)
+            await c.settled()
+            chosen.append([len(member.take()) for member in members])
+
+    for seed in (11, 11):
+        run(once(seed))
+    assert chosen[0] == chosen[1] and sum(chosen[0]) == 20
+    assert Cluster(seed=11).seed == 11 and 0 <= Cluster().seed < 1 << 32
+
+
+def test_two_clusters_at_once(tmp_path: Path) -> None:
+    """Nothing is shared; a given directory stays."""
+
+    async def test() -> None:
+        async with Cluster(directory=tmp_path / "a", engine="leveldb") as one, Cluster() as two:
+            rx, other = await one.client("rx"), await two.client("rx")
+            await other.subscribe("#")
+            await rx.publish("t", "x", qos=1)
+            await two.settled()
+            assert other.take() == [] and rx.connected
+            assert one[0].url == f"mqtt://127.0.0.1:{one[0].port}" != two[0].url
+
+    before = set(threading.enumerate())
+    run(test())
+    assert {thread for thread in set(threading.enumerate()) - before if "asyncio" not in thread.name} == set()
+    assert (tmp_path / "a" / "node0" / "strogoff.json").exists()
+
+
+@pytest.mark.parametrize("engine", ["memory", "leveldb"])
+def test_what_comes_while_a_node_starts_or_ends(engine: Engine) -> None:
+    """Comes after it; a cluster that is closed meanwhile leaves nothing."""
+
+    async def test() -> None:
+        async with Cluster(engine=engine) as c:
+            await asyncio.gather(c.stop(0), c.start(0))
+            assert c[0].up
+            await asyncio.gather(c.kill(0), c.start(0))
+            await c.stop(0)
+            both = await asyncio.gather(c.start(0), c.start(0), return_exceptions=True)
+            assert both[0] is None and str(both[1]) == "node 0 is up"
+            await c.kill(0)
+            late = asyncio.create_task(c.start(0))
+            await asyncio.sleep(0)
+        await late
+        assert not c[0].up
+        with pytest.raises(RuntimeError, match="was opened before"):
+            await c.open()
+
+    before = set(threading.enumerate())
+    run(test())
+    assert [each.name for each in set(threading.enumerate()) - before if "asyncio" not in each.name] == []
+
+
+def test_all_is_closed_whatever_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One node that does not end in order, or a test that is given up just then."""
+
+    async def test(error: type[BaseException]) -> None:
+        c = Cluster(3, pace=10)
+        await c.open()
+
+        async def fails() -> None:
+            await InProcessServer.stop(server)
+            raise error("of a plugin")
+
+        server = c[1].server
+        monkeypatch.setattr(server, "stop", fails)
+        with pytest.raises(error, match="of a plugin"):
+            await c.close()
+        assert not any(handle.up for handle in c.nodes)
+        assert c._temporary is not None and not c._temporary.exists()
+
+    for error in (ValueError, asyncio.CancelledError):
+        run(test(error))
+
+
+def test_what_cannot_be_asked_for() -> None:
+    """Each error says what there is."""
+
+    async def test() -> None:
+        for arguments, text in (
+            ({"nodes": 0}, "1 to 7"),
+            ({"engine": "mnesia"}, "'memory' or 'leveldb'"),
+            ({"links": "tcp"}, "'memory' or 'grpc'"),
+            ({"pace": 50}, "between 0.1 and 20"),
+        ):
+            with pytest.raises(ValueError, match=text):
+                Cluster(**arguments)
+        with pytest.raises(ConfigError, match="max_inflight_messages"):
+            async with Cluster(conf={"max_inflight_mesages": 3}):
+                pass
+        async with Cluster() as c:
+            assert len(c) == 1
+            for work in (c.partition({0}, {1}), c.one_way(0, 1), c.heal()):
+                with pytest.raises(FaultError, match="this cluster has one node"):
+                    await work
+            with pytest.raises(FaultError, match="there is no node 3"):
+                await c.kill(3)
+            with pytest.raises(FaultError, match="node 0 is up"):
+                await c.start(0)
+            with pytest.raises(FaultError, match="node 0 is not paused"):
+                await c.resume(0)
+            await c.kill(0)
+            with pytest.raises(FaultError, match="node 0 is down"):
+                await c.kill(0)
+
+    run(test())
+
+
+def test_the_log_can_be_kept(tmp_path: Path) -> None:
+    """In the layout of the broker's own; a log of it gives the same audit."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            tx = await c.client("tx")
+            await tx.publish("t", "x", qos=1)
+            await c.restart(0)
+            assert c.write_log(tmp_path) == tmp_path
+        assert c.audit().verdict == "valid"
+        assert write_log(c.rows, tmp_path / "again") == tmp_path / "again"
+
+    run(test())
+    assert len(list(tmp_path.glob("date=*/hour=*/node=node0@127.0.0.1/boot=*-*.jsonl"))) == 2
+
+
+def test_on_uvloop() -> None:
+    """As the broker itself runs: traffic, a reset connection, a kill."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            tx = await c.client("tx", clean_start=False)
+            c.drop("PUBACK", then="cut")
+            with pytest.raises(ConnectionError):
+                await tx.publish("t", "x", qos=1)
+            await tx.reconnect()
+            await c.settled()
+            await c.kill(0)
+            await tx.closed()
+            await c.start(0)
+            assert (await tx.reconnect()).session_present
+
+    uvloop.run(test())
+
+
+def test_the_log_is_judged_and_written_while_it_grows(tmp_path: Path) -> None:
+    """As a failed test's is, by another thread than that of its brokers: what came meanwhile is not in it."""
+
+    async def test() -> None:
+        async with Cluster() as c:
+            first = c.rows[0]
+
+            class Grows(str):
+                """A value in a row; to write it takes so long that another row comes."""
+
+                __slots__ = ()
+
+                def __hash__(self) -> int:
+                    c._rows.append(first)
+                    return super().__hash__()
+
+            rows = len(c.rows)
+            c._rows.append({**first, "seq": c.rows[-1]["seq"] + 1, "node": Grows(first["node"]), "type": "node.stop"})
+            assert c.audit().verdict == "valid"
+            c.write_log(tmp_path)
+            assert len(c.rows) > rows + 2
+
+    run(test())

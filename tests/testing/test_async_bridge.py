@@ -1,0 +1,54 @@
+"""The bridged client: a broker in another thread, from any loop, and from two loops after each other."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from strogoff.testing.async_bridge import BridgedClient
+from strogoff.testing.sync import SyncCluster
+
+
+def test_it_works_from_loop_to_loop() -> None:
+    """As pytest-asyncio gives each test a loop of its own."""
+    with SyncCluster() as c:
+
+        async def first() -> BridgedClient:
+            rx = BridgedClient(c.thread, await c.thread.bridge(c.cluster.client("rx", clean_start=False)))
+            assert await rx.subscribe("t", qos=2) == [2]
+            assert await rx.publish("t", "x", qos=2) == 0
+            assert (await rx.message()).text == "x"
+            return rx
+
+        async def second(rx: BridgedClient) -> None:
+            async with rx:
+                await rx.publish("t", "y", qos=1)
+                assert [message.text async for message in rx.messages(timeout=0.05)] == ["y"]
+                assert await rx.unsubscribe("t") == [0]
+                assert (await rx.reconnect()).session_present
+                with pytest.raises(TimeoutError):
+                    await rx.message(timeout=0)
+            assert await rx.closed() is None and not rx.connected
+
+        asyncio.run(second(asyncio.run(first())))
+
+
+def test_a_wait_can_be_cancelled() -> None:
+    """And the client's next message goes to who waits then."""
+    with SyncCluster() as c:
+
+        async def test() -> None:
+            rx = BridgedClient(c.thread, await c.thread.bridge(c.cluster.client("rx")))
+            await rx.subscribe("t", qos=1)
+            waiting = asyncio.create_task(rx.message())
+            await asyncio.sleep(0)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            await rx.publish("t", "x", qos=1)
+            assert (await rx.message()).text == "x"
+            rx.abort()
+            await rx.closed()
+
+        asyncio.run(test())

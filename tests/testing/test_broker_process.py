@@ -1,0 +1,63 @@
+"""The broker as a process: a free port that stays, a real kill, and a start that fails with its reason."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strogoff.testing.broker_process import BrokerProcess
+from strogoff.testing.client import Client
+
+pytestmark = pytest.mark.system
+
+
+def test_kill_and_start(tmp_path: Path) -> None:
+    """What was acknowledged is there again, on the same port."""
+
+    async def talk(port: int, present: bool) -> None:
+        async with Client("rx", port=port, clean_start=False) as rx:
+            assert rx.session_present is present
+            await rx.subscribe("t", qos=1)
+
+    with BrokerProcess(directory=tmp_path) as broker:
+        port, pid = broker.port, broker.pid
+        assert broker.url == f"mqtt://127.0.0.1:{port}"
+        asyncio.run(talk(port, False))
+        broker.kill()
+        with pytest.raises(RuntimeError, match="does not run"):
+            assert broker.pid
+        broker.start()
+        assert broker.port == port and broker.pid != pid
+        pid = broker.pid
+        with pytest.raises(RuntimeError, match=f"runs already, as process {pid}"):
+            broker.start()
+        assert broker.pid == pid
+        asyncio.run(talk(port, True))
+    broker.close()
+
+
+def test_a_start_that_fails_says_why() -> None:
+    """With the broker's own words; what was temporary is removed."""
+    broker = BrokerProcess({"max_inflight_mesages": "3"})
+    with pytest.raises(RuntimeError, match=r"did not start:(.|\n)*max_inflight_mesages"):
+        broker.start()
+    broker.close()
+
+
+def test_a_start_that_is_interrupted_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the process nor its data."""
+    broker = BrokerProcess()
+    seen: list[Any] = []
+
+    def interrupted(timeout: float) -> bool:
+        seen.extend([broker._process, broker._temporary])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(broker._ready, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt), broker:
+        pass
+    process, temporary = seen
+    assert process.returncode == -9 and not temporary.exists()
