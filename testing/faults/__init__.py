@@ -1,1 +1,1 @@
-"""Faults that a test can inject: lost packets, paused and killed nodes, cut links between nodes."""
+"""Faults that a test can inject: dropped packets, paused and killed nodes, cut links between nodes."""

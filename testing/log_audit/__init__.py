@@ -1,1 +1,1 @@
-"""The audit of an event log: were all acknowledged messages delivered, in order, and not more often than allowed?"""
+"""The audit of an event log: it finds acknowledged messages that were lost, repeated or delivered out of order."""

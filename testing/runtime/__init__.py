@@ -1,1 +1,1 @@
-"""Runs the brokers of a test in its own process: nodes, disks, clocks, the links between nodes, waiting for them."""
+"""Runs brokers in the process of a test: their nodes, disks, clocks and links, and how a test waits for them."""

@@ -8,7 +8,7 @@ import pytest
 
 from strogoff.broker.failed_logins import REMEMBERED, WINDOW_MS, FailedLogins
 
-from .stage import Stage
+from ..harness.broker import BrokerHarness
 
 MOST = 3
 
@@ -48,7 +48,7 @@ def test_the_table_is_bounded() -> None:
 def test_a_guesser_is_not_heard_any_more_and_nobody_else_is_disturbed(version: int, user: str) -> None:
     """The plugin is not asked either. One answer for a wrong password and for a user that nobody knows."""
     plugin = Knows()
-    stage = Stage(plugin, allow_anonymous=False, max_failed_logins=MOST)
+    stage = BrokerHarness(plugin, allow_anonymous=False, max_failed_logins=MOST)
 
     def login(name: str, password: bytes) -> int:
         return int(stage.connect("c", version, username=name, password=password)[1].reason)
@@ -66,6 +66,6 @@ def test_a_guesser_is_not_heard_any_more_and_nobody_else_is_disturbed(version: i
 
 
 def test_without_a_limit_everybody_may_try_for_ever() -> None:
-    stage = Stage(Knows(), allow_anonymous=False, max_failed_logins=0)
+    stage = BrokerHarness(Knows(), allow_anonymous=False, max_failed_logins=0)
     answers = [stage.connect("c", 5, username="ann", password=b"no")[1].reason for _ in range(50)]
     assert set(answers) == {0x86}

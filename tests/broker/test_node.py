@@ -10,8 +10,8 @@ from strogoff.broker.queues.message import Message
 from strogoff.mqtt.packets import Disconnect, Puback
 from strogoff.netsplit.policy import ViewState
 
-from .harness import CLOSED, Caller, accepted, refused, will
-from .stage import Stage, connect
+from ..harness.broker import BrokerHarness, connect
+from ..harness.transcript import CLOSED, RawClient, accepted, refused, will
 
 VERSIONS = (3, 4, 5)
 
@@ -38,9 +38,9 @@ class Setting:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_orderly_stop(version: int) -> None:
     """v5 clients are told 0x8B, wills are sent, and the node takes nobody any more."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.persistent("s").subscribe(("will", 1))
-    caller = Caller(stage, version)
+    caller = RawClient(stage, version)
     assert caller.says(connect("c", version, will=will(qos=1))) == [accepted()]
     node = stage.node
     ended: list[bool] = []
@@ -48,14 +48,14 @@ def test_an_orderly_stop(version: int) -> None:
     assert caller.hears() == ([Disconnect(0x8B), CLOSED] if version == 5 else [CLOSED])
     assert node.closing and not node.connections and ended == [True]
     with pytest.raises(ConnectionRefusedError):
-        Caller(stage)
+        RawClient(stage)
     assert [event["type"] for event in stage.host.events][-1] == "node.stop"
     assert stage.events("will.fire")
 
 
 def test_what_an_orderly_stop_keeps() -> None:
     """Sessions, their messages and retained messages are there again; the will that was sent is not sent twice."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.persistent("s").subscribe(("will", 1))
     stage.client("c", will=will(qos=1)).publish("r", b"kept", 1, retain=True)
     stage.host.stop(lambda: None)
@@ -74,9 +74,9 @@ def test_what_an_orderly_stop_keeps() -> None:
 
 def test_a_connection_is_counted() -> None:
     """Opened when it is accepted, closed once, whatever ended it."""
-    stage = Stage()
+    stage = BrokerHarness()
     counters = stage.node.env.counters
-    Caller(stage).vanish()
+    RawClient(stage).vanish()
     stage.client("a").leave()
     stage.client("b").ask(b"\x00\x00")
     stage.client("c")
@@ -88,9 +88,9 @@ def test_a_connection_is_counted() -> None:
 
 def test_a_connection_that_never_opened_does_not_close() -> None:
     """Events come in pairs: one that ends before its CONNACK was no connection of that client."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.hold_disk()
-    client = Caller(stage)
+    client = RawClient(stage)
     assert client.says(connect("c", 4, False)) == []
     client.vanish()
     assert stage.events("conn.open", "conn.close") == []
@@ -115,9 +115,9 @@ def test_a_connection_that_never_opened_does_not_close() -> None:
 )
 def test_a_client_may_have_its_own_flag(version: int, flag: str, own: object, state: str, serves: bool) -> None:
     """`allow_register` of auth_on_register goes before the node's setting, as a bool or in its words."""
-    stage = Stage(Setting(allow_register=own), allow_anonymous=False, allow_register_during_netsplit=flag)
+    stage = BrokerHarness(Setting(allow_register=own), allow_anonymous=False, allow_register_during_netsplit=flag)
     stage.node.policy.view_state = ViewState(state)
-    caller = Caller(stage, version)
+    caller = RawClient(stage, version)
     caller.send(connect("c", version))
     if serves:
         assert caller.hears() == [accepted()]
@@ -127,7 +127,7 @@ def test_a_client_may_have_its_own_flag(version: int, flag: str, own: object, st
 
 def test_a_client_s_own_flag_for_publish() -> None:
     """The same for what a connected client does."""
-    stage = Stage(Setting(allow_publish="off"), allow_anonymous=False, allow_publish_during_netsplit="on")
+    stage = BrokerHarness(Setting(allow_publish="off"), allow_anonymous=False, allow_publish_during_netsplit="on")
     client = stage.client("c", 5)
     assert client.publish("t", b"", 1, 1) == [Puback(1, 0x10)]
     stage.node.policy.view_state = ViewState.MINORITY
@@ -139,7 +139,7 @@ def test_a_client_s_own_flag_for_publish() -> None:
 
 def test_a_split_ends_nothing_that_is_there() -> None:
     """Connected clients keep getting what is on its way; sessions that wait stay."""
-    stage = Stage(allow_publish_during_netsplit="majority")
+    stage = BrokerHarness(allow_publish_during_netsplit="majority")
     subscriber = stage.persistent("s", 5)
     subscriber.subscribe(("t", 1))
     client = stage.client("p", 5)
@@ -157,9 +157,9 @@ def test_a_split_ends_nothing_that_is_there() -> None:
 
 def test_retained_messages_come_back_with_their_mountpoint() -> None:
     """After a kill the same as before it, with what was left of their time."""
-    stage = Stage()
-    here = Caller(stage, 5)
-    there = Caller(stage, 5, mountpoint="there")
+    stage = BrokerHarness()
+    here = RawClient(stage, 5)
+    there = RawClient(stage, 5, mountpoint="there")
     assert here.says(connect("c", 5)) == there.says(connect("c", 5)) == [accepted()]
     here.publish("t", b"here", 1, 1, retain=True)
     there.publish("t", b"there", 1, 1, retain=True, message_expiry_interval=100)
@@ -168,7 +168,7 @@ def test_retained_messages_come_back_with_their_mountpoint() -> None:
     here.publish("short", b"x", 1, 4, retain=True, message_expiry_interval=5)
     stage.restart()
     stage.pass_s(10)
-    there = Caller(stage, 5, mountpoint="there")
+    there = RawClient(stage, 5, mountpoint="there")
     there.says(connect("c", 5))
     _, retained = there.subscribe(("#", 0))
     assert retained.payload == b"there"
@@ -179,7 +179,7 @@ def test_retained_messages_come_back_with_their_mountpoint() -> None:
 
 def test_expired_retained_messages_are_swept() -> None:
     """`expire_retain_cache`: they leave memory and disk without anybody asking for them."""
-    stage = Stage(expire_retain_cache_s=30)
+    stage = BrokerHarness(expire_retain_cache_s=30)
     stage.client("c", 5).publish("t", b"x", 1, 1, retain=True, message_expiry_interval=20)
     assert stage.node.retained.count == 1 and len(stage.keys(b"r")) == 1
     stage.pass_s(29)
@@ -190,7 +190,7 @@ def test_expired_retained_messages_are_swept() -> None:
 
 def test_a_refused_retained_message_is_said() -> None:
     """`retained.max_messages`: the message goes to its subscribers, is kept by nobody, and there is an event (P8)."""
-    stage = Stage(retained_max_messages=1)
+    stage = BrokerHarness(retained_max_messages=1)
     subscriber = stage.client("s")
     subscriber.subscribe(("#", 0))
     client = stage.client("c")
@@ -203,7 +203,7 @@ def test_a_refused_retained_message_is_said() -> None:
 
 def test_publishing_from_inside() -> None:
     """A message of a plugin or of `$SYS`: routed and kept as any other."""
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber = stage.client("s")
     subscriber.subscribe(("t", 0))
     node = stage.node
@@ -215,7 +215,7 @@ def test_publishing_from_inside() -> None:
 
 def test_the_totals_are_told_at_the_end() -> None:
     """`node.stats` has what happened since the start."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.client("s").subscribe(("t", 0))
     stage.client("p", 5).publish("t")
     stage.settle()
@@ -226,7 +226,7 @@ def test_the_totals_are_told_at_the_end() -> None:
 
 def test_the_state_of_the_disk_is_told() -> None:
     """A full disk and its return are events and lines of the log."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.persistent("s").subscribe(("t", 1))
     stage.disk.full = True
     stage.client("p").publish("t", b"", 1, 1)

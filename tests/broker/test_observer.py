@@ -10,10 +10,10 @@ from strogoff.analytics import schema
 from strogoff.mqtt import packets
 from strogoff.mqtt.packets import Puback, Pubcomp, Pubrec, Pubrel
 
-from .stage import Stage, option
+from ..harness.broker import BrokerHarness, option
 
 
-def story(stage: Stage, *types: str) -> list[tuple[str, ...]]:
+def story(stage: BrokerHarness, *types: str) -> list[tuple[str, ...]]:
     """Type, client and reason of the events of these types, in order."""
     return [
         tuple(str(event[name]) for name in ("type", "client", "reason") if name in event)
@@ -27,7 +27,7 @@ SESSION_TYPES = ("conn.open", "conn.close", "sess.create", "sess.resume", "sess.
 @pytest.mark.parametrize("version", [4, 5])
 def test_the_life_of_a_session(version: int) -> None:
     """Created, resumed, taken over, ended."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.persistent("c", version).vanish()
     stage.persistent("c", version)
     stage.persistent("c", version).leave()
@@ -52,7 +52,7 @@ def test_the_life_of_a_session(version: int) -> None:
 
 def test_expiry_and_wills_are_told() -> None:
     """A will whose delay is longer than the session fires when that ends (MQTT 5.0 section 3.1.3.2.2)."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.client("c", 5, expiry_s=5, will=packets.Will("w", b"", properties={"will_delay_interval": 9})).vanish()
     stage.pass_s(6)
     types = ("will.arm", "will.fire", "will.cancel", "sess.expire", "sess.end")
@@ -66,7 +66,7 @@ def test_expiry_and_wills_are_told() -> None:
 
 def test_events_of_messages_from_publisher_to_subscriber() -> None:
     """At level `message`: the whole way of a QoS 1 and a QoS 2 message, in order, under one mid each."""
-    stage = Stage(level=2)
+    stage = BrokerHarness(level=2)
     subscriber = stage.persistent("s")
     subscriber.subscribe(("t", 2))
     publisher = stage.client("p")
@@ -92,7 +92,7 @@ def test_events_of_messages_from_publisher_to_subscriber() -> None:
 
 def test_every_row_is_one_of_the_schema() -> None:
     """Types, fields and levels as in analytics/schema.py, whatever happens."""
-    stage = Stage(level=2, max_online_messages=1, max_inflight_messages=1, retained_max_messages=1)
+    stage = BrokerHarness(level=2, max_online_messages=1, max_inflight_messages=1, retained_max_messages=1)
     subscriber = stage.persistent("s", 5, will=packets.Will("w", b"", 1))
     subscriber.subscribe(option("t", 2, no_local=True), ("$share/g/u", 1))
     publisher = stage.client("p", 5)
@@ -114,7 +114,7 @@ def test_every_row_is_one_of_the_schema() -> None:
 
 def test_a_session_with_no_local_is_observed_like_any_other() -> None:
     """Its messages have entered a queue, too."""
-    stage = Stage(level=2)
+    stage = BrokerHarness(level=2)
     stage.persistent("s", 5).subscribe(option("t", 1, no_local=True))
     stage.client("p").publish("t", b"", 1, 1)
     assert [event["client"] for event in stage.events("q.enq", "q.durable")] == ["s", "s"]
@@ -122,7 +122,7 @@ def test_a_session_with_no_local_is_observed_like_any_other() -> None:
 
 def test_level_session_says_nothing_of_messages() -> None:
     """But drops and expiries are always told (P8)."""
-    stage = Stage(max_inflight_messages=1, max_online_messages=0)
+    stage = BrokerHarness(max_inflight_messages=1, max_online_messages=0)
     stage.client("s").subscribe(("t", 1))
     publisher = stage.client("p")
     for number in (1, 2, 3):
@@ -134,7 +134,7 @@ def test_level_session_says_nothing_of_messages() -> None:
 
 def test_counters() -> None:
     """Under VerneMQ's names, by version."""
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber, publisher = stage.client("s", 5), stage.client("p", 4)
     subscriber.subscribe(("t", 2))
     publisher.publish("t", b"", 0)
@@ -185,7 +185,7 @@ class Listener:
 def test_hooks_of_a_session(version: int) -> None:
     """on_register, on_client_wakeup, on_client_offline, on_client_gone, on_session_expired."""
     plugin = Listener()
-    stage = Stage(plugin, persistent_client_expiration_s=1000)
+    stage = BrokerHarness(plugin, persistent_client_expiration_s=1000)
     stage.client("clean", version, username="u").leave()
     stage.persistent("kept", version).leave()
     stage.pass_s(1001)
@@ -201,7 +201,7 @@ def test_hooks_of_a_session(version: int) -> None:
 
 def test_totals() -> None:
     """node.stats: what the counters say (schema)."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.client("s").subscribe(("t", 0))
     stage.client("p").publish("t")
     stage.node.env.observer.emit_stats()

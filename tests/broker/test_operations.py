@@ -9,12 +9,12 @@ from strogoff.broker.queues.durable_queue import DurableQueue
 from strogoff.mqtt import packets
 from strogoff.mqtt.reasons import ReasonCode
 
-from .stage import Client, Stage
+from ..harness.broker import BrokerHarness, PacketClient
 
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_disconnect_closes_the_connection_and_keeps_the_session(version: int) -> None:
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.persistent("c", version)
     client.subscribe(("a", 1))
     assert operations.disconnect(stage.node, "", "c", False)
@@ -27,7 +27,7 @@ def test_disconnect_closes_the_connection_and_keeps_the_session(version: int) ->
 
 
 def test_cleanup_ends_the_session_and_sends_its_will() -> None:
-    stage = Stage()
+    stage = BrokerHarness()
     watcher = stage.client("w")
     watcher.subscribe(("will", 0))
     will = packets.Will("will", b"gone", 0, False, {"will_delay_interval": 100})
@@ -41,7 +41,7 @@ def test_cleanup_ends_the_session_and_sends_its_will() -> None:
 
 
 def test_cleanup_of_a_session_without_a_connection() -> None:
-    stage = Stage()
+    stage = BrokerHarness()
     stage.persistent("c").leave()
     assert operations.disconnect(stage.node, "", "c", True)
     assert stage.node.sessions.get("", "c") is None
@@ -50,7 +50,7 @@ def test_cleanup_of_a_session_without_a_connection() -> None:
 
 
 def test_unsubscribe_is_for_good() -> None:
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.persistent("c")
     client.subscribe(("a/#", 1), ("$share/g/b", 1))
     session = stage.node.sessions.get("", "c")
@@ -64,8 +64,8 @@ def test_unsubscribe_is_for_good() -> None:
     assert found is not None and list(found.subscriptions) == ["a/#"]
 
 
-def retained_stage(count: int) -> Stage:
-    stage = Stage()
+def retained_stage(count: int) -> BrokerHarness:
+    stage = BrokerHarness()
     publisher = stage.client("p", 5)
     for number in range(count):
         publisher.publish(f"t/{number:04}", b"x", retain=True)
@@ -93,7 +93,7 @@ def test_deleting_retained_messages() -> None:
 
 
 def test_expired_retained_messages_are_not_shown_and_can_be_deleted() -> None:
-    stage = Stage()
+    stage = BrokerHarness()
     publisher = stage.client("p", 5)
     publisher.publish("short", b"x", retain=True, message_expiry_interval=5)
     publisher.publish("long", b"x", retain=True, message_expiry_interval=500)
@@ -105,8 +105,8 @@ def test_expired_retained_messages_are_not_shown_and_can_be_deleted() -> None:
     assert len(stage.keys(b"r")) == 1
 
 
-def offline(stage: Stage, client_id: str, messages: int) -> DurableQueue:
-    subscriber: Client = stage.persistent(client_id)
+def offline(stage: BrokerHarness, client_id: str, messages: int) -> DurableQueue:
+    subscriber: PacketClient = stage.persistent(client_id)
     subscriber.subscribe(("q", 1))
     subscriber.leave()
     publisher = stage.client("p")
@@ -118,7 +118,7 @@ def offline(stage: Stage, client_id: str, messages: int) -> DurableQueue:
 
 
 def test_the_size_of_a_queue_that_nobody_has_counted() -> None:
-    stage = Stage(max_offline_messages=-1)
+    stage = BrokerHarness(max_offline_messages=-1)
     offline(stage, "c", 5)
     stage.restart()
     session = stage.node.sessions.get("", "c")
@@ -130,7 +130,7 @@ def test_the_size_of_a_queue_that_nobody_has_counted() -> None:
 
 def test_counting_takes_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operations, "_COUNT_STEP", 2)
-    stage = Stage(max_offline_messages=-1)
+    stage = BrokerHarness(max_offline_messages=-1)
     offline(stage, "c", 5)
     stage.restart()
     session = stage.node.sessions.get("", "c")
@@ -139,7 +139,7 @@ def test_counting_takes_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_messages_of_a_queue() -> None:
-    stage = Stage()
+    stage = BrokerHarness()
     queue = offline(stage, "c", operations.STEP + 1)
     steps = list(operations.queued_messages(queue))
     assert [len(step) for step in steps] == [0, operations.STEP, 1]
@@ -148,7 +148,7 @@ def test_the_messages_of_a_queue() -> None:
 
 
 def test_the_messages_of_a_clean_session_and_of_one_in_flight() -> None:
-    stage = Stage(max_inflight_messages=1)
+    stage = BrokerHarness(max_inflight_messages=1)
     clean = stage.client("clean")
     kept = stage.persistent("kept")
     publisher = stage.client("p")
@@ -164,7 +164,7 @@ def test_the_messages_of_a_clean_session_and_of_one_in_flight() -> None:
 
 
 def test_an_unreadable_entry_is_left_out_and_logged() -> None:
-    stage = Stage()
+    stage = BrokerHarness()
     queue = offline(stage, "c", 2)
     (key, *_) = stage.keys(b"q")
     stage.node.env.store.put(key, b"\xff")

@@ -10,18 +10,18 @@ from strogoff.broker.shared_config import SharedConfig
 from strogoff.configs import Settings, load, schema
 from strogoff.configs.schema import ACTIVE
 
-from .clustering.neighbours import RouteMap
-from .stage import Stage
+from ..harness.broker import BrokerHarness
+from ..harness.routes import RouteMap
 
 SETTINGS: Settings = load(None, {}, {"max_inflight_messages": "5"})
 
 
-def runtime(stage: Stage, settings: Settings = SETTINGS) -> RuntimeSettings:
+def runtime(stage: BrokerHarness, settings: Settings = SETTINGS) -> RuntimeSettings:
     return RuntimeSettings(settings, stage.node.env.store)
 
 
 def test_a_change_is_in_force_at_once_and_after_a_restart_until_it_is_reset() -> None:
-    stage = Stage()
+    stage = BrokerHarness()
     changes = runtime(stage)
     options = changes.options
     assert (options.max_inflight_messages, options.retry_interval_s) == (5, 20)
@@ -59,7 +59,7 @@ def test_a_change_is_in_force_at_once_and_after_a_restart_until_it_is_reset() ->
     ],
 )
 def test_what_cannot_be_set_is_refused_and_changes_nothing(key: str, text: str, said: str) -> None:
-    stage = Stage()
+    stage = BrokerHarness()
     changes = runtime(stage)
     for attempt in (changes.check, changes.set):
         with pytest.raises(SetError) as error:
@@ -70,7 +70,7 @@ def test_what_cannot_be_set_is_refused_and_changes_nothing(key: str, text: str, 
 
 
 def test_a_stored_change_that_means_nothing_any_more_is_named_and_left_aside() -> None:
-    stage = Stage()
+    stage = BrokerHarness()
     stage.node.env.store.put(b"nset.gone", b"1")
     changes = runtime(stage)
     assert changes.problems == ["set at run time and not applied: gone: unknown key"]
@@ -79,7 +79,7 @@ def test_a_stored_change_that_means_nothing_any_more_is_named_and_left_aside() -
 
 def test_everything_that_says_so_can_be_set() -> None:
     """Every key that the reference calls changeable reaches the options, except for the files of the plugins."""
-    changes = runtime(Stage())
+    changes = runtime(BrokerHarness())
     left = {
         key.name
         for key in schema().keys.values()
@@ -94,7 +94,7 @@ LIMIT = "max_inflight_messages"
 
 def shared() -> tuple[RuntimeSettings, SharedConfig, list[list[str]], list[str]]:
     """Settings of the node n1 in a cluster, its shelf, what was applied, and what went to the log."""
-    changes, shelf = RuntimeSettings(SETTINGS, Stage().node.env.store, "n1"), SharedConfig(RouteMap())  # type: ignore[arg-type]
+    changes, shelf = RuntimeSettings(SETTINGS, BrokerHarness().node.env.store, "n1"), SharedConfig(RouteMap())  # type: ignore[arg-type]
     applied: list[list[str]] = []
     log: list[str] = []
     changes.applied = lambda names: applied.append(list(names))
@@ -105,7 +105,7 @@ def shared() -> tuple[RuntimeSettings, SharedConfig, list[list[str]], list[str]]
 
 
 def test_what_is_set_for_the_node_counts_more_than_what_is_set_for_all() -> None:
-    changes = runtime(Stage())
+    changes = runtime(BrokerHarness())
     seen = []
     for step in (
         lambda: changes.set(LIMIT, "7", EVERYWHERE),
@@ -121,7 +121,7 @@ def test_what_is_set_for_the_node_counts_more_than_what_is_set_for_all() -> None
 
 
 def test_both_outlive_a_restart_of_a_node_alone() -> None:
-    stage = Stage()
+    stage = BrokerHarness()
     changes = runtime(stage)
     changes.set(LIMIT, "7", EVERYWHERE)
     changes.set("retry_interval", "3")
@@ -132,7 +132,7 @@ def test_both_outlive_a_restart_of_a_node_alone() -> None:
 
 
 def test_what_a_node_set_alone_moves_to_its_cluster_once() -> None:
-    store = Stage().node.env.store
+    store = BrokerHarness().node.env.store
     alone = RuntimeSettings(SETTINGS, store, "n1")
     alone.set(LIMIT, "7")
     alone.set("retry_interval", "3", EVERYWHERE)
@@ -203,7 +203,7 @@ def test_what_others_set_and_this_version_does_not_understand_is_said_and_left_a
 
 
 def test_values_in_force() -> None:
-    changes = runtime(Stage())
+    changes = runtime(BrokerHarness())
     assert (changes.in_force(LIMIT), changes.configured("distributed_cookie")) == ("5", "(hidden)")
     changes.set(LIMIT, "7")
     assert (changes.in_force(LIMIT), changes.configured(LIMIT)) == ("7", "5")
@@ -213,7 +213,7 @@ def test_values_in_force() -> None:
 
 def test_a_node_starts_with_what_its_cluster_had_last() -> None:
     """Sessions are restored, with their limits, before the cluster's metadata are read."""
-    store, shelf = Stage().node.env.store, SharedConfig(RouteMap())  # type: ignore[arg-type]
+    store, shelf = BrokerHarness().node.env.store, SharedConfig(RouteMap())  # type: ignore[arg-type]
 
     def boot() -> RuntimeSettings:
         return RuntimeSettings(SETTINGS, store, "n1")
@@ -239,7 +239,7 @@ def test_a_node_starts_with_what_its_cluster_had_last() -> None:
 
 
 def test_a_node_that_has_no_way_to_others_any_more_keeps_what_it_had_until_it_is_reset() -> None:
-    store, shelf = Stage().node.env.store, SharedConfig(RouteMap())  # type: ignore[arg-type]
+    store, shelf = BrokerHarness().node.env.store, SharedConfig(RouteMap())  # type: ignore[arg-type]
     clustered = RuntimeSettings(SETTINGS, store, "n1")
     clustered.share(shelf)
     clustered.set(LIMIT, "7")

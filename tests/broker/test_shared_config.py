@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from strogoff.broker.shared_config import SharedConfig, move
 
-from .clustering.neighbours import RouteMap
+from ..harness.routes import RouteMap
 
 
 class Map(RouteMap):

@@ -10,7 +10,7 @@ from strogoff.mqtt.packets import Connack, Disconnect, Puback, Publish
 from strogoff.storage.engine import Corrupted, StorageError
 from strogoff.storage.keys import queue_prefix
 
-from .stage import Client, Stage, connect
+from ..harness.broker import BrokerHarness, PacketClient, connect
 
 WHY = "messages/000005.ldb: a block of the table is damaged: its keys cannot be read. Run `strogoff repair`"
 
@@ -18,7 +18,7 @@ WHY = "messages/000005.ldb: a block of the table is damaged: its keys cannot be 
 class Damage:
     """Reads of the disk that touch a key from `first` on, below `last`, fail as LevelDB's do."""
 
-    def __init__(self, stage: Stage, first: bytes, last: bytes) -> None:
+    def __init__(self, stage: BrokerHarness, first: bytes, last: bytes) -> None:
         self.on = True
         self.error: StorageError = Corrupted("messages/000005.ldb", WHY[21:].split(". ")[0], "Run `strogoff repair`")
         engine: Any = stage.disk
@@ -44,7 +44,7 @@ class Damage:
             raise self.error
 
 
-def backlog(stage: Stage, count: int, version: int = 4, payload: bytes = b"m") -> bytes:
+def backlog(stage: BrokerHarness, count: int, version: int = 4, payload: bytes = b"m") -> bytes:
     """An absent session `s` with so many messages; the prefix of its queue."""
     stage.persistent("s", version).subscribe(("t", 1))
     session = stage.node.sessions.get("", "s")
@@ -57,8 +57,8 @@ def backlog(stage: Stage, count: int, version: int = 4, payload: bytes = b"m") -
     return queue_prefix(session.key, session.incarnation)
 
 
-def attempt(stage: Stage, version: int) -> tuple[Client, Connack]:
-    client = Client(stage, version)
+def attempt(stage: BrokerHarness, version: int) -> tuple[PacketClient, Connack]:
+    client = PacketClient(stage, version)
     client.send(connect("s", version, False, 1000 if version == 5 else None))
     stage.settle()
     connack, *client.received = client.take()
@@ -68,7 +68,7 @@ def attempt(stage: Stage, version: int) -> tuple[Client, Connack]:
 @pytest.mark.parametrize(("version", "code"), [(3, 3), (4, 3), (5, 0x88)])
 def test_its_client_is_refused_with_a_code_that_says_why(version: int, code: int) -> None:
     """And gets everything once the disk gives it back."""
-    stage = Stage()
+    stage = BrokerHarness()
     prefix = backlog(stage, 5, version)
     damage = Damage(stage, prefix, prefix + b"\xff")
     for _ in range(3):
@@ -88,7 +88,7 @@ def test_its_client_is_refused_with_a_code_that_says_why(version: int, code: int
 @pytest.mark.parametrize("counted", [True, False])
 def test_nobody_else_is_disturbed(counted: bool) -> None:
     """Publishers to it are answered, and what they sent is kept; another session gets its messages."""
-    stage = Stage()
+    stage = BrokerHarness()
     prefix = backlog(stage, 5)
     if not counted:
         stage.restart()
@@ -108,7 +108,7 @@ def test_nobody_else_is_disturbed(counted: bool) -> None:
 @pytest.mark.parametrize("version", [4, 5])
 def test_damage_further_back_ends_the_connection_when_it_is_reached(version: int) -> None:
     """What lies before it is delivered; what lies behind it is kept."""
-    stage = Stage(memory_window=4)
+    stage = BrokerHarness(memory_window=4)
     prefix = backlog(stage, 20, version)
     damage = Damage(stage, prefix + (10).to_bytes(8, "big"), prefix + b"\xff")
     client, connack = attempt(stage, version)
@@ -126,7 +126,7 @@ def test_damage_further_back_ends_the_connection_when_it_is_reached(version: int
 
 def test_a_shared_body_that_cannot_be_read() -> None:
     """The body of a message that several queues hold: those sessions are refused, the message stays."""
-    stage = Stage()
+    stage = BrokerHarness()
     for name in ("s", "s2"):
         client = stage.persistent(name)
         client.subscribe(("t", 1))
@@ -143,7 +143,7 @@ def test_a_shared_body_that_cannot_be_read() -> None:
 
 def test_a_count_of_holders_that_cannot_be_read() -> None:
     """The publisher is answered; each queue keeps the message in itself."""
-    stage = Stage()
+    stage = BrokerHarness()
     for name in ("s", "s2"):
         client = stage.persistent(name)
         client.subscribe(("t", 1))
@@ -159,7 +159,7 @@ def test_a_count_of_holders_that_cannot_be_read() -> None:
 
 def test_a_clean_start_leaves_it_behind() -> None:
     """The client can begin anew; the rest is deleted once it can be read."""
-    stage = Stage()
+    stage = BrokerHarness()
     prefix = backlog(stage, 5)
     damage = Damage(stage, prefix, prefix + b"\xff")
     client = stage.client("s")
@@ -173,7 +173,7 @@ def test_a_lack_of_descriptors_is_no_damage() -> None:
     """The client is refused for now; nothing is said to be damaged."""
     from strogoff.storage.engine import OutOfDescriptors
 
-    stage = Stage()
+    stage = BrokerHarness()
     prefix = backlog(stage, 5)
     damage = Damage(stage, prefix, prefix + b"\xff")
     damage.error = OutOfDescriptors("no file descriptor is left")

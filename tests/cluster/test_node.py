@@ -9,24 +9,24 @@ import pytest
 
 from strogoff.cluster.links.hello import PeerInfo
 from strogoff.cluster.links.ports import Lane
-from tests.cluster.company import Company, Seat
+from tests.harness.members import Machine, MemberHarness
 
 
-def told(seat: Seat) -> tuple[str, bool, bool]:
+def told(seat: Machine) -> tuple[str, bool, bool]:
     """The last event about lease and view that the listener got."""
     _, leased, whole = next(each for each in reversed(seat.guest.said) if each[0] == "standing")
     return ("standing", leased, whole)
 
 
 def test_a_node_without_a_cluster_is_standalone_and_may_acknowledge() -> None:
-    member = Company(1, joined=False)[1].member
+    member = MemberHarness(1, joined=False)[1].member
     assert (member.standalone, member.leased(), member.whole, member.clustered) == (True, True, True, False)
     assert member.view.id == 0
     assert member.incarnation is None
 
 
 def test_three_nodes_become_one_cluster() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     views = [seat.member.view for seat in company.seats]
     assert views[0] == views[1] == views[2]
     assert [seat.member.me.cluster_id for seat in company.seats] == ["cluster-of-n1"] * 3
@@ -35,7 +35,7 @@ def test_three_nodes_become_one_cluster() -> None:
 
 
 def test_publishes_cross_in_order_and_are_acknowledged() -> None:
-    company = Company(2)
+    company = MemberHarness(2)
     for number in range(50):
         company[1].member.links.send("n2", Lane.PUBLISH, b"%d" % number)
     company.pass_s(0.1)
@@ -44,7 +44,7 @@ def test_publishes_cross_in_order_and_are_acknowledged() -> None:
 
 
 def test_a_cut_off_node_loses_its_lease_before_the_view_changes() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     for other in ("n1", "n2"):
         company.network.cut(other, "n3")
     member = company[3].member
@@ -58,14 +58,14 @@ def test_a_cut_off_node_loses_its_lease_before_the_view_changes() -> None:
 
 
 def test_it_enters_before_it_announces_and_is_informed_before_it_serves() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     said = [each[0] for each in company[3].guest.said if each[0] in ("entering", "announce", "informed")]
     assert said[:3] == ["entering", "announce", "informed"]
 
 
 @pytest.mark.parametrize("power", [False, True])
 def test_a_fast_restart_is_another_incarnation(power: bool) -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     before = company[1].member.view.incarnation("n2")
     company[2].kill(power)
     company[2].start()
@@ -81,7 +81,7 @@ def test_a_fast_restart_is_another_incarnation(power: bool) -> None:
 
 
 def test_all_restart_at_once() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     for seat in company.seats:
         seat.kill(power=True)
     for seat in company.seats:
@@ -92,7 +92,7 @@ def test_all_restart_at_once() -> None:
 
 def test_a_founder_killed_with_an_empty_log_reports_its_lease() -> None:
     """The listener of every member begins without a lease. A founder always has one, so it must be reported once."""
-    company = Company(1, joined=False)
+    company = MemberHarness(1, joined=False)
     company[1].member.found()
     company.pass_s(0.1)
     company[1].kill()
@@ -104,7 +104,7 @@ def test_a_founder_killed_with_an_empty_log_reports_its_lease() -> None:
 
 def test_a_restarted_founder_is_not_standalone_before_it_has_read_its_log() -> None:
     """Of two only it votes: it leads at once, and applies what is in the log after the next write of its disk."""
-    company = Company(2)
+    company = MemberHarness(2)
     company[1].kill()
     company[1].start()
     assert not company[1].member.standalone
@@ -114,7 +114,7 @@ def test_a_restarted_founder_is_not_standalone_before_it_has_read_its_log() -> N
 
 
 def test_a_new_disk_ignores_the_log_entries_of_its_former_disk() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     company[1].kill()
     company[1].replace_disk("n1-second-disk")
     company[1].start()
@@ -125,7 +125,7 @@ def test_a_new_disk_ignores_the_log_entries_of_its_former_disk() -> None:
 
 
 def test_a_member_back_with_another_disk_ignores_its_logged_leave() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     answers = company[1].leave("n3")
     company.until(lambda: bool(answers))
     assert answers[0].problem == ""
@@ -143,7 +143,7 @@ def test_a_member_back_with_another_disk_ignores_its_logged_leave() -> None:
 @pytest.mark.parametrize("leader", ["new node", "new disk"])
 def test_a_member_that_does_not_know_the_leader_learns_from_another(leader: str) -> None:
     """Only the leader can tell it the log, which says that the leader is no stranger (5 nodes, seeds 1379 and 1574)."""
-    company = Company(5, joined=False)
+    company = MemberHarness(5, joined=False)
     new, away = (company[4], company[3]) if leader == "new node" else (company[5], company[2])
     for seat in company.seats[1:]:
         if leader == "new disk" or seat.name in ("n2", "n3"):
@@ -170,7 +170,7 @@ def test_a_member_that_does_not_know_the_leader_learns_from_another(leader: str)
 
 def test_a_node_behind_in_the_log_keeps_its_tombstones() -> None:
     """It does not know who else is a member (3 nodes, seed 41100 with disk_lost,kill,cut)."""
-    company = Company(3, joined=False)
+    company = MemberHarness(3, joined=False)
     company.join(company[2])
     answers = company[3].join("n1:1")
     company.until(lambda: bool(answers))
@@ -189,7 +189,7 @@ def test_a_node_behind_in_the_log_keeps_its_tombstones() -> None:
 
 
 def test_who_left_in_its_absence_stays_out() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     company[3].kill()
     company.until(lambda: company[1].member.view.row("n3") is None)
     answers = company[1].leave("n3")
@@ -201,7 +201,7 @@ def test_who_left_in_its_absence_stays_out() -> None:
 
 
 def test_what_is_told_of_a_new_disk_is_told_once_in_its_time() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     company[3].kill()
     company[3].replace_disk("n3-second-disk")
     company[3].start()
@@ -227,7 +227,7 @@ def test_what_is_told_of_a_new_disk_is_told_once_in_its_time() -> None:
     ],
 )
 def test_strangers_are_refused_with_a_reason(change: dict[str, object], reason: str) -> None:
-    company = Company(2)
+    company = MemberHarness(2)
     me = company[2].member.me
     fields = {"node": me.node, "boot": me.boot, "disk": me.disk, "process": me.process} | {
         "cluster_id": me.cluster_id,
@@ -240,21 +240,21 @@ def test_strangers_are_refused_with_a_reason(change: dict[str, object], reason: 
 
 
 def test_a_node_alone_talks_to_nobody() -> None:
-    company = Company(2, joined=False)
+    company = MemberHarness(2, joined=False)
     me = company[2].member.me
     hello = PeerInfo(me.node, me.boot, me.disk, me.process, me.cluster_id, me.address)
     assert company[1].member.check(hello) == "n1 is not in a cluster"
 
 
 def test_an_unknown_call_is_answered() -> None:
-    company = Company(1, joined=False)
+    company = MemberHarness(1, joined=False)
     answers: list[bytes] = []
     company[1].member.answer_call("dance", b"", answers.append)
     assert b"does not know the call dance" in answers[0]
 
 
 def test_views_are_applied_alike_and_in_order() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     company[2].kill()
     company.until(lambda: company[1].member.view.row("n2") is None)
     company[2].start()
@@ -265,7 +265,7 @@ def test_views_are_applied_alike_and_in_order() -> None:
 
 
 def test_a_closed_member_is_silent() -> None:
-    company = Company(2)
+    company = MemberHarness(2)
     company[2].member.close()
     company.pass_s(1.0)
     frames = company[2].member.links.traffic.frames_out
@@ -277,7 +277,7 @@ def test_a_closed_member_is_silent() -> None:
 @pytest.mark.parametrize("later_ms", range(0, 700, 35))
 def test_the_cluster_survives_when_the_second_node_dies_while_a_third_joins(later_ms: int) -> None:
     """Two of three are alive, whenever it dies. The second and the third begin to vote in one entry of the log."""
-    company = Company(3, joined=False)
+    company = MemberHarness(3, joined=False)
     company.join(company[2])
     answers = company[3].join("n1:1")
     company.until(lambda: bool(answers))
@@ -291,7 +291,7 @@ def test_the_cluster_survives_when_the_second_node_dies_while_a_third_joins(late
 
 @pytest.mark.parametrize("who", ["the leader", "another"])
 def test_a_node_that_stops_in_order_is_out_of_the_view_at_once(who: str) -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     leader = company.leader()
     seat = leader if who == "the leader" else next(each for each in company.seats if each is not leader)
     others = [each for each in company.seats if each is not seat]
@@ -310,7 +310,7 @@ def test_a_node_that_stops_in_order_is_out_of_the_view_at_once(who: str) -> None
 
 
 def test_a_node_that_said_goodbye_is_not_let_in_again_before_it_starts_anew() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     leader = company.leader()
     seat = next(each for each in company.seats if each is not leader)
     assert seat.member.goodbye()
@@ -321,7 +321,7 @@ def test_a_node_that_said_goodbye_is_not_let_in_again_before_it_starts_anew() ->
 
 def test_the_last_majority_stays_in_the_view_when_it_stops() -> None:
     """All stop, one after the other. Whoever is back first does not wait for the one that stopped last."""
-    company = Company(3)
+    company = MemberHarness(3)
     leader = company.leader()
     first, second = (each for each in company.seats if each is not leader)
     for seat in (first, second, leader):
@@ -336,7 +336,7 @@ def test_the_last_majority_stays_in_the_view_when_it_stops() -> None:
 
 
 def test_a_node_alone_says_goodbye_to_nobody() -> None:
-    company = Company(1, joined=False)
+    company = MemberHarness(1, joined=False)
     assert not company[1].member.goodbye()
     company[1].member.found()
     company.until(lambda: company[1].serving)
@@ -346,7 +346,7 @@ def test_a_node_alone_says_goodbye_to_nobody() -> None:
 
 @pytest.mark.parametrize("when", ["while it ran", "while it was away"])
 def test_a_node_that_was_taken_out_says_so_after_its_next_start(when: str) -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     seat = next(each for each in company.seats if each is not company.leader())
     if when == "while it was away":
         seat.kill()
@@ -373,13 +373,13 @@ def test_a_node_that_was_taken_out_says_so_after_its_next_start(when: str) -> No
 
 def test_a_member_with_a_new_disk_differs_from_the_one_that_left() -> None:
     """Another member may not have read yet that it came back."""
-    company = Company(3)
+    company = MemberHarness(3)
     membership = company[1].member.membership
     assert membership.last_possible("n4") == 0
     assert membership.last_possible("n3") == membership.boots["n3"] + 1000
 
 
-def ticks_in(company: Company, seat: Seat, seconds: float) -> int:
+def ticks_in(company: MemberHarness, seat: Machine, seconds: float) -> int:
     """How often a member looked at the time."""
     ticked = 0
     reporting = seat.member.reporting
@@ -397,7 +397,7 @@ def ticks_in(company: Company, seat: Seat, seconds: float) -> int:
 
 
 def test_while_all_is_calm_a_member_ticks_once_a_heartbeat_of_the_leader() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     company.pass_s(1.0)
     heartbeats = 5.0 / (company.leader().member.settings.raft.heartbeat_ms / 1000)
     for seat in company.seats:
@@ -406,7 +406,7 @@ def test_while_all_is_calm_a_member_ticks_once_a_heartbeat_of_the_leader() -> No
 
 def test_while_a_member_is_silent_the_others_tick_at_the_full_rate() -> None:
     """From four heartbeats before it counts as not heard, until it is back."""
-    company = Company(3)
+    company = MemberHarness(3)
     company.pass_s(1.0)
     silent, *others = sorted(company.seats, key=lambda seat: seat is company.leader())
     for other in others:
@@ -421,7 +421,7 @@ def test_while_a_member_is_silent_the_others_tick_at_the_full_rate() -> None:
 
 
 def test_while_a_lease_is_not_renewed_a_member_ticks_at_the_full_rate() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     company.pass_s(1.0)
     other = next(seat for seat in company.seats if seat is not company.leader())
     other.disks[0].stall_until = inf
@@ -431,7 +431,7 @@ def test_while_a_lease_is_not_renewed_a_member_ticks_at_the_full_rate() -> None:
 
 def test_a_calm_follower_stands_for_election_when_that_is_due() -> None:
     """Its timer ends with the Raft deadline, wherever that lies between two calm ticks."""
-    company = Company(3)
+    company = MemberHarness(3)
     company.pass_s(1.0)
     seat = next(seat for seat in company.seats if seat is not company.leader())
     consensus = seat.member.consensus

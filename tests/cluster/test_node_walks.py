@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from strogoff.cluster.links.ports import Lane
-from tests.cluster.company import Company, Seat
+from tests.harness.members import Machine, MemberHarness
 
 
 class Walk:
@@ -16,7 +16,7 @@ class Walk:
 
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
-        self.company = Company(4)
+        self.company = MemberHarness(4)
         self.sent: dict[tuple[str, str], int] = {}
         self.steps = [
             self.cut,
@@ -30,7 +30,7 @@ class Walk:
             self.send,
         ]
 
-    def pair(self) -> tuple[Seat, Seat]:
+    def pair(self) -> tuple[Machine, Machine]:
         one, other = self.rng.sample(self.company.seats, 2)
         return one, other
 

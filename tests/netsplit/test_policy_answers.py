@@ -9,7 +9,7 @@ import pytest
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import FLAGS, OPERATIONS, REFUSALS, Decision, Refusal, ViewState, decide
 
-from ..broker.stage import Client, Stage, connect
+from ..harness.broker import BrokerHarness, PacketClient, connect
 
 VERSIONS = (3, 4, 5)
 KINDS = {"CONNACK": packets.Connack, "PUBACK": packets.Puback, "PUBREC": packets.Pubrec}
@@ -17,10 +17,10 @@ KINDS |= {"SUBACK": packets.Suback, "UNSUBACK": packets.Unsuback}
 FILTERS = ("a", "b/#")
 
 
-def perform(stage: Stage, client: Client, packet: str, version: int) -> tuple[list[Any], bool]:
+def perform(stage: BrokerHarness, client: PacketClient, packet: str, version: int) -> tuple[list[Any], bool]:
     """Offer a packet for the first time; what came, and whether the connection that offered it is closed."""
     if packet == "CONNECT":
-        client = Client(stage, version)
+        client = PacketClient(stage, version)
         return client.ask(connect("new", version)), client.closed
     if packet == "SUBSCRIBE":
         return client.subscribe(*((each, 1) for each in FILTERS), packet_id=9), client.closed
@@ -34,7 +34,7 @@ def codes(answer: Any) -> list[int]:
     return list(answer.reasons) if hasattr(answer, "reasons") else [answer.reason]
 
 
-def effect(stage: Stage, client: Client, watcher: Client, packet: str) -> bool:
+def effect(stage: BrokerHarness, client: PacketClient, watcher: PacketClient, packet: str) -> bool:
     """Whether the packet did what it is for."""
     session = stage.node.sessions.get("", "c")
     assert session is not None
@@ -66,7 +66,7 @@ def test_what_a_client_sees(flag: str, state: ViewState, refusal: Refusal, versi
     flags: dict[str, Any] = {
         f"allow_{each}_during_netsplit": flag if each == refusal.operation else other for each in OPERATIONS
     }
-    stage = Stage(**flags)
+    stage = BrokerHarness(**flags)
     watcher = stage.client("watcher")
     watcher.subscribe(("t", 2))
     client = stage.client("c", version)
@@ -90,7 +90,7 @@ def test_what_a_client_sees(flag: str, state: ViewState, refusal: Refusal, versi
     check_metrics(stage, refusal, version, refused)
 
 
-def check_metrics(stage: Stage, refusal: Refusal, version: int, refused: bool) -> None:
+def check_metrics(stage: BrokerHarness, refusal: Refusal, version: int, refused: bool) -> None:
     """What is refused is counted as an error; what is parked is not, because it will be accepted."""
     counters, five = stage.node.env.counters, version == 5
     parked = refusal.packet in ("PUBLISH QoS 1", "PUBLISH QoS 2") and not five
@@ -113,7 +113,7 @@ def test_a_plugin_sets_the_flags_of_a_client(state: ViewState, own: bool | str, 
     node_flag = "on" if refused else "off"
     refusal = next(each for each in REFUSALS if each.operation == operation and each.answer)
     flags: dict[str, Any] = {f"allow_{each}_during_netsplit": node_flag for each in OPERATIONS}
-    stage = Stage(Doorman(f"allow_{operation}", own), allow_anonymous=False, **flags)
+    stage = BrokerHarness(Doorman(f"allow_{operation}", own), allow_anonymous=False, **flags)
     watcher = stage.client("watcher")
     watcher.subscribe(("t", 2))
     client = stage.client("c", version)

@@ -14,7 +14,7 @@ from strogoff.mqtt import packets
 from strogoff.mqtt.packets import Pingreq, Pingresp, Puback, Pubcomp, Pubrec, Pubrel
 from strogoff.netsplit.policy import ViewState
 
-from ..broker.stage import Client, Stage, publish
+from ..harness.broker import BrokerHarness, PacketClient, publish
 
 VERSIONS = (3, 4, 5)
 SPLITS = [ViewState.MAJORITY, ViewState.MINORITY]
@@ -23,9 +23,11 @@ RESENT = [(ViewState.MAJORITY, "off"), (ViewState.MAJORITY, "majority"), (ViewSt
 WAITS = [(ViewState.MINORITY, "off"), (ViewState.MINORITY, "majority")]
 
 
-def with_watcher(version: int = 4, topic: str = "t", **options: Any) -> tuple[Stage, Client, Client]:
+def with_watcher(
+    version: int = 4, topic: str = "t", **options: Any
+) -> tuple[BrokerHarness, PacketClient, PacketClient]:
     """A stage, a client that sees every message of the topic, and one that publishes."""
-    stage = Stage(**options)
+    stage = BrokerHarness(**options)
     watcher = stage.client("watcher", 5)
     watcher.subscribe((topic, 2))
     return stage, watcher, stage.client("p", version)
@@ -113,7 +115,7 @@ def test_a_full_disk_does_not_refuse_dup_to_v5_either() -> None:
 @pytest.mark.parametrize("state", SPLITS)
 def test_deliveries_go_on(state: ViewState, version: int) -> None:
     """A durable session that is connected gets what waits for it, and its acknowledgements count."""
-    stage = Stage(max_inflight_messages=1)
+    stage = BrokerHarness(max_inflight_messages=1)
     subscriber = stage.persistent("s", version, **({"receive_maximum": 1} if version == 5 else {}))
     subscriber.subscribe(("t", 2))
     publisher = stage.client("p")
@@ -129,7 +131,7 @@ def test_deliveries_go_on(state: ViewState, version: int) -> None:
 @pytest.mark.parametrize("state", SPLITS)
 def test_the_broker_speaks_always(state: ViewState) -> None:
     """`$SYS` knows no policy."""
-    stage = Stage(systree_enabled=True, systree_interval_ms=1000)
+    stage = BrokerHarness(systree_enabled=True, systree_interval_ms=1000)
     client = stage.client("c")
     client.subscribe(("$SYS/#", 0))
     Systree(stage.node).start()
@@ -142,7 +144,7 @@ def test_the_broker_speaks_always(state: ViewState) -> None:
 @pytest.mark.parametrize("flag", ["off", "majority"])
 def test_a_will_on_a_side_with_a_lease_is_published(flag: str, version: int) -> None:
     """P5: the policy of PUBLISH does not touch it, whoever is missing."""
-    stage = Stage(allow_publish_during_netsplit=flag)
+    stage = BrokerHarness(allow_publish_during_netsplit=flag)
     watcher = stage.client("watcher", 5)
     watcher.subscribe(("will", 1))
     client = stage.client("c", version, will=packets.Will("will", b"gone", 1))
@@ -159,7 +161,7 @@ def test_a_will_on_a_side_with_a_lease_is_published(flag: str, version: int) -> 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_a_retained_message_that_is_refused_is_not_stored(qos: int, version: int) -> None:
     """Neither set nor deleted; what was parked is retained at heal."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.client("c", version)
     client.publish("r", b"old", 1, 1, retain=True)
     stage.node.policy.view_state = ViewState.MAJORITY

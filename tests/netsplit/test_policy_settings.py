@@ -14,17 +14,17 @@ from strogoff.mqtt import packets
 from strogoff.mqtt.packets import Puback, Suback, Unsuback
 from strogoff.netsplit.policy import FLAGS, OPERATIONS, ViewState, decide
 
-from ..broker.stage import Client as Caller
-from ..broker.stage import Stage, connect
+from ..harness.broker import BrokerHarness, connect
+from ..harness.broker import PacketClient as Caller
 
 
-def stage_of(tmp_path: Path, text: str) -> tuple[Stage, list[str]]:
+def stage_of(tmp_path: Path, text: str) -> tuple[BrokerHarness, list[str]]:
     """A node that is configured by this text, and the warnings about it."""
     path = tmp_path / "vernemq.conf"
     path.write_text(f"allow_anonymous = on\nsystree_enabled = off\n{text}\n", encoding="utf-8")
     loaded = configs.load(path)
     options: dict[str, Any] = msgspec.structs.asdict(from_settings(loaded))
-    return Stage(**options), list(loaded.notices)
+    return BrokerHarness(**options), list(loaded.notices)
 
 
 @pytest.mark.parametrize("state", [ViewState.MAJORITY, ViewState.MINORITY], ids=lambda state: state.value)

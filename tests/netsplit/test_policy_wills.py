@@ -7,7 +7,7 @@ import pytest
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import FLAGS, ViewState
 
-from ..broker.stage import Stage
+from ..harness.broker import BrokerHarness
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
@@ -15,7 +15,7 @@ from ..broker.stage import Stage
 @pytest.mark.parametrize("persistent", [False, True])
 def test_a_will_without_a_lease_is_parked(persistent: bool, flag: str, version: int) -> None:
     """Whatever the flags say: the side with a lease may publish it, and it is published once."""
-    stage = Stage(allow_publish_during_netsplit=flag)
+    stage = BrokerHarness(allow_publish_during_netsplit=flag)
     watcher = stage.client("watcher", 5)
     watcher.subscribe(("will", 1))
     will = packets.Will("will", b"gone", 1)

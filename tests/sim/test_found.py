@@ -7,7 +7,7 @@ import pytest
 from strogoff.mqtt.packets import Puback, Publish, Pubrec, Pubrel
 from strogoff.sim.runner import run_seed
 
-from ..broker.stage import Stage, publish
+from ..harness.broker import BrokerHarness, publish
 
 
 def test_a_qos_2_message_read_back_from_the_store_leaves_after_its_commit() -> None:
@@ -15,7 +15,7 @@ def test_a_qos_2_message_read_back_from_the_store_leaves_after_its_commit() -> N
 
     Killed then, the node knew nothing of it, and the publisher's repetition came to the application a second time.
     """
-    stage = Stage(memory_window=1, max_inflight_messages=5)
+    stage = BrokerHarness(memory_window=1, max_inflight_messages=5)
     subscriber = stage.persistent("s")
     subscriber.subscribe(("t", 2))
     publisher = stage.persistent("p")
@@ -43,7 +43,7 @@ def test_a_qos_2_message_read_back_from_the_store_leaves_after_its_commit() -> N
 @pytest.mark.parametrize("override", [True, False])
 def test_a_queue_knows_its_size_after_a_restart_without_a_limit(override: bool) -> None:
     """The count began at "unknown" and was counted up and down from there, below zero."""
-    stage = Stage(
+    stage = BrokerHarness(
         max_online_messages=-1, max_offline_messages=-1, override_max_online_messages=override, memory_window=2
     )
     subscriber = stage.persistent("s")
@@ -65,7 +65,7 @@ def test_a_queue_knows_its_size_after_a_restart_without_a_limit(override: bool) 
 def test_lifo_keeps_messages_that_wait_for_pubrel() -> None:
     """[MQTT-4.3.3-1] [MQTT5-4.3.3-6] A `lifo` queue above its limit dropped QoS 2 messages in the middle of their
     handshake; the subscriber waited for PUBREL for ever, and dropped the next message under that id."""
-    stage = Stage(queue_type="lifo", max_offline_messages=1, max_online_messages=100)
+    stage = BrokerHarness(queue_type="lifo", max_offline_messages=1, max_online_messages=100)
     subscriber = stage.persistent("s")
     subscriber.subscribe(("t", 2))
     publisher = stage.client("p")
@@ -82,7 +82,7 @@ def test_lifo_keeps_messages_that_wait_for_pubrel() -> None:
 
 def test_the_window_counts_messages_of_this_connection_only() -> None:
     """[MQTT5-3.3.4-7] PUBREL of a message that was repeated on a new connection took away from what others held."""
-    stage = Stage(receive_max_broker=2)
+    stage = BrokerHarness(receive_max_broker=2)
     publisher = stage.persistent("p", 5)
     publisher.publish("t", b"1", 2, 1)
     publisher.vanish()
@@ -98,7 +98,7 @@ def test_the_window_counts_messages_of_this_connection_only() -> None:
 
 def test_time_passes_while_the_disk_stands_still() -> None:
     """[MQTT5-3.3.2-5] A commit brought no new time with it: what had expired meanwhile was sent."""
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber = stage.persistent("s", 5)
     subscriber.subscribe(("t", 2))
     publisher = stage.persistent("p", 5)
@@ -111,7 +111,7 @@ def test_time_passes_while_the_disk_stands_still() -> None:
 
 def test_a_shared_message_that_has_expired_is_not_given_to_another_member() -> None:
     """[MQTT5-3.3.2-5] It had been sent to a member that left; to the next one it would have been new."""
-    stage = Stage()
+    stage = BrokerHarness()
     first = stage.persistent("a", 5)
     first.subscribe(("$share/g/t", 1))
     publisher = stage.client("p", 5)
@@ -126,7 +126,7 @@ def test_a_shared_message_that_has_expired_is_not_given_to_another_member() -> N
 
 def test_a_shared_message_that_has_not_is_handed_on() -> None:
     """(MQTT 5.0 section 4.8.2) The other side of the test above."""
-    stage = Stage()
+    stage = BrokerHarness()
     first = stage.persistent("a", 5)
     first.subscribe(("$share/g/t", 1))
     stage.client("p", 5).publish("t", b"x", 1, 1, message_expiry_interval=100)

@@ -22,7 +22,7 @@ WITHIN_S = 20.0
 """How long anything may take that a test waits for."""
 
 
-def need(program: str, package: str = "mosquitto-clients") -> str:
+def require_program(program: str, package: str = "mosquitto-clients") -> str:
     """The program, or a skip that names its Debian package; nothing is skipped where STROGOFF_NO_SKIP is set."""
     found = shutil.which(program)
     if found is None:
@@ -31,7 +31,7 @@ def need(program: str, package: str = "mosquitto-clients") -> str:
     return found
 
 
-def play(test: Coroutine[Any, Any, T]) -> T:
+def run_test(test: Coroutine[Any, Any, T]) -> T:
     """Run a test's coroutine to its end, within a bound."""
 
     async def bounded() -> T:
@@ -94,7 +94,7 @@ class Certificates:
         server.private_key_pem.write_to_path(self.key)
 
 
-class House:
+class ServerHarness:
     """One broker with a listener of every kind, shared by all tests: topics and client ids must be each test's own."""
 
     def __init__(self, folder: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .brokers import Background, House
+from .brokers import Background, ServerHarness
 
 
 @pytest.fixture(scope="session")
@@ -20,9 +20,9 @@ def background() -> Iterator[Background]:
 
 
 @pytest.fixture(scope="session")
-def house(background: Background, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def house(background: Background, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerHarness]:
     """The shared broker. That it stops cleanly, with nothing bad in its log, is checked when the tests are over."""
-    shared = House(tmp_path_factory.mktemp("house"))
+    shared = ServerHarness(tmp_path_factory.mktemp("house"))
     background.run(shared.broker.start())
     yield shared
     assert background.run(shared.broker.stop()) == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from asyncio.subprocess import PIPE, Process
 
-from .brokers import WITHIN_S, need
+from .brokers import WITHIN_S, require_program
 
 
 class Sub:
@@ -19,7 +19,7 @@ class Sub:
     async def start(cls, *words: str) -> Sub:
         """Start it, and wait for its SUBACK. It writes to a pipe, which must not keep the lines back."""
         process = await asyncio.create_subprocess_exec(
-            *("stdbuf", "-oL", need("mosquitto_sub"), "-d", "-W", f"{3 * WITHIN_S:.0f}"), *words, stdout=PIPE
+            *("stdbuf", "-oL", require_program("mosquitto_sub"), "-d", "-W", f"{3 * WITHIN_S:.0f}"), *words, stdout=PIPE
         )
         sub = cls(process)
         while not (await sub._line()).startswith("Subscribed"):
@@ -61,7 +61,7 @@ class Sub:
 async def pub(*words: str, data: bytes | None = None) -> int:
     """Run mosquitto_pub; its exit status."""
     process = await asyncio.create_subprocess_exec(
-        need("mosquitto_pub"), *words, stdin=PIPE if data is not None else None, stderr=PIPE
+        require_program("mosquitto_pub"), *words, stdin=PIPE if data is not None else None, stderr=PIPE
     )
     await asyncio.wait_for(process.communicate(data), WITHIN_S)
     assert process.returncode is not None

@@ -13,7 +13,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from .brokers import WITHIN_S, House
+from .brokers import WITHIN_S, ServerHarness
 
 MQTT_5 = 5
 TRANSPORTS: dict[str, Literal["tcp", "websockets", "unix"]] = {
@@ -44,7 +44,7 @@ class Paho:
     """One client of `house`, over tcp, ws, ssl, wss or unix, or of the broker at `port`. Leaving `with` disconnects."""
 
     def __init__(
-        self, house: House | None, client_id: str, version: int, transport: str = "tcp", **options: Any
+        self, house: ServerHarness | None, client_id: str, version: int, transport: str = "tcp", **options: Any
     ) -> None:
         clean = {} if version == MQTT_5 else {"clean_session": options.pop("clean", True)}
         self.client = paho.Client(

@@ -8,14 +8,16 @@ from typing import Any
 import aiomqtt
 import pytest
 
-from .brokers import House, play
+from .brokers import ServerHarness, run_test
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
 
 versions = pytest.mark.parametrize("version", [4, 5])
 
 
-def client(house: House, identifier: str, version: int, transport: str = "tcp", **options: Any) -> aiomqtt.Client:
+def client(
+    house: ServerHarness, identifier: str, version: int, transport: str = "tcp", **options: Any
+) -> aiomqtt.Client:
     """A client for one listener of the house."""
     if transport in ("ssl", "wss"):
         options["tls_params"] = aiomqtt.TLSParameters(ca_certs=str(house.pem.ca))
@@ -32,7 +34,7 @@ def client(house: House, identifier: str, version: int, transport: str = "tcp", 
 
 @versions
 @pytest.mark.parametrize("transport", ["tcp", "ssl", "ws", "wss"])
-def test_publish_and_subscribe(house: House, name: str, version: int, transport: str) -> None:
+def test_publish_and_subscribe(house: ServerHarness, name: str, version: int, transport: str) -> None:
     """Each QoS in order. [MQTT-4.6.0-6] [MQTT5-4.6.0-5]"""
 
     async def run() -> None:
@@ -52,11 +54,11 @@ def test_publish_and_subscribe(house: House, name: str, version: int, transport:
                     break
             assert got == {qos: list(range(qos, 30, 3)) for qos in range(3)}
 
-    play(run())
+    run_test(run())
 
 
 @versions
-def test_a_crowd_of_clients(house: House, name: str, version: int) -> None:
+def test_a_crowd_of_clients(house: ServerHarness, name: str, version: int) -> None:
     """Twenty clients on one topic: each gets each message of each, all of one sender in order."""
 
     async def one(number: int, ready: asyncio.Barrier) -> list[tuple[int, int]]:
@@ -82,11 +84,11 @@ def test_a_crowd_of_clients(house: House, name: str, version: int) -> None:
             for sender in range(20):
                 assert [index for by, index in got if by == sender] == list(range(10))
 
-    play(run())
+    run_test(run())
 
 
 @versions
-def test_a_persistent_session(house: House, name: str, version: int) -> None:
+def test_a_persistent_session(house: ServerHarness, name: str, version: int) -> None:
     """[MQTT-3.1.2-4] [MQTT5-3.1.2-5]"""
     stays: dict[str, Any] = {"clean_session": False}
     if version == 5:
@@ -112,11 +114,11 @@ def test_a_persistent_session(house: House, name: str, version: int) -> None:
                     break
             assert got == list(range(20))
 
-    play(run())
+    run_test(run())
 
 
 @versions
-def test_a_will(house: House, name: str, version: int) -> None:
+def test_a_will(house: ServerHarness, name: str, version: int) -> None:
     """Of a client that is taken over: its connection ends without DISCONNECT. [MQTT-3.1.2-8] [MQTT5-3.1.2-8]"""
 
     async def run() -> None:
@@ -130,4 +132,4 @@ def test_a_will(house: House, name: str, version: int) -> None:
                     async for _ in first.messages:
                         raise AssertionError("a message for a client that was taken over")
 
-    play(run())
+    run_test(run())

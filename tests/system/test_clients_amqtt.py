@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from amqtt.client import MQTTClient
 
-from .brokers import WITHIN_S, House, play
+from .brokers import WITHIN_S, ServerHarness, run_test
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
 
@@ -17,7 +17,9 @@ CONFIG: dict[str, Any] = {"auto_reconnect": False, "keep_alive": 60, "plugins": 
 class Client:
     """An amqtt client; `async with` connects and disconnects."""
 
-    def __init__(self, house: House, client_id: str, transport: str = "tcp", clean: bool = True, **config: Any) -> None:
+    def __init__(
+        self, house: ServerHarness, client_id: str, transport: str = "tcp", clean: bool = True, **config: Any
+    ) -> None:
         self.client = MQTTClient(client_id, config={**CONFIG, **config})
         scheme = {"tcp": "mqtt", "ssl": "mqtts", "ws": "ws", "wss": "wss"}[transport]
         path = "/mqtt" if transport in ("ws", "wss") else ""
@@ -41,7 +43,7 @@ async def next_message(client: MQTTClient) -> tuple[int, bytes]:
 
 
 @pytest.mark.parametrize("transport", ["tcp", "ssl", "ws", "wss"])
-def test_publish_and_subscribe(house: House, name: str, transport: str) -> None:
+def test_publish_and_subscribe(house: ServerHarness, name: str, transport: str) -> None:
     """Each QoS in order. [MQTT-4.6.0-6] [MQTT-6.0.0-1]"""
 
     async def run() -> None:
@@ -59,11 +61,11 @@ def test_publish_and_subscribe(house: House, name: str, transport: str) -> None:
             assert got == {qos: list(range(qos, 30, 3)) for qos in range(3)}
             await reader.unsubscribe([f"{name}/#"])
 
-    play(run())
+    run_test(run())
 
 
 @pytest.mark.parametrize("transport", ["tcp", "ws"])
-def test_a_persistent_session_and_a_retained_message(house: House, name: str, transport: str) -> None:
+def test_a_persistent_session_and_a_retained_message(house: ServerHarness, name: str, transport: str) -> None:
     """[MQTT-3.1.2-4] [MQTT-3.3.1-6]"""
 
     async def run() -> None:
@@ -79,10 +81,10 @@ def test_a_persistent_session_and_a_retained_message(house: House, name: str, tr
             await late.subscribe([(f"{name}/x", 1)])
             assert (await next_message(late)) == (1, b"9")
 
-    play(run())
+    run_test(run())
 
 
-def test_a_will(house: House, name: str) -> None:
+def test_a_will(house: ServerHarness, name: str) -> None:
     """Of a client that another one with its name takes over. [MQTT-3.1.2-8] [MQTT-3.1.4-2]"""
 
     async def run() -> None:
@@ -92,4 +94,4 @@ def test_a_will(house: House, name: str) -> None:
             async with Client(house, name, will=will), Client(house, name):
                 assert await next_message(reader) == (1, b"gone")
 
-    play(run())
+    run_test(run())

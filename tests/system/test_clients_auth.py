@@ -20,7 +20,7 @@ from gmqtt.mqtt.constants import MQTTv50
 
 from bench.broker_process import free_port
 
-from .brokers import WITHIN_S, Background, ConfBroker, House, need, play, until
+from .brokers import WITHIN_S, Background, ConfBroker, ServerHarness, require_program, run_test, until
 from .paho_client import MQTT_5, Paho
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
@@ -74,13 +74,17 @@ def guarded(background: Background, tmp_path_factory: pytest.TempPathFactory) ->
     assert (folder / "log" / "console.log").read_text().count("Traceback") == 0
 
 
-def knocker(broker: ConfBroker, house: House, name: str, version: int, user: str, password: str, **more: Any) -> Paho:
+def knocker(
+    broker: ConfBroker, house: ServerHarness, name: str, version: int, user: str, password: str, **more: Any
+) -> Paho:
     """A paho client at the guarded broker."""
     return Paho(house, name, version, port=broker.port, user=user, password=password, **more)
 
 
 @modern
-def test_a_known_user_is_let_in_and_others_are_not(guarded: ConfBroker, house: House, name: str, version: int) -> None:
+def test_a_known_user_is_let_in_and_others_are_not(
+    guarded: ConfBroker, house: ServerHarness, name: str, version: int
+) -> None:
     """[MQTT-3.2.2-4] [MQTT-3.2.2-5] [MQTT5-3.1.4-2] [MQTT5-3.2.2-7]"""
     with knocker(guarded, house, name, version, "alice", "wonder"):
         pass
@@ -103,7 +107,7 @@ def test_a_known_user_is_let_in_and_others_are_not(guarded: ConfBroker, house: H
 
 
 @modern
-def test_the_acl_file_decides(guarded: ConfBroker, house: House, name: str, version: int) -> None:
+def test_the_acl_file_decides(guarded: ConfBroker, house: ServerHarness, name: str, version: int) -> None:
     """Reading and writing apart, rules for all, for one, and with %u and %c. [MQTT-3.3.5-2]"""
     refused = 0x87 if version == MQTT_5 else 0x80
     with (
@@ -131,7 +135,7 @@ def test_the_acl_file_decides(guarded: ConfBroker, house: House, name: str, vers
         assert alice.next().payload == b"the end"
 
 
-def test_a_new_password_counts_without_a_restart(guarded: ConfBroker, house: House, name: str) -> None:
+def test_a_new_password_counts_without_a_restart(guarded: ConfBroker, house: ServerHarness, name: str) -> None:
     """The file is looked at every second; who is connected stays connected."""
     with knocker(guarded, house, f"{name}-old", MQTT_5, "carol", "first") as connected:
         set_password(guarded.conf.parent / "vmq.passwd", "carol", "second")
@@ -176,18 +180,18 @@ def test_the_other_clients_can_log_in_too(guarded: ConfBroker, name: str) -> Non
 
         for password, status in (("wonder", 0), ("wrong", 4)):
             process = await asyncio.create_subprocess_exec(
-                *(need("mosquitto_pub"), "-h", "127.0.0.1", "-p", str(guarded.port), "-V", "mqttv311"),
+                *(require_program("mosquitto_pub"), "-h", "127.0.0.1", "-p", str(guarded.port), "-V", "mqttv311"),
                 *("-u", "alice", "-P", password, "-t", "alice/x", "-m", "x", "-q", "1"),
                 stderr=asyncio.subprocess.DEVNULL,
             )
             assert await asyncio.wait_for(process.wait(), WITHIN_S) == status
 
-    play(run())
+    run_test(run())
 
 
 @modern
 @pytest.mark.parametrize("header", ["PROXY TCP4 203.0.113.9 127.0.0.1 5555 1883\r\n", "PROXY UNKNOWN\r\n"])
-def test_a_client_behind_a_proxy(house: House, name: str, version: int, header: str) -> None:
+def test_a_client_behind_a_proxy(house: ServerHarness, name: str, version: int, header: str) -> None:
     """The PROXY header comes before MQTT; without it the listener does not answer."""
 
     class Proxied(paho.mqtt.client.Client):
@@ -205,7 +209,7 @@ def test_a_client_behind_a_proxy(house: House, name: str, version: int, header: 
         assert client.next().payload == b"through a proxy"
 
 
-def test_the_proxys_word_counts_for_the_address(house: House, name: str) -> None:
+def test_the_proxys_word_counts_for_the_address(house: ServerHarness, name: str) -> None:
     """A refusal is logged with the client's address, not with the proxy's."""
 
     async def run() -> None:
@@ -218,4 +222,4 @@ def test_the_proxys_word_counts_for_the_address(house: House, name: str) -> None
         writer.close()
         await asyncio.to_thread(until, lambda: "203.0.113.77" in house.broker.log.read_text())
 
-    play(run())
+    run_test(run())

@@ -11,7 +11,7 @@ import gmqtt
 import pytest
 from gmqtt.mqtt.constants import MQTTv50, MQTTv311
 
-from .brokers import WITHIN_S, House, play
+from .brokers import WITHIN_S, ServerHarness, run_test
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
 
@@ -21,7 +21,9 @@ versions = pytest.mark.parametrize("version", [MQTTv311, MQTTv50])
 class Client:
     """A gmqtt client with a queue of messages; `async with` connects and disconnects."""
 
-    def __init__(self, house: House, client_id: str, version: int, transport: str = "tcp", **options: Any) -> None:
+    def __init__(
+        self, house: ServerHarness, client_id: str, version: int, transport: str = "tcp", **options: Any
+    ) -> None:
         self.client = gmqtt.Client(client_id, **options)
         self.client.set_config({"reconnect_retries": 0, "reconnect_delay": 0})
         self.place = ("127.0.0.1", house.port(transport))
@@ -63,7 +65,7 @@ class Client:
 
 @versions
 @pytest.mark.parametrize("transport", ["tcp", "ssl"])
-def test_publish_and_subscribe(house: House, name: str, version: int, transport: str) -> None:
+def test_publish_and_subscribe(house: ServerHarness, name: str, version: int, transport: str) -> None:
     """Each QoS in order. [MQTT-4.6.0-6] [MQTT5-4.6.0-5]"""
 
     async def run() -> None:
@@ -80,10 +82,10 @@ def test_publish_and_subscribe(house: House, name: str, version: int, transport:
                 got[qos].append(int(payload))
             assert got == {qos: list(range(qos, 30, 3)) for qos in range(3)}
 
-    play(run())
+    run_test(run())
 
 
-def test_properties_and_aliases(house: House, name: str) -> None:
+def test_properties_and_aliases(house: ServerHarness, name: str) -> None:
     """User properties, expiry, content type, subscription identifier; aliases of the broker are gmqtt's own affair."""
 
     async def run() -> None:
@@ -111,11 +113,11 @@ def test_properties_and_aliases(house: House, name: str) -> None:
                 assert properties["subscription_identifier"] == [9]
                 assert 95 <= properties["message_expiry_interval"][0] <= 100
 
-    play(run())
+    run_test(run())
 
 
 @versions
-def test_a_persistent_session(house: House, name: str, version: int) -> None:
+def test_a_persistent_session(house: ServerHarness, name: str, version: int) -> None:
     """[MQTT-3.1.2-4] [MQTT-3.2.2-2] [MQTT5-3.1.2-5] [MQTT5-3.2.2-3]"""
     stays: dict[str, Any] = {"clean_session": False}
     if version == MQTTv50:
@@ -136,10 +138,10 @@ def test_a_persistent_session(house: House, name: str, version: int) -> None:
             numbers = [int((await reader.next())[1]) for _ in range(20)]
             assert sorted(numbers) == list(range(20))
 
-    play(run())
+    run_test(run())
 
 
-def test_a_shared_subscription(house: House, name: str) -> None:
+def test_a_shared_subscription(house: ServerHarness, name: str) -> None:
     """[MQTT5-4.8.2-4]: each message to one member."""
 
     async def run() -> None:
@@ -165,4 +167,4 @@ def test_a_shared_subscription(house: House, name: str) -> None:
             assert (await writer.next())[1] == b"end"
             assert sorted(got) == list(range(40)) and shared.empty()
 
-    play(run())
+    run_test(run())

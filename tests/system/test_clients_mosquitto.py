@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .brokers import House, play
+from .brokers import ServerHarness, run_test
 from .mosquitto import Sub, pub
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
 versions = pytest.mark.parametrize("version", ["mqttv31", "mqttv311", "mqttv5"])
 
 
-def where(house: House, transport: str) -> list[str]:
+def where(house: ServerHarness, transport: str) -> list[str]:
     """The options that lead to a listener."""
     if transport == "unix":
         return ["--unix", str(house.unix)]
@@ -23,7 +23,7 @@ def where(house: House, transport: str) -> list[str]:
 
 @versions
 @pytest.mark.parametrize("transport", ["tcp", "ssl", "unix"])
-def test_lines_go_through_in_order(house: House, name: str, version: str, transport: str) -> None:
+def test_lines_go_through_in_order(house: ServerHarness, name: str, version: str, transport: str) -> None:
     """A hundred lines of standard input, at every QoS."""
 
     async def run() -> None:
@@ -35,11 +35,11 @@ def test_lines_go_through_in_order(house: House, name: str, version: str, transp
             assert await pub(*at, "-t", topic, "-q", qos, "-l", data=text.encode()) == 0
             assert await sub.finish(100) == [f"{qos} line {number}" for number in range(100)]
 
-    play(run())
+    run_test(run())
 
 
 @versions
-def test_retained_and_deleted(house: House, name: str, version: str) -> None:
+def test_retained_and_deleted(house: ServerHarness, name: str, version: str) -> None:
     """-r keeps the last one, -r -n deletes it. [MQTT-3.3.1-5] [MQTT5-3.3.1-5]"""
 
     async def run() -> None:
@@ -53,11 +53,11 @@ def test_retained_and_deleted(house: House, name: str, version: str) -> None:
         assert await pub(*at, "-t", f"{name}/b", "-q", "1", "-m", "live") == 0
         assert await sub.finish(1) == ["0 live"]
 
-    play(run())
+    run_test(run())
 
 
 @versions
-def test_the_will_of_a_killed_client(house: House, name: str, version: str) -> None:
+def test_the_will_of_a_killed_client(house: ServerHarness, name: str, version: str) -> None:
     """[MQTT-3.1.2-8] [MQTT5-3.1.2-8] with a process that is killed."""
 
     async def run() -> None:
@@ -69,10 +69,10 @@ def test_the_will_of_a_killed_client(house: House, name: str, version: str) -> N
         await dying.process.wait()
         assert await watch.finish(1) == [f"{name}/will 2 killed"]
 
-    play(run())
+    run_test(run())
 
 
-def test_properties_of_version_5(house: House, name: str) -> None:
+def test_properties_of_version_5(house: ServerHarness, name: str) -> None:
     """As mosquitto_sub prints them."""
 
     async def run() -> None:
@@ -91,10 +91,10 @@ def test_properties_of_version_5(house: House, name: str) -> None:
         )
         assert await sub.finish(1) == ["text/plain|back|17|k:v|body"]
 
-    play(run())
+    run_test(run())
 
 
-def test_a_wrong_certificate_authority_is_refused_by_the_client(house: House, name: str) -> None:
+def test_a_wrong_certificate_authority_is_refused_by_the_client(house: ServerHarness, name: str) -> None:
     """And the broker goes on."""
 
     async def run() -> None:
@@ -102,4 +102,4 @@ def test_a_wrong_certificate_authority_is_refused_by_the_client(house: House, na
         assert await pub(*at, "-t", name, "-m", "x") != 0
         assert await pub(*where(house, "ssl"), "-t", name, "-m", "x", "-q", "1") == 0
 
-    play(run())
+    run_test(run())

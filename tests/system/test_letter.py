@@ -8,7 +8,7 @@ import pytest
 
 from bench.broker_process import BrokerProcess, free_port
 
-from .brokers import play
+from .brokers import run_test
 from .mosquitto import Sub, pub
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
@@ -46,4 +46,4 @@ def test_a_letter_is_never_lost_nor_out_of_order(version: str, tmp_path: Path) -
             await broker.stop()
         assert broker.tracebacks() == []
 
-    play(run())
+    run_test(run())

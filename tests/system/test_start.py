@@ -255,7 +255,7 @@ def test_a_crowd_that_connects_while_it_stops(background: Background, broker: Br
             except OSError:
                 return
 
-    async def play() -> int:
+    async def run_test() -> int:
         crowd = [asyncio.create_task(knock()) for _ in range(50)]
         with socket.create_connection(("127.0.0.1", broker.port)) as first:
             first.sendall(b"\x10\x0c\0\x04MQTT\x04\x02\0\0\0\0")
@@ -264,4 +264,4 @@ def test_a_crowd_that_connects_while_it_stops(background: Background, broker: Br
         await asyncio.wait_for(asyncio.gather(*crowd), WITHIN_S)
         return status
 
-    assert background.run(play()) == 0
+    assert background.run(run_test()) == 0

@@ -13,18 +13,18 @@ from strogoff.mqtt import packets
 from strogoff.mqtt.encoder import encode
 from strogoff.mqtt.reasons import ReasonCode
 from strogoff.netsplit.policy import ViewState
-from tests.broker.clustering.theatre import Theatre
-from tests.broker.stage import option, publish
+from tests.harness.broker import option, publish
+from tests.harness.cluster import ClusterHarness
 
 
 @pytest.fixture(scope="module")
-def calm() -> Theatre:
+def calm() -> ClusterHarness:
     """Three nodes that nothing happens to."""
-    return Theatre(3)
+    return ClusterHarness(3)
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_a_message_crosses_nodes(calm: Theatre, qos: int) -> None:
+def test_a_message_crosses_nodes(calm: ClusterHarness, qos: int) -> None:
     reader = calm[2].client(f"reader{qos}")
     assert reader.subscribe((f"q{qos}/+", qos))[0].reasons == [qos]
     writer = calm[1].client(f"writer{qos}")
@@ -33,7 +33,7 @@ def test_a_message_crosses_nodes(calm: Theatre, qos: int) -> None:
     assert reader.payloads() == [b"hello"]
 
 
-def test_puback_waits_for_the_other_node(calm: Theatre) -> None:
+def test_puback_waits_for_the_other_node(calm: ClusterHarness) -> None:
     reader = calm[2].client("slow-reader", clean=False, expiry_s=100)
     reader.subscribe(("slow/#", 1))
     writer = calm[1].client("quick-writer")
@@ -45,7 +45,7 @@ def test_puback_waits_for_the_other_node(calm: Theatre) -> None:
 
 
 @pytest.mark.parametrize("lane", list(Lane))
-def test_an_item_that_cannot_be_read_is_set_aside(calm: Theatre, lane: Lane) -> None:
+def test_an_item_that_cannot_be_read_is_set_aside(calm: ClusterHarness, lane: Lane) -> None:
     """The receiver says what it was and from whom, on its log and in the event log; the lane goes on."""
     member, there = calm[1].host.member, calm[2].host
     assert member is not None and there.member is not None
@@ -67,7 +67,7 @@ def test_an_item_that_cannot_be_read_is_set_aside(calm: Theatre, lane: Lane) -> 
     assert validate(row) == [] and there.member.links._in["n1"].peer is boot
 
 
-def test_a_key_that_cannot_be_read_is_left_out(calm: Theatre) -> None:
+def test_a_key_that_cannot_be_read_is_left_out(calm: ClusterHarness) -> None:
     """The message that brought it is applied otherwise; the node that wrote it gets its acknowledgement."""
     member, there = calm[1].host.member, calm[2].host
     assert member is not None
@@ -83,7 +83,7 @@ def test_a_key_that_cannot_be_read_is_left_out(calm: Theatre) -> None:
 
 def test_a_lane_that_is_held_is_asked_for_with_the_next_view(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is refused belongs to an entrance that is not applied yet, most of the time: nobody waits for a timer."""
-    theatre = Theatre(3)
+    theatre = ClusterHarness(3)
     writer, reader = theatre[1].client("writer"), theatre[2].client("reader")
     reader.subscribe(("t", 1))
     resident, member = theatre[2].host.clustering, theatre[2].host.member
@@ -105,13 +105,13 @@ def test_a_lane_that_is_held_is_asked_for_with_the_next_view(monkeypatch: pytest
     assert reader.payloads() == [b"1"]
 
 
-def test_nobody_anywhere(calm: Theatre) -> None:
+def test_nobody_anywhere(calm: ClusterHarness) -> None:
     writer = calm[1].client("lonely")
     (puback,) = writer.publish("nobody/here", b"1", 1)
     assert puback.reason == 0x10
 
 
-def test_the_retained_message_is_everywhere_when_it_is_acknowledged(calm: Theatre) -> None:
+def test_the_retained_message_is_everywhere_when_it_is_acknowledged(calm: ClusterHarness) -> None:
     writer = calm[1].client("retainer")
     writer.publish("kept/a", b"v1", 1, retain=True)
     reader = calm[3].client("late")
@@ -125,7 +125,7 @@ def test_what_another_node_deleted_is_deleted_everywhere_when_that_is_acknowledg
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """P4: n2's deletion is on its way to n3 when somebody deletes the same at n1, where nothing is left."""
-    theatre = Theatre(3)
+    theatre = ClusterHarness(3)
     first, second = theatre[2].client("first"), theatre[1].client("second")
     first.publish("kept", b"v1", 1, retain=True)
     member = theatre[2].host.member
@@ -143,7 +143,7 @@ def test_what_another_node_deleted_is_deleted_everywhere_when_that_is_acknowledg
     assert [type(each) for each in theatre[3].client("late").subscribe(("kept", 1))] == [packets.Suback]
 
 
-def test_one_member_of_a_shared_subscription_gets_it(calm: Theatre) -> None:
+def test_one_member_of_a_shared_subscription_gets_it(calm: ClusterHarness) -> None:
     readers = [calm[number].client(f"share{number}") for number in (1, 2, 3)]
     for reader in readers:
         reader.subscribe(("$share/g/sh/#", 1))
@@ -155,7 +155,7 @@ def test_one_member_of_a_shared_subscription_gets_it(calm: Theatre) -> None:
 
 
 def test_a_killed_node_is_out_within_the_detection_time_and_its_clean_sessions_hold_nobody_up() -> None:
-    theatre = Theatre(3, allow_publish_during_netsplit="majority")
+    theatre = ClusterHarness(3, allow_publish_during_netsplit="majority")
     theatre[2].client("reader").subscribe(("t", 1))
     theatre[3].client("other").subscribe(("t", 1))
     writer = theatre[1].client("writer")
@@ -172,7 +172,7 @@ def test_a_killed_node_is_out_within_the_detection_time_and_its_clean_sessions_h
 
 
 def test_a_durable_session_of_a_node_that_is_away_keeps_its_messages_waiting() -> None:
-    theatre = Theatre(3, allow_publish_during_netsplit="majority")
+    theatre = ClusterHarness(3, allow_publish_during_netsplit="majority")
     reader = theatre[2].client("reader", clean=False, expiry_s=1000)
     reader.subscribe(("t", 1))
     writer = theatre[1].client("writer")
@@ -189,7 +189,7 @@ def test_a_durable_session_of_a_node_that_is_away_keeps_its_messages_waiting() -
 
 
 def test_a_node_that_is_cut_off_promises_nothing_and_closes_what_missed_something() -> None:
-    theatre = Theatre(3, allow_publish_during_netsplit="majority")
+    theatre = ClusterHarness(3, allow_publish_during_netsplit="majority")
     clean = theatre[3].client("clean")
     clean.subscribe(("t", 1))
     stuck = theatre[3].client("stuck")
@@ -211,7 +211,7 @@ def test_a_node_that_is_cut_off_promises_nothing_and_closes_what_missed_somethin
     assert reader.payloads() == []  # its publisher may have said something newer since
 
 
-def test_a_route_reaches_the_plan_in_the_turn_in_which_it_comes(calm: Theatre) -> None:
+def test_a_route_reaches_the_plan_in_the_turn_in_which_it_comes(calm: ClusterHarness) -> None:
     """The writer of the route hears at the end of this turn that it is known, and its client gets SUBACK."""
     node, clustering = calm[1].host.node, calm[1].host.clustering
     assert node is not None and clustering is not None
@@ -226,7 +226,7 @@ def test_a_route_reaches_the_plan_in_the_turn_in_which_it_comes(calm: Theatre) -
 
 
 def test_suback_waits_for_all_nodes_of_the_view() -> None:
-    theatre = Theatre(3, allow_subscribe_during_netsplit="majority")
+    theatre = ClusterHarness(3, allow_subscribe_during_netsplit="majority")
     theatre.network.cut("n1", "n3")
     reader = theatre[1].client("reader")
     assert reader.subscribe(("t", 1)) == []
@@ -237,7 +237,7 @@ def test_suback_waits_for_all_nodes_of_the_view() -> None:
 
 def test_suback_waits_for_filters_of_all_its_turns_and_nobody_else_does() -> None:
     """Those of the first turn are written, those of the second are refused; another client publishes in between."""
-    theatre = Theatre(3, allow_subscribe_during_netsplit="majority", topic_max_depth=2)
+    theatre = ClusterHarness(3, allow_subscribe_during_netsplit="majority", topic_max_depth=2)
     reader, writer = theatre[1].client("reader"), theatre[1].client("writer")
     theatre.network.cut("n1", "n3")
     filters = [f"t/{number}" for number in range(FILTERS_PER_TURN)] + ["too/deep/for/it"]
@@ -256,7 +256,7 @@ def test_suback_waits_for_filters_of_all_its_turns_and_nobody_else_does() -> Non
 
 
 def test_a_node_that_founds_a_cluster_goes_on_serving() -> None:
-    theatre = Theatre(2, joined=False, level=1)
+    theatre = ClusterHarness(2, joined=False, level=1)
     theatre.settle()
     seen = {spot.node.policy.view_state for spot in theatre.spots}
     problems: list[str] = []
@@ -270,7 +270,7 @@ def test_a_node_that_founds_a_cluster_goes_on_serving() -> None:
 
 
 def test_sessions_of_a_founder_are_known_to_the_newcomer() -> None:
-    theatre = Theatre(2, joined=False)
+    theatre = ClusterHarness(2, joined=False)
     theatre[1].client("old").subscribe(("t/#", 1))
     theatre[1].client("old-writer").publish("r/1", b"kept", 1, retain=True)
     problems: list[str] = []
@@ -286,7 +286,7 @@ def test_sessions_of_a_founder_are_known_to_the_newcomer() -> None:
 
 def test_an_acknowledgement_that_the_guard_holds_back_is_not_in_the_log() -> None:
     """It never left: whoever judges the log must not take it for a promise."""
-    theatre = Theatre(3, allow_publish_during_netsplit="majority")
+    theatre = ClusterHarness(3, allow_publish_during_netsplit="majority")
     theatre[1].client("reader", clean=False, expiry_s=1000).subscribe(("u", 1))
     writer = theatre[3].client("writer")
     said: list[tuple[str, str]] = []
@@ -309,7 +309,7 @@ def test_an_acknowledgement_that_the_guard_holds_back_is_not_in_the_log() -> Non
 
 def test_what_the_others_skip_is_not_acknowledged_where_no_lease_is_asked_for() -> None:
     """A publish of the last moment before a cut: the others void that entrance, so its publisher has to send again."""
-    theatre = Theatre(3, allow_publish_during_netsplit="on")
+    theatre = ClusterHarness(3, allow_publish_during_netsplit="on")
     reader = theatre[1].client("reader", clean=False, expiry_s=1000)
     reader.subscribe(("u", 1))
     writer = theatre[3].client("writer", clean=False, expiry_s=1000)
@@ -325,7 +325,7 @@ def test_what_the_others_skip_is_not_acknowledged_where_no_lease_is_asked_for() 
 
 
 def test_the_event_log_follows_a_message_from_node_to_node() -> None:
-    theatre = Theatre(2, level=2)
+    theatre = ClusterHarness(2, level=2)
     theatre[2].client("reader", clean=False, expiry_s=100).subscribe(("t", 1))
     theatre[1].client("writer").publish("t", b"x", 1)
     rows = [[row for row in spot.host.events if "mid" in row] for spot in theatre.spots]
@@ -338,7 +338,7 @@ def test_the_event_log_follows_a_message_from_node_to_node() -> None:
 @pytest.mark.parametrize("text", ["t", "$share/g/t"])
 def test_a_message_that_expires_on_its_way_reaches_nobody(text: str) -> None:
     """[MQTT5-3.3.2-5] also where it waited for the network and not in a queue."""
-    theatre = Theatre(2)
+    theatre = ClusterHarness(2)
     reader = theatre[2].client("reader")
     reader.subscribe((text, 1))
     writer = theatre[1].client("writer")

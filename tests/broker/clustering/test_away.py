@@ -7,30 +7,30 @@ import pytest
 from strogoff.broker.clustering.routes import LASTING, LIVE, parse_route_key
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.broker.clustering.theatre import MAJORITY, Theatre, snapshots_only
-from tests.broker.stage import Client
+from tests.harness.broker import PacketClient
+from tests.harness.cluster import MAJORITY, ClusterHarness, snapshots_only
 
 LASTS = {"clean": False, "expiry_s": 10_000}
 
 
 @pytest.fixture
-def theatre() -> Theatre:
-    return Theatre(3, **MAJORITY)
+def theatre() -> ClusterHarness:
+    return ClusterHarness(3, **MAJORITY)
 
 
-def stored(theatre: Theatre, number: int) -> list[tuple[str, str, str]]:
+def stored(theatre: ClusterHarness, number: int) -> list[tuple[str, str, str]]:
     """The routes on the disk of a node: space, writer, filter."""
     keys = [key[1:] for key in theatre[number].disks[0].content() if key[:2] in (b"d" + LIVE, b"d" + LASTING)]
     return sorted([(key[:1].decode(), *parse_route_key(key)[1:]) for key in keys])
 
 
-def subscriber(theatre: Theatre, number: int, text: str, name: str = "reader") -> Client:
+def subscriber(theatre: ClusterHarness, number: int, text: str, name: str = "reader") -> PacketClient:
     reader = theatre[number].client(name, **LASTS)  # type: ignore[arg-type]
     reader.subscribe((text, 1))
     return reader
 
 
-def restart_both(theatre: Theatre, power: bool) -> None:
+def restart_both(theatre: ClusterHarness, power: bool) -> None:
     """n1 and n2 start again at the same time, while n3 is not there, and serve."""
     for number in (1, 2):
         theatre[number].kill(power)
@@ -40,13 +40,15 @@ def restart_both(theatre: Theatre, power: bool) -> None:
         theatre.state_of(number, ViewState.MAJORITY)
 
 
-def acks(client: Client) -> list[type]:
+def acks(client: PacketClient) -> list[type]:
     return [type(each) for each in client.take() if isinstance(each, packets.Puback | packets.Disconnect)]
 
 
 @pytest.mark.parametrize("power", [False, True])
 @pytest.mark.parametrize("text", ["t", "$share/g/t"])
-def test_nodes_that_restart_while_another_is_away_know_its_sessions(theatre: Theatre, text: str, power: bool) -> None:
+def test_nodes_that_restart_while_another_is_away_know_its_sessions(
+    theatre: ClusterHarness, text: str, power: bool
+) -> None:
     """Nobody has in memory what it had said: a publish was acknowledged and did not reach the session."""
     subscriber(theatre, 3, text)
     theatre.isolate(3)
@@ -64,7 +66,7 @@ def test_nodes_that_restart_while_another_is_away_know_its_sessions(theatre: The
     assert [each.payload for each in reader.drain()] == [b"m"]
 
 
-def test_all_lose_power_and_one_comes_late(theatre: Theatre) -> None:
+def test_all_lose_power_and_one_comes_late(theatre: ClusterHarness) -> None:
     subscriber(theatre, 3, "t").leave()
     for spot in theatre.spots:
         spot.kill(power=True)
@@ -83,7 +85,7 @@ def test_all_lose_power_and_one_comes_late(theatre: Theatre) -> None:
     assert [each.payload for each in reader.drain()] == [b"m"]
 
 
-def test_routes_to_clean_sessions_cost_no_disk(theatre: Theatre) -> None:
+def test_routes_to_clean_sessions_cost_no_disk(theatre: ClusterHarness) -> None:
     subscriber(theatre, 3, "t")
     theatre[3].client("clean").subscribe(("t", 1))
     theatre[3].client("clean").subscribe(("u", 1))
@@ -93,7 +95,9 @@ def test_routes_to_clean_sessions_cost_no_disk(theatre: Theatre) -> None:
 
 
 @pytest.mark.parametrize("away", [1, None])
-def test_what_a_restarted_node_does_not_say_again_is_forgotten_everywhere(theatre: Theatre, away: int | None) -> None:
+def test_what_a_restarted_node_does_not_say_again_is_forgotten_everywhere(
+    theatre: ClusterHarness, away: int | None
+) -> None:
     """A session ended while its node was out of the view, and the node restarted: nobody deletes the route."""
     reader = subscriber(theatre, 3, "gone")
     subscriber(theatre, 3, "kept", "other")
@@ -121,7 +125,7 @@ def test_what_a_restarted_node_does_not_say_again_is_forgotten_everywhere(theatr
         assert len(theatre[number].host.clustering.routes) == (number != 3)  # type: ignore[union-attr]
 
 
-def test_a_node_that_has_left_for_good_is_owed_nothing_after_a_restart(theatre: Theatre) -> None:
+def test_a_node_that_has_left_for_good_is_owed_nothing_after_a_restart(theatre: ClusterHarness) -> None:
     subscriber(theatre, 3, "t")
     theatre[3].kill()
     theatre.state_of(1, ViewState.MAJORITY)
@@ -141,7 +145,7 @@ def test_a_node_that_has_left_for_good_is_owed_nothing_after_a_restart(theatre: 
 @pytest.mark.parametrize("early", [True, False])
 def test_a_clean_session_misses_a_publish_that_is_acknowledged_only_when_its_node_is_back(early: bool) -> None:
     """H-18: n2 owes its acknowledgement for longer than n3 was away, and by then nobody is missing."""
-    theatre = Theatre(5, **MAJORITY)
+    theatre = ClusterHarness(5, **MAJORITY)
     member = theatre[1].host.member
     assert member is not None and member.consensus is not None
     raft = member.consensus.raft
@@ -175,7 +179,7 @@ def test_what_a_session_was_owed_that_expired_while_this_node_was_cut_off(
     """Its node restarted meanwhile and serves again; a snapshot skips the views in which it came."""
     if snapshot:
         snapshots_only(monkeypatch)
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     reader = theatre[2].client("reader", clean=False, expiry_s=10)
     reader.subscribe(("t", 1))
     member = theatre[1].host.member

@@ -16,13 +16,13 @@ from strogoff.cluster.transport.wire import CallFailed, Refused
 from strogoff.configs import load
 from strogoff.testing import Cluster
 
-from ..stage import Stage
+from ...harness.broker import BrokerHarness
 
 SETTINGS = load(None, {}, {"max_inflight_messages": "5", "distributed_cookie": "monster"})
 
 
 def in_force(key: str) -> str | None:
-    return RuntimeSettings(SETTINGS, Stage().node.env.store).in_force(key)
+    return RuntimeSettings(SETTINGS, BrokerHarness().node.env.store).in_force(key)
 
 
 def asked(answer: Any) -> list[str | None]:

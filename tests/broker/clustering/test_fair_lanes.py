@@ -12,8 +12,8 @@ from strogoff.cluster.ports import Settings
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from strogoff.sim.engine import cluster_host
-from tests.broker.clustering.theatre import Spot, Theatre
-from tests.broker.stage import Client, publish
+from tests.harness.broker import PacketClient, publish
+from tests.harness.cluster import ClusterHarness, NodeHarness
 
 LASTS: dict[str, Any] = {"clean": False, "expiry_s": 10_000}
 DELAY_S = 0.05
@@ -21,31 +21,31 @@ AHEAD, BEHIND, WINDOW = 2000, 20_000, 10_000
 
 
 @pytest.fixture
-def theatre(monkeypatch: pytest.MonkeyPatch) -> Theatre:
+def theatre(monkeypatch: pytest.MonkeyPatch) -> ClusterHarness:
     """From n1 to n3 a window of 10,000 bytes passes in a tenth of a second."""
     links = LinkSettings(publish_window_bytes=WINDOW, ahead_bytes=AHEAD, behind_bytes=BEHIND)
     monkeypatch.setattr(cluster_host, "Settings", lambda: Settings(links=links))
-    theatre = Theatre(3, max_online_messages=-1)
+    theatre = ClusterHarness(3, max_online_messages=-1)
     theatre.network.delay("n1", "n3", DELAY_S)
     theatre.network.delay("n3", "n1", DELAY_S)
     theatre.pass_s(1.0)
     return theatre
 
 
-def waiting(spot: Spot) -> int:
+def waiting(spot: NodeHarness) -> int:
     """Copies that wait at a node for n3."""
     assert spot.host.clustering is not None
     queue = spot.host.clustering.sender._waiting.queues.get("n3")
     return 0 if queue is None else queue.items
 
 
-def held(spot: Spot) -> list[str]:
+def held(spot: NodeHarness) -> list[str]:
     return sorted(
         connection.client_id for connection in spot.node.connections.values() if "cluster" in connection.flow.paused_for
     )
 
 
-def subscribed(theatre: Theatre, qos: int, **fields: Any) -> Client:
+def subscribed(theatre: ClusterHarness, qos: int, **fields: Any) -> PacketClient:
     """A client of n3 that wants everything, as all nodes know."""
     reader = theatre[3].client("reader", **fields)
     reader.subscribe(("#", qos))
@@ -53,7 +53,7 @@ def subscribed(theatre: Theatre, qos: int, **fields: Any) -> Client:
     return reader
 
 
-def flooded(theatre: Theatre, number: int, count: int, qos: int = 0) -> Client:
+def flooded(theatre: ClusterHarness, number: int, count: int, qos: int = 0) -> PacketClient:
     """A client of n1 that sends so many messages at once, more than the link takes in a second."""
     client = theatre[1].client(f"flood{number}")
     client.send(*[publish(f"flood/{number}", b"%d" % each + bytes(100), qos, each + 1) for each in range(count)])
@@ -65,7 +65,7 @@ def of(came: list[packets.Publish], topic: str) -> list[int]:
     return [int(each.payload.rstrip(b"\0")) for each in came if each.topic == topic]
 
 
-def test_one_message_passes_many_that_wait(theatre: Theatre) -> None:
+def test_one_message_passes_many_that_wait(theatre: ClusterHarness) -> None:
     """In a few round trips, while the flood takes seconds; the flood is held back by its sockets and nothing of it is
     dropped, others are read."""
     reader = subscribed(theatre, 0)
@@ -95,7 +95,7 @@ def test_one_message_passes_many_that_wait(theatre: Theatre) -> None:
     assert held(theatre[1]) == [] and waiting(theatre[1]) == 0
 
 
-def test_floods_get_equal_parts(theatre: Theatre) -> None:
+def test_floods_get_equal_parts(theatre: ClusterHarness) -> None:
     reader = subscribed(theatre, 0)
     for number in range(3):
         flooded(theatre, number, 1000)
@@ -108,7 +108,7 @@ def test_floods_get_equal_parts(theatre: Theatre) -> None:
 
 
 def test_many_who_publish_little_each_are_held_back_by_the_memory_that_they_take(
-    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
+    theatre: ClusterHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody has more than its part, but all together have more than a lane may take: what waits counts, too."""
     assert theatre[1].host.member is not None
@@ -137,7 +137,9 @@ def test_many_who_publish_little_each_are_held_back_by_the_memory_that_they_take
 
 @pytest.mark.parametrize("qos", [1, 2])
 @pytest.mark.parametrize("fault", ["break", "kill", "power", "cut"])
-def test_what_waits_survives_a_broken_link_and_a_node_that_is_away(theatre: Theatre, fault: str, qos: int) -> None:
+def test_what_waits_survives_a_broken_link_and_a_node_that_is_away(
+    theatre: ClusterHarness, fault: str, qos: int
+) -> None:
     """For a session that lasts: each message comes once, in the order of its publisher, and is acknowledged."""
     reader = subscribed(theatre, qos, **LASTS)
     each_sends = 100 if qos == 1 else 40  # in one turn: what comes later may be refused, as the cluster is not whole
@@ -157,7 +159,7 @@ def test_what_waits_survives_a_broken_link_and_a_node_that_is_away(theatre: Thea
     elif fault != "break":
         theatre[3].start()
     answered: list[list[int]] = [[] for _ in floods]
-    again: Client | None = None
+    again: PacketClient | None = None
 
     def on() -> bool:
         nonlocal again

@@ -13,10 +13,10 @@ from strogoff.broker.routing.remote import RemoteMembers
 from strogoff.broker.routing.remote_table import RemoteMatch
 from strogoff.cluster.links.ports import Refuse
 from strogoff.storage import keys
-from tests.broker.clustering.lanes import Post
+from tests.harness.forwarding import ForwardingHarness
 
 
-class Target(Post):
+class Target(ForwardingHarness):
     """A node that others send to; `told` is how far each was acknowledged, with the boot that it was told to."""
 
     def __init__(self, **options: Any) -> None:

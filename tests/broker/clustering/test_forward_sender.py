@@ -14,20 +14,20 @@ from strogoff.broker.routing.remote import RemoteMembers
 from strogoff.broker.routing.shared import SharedGroup
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.broker.clustering.lanes import Post, durable, live
-from tests.broker.stage import Client, connect
+from tests.harness.broker import PacketClient, connect
+from tests.harness.forwarding import ForwardingHarness, durable, live
 
 
 @pytest.fixture
-def post() -> Post:
-    return Post()
+def post() -> ForwardingHarness:
+    return ForwardingHarness()
 
 
 def kinds(answers: list[object]) -> list[str]:
     return [type(each).__name__ for each in answers]
 
 
-def test_each_target_gets_one_copy_and_the_answer_waits_for_all(post: Post) -> None:
+def test_each_target_gets_one_copy_and_the_answer_waits_for_all(post: ForwardingHarness) -> None:
     post.route("t", live("n2"), durable("n3"))
     writer = post.client("writer", 5)
     assert writer.publish("t", b"1", 1) == []
@@ -40,7 +40,7 @@ def test_each_target_gets_one_copy_and_the_answer_waits_for_all(post: Post) -> N
     assert post.sender.copies == 0
 
 
-def test_answers_leave_in_the_order_of_the_packets(post: Post) -> None:
+def test_answers_leave_in_the_order_of_the_packets(post: ForwardingHarness) -> None:
     post.route("slow", live("n2"))
     post.route("quick", live("n3"))
     writer = post.client("writer", 5)
@@ -53,7 +53,7 @@ def test_answers_leave_in_the_order_of_the_packets(post: Post) -> None:
     assert [each.packet_id for each in writer.take()] == [1, 2, 3]
 
 
-def test_acknowledgements_are_cumulative_and_an_old_one_changes_nothing(post: Post) -> None:
+def test_acknowledgements_are_cumulative_and_an_old_one_changes_nothing(post: ForwardingHarness) -> None:
     post.route("t", live("n2"))
     writer = post.client("writer", 5)
     for number in (1, 2, 3):
@@ -67,7 +67,7 @@ def test_acknowledgements_are_cumulative_and_an_old_one_changes_nothing(post: Po
     assert [each.packet_id for each in writer.take()] == [3]
 
 
-def test_qos_0_waits_for_nobody_and_goes_nowhere_where_it_is_crowded(post: Post) -> None:
+def test_qos_0_waits_for_nobody_and_goes_nowhere_where_it_is_crowded(post: ForwardingHarness) -> None:
     post.route("t", live("n2"), durable("n3", absent=True))
     writer = post.client("writer", 5)
     post.lanes.slow = ["n2"]
@@ -79,7 +79,7 @@ def test_qos_0_waits_for_nobody_and_goes_nowhere_where_it_is_crowded(post: Post)
     assert kinds(writer.publish("nowhere", b"3", 1)) == ["Puback"]
 
 
-def test_a_view_without_the_node_ends_what_is_for_its_clean_sessions_alone(post: Post) -> None:
+def test_a_view_without_the_node_ends_what_is_for_its_clean_sessions_alone(post: ForwardingHarness) -> None:
     post.route("live", live("n2"))
     post.route("durable", durable("n2"))
     writer = post.client("writer", 5)
@@ -93,7 +93,7 @@ def test_a_view_without_the_node_ends_what_is_for_its_clean_sessions_alone(post:
     assert [each.packet_id for each in writer.take()] == [1, 2]
 
 
-def test_who_left_for_good_is_owed_nothing(post: Post) -> None:
+def test_who_left_for_good_is_owed_nothing(post: ForwardingHarness) -> None:
     post.route("t", durable("n2"), durable("n3"))
     writer = post.client("writer", 5)
     writer.publish("t", b"1", 1)
@@ -110,7 +110,7 @@ def member(node: str) -> RemoteMembers:
     return RemoteMembers("g", "t", node, 1, 0)
 
 
-def test_a_group_on_a_node_that_is_gone_chooses_again_and_the_answer_waits_for_that(post: Post) -> None:
+def test_a_group_on_a_node_that_is_gone_chooses_again_and_the_answer_waits_for_that(post: ForwardingHarness) -> None:
     post.route("t", groups=(member("n2"),))
     writer = post.client("writer", 5)
     assert writer.publish("t", b"1", 1) == []
@@ -127,7 +127,7 @@ def test_a_group_on_a_node_that_is_gone_chooses_again_and_the_answer_waits_for_t
     assert kinds(writer.take()) == ["Puback"]
 
 
-def test_a_group_chooses_again_on_this_node_and_the_disk_has_it_before_the_answer(post: Post) -> None:
+def test_a_group_chooses_again_on_this_node_and_the_disk_has_it_before_the_answer(post: ForwardingHarness) -> None:
     post.route("t", groups=(member("n2"),))
     writer = post.client("writer", 5)
     assert writer.publish("t", b"1", 1) == []
@@ -143,7 +143,7 @@ def test_a_group_chooses_again_on_this_node_and_the_disk_has_it_before_the_answe
     assert mine.payloads() == [b"1"]
 
 
-def chosen_again(post: Post) -> Client:
+def chosen_again(post: ForwardingHarness) -> PacketClient:
     """The publisher of a QoS 2 message: its target leaves, and the next one is chosen while the disk writes nothing."""
     post.route("t", groups=(member("n2"),))
     writer = post.persistent("writer", 5)
@@ -154,7 +154,7 @@ def chosen_again(post: Post) -> Client:
     return writer
 
 
-def test_who_is_chosen_again_for_a_handshake_is_on_the_disk_before_the_copy_leaves(post: Post) -> None:
+def test_who_is_chosen_again_for_a_handshake_is_on_the_disk_before_the_copy_leaves(post: ForwardingHarness) -> None:
     """H-12: whoever goes on with the handshake after a restart sends it to the same node."""
     writer = chosen_again(post)
     post.settle()
@@ -168,7 +168,7 @@ def test_who_is_chosen_again_for_a_handshake_is_on_the_disk_before_the_copy_leav
     assert kinds(writer.take()) == ["Pubrec"]
 
 
-def test_who_is_chosen_again_and_goes_before_that_is_on_the_disk_gets_nothing(post: Post) -> None:
+def test_who_is_chosen_again_and_goes_before_that_is_on_the_disk_gets_nothing(post: ForwardingHarness) -> None:
     writer = chosen_again(post)
     mine = post.client("mine", 5)
     mine.send(packets.Subscribe(1, [packets.SubscribeOptions("$share/g/t", 2)], None))
@@ -183,7 +183,9 @@ def test_who_is_chosen_again_and_goes_before_that_is_on_the_disk_gets_nothing(po
 
 
 @pytest.mark.parametrize("here", [True, False])
-def test_who_is_chosen_when_a_handshake_goes_on_is_on_the_disk_before_the_copy_leaves(post: Post, here: bool) -> None:
+def test_who_is_chosen_when_a_handshake_goes_on_is_on_the_disk_before_the_copy_leaves(
+    post: ForwardingHarness, here: bool
+) -> None:
     """H-12: the node that was chosen before has nobody left."""
     post.route("t", groups=(member("n2"),))
     writer = post.persistent("writer", 5)
@@ -210,7 +212,7 @@ def test_who_is_chosen_when_a_handshake_goes_on_is_on_the_disk_before_the_copy_l
     assert mine.payloads() == ([b"1"] if here else [])
 
 
-def test_one_copy_carries_groups_and_ordinary_subscriptions(post: Post) -> None:
+def test_one_copy_carries_groups_and_ordinary_subscriptions(post: ForwardingHarness) -> None:
     post.route("t", live("n2"), groups=(member("n2"),))
     writer = post.client("writer", 5)
     writer.publish("t", b"1", 1)
@@ -218,7 +220,7 @@ def test_one_copy_carries_groups_and_ordinary_subscriptions(post: Post) -> None:
     assert (forwarded.plain, forwarded.groups) == (True, ("$share/g/t",))
 
 
-def test_what_nobody_acknowledged_is_void_after_a_cut(post: Post) -> None:
+def test_what_nobody_acknowledged_is_void_after_a_cut(post: ForwardingHarness) -> None:
     post.route("t", live("n2"))
     writer = post.client("writer", 5)
     writer.publish("t", b"1", 1, 1)
@@ -232,8 +234,8 @@ def test_what_nobody_acknowledged_is_void_after_a_cut(post: Post) -> None:
     assert any(connection.acks.owes_answers() for connection in post.node.connections.values())
 
 
-def test_what_was_accepted_without_a_lease_is_never_void(post: Post) -> None:
-    post = Post(allow_publish_during_netsplit="on")
+def test_what_was_accepted_without_a_lease_is_never_void(post: ForwardingHarness) -> None:
+    post = ForwardingHarness(allow_publish_during_netsplit="on")
     post.route("t", live("n2"))
     writer = post.client("writer", 5)
     post.node.policy.view_state = ViewState.MINORITY
@@ -243,7 +245,7 @@ def test_what_was_accepted_without_a_lease_is_never_void(post: Post) -> None:
     assert post.lanes.payloads("n2") == [b"1"]
 
 
-def test_a_will_that_a_cut_kept_from_leaving_is_not_void(post: Post) -> None:
+def test_a_will_that_a_cut_kept_from_leaving_is_not_void(post: ForwardingHarness) -> None:
     """Nobody sends it again: its client is gone (P5; H-19)."""
     post.route("w", live("n2"))
     client = post.client("with-will", 5, will=packets.Will("w", b"gone", 1, False, None))
@@ -253,7 +255,7 @@ def test_a_will_that_a_cut_kept_from_leaving_is_not_void(post: Post) -> None:
     assert post.lanes.payloads("n2") == [b"gone"]
 
 
-def test_a_will_for_a_node_that_is_away_holds_up_nobody_else(post: Post) -> None:
+def test_a_will_for_a_node_that_is_away_holds_up_nobody_else(post: ForwardingHarness) -> None:
     post.route("w", durable("n2", absent=True))
     client = post.client("with-will", 5, will=packets.Will("w", b"gone", 1, False, None))
     writer = post.client("writer", 5)
@@ -261,7 +263,7 @@ def test_a_will_for_a_node_that_is_away_holds_up_nobody_else(post: Post) -> None
     assert kinds(writer.publish("nowhere", b"1", 1)) == ["Puback"]
 
 
-def test_what_another_origin_waits_for_is_not_void(post: Post) -> None:
+def test_what_another_origin_waits_for_is_not_void(post: ForwardingHarness) -> None:
     node = post.node
     post.route("t", groups=(member("n3"),))
     message = post_message(post, "n9")
@@ -277,7 +279,7 @@ def test_what_another_origin_waits_for_is_not_void(post: Post) -> None:
     assert owed.open == 0
 
 
-def test_a_relay_without_a_lease_is_still_owed(post: Post) -> None:
+def test_a_relay_without_a_lease_is_still_owed(post: ForwardingHarness) -> None:
     post.node.policy.view_state = ViewState.MINORITY
     post.route("t", groups=(member("n3"),))
     context = AckContext()
@@ -286,20 +288,20 @@ def test_a_relay_without_a_lease_is_still_owed(post: Post) -> None:
     assert context.pending.open == 1
 
 
-def post_message(post: Post, origin: str) -> Message:
+def post_message(post: ForwardingHarness, origin: str) -> Message:
 
     node = post.node
     return Message("", "t", b"relayed", 1, False, None, 0, "p", node.env.origins.get(origin, 1), 1)
 
 
-def paused(post: Post) -> list[str]:
+def paused(post: ForwardingHarness) -> list[str]:
     """The clients that are not read because of another node."""
     return [
         connection.client_id for connection in post.node.connections.values() if "cluster" in connection.flow.paused_for
     ]
 
 
-def test_only_who_publishes_for_a_slow_node_is_paused(post: Post) -> None:
+def test_only_who_publishes_for_a_slow_node_is_paused(post: ForwardingHarness) -> None:
     """Also if the node is away. Who publishes for others goes on, until the other node is slow, too."""
     post.route("slow", durable("n2", absent=True))
     post.route("other", live("n3"))
@@ -321,7 +323,7 @@ def test_only_who_publishes_for_a_slow_node_is_paused(post: Post) -> None:
     assert paused(post) == ["other"]
 
 
-def test_what_a_will_sends_to_a_slow_node_pauses_nobody_else(post: Post) -> None:
+def test_what_a_will_sends_to_a_slow_node_pauses_nobody_else(post: ForwardingHarness) -> None:
     post.route("slow", durable("n2", absent=True))
     post.route("other", live("n3"))
     post.lanes.slow = ["n2"]
@@ -333,7 +335,7 @@ def test_what_a_will_sends_to_a_slow_node_pauses_nobody_else(post: Post) -> None
 
 
 @pytest.mark.parametrize("over", ["away", "gone"])
-def test_who_is_paused_for_a_node_goes_on_when_it_leaves(post: Post, over: str) -> None:
+def test_who_is_paused_for_a_node_goes_on_when_it_leaves(post: ForwardingHarness, over: str) -> None:
     post.route("t", live("n2"))
     writer = post.client("writer", 5)
     post.lanes.slow = ["n2"]
@@ -344,7 +346,7 @@ def test_who_is_paused_for_a_node_goes_on_when_it_leaves(post: Post, over: str) 
     assert paused(post) == []
 
 
-def test_only_what_is_for_a_disk_waits_for_a_disk(post: Post) -> None:
+def test_only_what_is_for_a_disk_waits_for_a_disk(post: ForwardingHarness) -> None:
     """From half a window on. What is for clean sessions goes on, and so does what is for a node that is away, which has
     a bound of its own."""
     lasting = RemoteMembers("g", "shared", "n2", 1, 0, 1)
@@ -366,7 +368,7 @@ def test_only_what_is_for_a_disk_waits_for_a_disk(post: Post) -> None:
     assert paused(post) == []
 
 
-def test_a_node_that_is_relieved_before_its_publisher_is_paused_pauses_nobody(post: Post) -> None:
+def test_a_node_that_is_relieved_before_its_publisher_is_paused_pauses_nobody(post: ForwardingHarness) -> None:
     """A QoS 2 message leaves when its packet id is safe, after its packet was handled."""
     post.route("kept", durable("n2"))
     post.route("other", live("n3"))
@@ -380,7 +382,7 @@ def test_a_node_that_is_relieved_before_its_publisher_is_paused_pauses_nobody(po
 
 
 @pytest.mark.parametrize("over", ["gone", "void_all", "acked_early"])
-def test_what_waits_for_a_disk_no_more_is_not_counted(post: Post, over: str) -> None:
+def test_what_waits_for_a_disk_no_more_is_not_counted(post: ForwardingHarness, over: str) -> None:
     post.route("kept", durable("n2"))
     writer = post.client("kept", 5)
     post.lanes.window_bytes = 300
@@ -391,7 +393,7 @@ def test_what_waits_for_a_disk_no_more_is_not_counted(post: Post, over: str) -> 
 
 
 @pytest.mark.parametrize("leased", [True, False])
-def test_what_needs_no_disk_is_acknowledged_before_what_does(post: Post, leased: bool) -> None:
+def test_what_needs_no_disk_is_acknowledged_before_what_does(post: ForwardingHarness, leased: bool) -> None:
     """Without a lease it is proof of nothing until that is back."""
     post.route("clean", live("n2"))
     post.route("kept", durable("n2"))
@@ -408,7 +410,7 @@ def test_what_needs_no_disk_is_acknowledged_before_what_does(post: Post, leased:
     assert kinds(kept.take()) == ["Puback"] and clean.take() == []
 
 
-def test_receivers_keep_qos_2_mids_until_the_handshake_is_over(post: Post) -> None:
+def test_receivers_keep_qos_2_mids_until_the_handshake_is_over(post: ForwardingHarness) -> None:
     """`qos2_stable` never goes beyond an open handshake (H-12)."""
     post.route("t", live("n2"))
     writer = post.client("writer", 5)
@@ -425,14 +427,14 @@ def test_receivers_keep_qos_2_mids_until_the_handshake_is_over(post: Post) -> No
     assert post.lanes.sent["n2"][2][2].qos2_stable > mid
 
 
-def _handshake(post: Post, writer: Client, number: int) -> None:
+def _handshake(post: ForwardingHarness, writer: PacketClient, number: int) -> None:
     """A whole one, of which the copy is number `number` in the lane."""
     writer.publish("t", b"x", 2, 9)
     post.acked("n2", number)
     writer.ask(packets.Pubrel(9))
 
 
-def test_receivers_are_told_which_handshakes_are_open_while_one_stays_so(post: Post) -> None:
+def test_receivers_are_told_which_handshakes_are_open_while_one_stays_so(post: ForwardingHarness) -> None:
     post.route("t", live("n2"))
     slow, writer = post.client("slow", 5, clean=False, expiry_s=100), post.client("writer", 5)
     slow.publish("t", b"1", 2, 1)
@@ -448,7 +450,7 @@ def test_receivers_are_told_which_handshakes_are_open_while_one_stays_so(post: P
     assert told.first == (0, 0) and told.end == (last.origin.boot, last.counter)
 
 
-def test_nobody_is_told_of_open_handshakes_where_none_stays_so(post: Post) -> None:
+def test_nobody_is_told_of_open_handshakes_where_none_stays_so(post: ForwardingHarness) -> None:
     post.route("t", live("n2"))
     writer = post.client("writer", 5)
     for number in range(1, 3 * TELL_OPEN_EVERY):
@@ -456,7 +458,7 @@ def test_nobody_is_told_of_open_handshakes_where_none_stays_so(post: Post) -> No
     assert post.lanes.told_open == {}
 
 
-def test_a_handshake_of_the_start_before_is_told_with_the_first_message(post: Post) -> None:
+def test_a_handshake_of_the_start_before_is_told_with_the_first_message(post: ForwardingHarness) -> None:
     post.route("t", live("n2"))
     slow = post.client("slow", 5, clean=False, expiry_s=100)
     slow.publish("t", b"1", 2, 1)
@@ -470,7 +472,7 @@ def test_a_handshake_of_the_start_before_is_told_with_the_first_message(post: Po
     assert told.mids == [(mid.origin.boot, mid.counter)]
 
 
-def test_a_qos_2_handshake_that_a_cut_voided_sends_the_same_mid_again(post: Post) -> None:
+def test_a_qos_2_handshake_that_a_cut_voided_sends_the_same_mid_again(post: ForwardingHarness) -> None:
     post.route("t", live("n2"))
     writer = post.client("writer", 5, clean=False, expiry_s=100)
     assert writer.publish("t", b"1", 2, 1) == []
@@ -487,14 +489,14 @@ def test_a_qos_2_handshake_that_a_cut_voided_sends_the_same_mid_again(post: Post
     assert kinds(again.take()) == ["Pubrec"]
 
 
-def test_connections_without_a_will_send_nothing(post: Post) -> None:
+def test_connections_without_a_will_send_nothing(post: ForwardingHarness) -> None:
     assert connect("x").will is None
     post.client("x").vanish()
     assert post.lanes.sent == {}
 
 
 def test_a_node_that_ends_with_copies_under_way_leaves_nothing_in_memory() -> None:
-    post = Post()
+    post = ForwardingHarness()
     post.route("t", live("n2"))
     assert post.client("writer", 5).publish("t", b"1", 1) == []
     remains = ref(post.sender)
@@ -503,7 +505,7 @@ def test_a_node_that_ends_with_copies_under_way_leaves_nothing_in_memory() -> No
     assert remains() is None
 
 
-def test_an_acknowledgement_to_a_node_without_a_lease_counts_when_the_lease_is_back(post: Post) -> None:
+def test_an_acknowledgement_to_a_node_without_a_lease_counts_when_the_lease_is_back(post: ForwardingHarness) -> None:
     """The others may have taken this node out of the view, and skip what it sends: that they have it says nothing."""
     post.route("t", live("n2"))
     writer = post.client("writer", 5)

@@ -8,12 +8,12 @@ from strogoff.broker.clustering.adapter import SETTLE_MS
 from strogoff.cluster.links.ports import Lane
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.broker.clustering.theatre import MAJORITY, Theatre, snapshots_only
+from tests.harness.cluster import MAJORITY, ClusterHarness, snapshots_only
 
 
 def test_a_founder_that_restarts_without_the_others_is_not_alone() -> None:
     """H-01: its log says that there are others, applied or not."""
-    theatre = Theatre(3, allow_publish_during_netsplit="majority", allow_register_during_netsplit="on")
+    theatre = ClusterHarness(3, allow_publish_during_netsplit="majority", allow_register_during_netsplit="on")
     theatre.isolate(1)
     theatre[1].kill(power=True)
     theatre[1].start()
@@ -29,7 +29,7 @@ def test_a_founder_that_restarts_without_the_others_is_not_alone() -> None:
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_a_message_is_retained_before_it_is_given_to_anybody(qos: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """H-04 (d): who subscribes in between, where others are subscribed already, waits for no barrier."""
-    theatre = Theatre(2)
+    theatre = ClusterHarness(2)
     theatre[2].client("first").subscribe(("t", 1))
     member = theatre[2].host.member
     assert member is not None
@@ -48,7 +48,7 @@ def test_a_copy_does_not_overtake_its_retained_message_where_much_waits_before_i
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A frame takes a part of each lane."""
-    theatre = Theatre(3)
+    theatre = ClusterHarness(3)
     theatre[2].client("first").subscribe(("t", 1))
     theatre[3].client("other").subscribe(("u/#", 1))
     member = theatre[2].host.member
@@ -70,7 +70,7 @@ def test_a_copy_does_not_overtake_its_retained_message_where_much_waits_before_i
 
 def test_routes_of_whom_this_node_has_not_heard_yet_are_not_purged() -> None:
     """H-04: metadata comes by another way than the log, and may be early."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     theatre.isolate(1)
     theatre.state_of(2, ViewState.MAJORITY)
     theatre[3].kill()
@@ -92,7 +92,7 @@ def test_a_publish_of_an_earlier_entrance_is_void_for_a_node_that_was_restarted(
 ) -> None:
     """H-14: what is stale follows from the view, not from what a process remembers."""
     snapshots_only(monkeypatch)
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     reader = theatre[2].client("reader", clean=False, expiry_s=1000)
     reader.subscribe(("t", 1))
     writer = theatre[1].client("writer")
@@ -118,7 +118,7 @@ def test_a_publish_of_an_earlier_entrance_is_void_for_a_node_that_was_restarted(
 
 def test_a_suback_that_cannot_be_everywhere_in_time_says_so() -> None:
     """P4: the barrier has a bound."""
-    theatre = Theatre(3)
+    theatre = ClusterHarness(3)
     reader = theatre[1].client("reader")
     member = theatre[3].host.member
     assert member is not None
@@ -129,7 +129,7 @@ def test_a_suback_that_cannot_be_everywhere_in_time_says_so() -> None:
 
 
 def test_the_leader_leaves() -> None:
-    theatre = Theatre(3)
+    theatre = ClusterHarness(3)
     leader = next(n for n in (1, 2, 3) if theatre[n].leads)
     other = leader % 3 + 1
     problems: list[str] = []
@@ -146,7 +146,7 @@ def test_the_leader_leaves() -> None:
 
 def test_all_nodes_lose_power() -> None:
     """P1, P4, P7: sync durability."""
-    theatre = Theatre(3)
+    theatre = ClusterHarness(3)
     reader = theatre[2].client("reader", clean=False, expiry_s=1000)
     reader.subscribe(("t", 1))
     reader.vanish()
@@ -170,7 +170,7 @@ def test_all_nodes_lose_power() -> None:
 @pytest.mark.parametrize("who", [1, 2])
 def test_a_clock_that_jumps_ends_no_session_and_no_message(leap_s: float, who: int) -> None:
     """H-17: on the leader, which all follow, and on another node."""
-    theatre = Theatre(3)
+    theatre = ClusterHarness(3)
     reader = theatre[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 1))
     reader.vanish()
@@ -190,7 +190,7 @@ def test_a_clock_that_jumps_ends_no_session_and_no_message(leap_s: float, who: i
 
 def test_a_full_disk_at_one_of_two_targets_refuses_nothing_that_the_other_has() -> None:
     """H-20: the disk is full where the other subscriber is."""
-    theatre = Theatre(3)
+    theatre = ClusterHarness(3)
     readers = [theatre[number].client(f"reader{number}", clean=False, expiry_s=600) for number in (2, 3)]
     for reader in readers:
         reader.subscribe(("t", 2))

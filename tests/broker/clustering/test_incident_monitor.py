@@ -7,23 +7,23 @@ from typing import Any
 import pytest
 
 from strogoff.netsplit.policy import ViewState
-from tests.broker.clustering.theatre import Spot, Theatre
-from tests.broker.stage import publish
+from tests.harness.broker import publish
+from tests.harness.cluster import ClusterHarness, NodeHarness
 
 
-def events(spot: Spot, prefix: str = "net.") -> list[dict[str, Any]]:
+def events(spot: NodeHarness, prefix: str = "net.") -> list[dict[str, Any]]:
     return [each for each in spot.host.events if str(each["type"]).startswith(prefix)]
 
 
-def watch_of(spot: Spot) -> Any:
+def watch_of(spot: NodeHarness) -> Any:
     assert spot.host.clustering is not None
     return spot.host.clustering.incidents
 
 
 @pytest.fixture(scope="module")
-def split() -> Theatre:
+def split() -> ClusterHarness:
     """n3 is cut off for a while, and healed."""
-    theatre = Theatre(3, allow_publish_during_netsplit="majority")
+    theatre = ClusterHarness(3, allow_publish_during_netsplit="majority")
     theatre[1].client("reader").subscribe(("t", 1))
     writer = theatre[1].client("writer")
     theatre.pass_s(1.0)
@@ -39,33 +39,33 @@ def split() -> Theatre:
 
 
 def test_quiet_times_are_no_incident() -> None:
-    theatre = Theatre(3)
+    theatre = ClusterHarness(3)
     theatre.pass_s(5.0)
     assert [watch_of(spot).ledger.detected for spot in theatre.spots] == [0, 0, 0]
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_each_node_sees_one_incident_and_its_end(split: Theatre, number: int) -> None:
+def test_each_node_sees_one_incident_and_its_end(split: ClusterHarness, number: int) -> None:
     ledger = watch_of(split[number]).ledger
     assert ledger.detected == 1
     assert not ledger.active
     assert ledger.metrics()["netsplit_detected"] == ledger.metrics()["netsplit_resolved"] == 1
 
 
-def test_the_window_begins_when_the_node_was_last_heard(split: Theatre) -> None:
+def test_the_window_begins_when_the_node_was_last_heard(split: ClusterHarness) -> None:
     (row,) = watch_of(split[1]).ledger.rows()
     window = row["window_ms"]
     assert 500 <= window <= 4500, row
 
 
-def test_what_was_done_meanwhile_is_counted(split: Theatre) -> None:
+def test_what_was_done_meanwhile_is_counted(split: ClusterHarness) -> None:
     totals = watch_of(split[1])._totals()
     assert totals["publish", "accepted"] == 1
     assert totals["register", "accepted"] == 2
     assert totals["subscribe", "accepted"] == 1
 
 
-def test_a_node_is_never_missing_for_itself_and_the_view_is_that_of_detection(split: Theatre) -> None:
+def test_a_node_is_never_missing_for_itself_and_the_view_is_that_of_detection(split: ClusterHarness) -> None:
     for number, missing in ((1, ["n3"]), (2, ["n3"]), (3, ["n1", "n2"])):
         (row,) = watch_of(split[number]).ledger.rows()
         detect, *changes, heal = [each for each in events(split[number], "split.") if each["type"] != "split.suspect"]
@@ -74,19 +74,19 @@ def test_a_node_is_never_missing_for_itself_and_the_view_is_that_of_detection(sp
         assert all(f"n{number}" not in change["nodes"] for change in changes)
 
 
-def cut_off(**options: Any) -> Theatre:
+def cut_off(**options: Any) -> ClusterHarness:
     """n3 is cut off from the others and knows it."""
-    theatre = Theatre(3, **options)
+    theatre = ClusterHarness(3, **options)
     theatre.pass_s(1.0)
     return theatre
 
 
-def cut(theatre: Theatre) -> None:
+def cut(theatre: ClusterHarness) -> None:
     for other in ("n1", "n2"):
         theatre.network.cut(other, "n3")
 
 
-def healed_counts(theatre: Theatre, number: int = 3) -> dict[str, int]:
+def healed_counts(theatre: ClusterHarness, number: int = 3) -> dict[str, int]:
     theatre.network.heal()
     theatre.whole()
     theatre.until(lambda: not watch_of(theatre[number]).ledger.active)
@@ -129,10 +129,10 @@ def test_an_answer_after_a_standstill_is_voided() -> None:
     """SIGSTOP: the packet comes before the process knows that its lease is over."""
     theatre = cut_off(allow_publish_during_netsplit="majority")
     writer = theatre[3].client("writer", version=4)
-    theatre[3].stand_still()
+    theatre[3].pause_process()
     writer.send(publish("t", b"m", 1))
     theatre.pass_s(6.0)
-    theatre[3].go_on()
+    theatre[3].resume_process()
     theatre.until(lambda: writer.closed)
     theatre.pass_s(1.0)
     counts = healed_counts(theatre)
@@ -168,7 +168,7 @@ def test_a_subscribe_that_the_rules_forbid_is_not_accepted() -> None:
 
 def test_a_watch_looks_with_its_member_once_in_a_heartbeat() -> None:
     """Whatever wakes the member, and without a timer of its own; what was heard between two looks counts."""
-    theatre = Theatre(3)
+    theatre = ClusterHarness(3)
     theatre.pass_s(1.0)
     watch = watch_of(theatre[1])
     node, samples = theatre[1].node, watch.lookout._samples
@@ -180,7 +180,7 @@ def test_a_watch_looks_with_its_member_once_in_a_heartbeat() -> None:
 
 
 def test_a_watch_begins_once_and_ends_with_its_node() -> None:
-    theatre = Theatre(2)
+    theatre = ClusterHarness(2)
     watch = watch_of(theatre[1])
     watch.begin()
     watch.begin()

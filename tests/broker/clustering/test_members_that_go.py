@@ -8,13 +8,13 @@ import pytest
 
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.broker.clustering.theatre import MAJORITY, Theatre
-from tests.broker.stage import publish
+from tests.harness.broker import publish
+from tests.harness.cluster import MAJORITY, ClusterHarness
 
 
 def test_who_has_nobody_left_in_the_group_says_so_to_the_origin_and_dies() -> None:
     """H-09: had it relayed the message itself, nobody would know any more who has it."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     first = theatre[2].client("first")
     first.subscribe(("$share/g/a", 2))
     theatre.network.delay("n1", "n2", 0.2)
@@ -39,7 +39,7 @@ def test_who_has_nobody_left_in_the_group_says_so_to_the_origin_and_dies() -> No
 @pytest.mark.parametrize("arrives", [True, False])
 def test_a_handshake_that_goes_on_asks_the_node_whose_member_has_unsubscribed(arrives: bool) -> None:
     """[MQTT5-4.8.2-5]: it may have the message; where it has not, another member gets it."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     first = theatre[2].client("first", clean=False, expiry_s=600)
     first.subscribe(("$share/g/a", 2))
     theatre.network.delay(*(("n2", "n1") if arrives else ("n1", "n2")), 0.3)
@@ -66,7 +66,7 @@ def test_a_handshake_that_goes_on_asks_the_node_whose_member_has_unsubscribed(ar
 
 @pytest.mark.parametrize("arrives", [True, False])
 def test_a_member_that_lasts_and_has_unsubscribed_may_have_the_message_while_its_node_is_away(arrives: bool) -> None:
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     first = theatre[2].client("first", clean=False, expiry_s=600)
     first.subscribe(("$share/g/a", 2))
     writer = theatre[1].client("writer", clean=False, expiry_s=600)
@@ -90,7 +90,7 @@ def test_a_member_that_lasts_and_has_unsubscribed_may_have_the_message_while_its
 @pytest.mark.parametrize("interval_s", [1, 600])
 def test_what_expired_while_it_waited_for_the_node_of_a_member_goes_to_nobody_else(interval_s: int) -> None:
     """MQTT5-3.3.2-5 (3 nodes, seed 45471)."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     gone = theatre[2].client("gone")
     gone.subscribe(("$share/g/t", 1))
     writer = theatre[1].client("writer")
@@ -109,7 +109,7 @@ def test_what_expired_while_it_waited_for_the_node_of_a_member_goes_to_nobody_el
 @pytest.mark.parametrize("qos", [1, 2])
 def test_what_expired_on_its_way_to_a_member_that_has_gone_is_said(qos: int) -> None:
     """P8: by a node that still has one."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     chosen = theatre[2].client("chosen")
     chosen.subscribe(("$share/g/a", 2))
     writer = theatre[1].client("writer")
@@ -127,7 +127,7 @@ def test_what_expired_on_its_way_to_a_member_that_has_gone_is_said(qos: int) -> 
 
 def test_what_a_member_left_behind_goes_to_another_node_when_it_is_forgotten_here() -> None:
     """Had it left before, a restart would bring the session back, and its message would go to a member once more."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     first = theatre[2].client("first", clean=False, expiry_s=2)
     first.subscribe(("$share/g/a", 2))
     first.leave()
@@ -150,7 +150,7 @@ def test_what_a_member_left_behind_goes_to_another_node_when_it_is_forgotten_her
 
 @pytest.mark.parametrize("stays", [True, False])
 def test_what_is_forgotten_goes_to_who_is_there_then(stays: bool) -> None:
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     first = theatre[2].client("first", clean=False, expiry_s=2)
     first.subscribe(("$share/g/a", 2))
     first.leave()
@@ -174,7 +174,7 @@ def test_what_is_forgotten_goes_to_who_is_there_then(stays: bool) -> None:
 @pytest.mark.parametrize("qos", [1, 2])
 def test_a_member_that_cannot_hold_the_message_is_nobody(qos: int) -> None:
     """P1: it is away and has subscribed with QoS 0; the one that was chosen has gone; another node has one more."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     chosen, away = theatre[2].client("chosen"), theatre[2].client("away", clean=False, expiry_s=600)
     chosen.subscribe(("$share/g/a", 2))
     away.subscribe(("$share/g/a", 0))
@@ -193,7 +193,7 @@ def test_a_member_that_cannot_hold_the_message_is_nobody(qos: int) -> None:
 
 def test_a_handshake_goes_to_another_node_if_the_member_here_cannot_hold_its_message() -> None:
     """P1: online when it was drawn, away when the packet id is safe."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     away = theatre[1].client("away", clean=False, expiry_s=600)
     away.subscribe(("$share/g/a", 0))
     other = theatre[3].client("other", clean=False, expiry_s=600)
@@ -212,7 +212,7 @@ def test_a_handshake_goes_to_another_node_if_the_member_here_cannot_hold_its_mes
 def test_what_a_clean_session_left_behind_is_taken_once(here: bool) -> None:
     """H-12: a session that lasts has it, and the nodes are restarted before the publisher has its answer
     (3 nodes, --workload groups, all,rare, seed 3054)."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     second = theatre[2 if here else 3].client("second", clean=False, expiry_s=600)
     second.subscribe(("$share/g/a", 2))
     second.leave()

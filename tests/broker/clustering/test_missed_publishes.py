@@ -8,14 +8,14 @@ import pytest
 
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.broker.clustering.theatre import MAJORITY, Theatre, snapshots_only
+from tests.harness.cluster import MAJORITY, ClusterHarness, snapshots_only
 
 
 class Absence:
     """A clean session at the last node subscribes to `t`, a writer and who is to die with a will on `t` are at n1."""
 
     def __init__(self, nodes: int = 3, **options: Any) -> None:
-        self.theatre = theatre = Theatre(nodes, **{**MAJORITY, **options})
+        self.theatre = theatre = ClusterHarness(nodes, **{**MAJORITY, **options})
         self.last = nodes
         self.clean, self.writer = theatre[nodes].client("clean"), theatre[1].client("writer")
         self.dying = theatre[1].client("dying", will=packets.Will("t", b"gone", 1))

@@ -9,13 +9,13 @@ import pytest
 
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.broker.clustering.theatre import MAJORITY, ON, Theatre
-from tests.broker.stage import option, publish
+from tests.harness.broker import option, publish
+from tests.harness.cluster import MAJORITY, ON, ClusterHarness
 
 
 def test_parked_publishes_go_before_newer_ones_when_the_cluster_is_whole_again() -> None:
     """H-13 (a): default `off`, 3.1.1, no reconnect."""
-    theatre = Theatre(3)
+    theatre = ClusterHarness(3)
     reader = theatre[2].client("reader", 4)
     reader.subscribe(("t", 1))
     writer = theatre[1].client("writer", 4)
@@ -36,7 +36,7 @@ def test_parked_publishes_go_before_newer_ones_when_the_cluster_is_whole_again()
 @pytest.mark.parametrize("qos", [1, 2])
 def test_a_repeated_publish_is_no_first_acceptance(qos: int) -> None:
     """H-13 (b): accepted, a node dies, the client repeats it under policy off."""
-    theatre = Theatre(3, allow_register_during_netsplit="majority")
+    theatre = ClusterHarness(3, allow_register_during_netsplit="majority")
     reader = theatre[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 2))
     writer = theatre[1].client("writer", clean=False, expiry_s=600)
@@ -57,7 +57,7 @@ def test_a_repeated_publish_is_no_first_acceptance(qos: int) -> None:
 
 def test_a_session_that_is_ended_by_clean_start_while_its_deliveries_come() -> None:
     """P1 speaks of sessions that have not ended; the publisher waits for nobody who is gone."""
-    theatre = Theatre(3)
+    theatre = ClusterHarness(3)
     reader = theatre[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 1))
     writer = theatre[1].client("writer")
@@ -74,18 +74,18 @@ def test_a_session_that_is_ended_by_clean_start_while_its_deliveries_come() -> N
 
 def test_a_lease_that_ends_between_match_and_flush() -> None:
     """H-04 (c): the process stands still after it routed, with the acknowledgement in its hands."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     writer = theatre[1].client("writer", clean=False, expiry_s=600)
     own = theatre[1].client("own", clean=False, expiry_s=600)
     own.subscribe(("t", 1))
     writer.publish("u", b"", 0)
     theatre[1].disks[0].stall_until = theatre.loop.now_s + 0.01
     assert writer.publish("t", b"m", 1) == []
-    theatre[1].stand_still()
+    theatre[1].pause_process()
     theatre.state_of(2, ViewState.MAJORITY)
     reader = theatre[2].client("reader", clean=False, expiry_s=600)
     assert reader.subscribe(("t", 1))[0].reasons == [1]
-    theatre[1].go_on()
+    theatre[1].resume_process()
     theatre.settle()
     assert not [each for each in writer.take() if isinstance(each, packets.Puback)]
     theatre.whole()
@@ -100,7 +100,7 @@ def test_what_is_read_after_a_pause_is_not_promised_before_the_node_knows_that_i
 
     The machine was frozen: its wall clock is ahead, and no timer is due.
     """
-    theatre = Theatre(3, allow_publish_during_netsplit=flag)
+    theatre = ClusterHarness(3, allow_publish_during_netsplit=flag)
     theatre[1].client("own", clean=False, expiry_s=600).subscribe(("t", 1))
     writer = theatre[1].client("writer")
     assert [type(each) for each in writer.publish("t", b"1", 1)] == [packets.Puback]
@@ -121,17 +121,17 @@ def test_what_is_read_after_a_pause_is_not_promised_before_the_node_knows_that_i
 @pytest.mark.parametrize("qos", [1, 2])
 def test_what_waits_for_the_disk_when_its_node_enters_again_was_matched_before(qos: int) -> None:
     """H-04, H-14: read before the node knew that it stood still, and a full disk keeps its lease."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     theatre[3].client("keeper", clean=False, expiry_s=600).subscribe(("t", qos))
     writer = theatre[3].client("writer")
     reader = theatre[1].client("reader")
-    theatre[3].stand_still()
+    theatre[3].pause_process()
     theatre.state_of(1, ViewState.MAJORITY)
     assert reader.subscribe(("t", qos))[0].reasons == [qos]
     writer.send(publish("t", b"x", qos, 7))
     theatre.settle()
     theatre[3].disks[0].full = True
-    theatre[3].go_on()
+    theatre[3].resume_process()
     theatre.whole()
     theatre[3].disks[0].full = False
     theatre.pass_s(3.0)
@@ -141,14 +141,14 @@ def test_what_waits_for_the_disk_when_its_node_enters_again_was_matched_before(q
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_a_retained_message_that_waited_while_the_node_stood_still_replaces_no_newer_one(qos: int) -> None:
     """H-14: the node reads it before it knows that its lease is over; its writer said something newer."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     writer = theatre[1].client("writer")
-    theatre[1].stand_still()
+    theatre[1].pause_process()
     writer.send(publish("t", b"old", qos, retain=True))
     theatre.state_of(2, ViewState.MAJORITY)
     assert theatre[2].client("again").publish("t", b"new", 1, retain=True)[0].reason in (0, 0x10)
     theatre.pass_s(0.5)
-    theatre[1].go_on()
+    theatre[1].resume_process()
     theatre.whole()
     theatre.pass_s(2.0)
     for spot in theatre.spots:
@@ -159,7 +159,7 @@ def test_a_retained_message_that_waited_while_the_node_stood_still_replaces_no_n
 
 def test_register_on_and_publish_majority_in_a_minority() -> None:
     """Sessions exist, publishes are parked, nothing is promised twice."""
-    theatre = Theatre(3, **{**MAJORITY, "allow_register_during_netsplit": "on"})
+    theatre = ClusterHarness(3, **{**MAJORITY, "allow_register_during_netsplit": "on"})
     reader = theatre[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 1))
     theatre.isolate(1)
@@ -180,7 +180,7 @@ def test_register_on_and_publish_majority_in_a_minority() -> None:
 @pytest.mark.parametrize("qos", [1, 2])
 def test_what_expired_while_it_waited_for_a_lease_is_said_by_each_node_of_its_own_sessions(qos: int) -> None:
     """[MQTT5-3.3.2-5], P8: no drop without its event, wherever the session is (3 nodes, seed 111)."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     readers = [spot.client(f"reader{number}", clean=False, expiry_s=600) for number, spot in enumerate(theatre.spots)]
     for reader, topic_filter in zip(readers, ("t", "t", "$share/g/t"), strict=True):
         reader.subscribe((topic_filter, 2))
@@ -201,7 +201,7 @@ def test_what_expired_while_it_waited_for_a_lease_is_said_by_each_node_of_its_ow
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
 def test_retained_writes_on_two_nodes_at_once_end_the_same_everywhere(order: tuple[int, int]) -> None:
     """P4: whoever subscribes anywhere after both acknowledgements gets the same one."""
-    theatre = Theatre(3)
+    theatre = ClusterHarness(3)
     theatre.network.delay("n1", "n2", 0.1)
     theatre.network.delay("n2", "n1", 0.15)
     theatre.network.delay("n1", "n3", 0.02)
@@ -225,7 +225,7 @@ def test_retained_writes_on_two_nodes_at_once_end_the_same_everywhere(order: tup
 
 def test_on_accepts_nothing_after_a_restart_before_the_node_knows_the_others_subscribers() -> None:
     """It acknowledged what it gave to nobody: 147 messages of 812, at a plain restart."""
-    theatre = Theatre(3, **ON)
+    theatre = ClusterHarness(3, **ON)
     reader = theatre[2].client("reader")
     reader.subscribe(("t", 1))
     theatre[1].kill()
@@ -245,7 +245,7 @@ def test_on_accepts_nothing_after_a_restart_before_the_node_knows_the_others_sub
 
 
 def test_on_accepts_without_a_lease_when_none_came_within_the_bound_and_says_so() -> None:
-    theatre = Theatre(3, **ON)
+    theatre = ClusterHarness(3, **ON)
     for number in (1, 2, 3):
         theatre[number].kill()
     theatre[1].start()

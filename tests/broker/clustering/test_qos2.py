@@ -9,20 +9,20 @@ import pytest
 from strogoff.cluster.links.ports import Lane
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.broker.clustering.theatre import MAJORITY, Spot, Theatre
-from tests.broker.stage import Client, publish
+from tests.harness.broker import PacketClient, publish
+from tests.harness.cluster import MAJORITY, ClusterHarness, NodeHarness
 
 
-def _durable(spot: Spot, name: str) -> Client:
+def _durable(spot: NodeHarness, name: str) -> PacketClient:
     return spot.client(name, clean=False, expiry_s=1000)
 
 
-def _resume(spot: Spot, name: str, topic: str, packet_id: int = 7) -> list[object]:
+def _resume(spot: NodeHarness, name: str, topic: str, packet_id: int = 7) -> list[object]:
     """Reconnect and repeat the PUBLISH; what comes."""
     return _durable(spot, name).publish(topic, b"m", 2, packet_id, dup=True)
 
 
-def _got(reader: Client) -> list[bytes]:
+def _got(reader: PacketClient) -> list[bytes]:
     """What an exactly-once receiver hands on."""
     return [each.payload for each in reader.drain()]
 
@@ -30,16 +30,16 @@ def _got(reader: Client) -> list[bytes]:
 def test_what_was_routed_by_an_old_table_goes_to_the_others_again() -> None:
     """H-04 (c), H-12: the PUBREC that the lease forbade must not leave for the repeated PUBLISH unless who
     subscribed meanwhile has the message."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     writer = _durable(theatre[1], "writer")
     writer.publish("u", b"", 0)
     theatre[1].disks[0].stall_until = theatre.loop.now_s + 0.01
     assert writer.publish("t", b"m", 2, 7) == []
-    theatre[1].stand_still()
+    theatre[1].pause_process()
     theatre.state_of(2, ViewState.MAJORITY)
     reader = _durable(theatre[2], "reader")
     assert reader.subscribe(("t", 2))[0].reasons == [2]
-    theatre[1].go_on()
+    theatre[1].resume_process()
     theatre.settle()
     assert [type(each) for each in writer.take() if not isinstance(each, packets.Disconnect)] == []
     theatre.whole()
@@ -49,7 +49,7 @@ def test_what_was_routed_by_an_old_table_goes_to_the_others_again() -> None:
 
 def test_a_handshake_that_goes_on_without_a_lease_promises_nothing() -> None:
     """H-06, H-12: the disk of the origin hangs until its lease is over, with the PUBLISH in it."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     reader = _durable(theatre[2], "reader")
     reader.subscribe(("t", 2))
     writer = _durable(theatre[1], "writer")
@@ -68,7 +68,7 @@ def test_a_handshake_that_goes_on_without_a_lease_promises_nothing() -> None:
 
 def test_an_abandoned_handshake_without_a_lease_reaches_nobody_later() -> None:
     """H-14: unacknowledged, its publisher gone, and something newer acknowledged."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     reader = _durable(theatre[2], "reader")
     reader.subscribe(("t", 2))
     writer = _durable(theatre[1], "writer")
@@ -85,7 +85,7 @@ def test_an_abandoned_handshake_without_a_lease_reaches_nobody_later() -> None:
 
 def test_handshakes_that_waited_for_a_lease_go_on_in_their_order() -> None:
     """P2: for some of them another member has to be drawn, which is on the disk before they go on."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     before, after, reader = theatre[1].client("before"), _durable(theatre[2], "after"), _durable(theatre[3], "reader")
     reader.subscribe(("#", 2))
     before.subscribe(("$share/g/t", 2))
@@ -111,7 +111,7 @@ def test_handshakes_that_waited_for_a_lease_go_on_in_their_order() -> None:
 @pytest.mark.parametrize("shared", ["", "$share/g/"])
 def test_a_handshake_over_a_cut_or_over_two_boots_reaches_everybody_once(restart: bool, shared: str) -> None:
     """H-12: the copy for the other node was never sent, or is void."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     reader = _durable(theatre[2], "reader")
     reader.subscribe((f"{shared}t", 2))
     writer = _durable(theatre[1], "writer")
@@ -132,7 +132,7 @@ def test_a_handshake_over_a_cut_or_over_two_boots_reaches_everybody_once(restart
 @pytest.mark.parametrize("who", [1, 2])
 def test_an_acknowledgement_between_nodes_that_got_lost(who: int, shared: str) -> None:
     """H-07, H-12: the target has the message, and the origin or the target dies before the origin knows."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     reader = _durable(theatre[2], "reader")
     reader.subscribe((f"{shared}t", 2))
     writer = _durable(theatre[1], "writer")
@@ -157,7 +157,7 @@ def test_an_acknowledgement_between_nodes_that_got_lost(who: int, shared: str) -
 
 def test_a_repeated_publish_is_not_acknowledged_before_the_first_is_safe() -> None:
     """H-07, H-12: the publisher takes its own client id over while copies are under way."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     reader = _durable(theatre[2], "reader")
     reader.subscribe(("t", 2))
     writer = _durable(theatre[1], "writer")
@@ -175,7 +175,7 @@ def test_a_repeated_publish_is_not_acknowledged_before_the_first_is_safe() -> No
 
 def test_whom_of_a_group_a_message_is_for_is_safe_before_it_leaves() -> None:
     """H-12: its node dies when a member elsewhere has the message, and draws again (3 nodes, seed 200)."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     readers = [_durable(theatre[number], f"reader{number}") for number in (2, 3)]
     for reader in readers:
         reader.subscribe(("$share/g/t", 2))
@@ -197,7 +197,7 @@ def test_whom_of_a_group_a_message_is_for_is_safe_before_it_leaves() -> None:
 
 def test_a_repeated_publish_waits_again_for_what_took_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """P4: a node that holds a lease, and does not say that it has the retained message."""
-    theatre = Theatre(3)
+    theatre = ClusterHarness(3)
     member = theatre[3].host.member
     assert member is not None
     speak = member.links.send
@@ -226,7 +226,7 @@ def test_a_repeated_publish_waits_again_for_what_took_too_long(monkeypatch: pyte
 
 def test_one_handshake_that_stays_open_makes_nobody_remember_all_that_follows() -> None:
     """And it is taken once when it goes on, after both nodes were started again."""
-    theatre = Theatre(2)
+    theatre = ClusterHarness(2)
     reader = _durable(theatre[2], "reader")
     reader.subscribe(("#", 2))
     slow = _durable(theatre[1], "slow")
@@ -252,6 +252,6 @@ def test_one_handshake_that_stays_open_makes_nobody_remember_all_that_follows() 
     assert len(_seen(theatre[2])) == 2
 
 
-def _seen(spot: Spot) -> list[bytes]:
+def _seen(spot: NodeHarness) -> list[bytes]:
     """What a node remembers of QoS 2 messages that others may send again."""
     return spot.node.env.store.keys(b"x", b"y")

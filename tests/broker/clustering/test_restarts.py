@@ -15,14 +15,14 @@ from strogoff.mqtt.reasons import ReasonCode
 from strogoff.netsplit.policy import ViewState
 from strogoff.sim.engine import cluster_host
 from strogoff.sim.engine.host import EPOCH_MS
-from tests.broker.clustering.theatre import MAJORITY, ON, Theatre
-from tests.broker.stage import option, publish
+from tests.harness.broker import option, publish
+from tests.harness.cluster import MAJORITY, ON, ClusterHarness
 
 
 @pytest.mark.parametrize("last", [1, 2, 3])
 def test_who_starts_first_does_not_serve_before_it_knows_the_sessions_of_the_others(last: int) -> None:
     """Only the node of a session tells of it: a publish accepted before it has come would not be matched with it."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     reader = theatre[last].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 1))
     for spot in theatre.spots:
@@ -42,7 +42,7 @@ def test_who_starts_first_does_not_serve_before_it_knows_the_sessions_of_the_oth
 
 def test_who_asked_the_first_before_the_last_came_does_not_serve_before_it_knows_what_the_last_one_knew() -> None:
     """P1, P4: n1 and n2 do not have the route on their disks, which are full: SUBACK does not wait for them."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     reader = theatre[3].client("reader", clean=False, expiry_s=600)
     for number in (1, 2):
         theatre[number].disks[0].full = True
@@ -83,7 +83,7 @@ def test_an_acknowledgement_of_metadata_that_was_void_with_an_earlier_process_is
 
     To subscribe anew to a filter that is known writes nothing: no later acknowledgement says the same.
     """
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     theatre.isolate(3)
     theatre.state_of(2, ViewState.MAJORITY)
     theatre[2].kill()
@@ -108,7 +108,7 @@ def test_who_writes_for_a_node_that_is_away_holds_up_nobody_else_after_a_restart
     """The restarted node has a snapshot, and reads in no entry of its log that the other one has gone."""
     settings = Settings(raft=RaftSettings(tail=0, snapshot_every=1), links=LinkSettings(buffer_bytes=1000))
     monkeypatch.setattr(cluster_host, "Settings", lambda: settings)
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     theatre[3].client("reader", clean=False, expiry_s=600).subscribe(("t", 1))
     theatre[3].kill()
     theatre.state_of(1, ViewState.MAJORITY)
@@ -123,7 +123,7 @@ def test_who_writes_for_a_node_that_is_away_holds_up_nobody_else_after_a_restart
 
 def test_an_old_copy_of_a_disk_serves_nobody_once_it_is_refused_also_with_on() -> None:
     """What it has forgotten it may have promised: it would give new messages packet ids that are in use (H-01)."""
-    theatre = Theatre(3, allow_register_during_netsplit="on")
+    theatre = ClusterHarness(3, allow_register_during_netsplit="on")
     spot = theatre[3]
     copies, boot = [disk.content() for disk in spot.disks], spot.host.boot
     for _ in range(2):
@@ -150,7 +150,7 @@ def test_an_old_copy_of_a_disk_serves_nobody_once_it_is_refused_also_with_on() -
 @pytest.mark.parametrize("returns", [True, False])
 def test_nobody_serves_while_the_only_one_that_served_is_away(returns: bool) -> None:
     """P1: it had sessions that the others have not heard of. They wait for it, or until it is taken out."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     theatre[3].kill()
     theatre.state_of(1, ViewState.MAJORITY)
     theatre[2].kill()
@@ -185,7 +185,7 @@ def test_nobody_serves_while_the_only_one_that_served_is_away(returns: bool) -> 
 
 def test_suback_waits_for_one_decision_after_a_start_of_another_node() -> None:
     """The view has been without it since its start: the log says only that those who serve are alone."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     theatre[3].kill()
     theatre[3].start()
     theatre[3].disks[0].stall_until = inf  # it does not come in
@@ -204,7 +204,7 @@ HOUR_MS = 3_600_000.0
 @pytest.mark.parametrize("machine", ["", "the first boot", "another"])
 def test_a_restart_with_a_wrong_clock_ends_no_session(machine: str, wrong_ms: float) -> None:
     """The machine's own time says how long the node was away; where it was booted the node waits for the leader's."""
-    theatre = Theatre(3)
+    theatre = ClusterHarness(3)
     reader = theatre[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 1))
     reader.leave()
@@ -224,7 +224,7 @@ def test_a_restart_with_a_wrong_clock_ends_no_session(machine: str, wrong_ms: fl
 
 @pytest.mark.parametrize("machine", ["the first boot", "another"])
 def test_deadlines_that_passed_while_a_node_was_away_pass_when_it_knows_the_time(machine: str) -> None:
-    theatre = Theatre(3)
+    theatre = ClusterHarness(3)
     reader = theatre[2].client("reader", clean=False, expiry_s=100)
     reader.subscribe(("t", 1))
     reader.leave()
@@ -239,7 +239,7 @@ def test_deadlines_that_passed_while_a_node_was_away_pass_when_it_knows_the_time
 
 
 def test_when_all_were_away_the_first_leader_says_what_time_it_is() -> None:
-    theatre = Theatre(3)
+    theatre = ClusterHarness(3)
     reader = theatre[1].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 1))
     reader.leave()
@@ -258,7 +258,7 @@ def test_when_all_were_away_the_first_leader_says_what_time_it_is() -> None:
 
 @pytest.mark.parametrize("wrong_ms", [HOUR_MS, -HOUR_MS])
 def test_a_newcomer_takes_the_time_of_the_cluster(wrong_ms: float) -> None:
-    theatre = Theatre(2, joined=False)
+    theatre = ClusterHarness(2, joined=False)
     newcomer = theatre[2]
     newcomer.kill()
     newcomer.host.wall_off_ms = wrong_ms
@@ -278,7 +278,7 @@ def test_a_newcomer_takes_the_time_of_the_cluster(wrong_ms: float) -> None:
 
 def test_who_serves_without_a_lease_after_a_boot_of_its_machine_has_its_wall_clock() -> None:
     """With `on`: the expiry of what it accepts, and of what it has, would wait for a leader who may not come."""
-    theatre = Theatre(2, **ON)
+    theatre = ClusterHarness(2, **ON)
     theatre.pass_s(30)
     for spot in theatre.spots:
         spot.kill()

@@ -10,8 +10,8 @@ from strogoff.cluster.links.settings import LinkSettings
 from strogoff.cluster.ports import Settings
 from strogoff.mqtt import packets
 from strogoff.sim.engine import cluster_host
-from tests.broker.clustering.theatre import Theatre
-from tests.broker.stage import publish
+from tests.harness.broker import publish
+from tests.harness.cluster import ClusterHarness
 
 NO_RECORD = b"\xc1"
 MESSAGE = RETAINED + b"\0\0"
@@ -28,7 +28,7 @@ SMALL_FRAMES = Settings(links=LinkSettings(max_frame_bytes=2 << 20))
 @pytest.mark.parametrize(("key", "value", "said"), BROKEN)
 def test_what_cannot_be_read_stops_nobody(key: bytes, value: bytes, said: str) -> None:
     """It comes to every node, and again to each that starts."""
-    theatre = Theatre(3)
+    theatre = ClusterHarness(3)
     theatre[1].client("before").publish("kept", b"1", 1, retain=True)
     member = theatre[1].host.member
     assert member is not None
@@ -47,7 +47,7 @@ def test_what_cannot_be_read_stops_nobody(key: bytes, value: bytes, said: str) -
 def test_a_large_retained_message_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that fits into no frame comes to every node, also to one with a new disk; acknowledgements go on."""
     monkeypatch.setattr(cluster_host, "Settings", lambda: SMALL_FRAMES)
-    theatre = Theatre(3)
+    theatre = ClusterHarness(3)
     large = bytes(3 << 20)
     writer = theatre[1].client("writer")
     writer.send(publish("large", large, 1, 1, True), publish("small", b"1", 1, 2, True))
@@ -67,7 +67,7 @@ def test_a_large_retained_message_stops_nobody(monkeypatch: pytest.MonkeyPatch) 
 def test_hundreds_of_retained_messages_in_one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are more than a frame takes; each is acknowledged, and each is at every node."""
     monkeypatch.setattr(cluster_host, "Settings", lambda: SMALL_FRAMES)
-    theatre = Theatre(3)
+    theatre = ClusterHarness(3)
     writer = theatre[1].client("writer", receive_maximum=200)
     writer.send(*[publish(f"kept/{number}", bytes(30_000), 1, number, True) for number in range(1, 141)])
     theatre.pass_s(2.0)

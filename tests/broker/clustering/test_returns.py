@@ -6,18 +6,18 @@ import pytest
 
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.broker.clustering.theatre import MAJORITY, ON, Spot, Theatre, snapshots_only
-from tests.broker.stage import Client
+from tests.harness.broker import PacketClient
+from tests.harness.cluster import MAJORITY, ON, ClusterHarness, NodeHarness, snapshots_only
 
 LASTING = {"clean": False, "expiry_s": 10_000}
 
 
 @pytest.fixture
-def theatre() -> Theatre:
-    return Theatre(3, **MAJORITY)
+def theatre() -> ClusterHarness:
+    return ClusterHarness(3, **MAJORITY)
 
 
-def cut_off(theatre: Theatre, number: int) -> None:
+def cut_off(theatre: ClusterHarness, number: int) -> None:
     """One node is cut off until it has no lease and the others are without it."""
     others = [each for each in (1, 2, 3) if each != number]
     for other in others:
@@ -26,21 +26,23 @@ def cut_off(theatre: Theatre, number: int) -> None:
     theatre.until(lambda: all(theatre[other].node.policy.view_state is ViewState.MAJORITY for other in others))
 
 
-def reader_at(spot: Spot, qos: int = 2, name: str = "reader") -> Client:
+def reader_at(spot: NodeHarness, qos: int = 2, name: str = "reader") -> PacketClient:
     reader = spot.client(name, **LASTING)  # type: ignore[arg-type]
     reader.subscribe(("t", qos))
     return reader
 
 
-def got(reader: Client) -> list[bytes]:
+def got(reader: PacketClient) -> list[bytes]:
     return [each.payload for each in reader.drain()]
 
 
-def back(spot: Spot, name: str) -> Client:
+def back(spot: NodeHarness, name: str) -> PacketClient:
     return spot.client(name, **LASTING)  # type: ignore[arg-type]
 
 
-def test_a_qos_2_handshake_that_a_cut_interrupted_goes_on_and_its_message_is_there_once(theatre: Theatre) -> None:
+def test_a_qos_2_handshake_that_a_cut_interrupted_goes_on_and_its_message_is_there_once(
+    theatre: ClusterHarness,
+) -> None:
     reader = reader_at(theatre[1])
     writer = theatre[3].client("writer", **LASTING)  # type: ignore[arg-type]
     for other in ("n1", "n2"):
@@ -59,7 +61,7 @@ def test_a_qos_2_handshake_that_a_cut_interrupted_goes_on_and_its_message_is_the
 @pytest.mark.parametrize("power", [False, True])
 @pytest.mark.parametrize("qos", [1, 2])
 def test_a_target_that_dies_between_disk_and_acknowledgement_takes_nothing_twice(
-    theatre: Theatre, qos: int, power: bool
+    theatre: ClusterHarness, qos: int, power: bool
 ) -> None:
     """H-07: what it had on disk is in its watermark."""
     reader_at(theatre[2]).leave()
@@ -76,7 +78,7 @@ def test_a_target_that_dies_between_disk_and_acknowledgement_takes_nothing_twice
     assert got(back(theatre[2], "reader")) == [b"1"]
 
 
-def test_an_origin_that_is_restarted_in_a_qos_2_handshake_delivers_once(theatre: Theatre) -> None:
+def test_an_origin_that_is_restarted_in_a_qos_2_handshake_delivers_once(theatre: ClusterHarness) -> None:
     """H-12 (a): the same mid on another lane."""
     reader = reader_at(theatre[2])
     writer = theatre[1].client("writer", **LASTING)  # type: ignore[arg-type]
@@ -96,7 +98,7 @@ def test_an_origin_that_is_restarted_in_a_qos_2_handshake_delivers_once(theatre:
     assert got(reader) == [b"1", b"2"]
 
 
-def test_a_will_in_the_last_moments_before_a_node_is_cut_off_arrives_once(theatre: Theatre) -> None:
+def test_a_will_in_the_last_moments_before_a_node_is_cut_off_arrives_once(theatre: ClusterHarness) -> None:
     """Nobody sends it again, so a cut does not void it (P5)."""
     reader = reader_at(theatre[1], qos=1)
     mortal = theatre[3].client("mortal", will=packets.Will("t", b"gone", 1, False, None))
@@ -111,7 +113,7 @@ def test_a_will_in_the_last_moments_before_a_node_is_cut_off_arrives_once(theatr
     assert got(reader) == [b"gone"]
 
 
-def test_a_message_that_its_publisher_gave_up_does_not_come_behind_a_newer_one(theatre: Theatre) -> None:
+def test_a_message_that_its_publisher_gave_up_does_not_come_behind_a_newer_one(theatre: ClusterHarness) -> None:
     """H-14: it is void when its node is back."""
     reader = reader_at(theatre[1], qos=1)
     writer = theatre[3].client("writer")
@@ -126,7 +128,7 @@ def test_a_message_that_its_publisher_gave_up_does_not_come_behind_a_newer_one(t
     assert got(reader) == [b"new"]
 
 
-def replace(theatre: Theatre, number: int) -> None:
+def replace(theatre: ClusterHarness, number: int) -> None:
     """The machine is lost; another one joins under its name."""
     theatre[number].replace_disk()
     theatre[number].host.start()
@@ -136,7 +138,7 @@ def replace(theatre: Theatre, number: int) -> None:
 
 def test_a_number_of_a_start_that_the_log_never_had_is_not_used_again() -> None:
     """H-01: what that start wrote into the map others would take for what the new disk writes."""
-    theatre = Theatre(5, **ON)
+    theatre = ClusterHarness(5, **ON)
     for number in (1, 2, 3, 5):
         theatre[number].kill()
     theatre[5].start()  # nobody can log it
@@ -167,7 +169,7 @@ def test_who_was_cut_off_while_a_node_was_replaced_knows_what_is_owed_to_the_new
     """P1, P4: a snapshot tells of the replacement together with the view in which the new one has entered."""
     if snapshot:
         snapshots_only(monkeypatch)
-    theatre = Theatre(5, **MAJORITY)
+    theatre = ClusterHarness(5, **MAJORITY)
     theatre.isolate(1)
     theatre.state_of(2, ViewState.MAJORITY)
     theatre[5].replace_disk()
@@ -194,7 +196,7 @@ def test_who_was_cut_off_while_a_node_was_replaced_knows_what_is_owed_to_the_new
     assert got(back(theatre[5], "reader")) == [b"m"]
 
 
-def replaced_and_never_serves(theatre: Theatre) -> None:
+def replaced_and_never_serves(theatre: ClusterHarness) -> None:
     """n3, where somebody read, joins with a new disk and is killed before it serves."""
     reader_at(theatre[3]).leave()
     theatre[3].replace_disk()
@@ -212,7 +214,7 @@ def test_who_restarts_before_a_replaced_node_serves_owes_nothing_to_the_lost_dis
     """P1: its own snapshot tells of the replacement, nothing else does."""
     if snapshot:
         snapshots_only(monkeypatch)
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     replaced_and_never_serves(theatre)
     theatre[1].kill()
     theatre[1].start()
@@ -226,7 +228,7 @@ def test_who_comes_in_before_a_replaced_node_serves_owes_nothing_to_the_lost_dis
 ) -> None:
     """P1: the routes of the lost disk are still in the map that it fetches."""
     snapshots_only(monkeypatch)
-    theatre = Theatre(4, joined=False, **MAJORITY)
+    theatre = ClusterHarness(4, joined=False, **MAJORITY)
     assert [theatre[number].join() for number in (2, 3)] == ["", ""]
     theatre.until(lambda: all(theatre[number].node.policy.view_state is ViewState.WHOLE for number in (1, 2, 3)))
     replaced_and_never_serves(theatre)
@@ -236,7 +238,7 @@ def test_who_comes_in_before_a_replaced_node_serves_owes_nothing_to_the_lost_dis
     assert [type(each) for each in came] == [packets.Puback]
 
 
-def test_after_a_node_was_replaced_others_can_restart_and_still_hear_it_once(theatre: Theatre) -> None:
+def test_after_a_node_was_replaced_others_can_restart_and_still_hear_it_once(theatre: ClusterHarness) -> None:
     """The log that is read again says that it was replaced: that is not about the one that is there."""
     reader_at(theatre[2], qos=1).leave()
     replace(theatre, 3)
@@ -256,7 +258,7 @@ def test_after_a_node_was_replaced_others_can_restart_and_still_hear_it_once(the
     assert got(back(theatre[2], "reader")) == [b"1", b"2", b"3", b"4", b"5"]
 
 
-def test_what_was_owed_to_a_disk_that_is_lost_is_owed_no_more(theatre: Theatre) -> None:
+def test_what_was_owed_to_a_disk_that_is_lost_is_owed_no_more(theatre: ClusterHarness) -> None:
     reader_at(theatre[3], qos=1)
     writer = theatre[1].client("writer")
     theatre[3].kill()
@@ -268,7 +270,9 @@ def test_what_was_owed_to_a_disk_that_is_lost_is_owed_no_more(theatre: Theatre) 
 
 
 @pytest.mark.parametrize("qos", [1, 2])
-def test_a_group_whose_node_dies_gives_the_message_to_a_node_that_had_it_for_others(theatre: Theatre, qos: int) -> None:
+def test_a_group_whose_node_dies_gives_the_message_to_a_node_that_had_it_for_others(
+    theatre: ClusterHarness, qos: int
+) -> None:
     plain = reader_at(theatre[2], qos=2)
     member = theatre[3].client("member")
     member.subscribe(("$share/g/t", 2))
@@ -287,7 +291,7 @@ def test_a_group_whose_node_dies_gives_the_message_to_a_node_that_had_it_for_oth
 
 @pytest.mark.parametrize("back_first", [1, 2])
 def test_the_first_publish_that_a_returning_node_accepts_sees_all_subscriptions(
-    theatre: Theatre, back_first: int
+    theatre: ClusterHarness, back_first: int
 ) -> None:
     """H-04 (a, b): one link comes back before the other, and a publisher tries all the time."""
     writer = theatre[3].client("writer")
@@ -317,7 +321,7 @@ def test_the_first_publish_that_a_returning_node_accepts_sees_all_subscriptions(
     assert accepted in [each.payload for each in late.drain()]
 
 
-def test_a_retained_message_and_a_subscription_that_race_meet(theatre: Theatre) -> None:
+def test_a_retained_message_and_a_subscription_that_race_meet(theatre: ClusterHarness) -> None:
     """H-04 (d): whichever is first, the subscriber has the last value in the end."""
     for number in range(20):
         reader, writer = theatre[3].client(f"r{number}"), theatre[1].client(f"w{number}")

@@ -8,17 +8,17 @@ import pytest
 from strogoff.broker.clustering.route_advertiser import CROWD, ENDED_STEP, STEP
 from strogoff.broker.clustering.routes import parse_route_key
 
-from .neighbours import Neighbour
+from ...harness.routes import RouteNode
 
 
-def started(since: int = 1) -> Neighbour:
-    node = Neighbour("n1")
+def started(since: int = 1) -> RouteNode:
+    node = RouteNode("n1")
     node.enter(since)
     node.run()
     return node
 
 
-def said(node: Neighbour) -> dict[str, tuple[object, ...]]:
+def said(node: RouteNode) -> dict[str, tuple[object, ...]]:
     """Space and filter -> value, as the map has them."""
     return {
         f"{key[:1].decode()} {parse_route_key(key)[2]}": tuple(msgspec.msgpack.decode(value))
@@ -26,7 +26,7 @@ def said(node: Neighbour) -> dict[str, tuple[object, ...]]:
     }
 
 
-def written(node: Neighbour) -> int:
+def written(node: RouteNode) -> int:
     """Writes since the last question."""
     count = len(node.map.writes)
     node.map.writes.clear()
@@ -69,7 +69,7 @@ def test_a_suback_waits_for_the_write_that_makes_it_visible() -> None:
 
 
 def test_a_node_alone_writes_nothing() -> None:
-    node = Neighbour("n1")
+    node = RouteNode("n1")
     one = node.client("one")
     assert node.subscribe(one, "a") is None
     assert node.advertiser.changed("", "a") is None
@@ -86,7 +86,7 @@ def test_a_node_alone_writes_nothing() -> None:
 
 
 def test_all_is_announced_in_steps() -> None:
-    node = Neighbour("n1")
+    node = RouteNode("n1")
     for number in range(30):
         client = node.client(str(number), number % 2 > 0)
         for text in range(100):
@@ -104,7 +104,7 @@ def test_all_is_announced_in_steps() -> None:
 
 def test_changes_while_it_is_announced() -> None:
     """They are written at once; what is gone by then is not announced."""
-    node = Neighbour("n1")
+    node = RouteNode("n1")
     clients = [node.client(str(number)) for number in range(2 * STEP)]
     for client in clients:
         node.subscribe(client, client.client_id)
@@ -141,7 +141,7 @@ def test_what_went_while_the_node_was_out_of_the_view_is_taken_back() -> None:
 
 
 def test_stopped_or_started_again_in_the_middle() -> None:
-    node = Neighbour("n1")
+    node = RouteNode("n1")
     for number in range(2 * STEP):
         node.subscribe(node.client(str(number)), str(number))
     node.enter(2)
@@ -197,7 +197,7 @@ def test_what_a_former_process_announced_is_announced_anew_or_taken_back_if_that
     one = former.client("one", True)
     for text in ("kept", "gone", "$share/g/gone"):
         former.subscribe(one, text)
-    node = Neighbour("n1")
+    node = RouteNode("n1")
     node.map.values.update(former.map.values)
     two = node.client("one", True)
     for text in ("kept", "gone", "$share/g/gone"):

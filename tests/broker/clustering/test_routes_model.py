@@ -19,8 +19,8 @@ from strogoff.broker.routing.shared import SharedGroup, choose
 from strogoff.broker.routing.subscriptions import Subscription
 from strogoff.mqtt.topics import matches
 
+from ...harness.routes import Client, RouteMap, RouteNode
 from ..routing.test_level_tree import FILTERS, TOPICS
-from .neighbours import Client, Neighbour, RouteMap
 
 NAMES = ("n1", "n2", "n3")
 WHO = st.sampled_from(NAMES)
@@ -31,7 +31,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.view = 1
-        self.nodes = {name: Neighbour(name) for name in NAMES}
+        self.nodes = {name: RouteNode(name) for name in NAMES}
         self.since: dict[str, int] = {}
         """Incarnation in the view."""
         self.known = {name: dict.fromkeys(NAMES, 0) for name in NAMES}
@@ -44,7 +44,7 @@ class Cluster:
         for name in NAMES:
             self.enter(name)
 
-    def others(self, name: str) -> list[Neighbour]:
+    def others(self, name: str) -> list[RouteNode]:
         return [self.nodes[each] for each in self.since if each != name]
 
     def subscriptions(self, name: str) -> list[Subscription]:
@@ -104,7 +104,7 @@ class Cluster:
         """Another process, with what was on the disk: sessions that last, and everybody's routes to such."""
         stored = {key: value for key, value in self.nodes[name].map.values.items() if key[:1] == LASTING}
         lasting = {key: each for key, each in self.nodes[name].clients.items() if each.durable}
-        node = self.nodes[name] = Neighbour(name)
+        node = self.nodes[name] = RouteNode(name)
         for client in lasting.values():
             client.online = False
             for each in client.subscriptions.values():
@@ -162,7 +162,7 @@ class Cluster:
                 del routes[key]
                 self.nodes[other].routes.change(key, None)
 
-    def catch_up(self, node: Neighbour, other: str) -> None:
+    def catch_up(self, node: RouteNode, other: str) -> None:
         """What happened to another node in the views that this one has missed."""
         before, now = self.known[node.name][other], self.since.get(other)
         if before and before != now:

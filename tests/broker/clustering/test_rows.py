@@ -6,17 +6,17 @@ from strogoff.broker.clustering.rows import node_rows, status_row
 from strogoff.cluster.node import ClusterNode
 from strogoff.netsplit.policy import ViewState
 
-from .theatre import Theatre
+from ...harness.cluster import ClusterHarness
 
 
-def member(theatre: Theatre, number: int) -> ClusterNode:
+def member(theatre: ClusterHarness, number: int) -> ClusterNode:
     found = theatre[number].host.member
     assert found is not None
     return found
 
 
 def test_a_node_alone_is_a_cluster_of_one() -> None:
-    theatre = Theatre(1, joined=False)
+    theatre = ClusterHarness(1, joined=False)
     (row,) = node_rows(member(theatre, 1))
     assert (row.node, row.running, row.state, row.incarnation, row.voter) == ("n1", True, "serving", "", True)
     status = status_row(member(theatre, 1), "whole", 0)
@@ -24,7 +24,7 @@ def test_a_node_alone_is_a_cluster_of_one() -> None:
 
 
 def test_nodes_come_and_go() -> None:
-    theatre = Theatre(3)
+    theatre = ClusterHarness(3)
     theatre.pass_s(1.0)
     rows = node_rows(member(theatre, 2))
     assert [(row.node, row.running, row.state) for row in rows] == [(f"n{n}", True, "serving") for n in (1, 2, 3)]
@@ -42,7 +42,7 @@ def test_nodes_come_and_go() -> None:
 
 def test_who_starts_again_and_reaches_nobody_does_not_serve_as_its_former_start_did() -> None:
     """Its log has the view of then: /health was OK for as long as it was cut off, and all clients were refused."""
-    theatre = Theatre(3)
+    theatre = ClusterHarness(3)
     theatre.pass_s(1.0)
     for number in (1, 2, 3):
         theatre[number].kill()
@@ -55,6 +55,6 @@ def test_who_starts_again_and_reaches_nobody_does_not_serve_as_its_former_start_
 
 
 def test_an_even_cluster_has_a_member_without_a_vote() -> None:
-    theatre = Theatre(2)
+    theatre = ClusterHarness(2)
     theatre.pass_s(1.0)
     assert [row.voter for row in node_rows(member(theatre, 1))] == [True, False]

@@ -16,7 +16,7 @@ from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport
 from strogoff.cluster.transport.wire import CallFailed
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.broker.clustering.trio import Trio, run, until
+from tests.harness.servers import ServerHarness, run, until
 
 PLACES = "127.0.0.1:44001 127.0.0.1:44002 127.0.0.1:44003"
 
@@ -26,7 +26,7 @@ async def said(shell: ClusterRuntime, node: str, kill: bool = True, accept_loss:
 
 
 def test_a_node_alone_is_a_cluster_of_its_own(tmp_path: Path) -> None:
-    async def scenario(trio: Trio) -> None:
+    async def scenario(trio: ServerHarness) -> None:
         shell = await trio.start("n1")
         (row,) = shell.rows()
         assert (row.node, row.state, row.running, row.voter) == ("n1@127.0.0.1", "serving", True, True)
@@ -41,7 +41,7 @@ def test_a_node_alone_is_a_cluster_of_its_own(tmp_path: Path) -> None:
 def test_who_cannot_note_that_it_has_joined_asks_once_more(tmp_path: Path) -> None:
     """A full disk, say. The others count it in already; discovery goes on after a `ClusterError`."""
 
-    async def scenario(trio: Trio) -> None:
+    async def scenario(trio: ServerHarness) -> None:
         one, two = await trio.start("n1"), await trio.start("n2")
         hindrance = tmp_path / "n2" / "strogoff.json.new"
         hindrance.mkdir()
@@ -56,7 +56,7 @@ def test_who_cannot_note_that_it_has_joined_asks_once_more(tmp_path: Path) -> No
 
 
 def test_join_leave_and_what_is_shown_meanwhile(tmp_path: Path) -> None:
-    async def scenario(trio: Trio) -> None:
+    async def scenario(trio: ServerHarness) -> None:
         one, two, three = [await trio.start(name) for name in ("n1", "n2", "n3")]
         await two.join("127.0.0.1:44001", False)
         await three.join("n2@127.0.0.1:44002", False)  # anybody can be asked
@@ -82,7 +82,7 @@ def test_join_leave_and_what_is_shown_meanwhile(tmp_path: Path) -> None:
 
 
 def test_a_member_that_was_away_is_shown_as_absent_and_comes_back_by_itself(tmp_path: Path) -> None:
-    async def scenario(trio: Trio) -> None:
+    async def scenario(trio: ServerHarness) -> None:
         one, two, three = [await trio.start(name) for name in ("n1", "n2", "n3")]
         await two.join("127.0.0.1:44001", False)
         await three.join("127.0.0.1:44001", False)
@@ -101,7 +101,7 @@ def test_a_member_that_was_away_is_shown_as_absent_and_comes_back_by_itself(tmp_
 def test_a_member_that_keeps_its_messages_in_memory_is_a_member_still_when_it_starts_again(tmp_path: Path) -> None:
     """It was alone, served alone, and was refused as an old copy of its disk: the cluster's log was in memory, too."""
 
-    async def scenario(trio: Trio) -> None:
+    async def scenario(trio: ServerHarness) -> None:
         names = ("n1", "n2", "n3")
         _, two, three = [await trio.start(name, message_store__engine="memory") for name in names]
         await two.join("127.0.0.1:44001", False)
@@ -119,7 +119,7 @@ def test_a_member_that_keeps_its_messages_in_memory_is_a_member_still_when_it_st
 
 
 def test_when_this_node_has_left_its_owner_is_told(tmp_path: Path) -> None:
-    async def scenario(trio: Trio) -> None:
+    async def scenario(trio: ServerHarness) -> None:
         one, two = await trio.start("n1"), await trio.start("n2")
         await two.join("127.0.0.1:44001", False)
         told: list[str] = []
@@ -140,7 +140,7 @@ JOINS = [
 
 @pytest.mark.parametrize(("address", "problem"), JOINS)
 def test_a_join_that_cannot_be_says_why(tmp_path: Path, address: str, problem: str) -> None:
-    async def scenario(trio: Trio) -> None:
+    async def scenario(trio: ServerHarness) -> None:
         shell = await trio.start("n1")
         with pytest.raises(ClusterError) as caught:
             await shell.join(address, False)
@@ -153,7 +153,7 @@ def test_a_join_that_cannot_be_says_why(tmp_path: Path, address: str, problem: s
 
 
 def test_who_is_a_member_already_does_not_join_again(tmp_path: Path) -> None:
-    async def scenario(trio: Trio) -> None:
+    async def scenario(trio: ServerHarness) -> None:
         await trio.start("n1")
         two = await trio.start("n2")
         await two.join("127.0.0.1:44001", False)
@@ -164,7 +164,7 @@ def test_who_is_a_member_already_does_not_join_again(tmp_path: Path) -> None:
 
 
 def test_one_join_at_a_time_and_nobody_founds_what_it_is_about_to_give_up(tmp_path: Path) -> None:
-    async def scenario(trio: Trio) -> None:
+    async def scenario(trio: ServerHarness) -> None:
         _, two, three = [await trio.start(name) for name in ("n1", "n2", "n3")]
         joining = asyncio.create_task(two.join("127.0.0.1:44001", False))
         await until(lambda: two.member is not None and two.member.join_leave.joining)
@@ -180,7 +180,7 @@ def test_one_join_at_a_time_and_nobody_founds_what_it_is_about_to_give_up(tmp_pa
 
 
 def test_sessions_of_its_own_are_merged_only_if_that_is_wanted(tmp_path: Path) -> None:
-    async def scenario(trio: Trio) -> None:
+    async def scenario(trio: ServerHarness) -> None:
         await trio.start("n1")
         two = await trio.start("n2")
         client = await trio.client("n2", "c", clean=False)
@@ -200,7 +200,7 @@ LEAVES = [
 
 
 def test_a_leave_that_cannot_be_says_why(tmp_path: Path) -> None:
-    async def scenario(trio: Trio) -> None:
+    async def scenario(trio: ServerHarness) -> None:
         one, two = await trio.start("n1"), await trio.start("n2")
         await two.join("127.0.0.1:44001", False)
         with pytest.raises(ClusterError, match=LEAVES[0][1]):
@@ -218,7 +218,7 @@ def test_a_leave_that_cannot_be_says_why(tmp_path: Path) -> None:
 
 
 def test_without_a_lease_nobody_is_taken_out(tmp_path: Path) -> None:
-    async def scenario(trio: Trio) -> None:
+    async def scenario(trio: ServerHarness) -> None:
         _, two = await trio.start("n1"), await trio.start("n2")
         await two.join("127.0.0.1:44001", False)
         await trio.stop("n1")
@@ -232,7 +232,7 @@ def test_without_a_lease_nobody_is_taken_out(tmp_path: Path) -> None:
 
 
 def test_sessions_that_last_are_given_up_only_if_that_is_said(tmp_path: Path) -> None:
-    async def scenario(trio: Trio) -> None:
+    async def scenario(trio: ServerHarness) -> None:
         one, two = await trio.start("n1"), await trio.start("n2")
         await two.join("127.0.0.1:44001", False)
         client = await trio.client("n2", "c", clean=False)
@@ -248,7 +248,7 @@ def test_sessions_that_last_are_given_up_only_if_that_is_said(tmp_path: Path) ->
 
 
 def test_calls_that_make_no_sense_are_refused(tmp_path: Path) -> None:
-    async def scenario(trio: Trio) -> None:
+    async def scenario(trio: ServerHarness) -> None:
         await trio.start("n1")
         caller = AsyncioMemoryTransport(trio.network, "stranger")
         for method, request, problem in (
@@ -264,7 +264,7 @@ def test_calls_that_make_no_sense_are_refused(tmp_path: Path) -> None:
 def test_who_had_clients_before_the_others_came_founds_the_cluster(tmp_path: Path) -> None:
     """The lowest name does otherwise, and nobody with sessions of its own is let in: the two would stay alone."""
 
-    async def scenario(trio: Trio) -> None:
+    async def scenario(trio: ServerHarness) -> None:
         places = "127.0.0.1:44001 127.0.0.1:44002"
         two = await trio.start("n2")
         await (await trio.client("n2", "c", clean=False)).abort()
@@ -277,7 +277,7 @@ def test_who_had_clients_before_the_others_came_founds_the_cluster(tmp_path: Pat
 
 
 def test_nodes_that_start_together_find_each_other(tmp_path: Path) -> None:
-    async def scenario(trio: Trio) -> None:
+    async def scenario(trio: ServerHarness) -> None:
         places = "127.0.0.1:44001 127.0.0.1:44002 127.0.0.1:44003"
         shells = [await trio.start(name, discovery__nodes=places) for name in ("n3", "n2", "n1")]
         await until(lambda: all(shell.status().serving == 3 for shell in shells))
@@ -289,7 +289,7 @@ def test_nodes_that_start_together_find_each_other(tmp_path: Path) -> None:
 def test_the_others_do_not_wait_for_a_node_that_is_stopped(tmp_path: Path) -> None:
     """It cost them the detection time, as if it had been killed: it says goodbye to the view first."""
 
-    async def scenario(trio: Trio) -> None:
+    async def scenario(trio: ServerHarness) -> None:
         policy = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe")}
         shells = [await trio.start(name, discovery__nodes=PLACES, **policy) for name in ("n1", "n2", "n3")]
         await until(lambda: all(shell.status().serving == 3 for shell in shells))
@@ -315,7 +315,7 @@ def _voters(shell: ClusterRuntime) -> list[str]:
     return [row.node for row in shell.rows() if row.voter]
 
 
-async def refused(trio: Trio, name: str) -> None:
+async def refused(trio: ServerHarness, name: str) -> None:
     """A client finds the node open, and is told that it serves nobody."""
     with pytest.raises(ConnectionError):
         await trio.client(name, "c")
@@ -325,7 +325,7 @@ async def refused(trio: Trio, name: str) -> None:
 def test_a_node_that_lost_its_disk_serves_nobody_before_it_has_joined(tmp_path: Path, others: str) -> None:
     """It looks like a new node, and acknowledged what its cluster never heard of."""
 
-    async def scenario(trio: Trio) -> None:
+    async def scenario(trio: ServerHarness) -> None:
         places = "127.0.0.1:44001 127.0.0.1:44002 127.0.0.1:44003"
         policy = {f"allow_{each}_during_netsplit": "on" for each in ("register", "publish")}
         names = ("n1", "n2", "n3")
@@ -360,7 +360,7 @@ def test_a_node_that_lost_its_disk_serves_nobody_before_it_has_joined(tmp_path: 
 def test_a_node_by_hand_that_lost_its_disk_is_told_so_by_the_members(tmp_path: Path) -> None:
     """Nothing says that it was in a cluster, until a member dials it."""
 
-    async def scenario(trio: Trio) -> None:
+    async def scenario(trio: ServerHarness) -> None:
         one, two = await trio.start("n1"), await trio.start("n2")
         await two.join("127.0.0.1:44001", False)
         await until(lambda: one.status().serving == two.status().serving == 2)
@@ -389,7 +389,7 @@ def test_a_node_by_hand_that_lost_its_disk_is_told_so_by_the_members(tmp_path: P
 def test_a_node_that_stands_at_the_address_of_another_member_is_let_alone(tmp_path: Path) -> None:
     """It has another name: the member that was there before is not this one."""
 
-    async def scenario(trio: Trio) -> None:
+    async def scenario(trio: ServerHarness) -> None:
         one, two = await trio.start("n1"), await trio.start("n2")
         await two.join("127.0.0.1:44001", False)
         await trio.stop("n2")
@@ -403,7 +403,7 @@ def test_a_node_that_stands_at_the_address_of_another_member_is_let_alone(tmp_pa
 
 
 def test_an_operator_may_found_a_cluster_without_the_others(tmp_path: Path) -> None:
-    async def scenario(trio: Trio) -> None:
+    async def scenario(trio: ServerHarness) -> None:
         places = "127.0.0.1:44001 127.0.0.1:44002 127.0.0.1:44003"
         one = await trio.start("n1", discovery__nodes=places)
         await refused(trio, "n1")
@@ -422,7 +422,7 @@ def test_who_comes_back_with_another_disk_has_to_come_back_empty(tmp_path: Path,
     """Its first starts have the numbers that starts of the lost disk had: what they write has the same names."""
     early = wrote.startswith("before")
 
-    async def scenario(trio: Trio) -> None:
+    async def scenario(trio: ServerHarness) -> None:
         one, two = await trio.start("n1"), await trio.start("n2")
         await two.join("127.0.0.1:44001", merge=False)
         two.config.put(b"k", b"of the lost disk")
@@ -458,7 +458,7 @@ def test_who_comes_back_with_another_disk_has_to_come_back_empty(tmp_path: Path,
 def test_wills_of_a_node_that_is_stopped_reach_the_others(tmp_path: Path) -> None:
     """They fire when it closes its connections, and nobody sends them again: the stop waits for who is there (P5)."""
 
-    async def scenario(trio: Trio) -> None:
+    async def scenario(trio: ServerHarness) -> None:
         one, two = await trio.start("n1"), await trio.start("n2")
         await two.join("127.0.0.1:44001", False)
         await until(lambda: one.status().serving == two.status().serving == 2)
@@ -480,7 +480,7 @@ def test_wills_of_a_node_that_is_stopped_reach_the_others(tmp_path: Path) -> Non
 def test_a_node_that_left_says_what_helps_and_that_helps(tmp_path: Path) -> None:
     """It was started again by its supervisor, and answered 503 for ever without a word."""
 
-    async def scenario(trio: Trio) -> None:
+    async def scenario(trio: ServerHarness) -> None:
         policy = {f"allow_{each}_during_netsplit": "on" for each in ("register", "publish")}
         one, two = await trio.start("n1"), await trio.start("n2", **policy)
         await two.join("127.0.0.1:44001", False)

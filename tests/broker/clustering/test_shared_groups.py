@@ -6,13 +6,13 @@ import pytest
 
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.broker.clustering.theatre import MAJORITY, Theatre
-from tests.broker.stage import publish
+from tests.harness.broker import publish
+from tests.harness.cluster import MAJORITY, ClusterHarness
 
 
 def test_a_relayed_message_is_not_taken_for_one_of_the_relay() -> None:
     """H-12: mids of two origins with the same boot and counter."""
-    theatre = Theatre(3)
+    theatre = ClusterHarness(3)
     reader = theatre[3].client("reader", clean=False, expiry_s=1000)
     reader.subscribe(("$share/g/#", 2))
     before = theatre[2].client("before")
@@ -38,7 +38,7 @@ def test_a_relayed_message_is_not_taken_for_one_of_the_relay() -> None:
 
 def test_two_nodes_that_relay_to_each_other_do_not_wait_for_ever() -> None:
     """H-15: the last members of two groups change places while messages are on their way to both."""
-    theatre = Theatre(2, shared_subscription_policy="random", **MAJORITY)
+    theatre = ClusterHarness(2, shared_subscription_policy="random", **MAJORITY)
     one, two = theatre[1].client("one"), theatre[2].client("two")
     for each in (one, two):
         each.subscribe(("$share/g/g", 1), ("$share/h/h", 1))
@@ -59,7 +59,7 @@ def test_two_nodes_that_relay_to_each_other_do_not_wait_for_ever() -> None:
 
 def test_messages_of_a_group_whose_member_dies_with_its_node_go_to_another() -> None:
     """P1, H-07: taken by the node of the chosen member, and never acknowledged."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     gone = theatre[2].client("gone")
     gone.subscribe(("$share/g/t", 1))
     writer = theatre[1].client("writer")
@@ -78,7 +78,7 @@ def test_messages_of_a_group_whose_member_dies_with_its_node_go_to_another() -> 
 @pytest.mark.parametrize("dies", [False, True])
 def test_a_qos_2_message_of_a_group_waits_for_the_node_of_a_member_that_lasts(lost: str, dies: bool) -> None:
     """It is for nobody else [MQTT5-4.8.2-5]: the node that left the view may have taken it (5 nodes, seed 1303)."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     chosen = theatre[2].client("chosen", clean=False, expiry_s=1000)
     chosen.subscribe(("$share/g/t", 2))
     writer = theatre[1].client("writer")
@@ -105,7 +105,7 @@ def test_a_qos_2_message_of_a_group_waits_for_the_node_of_a_member_that_lasts(lo
 
 def test_an_abandoned_message_of_a_group_is_taken_once_by_a_node_that_comes_back() -> None:
     """H-12: taken, not acknowledged, and chosen again for the same node (3 nodes, seed 370)."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     reader = theatre[2].client("reader", clean=False, expiry_s=1000)
     reader.subscribe(("$share/g/t", 2))
     writer = theatre[1].client("writer")
@@ -126,7 +126,7 @@ def test_an_abandoned_message_of_a_group_is_taken_once_by_a_node_that_comes_back
 
 def test_a_node_that_was_killed_does_not_take_what_was_for_a_member_that_died_with_it() -> None:
     """P1: the new process has no member of the group, and does not know yet who has."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     theatre[2].client("first").subscribe(("$share/g/a", 1))
     theatre.network.delay("n3", "n2", 0.2)
     writer = theatre[3].client("writer")
@@ -148,7 +148,7 @@ def test_a_node_that_was_killed_does_not_take_what_was_for_a_member_that_died_wi
 @pytest.mark.parametrize("qos", [1, 2])
 def test_what_a_killed_node_had_not_relayed_yet_comes_again(qos: int) -> None:
     """P1: a message behind it that was safe on the disk of the node says nothing of it."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     first, second = theatre[2].client("first"), theatre[1].client("second")
     for member in (first, second):
         member.subscribe(("$share/g/a", 2))
@@ -178,7 +178,7 @@ def test_what_a_killed_node_had_not_relayed_yet_comes_again(qos: int) -> None:
 @pytest.mark.parametrize("lasts", [True, False])
 def test_a_qos_2_message_that_came_back_to_its_origin_is_not_chosen_for_again(lasts: bool) -> None:
     """P2: the node that was chosen had no member any more, relayed it, and died before it said so."""
-    theatre = Theatre(3, shared_subscription_policy="random", **MAJORITY)
+    theatre = ClusterHarness(3, shared_subscription_policy="random", **MAJORITY)
     first = theatre[2].client("first")
     second = theatre[1].client("second", clean=not lasts, expiry_s=600 if lasts else None)
     for member in (first, second):
@@ -206,7 +206,7 @@ def test_a_qos_2_message_that_came_back_to_its_origin_is_not_chosen_for_again(la
 
 def test_a_handshake_that_goes_on_gives_what_came_back_to_nobody_again() -> None:
     """P2: the node that was chosen had relayed the message to its origin, and died; so did the origin."""
-    theatre = Theatre(3, shared_subscription_policy="random", **MAJORITY)
+    theatre = ClusterHarness(3, shared_subscription_policy="random", **MAJORITY)
     first = theatre[2].client("first")
     second = theatre[1].client("second", clean=False, expiry_s=600)
     for member in (first, second):
@@ -236,7 +236,7 @@ def test_a_handshake_that_goes_on_gives_what_came_back_to_nobody_again() -> None
 
 def test_who_relayed_a_qos_2_message_chooses_again_when_the_next_node_dies() -> None:
     """P1: it has taken the message, and has given it to nobody."""
-    theatre = Theatre(3, shared_subscription_policy="random", **MAJORITY)
+    theatre = ClusterHarness(3, shared_subscription_policy="random", **MAJORITY)
     first, third = theatre[2].client("first"), theatre[3].client("third")
     for member in (first, third):
         member.subscribe(("$share/g/a", 2))
@@ -262,7 +262,7 @@ def test_who_relayed_a_qos_2_message_chooses_again_when_the_next_node_dies() -> 
 
 def test_a_handshake_that_goes_on_gives_what_was_chosen_for_again_to_nobody_again() -> None:
     """P2: the node that was chosen died, a session here got the message, and then the origin was killed."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     theatre[2].client("first").subscribe(("$share/g/a", 2))
     theatre.network.delay("n1", "n2", 0.2)
     writer = theatre[1].client("writer", clean=False, expiry_s=600)
@@ -290,7 +290,7 @@ def test_a_handshake_that_goes_on_gives_what_was_chosen_for_again_to_nobody_agai
 
 def test_a_handshake_that_goes_on_goes_to_the_node_that_was_chosen_again() -> None:
     """P2: the node that was chosen first has a member again (3 nodes, seed 42375)."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     theatre[2].client("first").subscribe(("$share/g/a", 2))
     theatre.network.delay("n1", "n2", 0.2)
     writer = theatre[1].client("writer", clean=False, expiry_s=600)
@@ -320,7 +320,7 @@ def test_a_handshake_that_goes_on_goes_to_the_node_that_was_chosen_again() -> No
 @pytest.mark.parametrize("lasts", [True, False])
 def test_a_handshake_that_goes_on_waits_for_the_member_that_lasts_and_may_have_the_message(lasts: bool) -> None:
     """[MQTT5-4.8.2-5]: the origin was restarted, and the node that it had chosen is away."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     first = theatre[2].client("first", clean=not lasts, expiry_s=600 if lasts else None)
     first.subscribe(("$share/g/a", 2))
     writer = theatre[1].client("writer", clean=False, expiry_s=600)

@@ -10,32 +10,32 @@ from strogoff.cluster.ports import Settings
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
 from strogoff.sim.engine import cluster_host
-from tests.broker.clustering.theatre import MAJORITY, Spot, Theatre
-from tests.broker.stage import Client, publish
+from tests.harness.broker import PacketClient, publish
+from tests.harness.cluster import MAJORITY, ClusterHarness, NodeHarness
 
 LASTS = {"clean": False, "expiry_s": 10_000}
 BUFFER = 300_000
 
 
 @pytest.fixture
-def theatre(monkeypatch: pytest.MonkeyPatch) -> Theatre:
+def theatre(monkeypatch: pytest.MonkeyPatch) -> ClusterHarness:
     settings = Settings(links=LinkSettings(buffer_bytes=BUFFER, publish_window_bytes=100_000))
     monkeypatch.setattr(cluster_host, "Settings", lambda: settings)
-    return Theatre(3, **MAJORITY)
+    return ClusterHarness(3, **MAJORITY)
 
 
-def memory(spot: Spot, node: str, lane: Lane) -> int:
+def memory(spot: NodeHarness, node: str, lane: Lane) -> int:
     """What waits at a node for another one, in bytes of memory."""
     assert spot.host.member is not None
     return spot.host.member.links._out[node].lanes[lane].memory_bytes
 
 
-def acks(client: Client) -> list[int]:
+def acks(client: PacketClient) -> list[int]:
     client.stage.settle()
     return [packet.packet_id for packet in client.take() if isinstance(packet, packets.Puback)]
 
 
-def test_what_waits_for_a_node_that_is_away_is_bounded(theatre: Theatre) -> None:
+def test_what_waits_for_a_node_that_is_away_is_bounded(theatre: ClusterHarness) -> None:
     """A v3 client goes on publishing without an answer: it is not read any more. Others are, and nothing is lost."""
     reader = theatre[3].client("reader", **LASTS)  # type: ignore[arg-type]
     reader.subscribe(("away/#", 1))
@@ -71,7 +71,7 @@ def acks_of(answers: list[object]) -> list[int]:
     return [packet.packet_id for packet in answers if isinstance(packet, packets.Puback)]
 
 
-def test_what_waits_of_the_map_for_a_slow_node_is_bounded(theatre: Theatre) -> None:
+def test_what_waits_of_the_map_for_a_slow_node_is_bounded(theatre: ClusterHarness) -> None:
     """Who writes retained messages faster than a node takes them is not read; who writes none is."""
     theatre.network.delay("n1", "n3", 0.2)
     theatre.network.delay("n3", "n1", 0.2)
@@ -88,7 +88,7 @@ def test_what_waits_of_the_map_for_a_slow_node_is_bounded(theatre: Theatre) -> N
     assert [len(spot.node.retained.table("")) for spot in theatre.spots] == [100, 100, 100]
 
 
-def test_a_full_disk_holds_up_only_who_writes_for_it(theatre: Theatre) -> None:
+def test_a_full_disk_holds_up_only_who_writes_for_it(theatre: ClusterHarness) -> None:
     """Publishers of clean sessions at the full node get their acknowledgements; nothing that needs the disk is lost."""
     lasting = theatre[3].client("lasting", **LASTS)  # type: ignore[arg-type]
     lasting.subscribe(("kept", 1))

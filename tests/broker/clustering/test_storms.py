@@ -8,14 +8,14 @@ import pytest
 
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.broker.clustering.theatre import MAJORITY, Theatre
-from tests.broker.stage import publish
+from tests.harness.broker import publish
+from tests.harness.cluster import MAJORITY, ClusterHarness
 
 
 @pytest.mark.parametrize("victim", [1, 2, 3])
 def test_a_fast_restart_in_the_middle_of_everything(victim: int) -> None:
     """H-01: publishes from all to all, one node loses power for 0.1 s; acknowledged means kept, in order."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     readers = [theatre[n].client(f"reader{n}", clean=False, expiry_s=600) for n in (1, 2, 3)]
     for reader in readers:
         reader.subscribe(("t/#", 1))
@@ -50,7 +50,7 @@ def test_a_fast_restart_in_the_middle_of_everything(victim: int) -> None:
 
 def test_the_node_that_is_asked_dies_while_another_enters() -> None:
     """H-04: the required set changes in the middle of an exchange."""
-    theatre = Theatre(4, **MAJORITY)
+    theatre = ClusterHarness(4, **MAJORITY)
     theatre[2].client("reader").subscribe(("t", 1))
     theatre[4].kill()
     theatre.state_of(1, ViewState.MAJORITY)
@@ -70,7 +70,7 @@ def test_the_node_that_is_asked_dies_while_another_enters() -> None:
 def test_a_subscription_at_one_node_while_another_comes_back() -> None:
     """H-04 (a, b): SUBACK in every moment of an entrance, and a publish at the returner at once."""
     for moment in range(0, 40, 2):
-        theatre = Theatre(3, **MAJORITY)
+        theatre = ClusterHarness(3, **MAJORITY)
         theatre.isolate(3)
         theatre.state_of(1, ViewState.MAJORITY)
         theatre.network.delay("n1", "n3", 0.03)
@@ -94,7 +94,7 @@ def test_a_subscription_at_one_node_while_another_comes_back() -> None:
 @pytest.mark.parametrize("pair", [(2, 3), (1, 2), (1, 3)])
 def test_a_cut_between_two_of_three_stops_nobody_for_long(pair: tuple[int, int]) -> None:
     """H-06: one of them leaves the view."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     readers = {n: theatre[n].client(f"reader{n}", clean=False, expiry_s=600) for n in (1, 2, 3)}
     for reader in readers.values():
         reader.subscribe(("t", 1))
@@ -116,7 +116,7 @@ def test_a_cut_between_two_of_three_stops_nobody_for_long(pair: tuple[int, int])
 
 def test_a_member_that_comes_back_empty_owes_nothing() -> None:
     """H-01, H-07: a new disk under an old name."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     reader = theatre[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 1))
     writer = theatre[1].client("writer")
@@ -138,7 +138,7 @@ def test_a_member_that_comes_back_empty_owes_nothing() -> None:
 
 def test_what_comes_while_a_lease_is_over_counts_once_there_is_another() -> None:
     """It was over for less than a tick, so that nobody else had noticed."""
-    theatre = Theatre(3)
+    theatre = ClusterHarness(3)
     theatre[2].client("reader", clean=False, expiry_s=600).subscribe(("t", 1))
     writer = theatre[1].client("writer")
     member = theatre[1].host.member

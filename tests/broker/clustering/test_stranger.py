@@ -23,9 +23,9 @@ from strogoff.cluster.membership.join_leave import VERSIONS
 from strogoff.cluster.transport.grpc_wire import CALL, CHALLENGE, PROOF_HEADER, STREAM, GrpcTransport
 from strogoff.cluster.transport.wire import DEFAULT_COOKIE, CallFailed, Unproven
 from strogoff.configs import load
-from tests.cluster.transport.listening import Recorder
-from tests.cluster.transport.raw_http2 import PREFACE, SETTINGS, Stranger, frame
+from tests.cluster.transport.raw_http2 import PREFACE, SETTINGS, RawHttp2Client, frame
 from tests.cluster.transport.relay import Relay
+from tests.cluster.transport.wire_server import Recorder
 
 COOKIE = "7c0b9d54e1"
 
@@ -190,7 +190,7 @@ def test_a_recorded_call_is_not_answered_again(tmp_path: Path) -> None:
 
 
 def _play(address: str, recorded: bytes) -> bytes:
-    stranger = Stranger(address, 3)
+    stranger = RawHttp2Client(address, 3)
     stranger.send(recorded)
     while not stranger.closed and not stranger.late:
         stranger.hear(0.1)
@@ -203,7 +203,7 @@ def test_a_large_message_before_the_proof(tmp_path: Path) -> None:
 
     async def attack(house: House) -> None:
         def push(path: str) -> int:
-            stranger = Stranger(house.address, 10)
+            stranger = RawHttp2Client(house.address, 10)
             stranger.hello()
             stranger.hear()
             sent = 0
@@ -241,7 +241,7 @@ def test_a_peer_that_says_hello_in_http2_and_nothing_more(tmp_path: Path) -> Non
 
 
 def _until_closed(address: str, first: bytes) -> bool:
-    stranger = Stranger(address, 8)
+    stranger = RawHttp2Client(address, 8)
     stranger.mute = not first
     stranger.send(first)
     while not stranger.closed and not stranger.late:
@@ -255,7 +255,7 @@ def test_a_crowd_of_strangers_is_bounded(tmp_path: Path) -> None:
 
     async def attack(house: House) -> None:
         def crowd() -> int:
-            strangers = [Stranger(house.address, 10) for _ in range(300)]
+            strangers = [RawHttp2Client(house.address, 10) for _ in range(300)]
             for each in strangers:
                 each.hello()
             for _ in range(3):

@@ -11,17 +11,17 @@ from strogoff.broker.routing.ack_context import AckContext
 from strogoff.broker.routing.remote import RemoteMembers
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.broker.clustering.lanes import Post, durable, live
-from tests.broker.stage import publish
+from tests.harness.broker import publish
+from tests.harness.forwarding import ForwardingHarness, durable, live
 
 
 @pytest.fixture
-def post() -> Post:
+def post() -> ForwardingHarness:
     """The lane to n2 is full."""
-    return filled(Post())
+    return filled(ForwardingHarness())
 
 
-def filled(post: Post) -> Post:
+def filled(post: ForwardingHarness) -> ForwardingHarness:
     post.cluster.present = True
     post.lanes.full = ["n2"]
     post.lanes.ahead_bytes = 4  # the lane gets one message after another
@@ -34,14 +34,14 @@ def kinds(answers: list[object]) -> list[str]:
     return [type(each).__name__ for each in answers]
 
 
-def paused(post: Post) -> list[str]:
+def paused(post: ForwardingHarness) -> list[str]:
     """The clients that are not read because of another node."""
     return [
         connection.client_id for connection in post.node.connections.values() if "cluster" in connection.flow.paused_for
     ]
 
 
-def test_a_message_leaves_although_many_of_another_publisher_wait(post: Post) -> None:
+def test_a_message_leaves_although_many_of_another_publisher_wait(post: ForwardingHarness) -> None:
     flood, other = post.client("flood", 5), post.client("other", 5)
     flood.send(*[publish("t", b"flood %d" % number) for number in range(1000)])
     post.settle()
@@ -58,7 +58,7 @@ def test_a_message_leaves_although_many_of_another_publisher_wait(post: Post) ->
     assert kinds(other.take()) == ["Puback"] and post.sender.copies == 0
 
 
-def test_what_a_publisher_sends_never_overtakes_what_it_sent_before(post: Post) -> None:
+def test_what_a_publisher_sends_never_overtakes_what_it_sent_before(post: ForwardingHarness) -> None:
     """Also its will, and also when the lane has room again for a moment."""
     writer = post.client("writer", 5, will=packets.Will("t", b"will", 0))
     for number in range(6):
@@ -76,7 +76,7 @@ def test_what_a_publisher_sends_never_overtakes_what_it_sent_before(post: Post) 
     assert post.lanes.payloads("n2")[-1] == b"straight"
 
 
-def test_what_no_client_has_published_shares_a_turn(post: Post) -> None:
+def test_what_no_client_has_published_shares_a_turn(post: ForwardingHarness) -> None:
     origin, counter = post.node.env.origin, post.node.env.numbers
     for number in range(10):
         text = b"plugin %d" % number
@@ -87,7 +87,7 @@ def test_what_no_client_has_published_shares_a_turn(post: Post) -> None:
     assert post.lanes.payloads("n2") == [b"plugin 0", b"other"]
 
 
-def test_for_a_node_that_is_away_nothing_waits_for_its_turn(post: Post) -> None:
+def test_for_a_node_that_is_away_nothing_waits_for_its_turn(post: ForwardingHarness) -> None:
     """Its lane has a bound of its own. But nothing overtakes what waits."""
     writer = post.client("writer", 5)
     post.route("kept", durable("n2", absent=True))
@@ -103,7 +103,7 @@ def test_for_a_node_that_is_away_nothing_waits_for_its_turn(post: Post) -> None:
     assert post.lanes.payloads("n2") == [b"1", b"2", b"3"]
 
 
-def test_a_view_without_the_node_ends_what_waits_for_its_clean_sessions_alone(post: Post) -> None:
+def test_a_view_without_the_node_ends_what_waits_for_its_clean_sessions_alone(post: ForwardingHarness) -> None:
     writer, other = post.client("writer", 5), post.client("other", 5)
     writer.publish("t", b"live", 1)
     writer.publish("kept", b"kept", 1, 2)
@@ -118,7 +118,7 @@ def test_a_view_without_the_node_ends_what_waits_for_its_clean_sessions_alone(po
     assert post.sender.disk_bytes == {"n2": 0}
 
 
-def test_what_waits_for_a_node_that_is_gone_is_owed_no_more_and_groups_choose_again(post: Post) -> None:
+def test_what_waits_for_a_node_that_is_gone_is_owed_no_more_and_groups_choose_again(post: ForwardingHarness) -> None:
     post.route("g", groups=(RemoteMembers("g", "g", "n2", 1, 0),))
     writer, other = post.client("writer", 5), post.client("other", 5)
     writer.publish("g", b"1", 2)
@@ -136,7 +136,7 @@ def test_what_waits_for_a_node_that_is_gone_is_owed_no_more_and_groups_choose_ag
     assert kinds(writer.ask(packets.Pubrel(1))) == ["Pubcomp"] and post.sender._open_mids == {}
 
 
-def test_what_waits_is_void_after_a_cut_and_what_has_to_arrive_is_not(post: Post) -> None:
+def test_what_waits_is_void_after_a_cut_and_what_has_to_arrive_is_not(post: ForwardingHarness) -> None:
     writer = post.client("writer", 5)
     gone = post.client("gone", 5, will=packets.Will("t", b"will", 1, False, None))
     writer.publish("t", b"1", 1)
@@ -151,7 +151,7 @@ def test_what_waits_is_void_after_a_cut_and_what_has_to_arrive_is_not(post: Post
     assert writer.take() == [] and post.sender.copies == 0
 
 
-def test_a_message_that_waits_goes_to_another_member_if_the_node_has_none(post: Post) -> None:
+def test_a_message_that_waits_goes_to_another_member_if_the_node_has_none(post: ForwardingHarness) -> None:
     group = RemoteMembers("g", "g", "n2", 1, 0)
     post.route("g", groups=(group,))
     writer = post.client("writer", 5)
@@ -162,7 +162,7 @@ def test_a_message_that_waits_goes_to_another_member_if_the_node_has_none(post: 
     assert post.lanes.payloads("n3") == [b"1"] and copy.groups == []
 
 
-def overtaken(post: Post) -> tuple[int, int]:
+def overtaken(post: ForwardingHarness) -> tuple[int, int]:
     """The mid of a QoS 2 message that waits behind what others send from now on, and whose handshake is over."""
     gone = post.client("gone", 5)
     gone.publish("t", b"0" * 100_000)
@@ -173,7 +173,7 @@ def overtaken(post: Post) -> tuple[int, int]:
     return copy.message.origin.boot, copy.message.counter
 
 
-def test_a_mid_is_open_while_its_copy_waits(post: Post) -> None:
+def test_a_mid_is_open_while_its_copy_waits(post: ForwardingHarness) -> None:
     """Its handshake may be over before: who is overtaken must not be taken for one that comes again."""
     mid = overtaken(post)
     other = post.client("other", 5)
@@ -187,7 +187,9 @@ def test_a_mid_is_open_while_its_copy_waits(post: Post) -> None:
     assert post.lanes.sent["n2"][3][2].qos2_stable > mid and post.sender._open_mids == {}
 
 
-def test_a_list_of_open_handshakes_has_those_that_wait(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_of_open_handshakes_has_those_that_wait(
+    post: ForwardingHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "TELL_OPEN_EVERY", 2)
     mid = overtaken(post)
     other = post.client("other", 5)
@@ -202,11 +204,11 @@ def test_a_list_of_open_handshakes_has_those_that_wait(post: Post, monkeypatch: 
         assert mid in told.mids
 
 
-def narrow(post: Post) -> None:
+def narrow(post: ForwardingHarness) -> None:
     post.lanes.ahead_bytes, post.lanes.behind_bytes = 1000, 4000
 
 
-def test_only_who_has_much_waiting_is_not_read(post: Post) -> None:
+def test_only_who_has_much_waiting_is_not_read(post: ForwardingHarness) -> None:
     """And is read again when half of its own part is gone, whatever waits of others. Its QoS 0 is not dropped."""
     narrow(post)
     first, second, other = post.client("first", 5), post.client("second", 5), post.client("other", 5)
@@ -232,7 +234,7 @@ def test_only_who_has_much_waiting_is_not_read(post: Post) -> None:
     assert paused(post) == []
 
 
-def test_clients_of_the_same_name_are_told_apart(post: Post) -> None:
+def test_clients_of_the_same_name_are_told_apart(post: ForwardingHarness) -> None:
     narrow(post)
     writer = post.client("writer", 5)
     writer.publish("t", bytes(5000))
@@ -241,7 +243,7 @@ def test_clients_of_the_same_name_are_told_apart(post: Post) -> None:
 
 
 @pytest.mark.parametrize("over", ["away", "gone", "void_all", "room"])
-def test_who_is_not_read_is_read_again_when_nothing_waits(post: Post, over: str) -> None:
+def test_who_is_not_read_is_read_again_when_nothing_waits(post: ForwardingHarness, over: str) -> None:
     narrow(post)
     writer = post.client("writer", 5)
     writer.publish("t", bytes(5000), 1)
@@ -252,7 +254,7 @@ def test_who_is_not_read_is_read_again_when_nothing_waits(post: Post, over: str)
     assert paused(post) == [] and post.sender._waiting.queues == {}
 
 
-def test_a_qos_2_publisher_is_not_read_either(post: Post) -> None:
+def test_a_qos_2_publisher_is_not_read_either(post: ForwardingHarness) -> None:
     """Its copy leaves when the packet id is safe, after the packet was handled."""
     narrow(post)
     writer = post.client("writer", 5, clean=False, expiry_s=60)
@@ -263,7 +265,7 @@ def test_a_qos_2_publisher_is_not_read_either(post: Post) -> None:
     assert paused(post) == ["writer"]
 
 
-def test_the_log_says_who_is_held_back_and_when_that_is_over(post: Post) -> None:
+def test_the_log_says_who_is_held_back_and_when_that_is_over(post: ForwardingHarness) -> None:
     narrow(post)
     first, second = post.client("first", 5), post.client("second", 5)
     for number in range(5):
@@ -282,7 +284,7 @@ def test_the_log_says_who_is_held_back_and_when_that_is_over(post: Post) -> None
 
 
 def test_without_a_lease_what_waits_is_never_void() -> None:
-    post = filled(Post(allow_publish_during_netsplit="on"))
+    post = filled(ForwardingHarness(allow_publish_during_netsplit="on"))
     writer = post.client("writer", 5)
     post.node.policy.view_state = ViewState.MINORITY
     assert kinds(writer.publish("t", b"1", 1)) == ["Puback"]

@@ -6,18 +6,18 @@ import pytest
 
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import ViewState
-from tests.broker.clustering.theatre import MAJORITY, Spot, Theatre
-from tests.broker.stage import Client
+from tests.harness.broker import PacketClient
+from tests.harness.cluster import MAJORITY, ClusterHarness, NodeHarness
 
 
-def _mortal(spot: Spot, qos: int = 1) -> Client:
+def _mortal(spot: NodeHarness, qos: int = 1) -> PacketClient:
     return spot.client("mortal", will=packets.Will("will", b"gone", qos))
 
 
 @pytest.mark.parametrize("power", [False, True])
 @pytest.mark.parametrize("qos", [1, 2])
 def test_the_will_of_a_connection_that_dies_with_its_node(power: bool, qos: int) -> None:
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     reader = theatre[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("will", 2))
     _mortal(theatre[1], qos)
@@ -30,7 +30,7 @@ def test_the_will_of_a_connection_that_dies_with_its_node(power: bool, qos: int)
 
 
 def test_the_will_at_a_node_without_a_lease_that_is_killed_before_it_has_one() -> None:
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     reader = theatre[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("will", 1))
     mortal = _mortal(theatre[1])
@@ -49,22 +49,22 @@ def test_the_will_at_a_node_without_a_lease_that_is_killed_before_it_has_one() -
 
 def test_the_will_of_a_connection_that_ends_while_the_node_stands_still() -> None:
     """P4: it hears of it before it knows that its lease is over, and that others have subscribed since."""
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     mortal = _mortal(theatre[1])
-    theatre[1].stand_still()
+    theatre[1].pause_process()
     theatre.state_of(2, ViewState.MAJORITY)
     reader = theatre[2].client("reader", clean=False, expiry_s=600)
     assert reader.subscribe(("will", 1))[0].reasons == [1]
     mortal.vanish()
     theatre.pass_s(0.5)
-    theatre[1].go_on()
+    theatre[1].resume_process()
     theatre.whole()
     theatre.pass_s(2.0)
     assert [each.payload for each in reader.drain()] == [b"gone"]
 
 
 def test_the_will_whose_copy_was_on_its_way_when_its_node_died() -> None:
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     reader = theatre[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("will", 1))
     mortal = _mortal(theatre[1])
@@ -81,7 +81,7 @@ def test_the_will_whose_copy_was_on_its_way_when_its_node_died() -> None:
 
 
 def test_two_wills_at_once_on_both_sides_of_a_cut() -> None:
-    theatre = Theatre(3, **MAJORITY)
+    theatre = ClusterHarness(3, **MAJORITY)
     readers = [theatre[number].client(f"reader{number}", clean=False, expiry_s=600) for number in (1, 2)]
     for reader in readers:
         reader.subscribe(("will", 1))

@@ -24,11 +24,11 @@ from strogoff.broker.routing.ack_context import AckContext
 from strogoff.broker.routing.pending_acks import PendingAcks
 from strogoff.mqtt import packets
 from strogoff.netsplit.policy import FLAGS
-from tests.broker.clustering.lanes import Post, durable, live
-from tests.broker.stage import Client, Stage, publish
+from tests.harness.broker import BrokerHarness, PacketClient, publish
+from tests.harness.forwarding import ForwardingHarness, durable, live
 
 
-def connection_of(stage: Stage, client_id: str = "c") -> ClientConnection:
+def connection_of(stage: BrokerHarness, client_id: str = "c") -> ClientConnection:
     session = stage.node.sessions.get("", client_id)
     assert session is not None
     assert isinstance(session.connection, ClientConnection)
@@ -39,8 +39,8 @@ class Pen:
     """Replies of one connection, as the numbers in which they leave."""
 
     def __init__(self) -> None:
-        self.stage = Stage()
-        self.client: Client = self.stage.client("c", 5)
+        self.stage = BrokerHarness()
+        self.client: PacketClient = self.stage.client("c", 5)
         self.connection = connection_of(self.stage)
         self.acks = self.connection.acks
         self.left: list[int] = []
@@ -130,7 +130,7 @@ def test_the_operations_are_those_of_the_policies() -> None:
     assert sorted(OPERATION_BITS) == ["publish", "register", "subscribe", "unsubscribe"]
 
 
-class Guarded(Post):
+class Guarded(ForwardingHarness):
     """A post whose lease is in the hands of the test."""
 
     def __init__(self) -> None:
@@ -225,7 +225,7 @@ def test_deliveries_of_the_same_turn_are_dropped_with_the_promise_and_not_lost()
 
 
 def test_a_copy_for_a_node_that_is_away_holds_up_its_own_connection_alone() -> None:
-    stage = Post()
+    stage = ForwardingHarness()
     stage.route("t", durable("n2", absent=True))
     first, second = stage.client("a", 5), stage.client("b", 5)
     assert first.publish("t", b"1", 1) == []
@@ -281,7 +281,7 @@ def test_the_operations_that_frames_answer() -> None:
 @pytest.mark.parametrize(("version", "qos"), [(4, 1), (4, 2), (5, 1)])
 def test_a_client_with_many_packets_that_wait_for_answers_is_not_read(version: int, qos: int) -> None:
     """Each packet is kept until the node that is away has it: so their number is bounded (P8), and none is lost."""
-    stage = Post(max_unanswered_packets=20)
+    stage = ForwardingHarness(max_unanswered_packets=20)
     stage.route("t", durable("n2", absent=True))
     client = stage.client("c", version)
     for number in range(1, 101):
@@ -298,7 +298,7 @@ def test_a_client_with_many_packets_that_wait_for_answers_is_not_read(version: i
 
 def test_a_client_that_sends_pubrel_late_is_read_for_that() -> None:
     """Handshakes whose PUBREC has left wait for the client: it could not go on with them if it were not read."""
-    stage = Post(max_unanswered_packets=5)
+    stage = ForwardingHarness(max_unanswered_packets=5)
     client = stage.client("c", 4)
     for number in range(1, 31):
         assert [type(each) for each in client.publish("t", b"", 2, number)] == [packets.Pubrec]
@@ -307,7 +307,7 @@ def test_a_client_that_sends_pubrel_late_is_read_for_that() -> None:
 
 
 def test_a_client_that_is_not_read_for_long_is_told_of() -> None:
-    stage = Post(max_unanswered_packets=10)
+    stage = ForwardingHarness(max_unanswered_packets=10)
     stage.route("t", durable("n2", absent=True))
     client = stage.client("c", 4)
     client.send(*[publish("t", b"", 1, number) for number in range(1, 16)])

@@ -10,8 +10,8 @@ from strogoff.broker.plugins.hooks import Refuse
 from strogoff.mqtt.encoder import encode
 from strogoff.mqtt.packets import Auth, Disconnect, Pingreq, Pingresp, Publish
 
-from ..harness import CLOSED, Caller, Questions, accepted, reason_of, refused, will
-from ..stage import Stage, connect, publish
+from ...harness.broker import BrokerHarness, connect, publish
+from ...harness.transcript import CLOSED, PendingHooks, RawClient, accepted, reason_of, refused, will
 
 CONTINUE, AGAIN = 0x18, 0x19
 
@@ -65,9 +65,9 @@ def auth(reason: int = CONTINUE, data: bytes | None = None, name: str = "riddle"
 QUESTION = Auth(CONTINUE, method(b"6 * 7"))
 
 
-def authenticated(stage: Stage, **fields: Any) -> Caller:
+def authenticated(stage: BrokerHarness, **fields: Any) -> RawClient:
     """A client that answered the riddle."""
-    caller = Caller(stage, 5)
+    caller = RawClient(stage, 5)
     assert caller.says(connect("c", 5, **method(), **fields)) == [QUESTION]
     (connack,) = caller.says(auth(data=b"42"))
     assert connack.reason == 0
@@ -77,8 +77,8 @@ def authenticated(stage: Stage, **fields: Any) -> Caller:
 @pytest.mark.parametrize("behind", [b"\x30\xff\xff\x7f", encode(publish("t", bytes(300_000)), 5)])
 def test_nothing_large_is_kept_before_the_client_is_accepted(behind: bytes) -> None:
     """While an exchange goes on, a packet that no CONNECT may be ends the connection by its header alone."""
-    stage = Stage(Riddle(), max_connect_bytes=200)
-    caller = Caller(stage, 5)
+    stage = BrokerHarness(Riddle(), max_connect_bytes=200)
+    caller = RawClient(stage, 5)
     assert caller.says(connect("c", 5, **method())) == [QUESTION]
     refusal, closed = caller.says(behind[:4])
     assert (refusal.reason, closed) == (0x95, CLOSED)
@@ -90,8 +90,8 @@ def test_an_exchange() -> None:
     [MQTT5-4.12.0-2] [MQTT5-4.12.0-3] [MQTT5-4.12.0-5] [MQTT5-3.15.2-1] [MQTT5-3.2.0-1]
     """
     plugin = Riddle()
-    stage = Stage(plugin, allow_anonymous=False)
-    caller = Caller(stage, 5)
+    stage = BrokerHarness(plugin, allow_anonymous=False)
+    caller = RawClient(stage, 5)
     assert caller.says(connect("c", 5, username="me", **method())) == [QUESTION]
     assert len(stage.node.sessions) == 0
     assert caller.says(auth(data=b"42")) == [accepted(**method(b"well done"))]
@@ -103,14 +103,14 @@ def test_an_exchange() -> None:
 
 def test_one_step_is_enough() -> None:
     """The answer may stand in CONNECT [MQTT5-4.12.0-5]"""
-    caller = Caller(Stage(Riddle()), 5)
+    caller = RawClient(BrokerHarness(Riddle()), 5)
     assert caller.says(connect("c", 5, **method(b"42"))) == [accepted(**method(b"well done"))]
 
 
 def test_a_wrong_answer() -> None:
     """CONNACK with the plugin's code, and the close [MQTT5-4.12.0-4] [MQTT5-4.13.2-1] [MQTT5-3.14.0-1]"""
     for step in ("connect", "auth"):
-        caller = Caller(Stage(Riddle()), 5)
+        caller = RawClient(BrokerHarness(Riddle()), 5)
         caller.send(connect("c", 5, **method(b"41" if step == "connect" else None)))
         if step == "auth":
             assert caller.hears() == [QUESTION]
@@ -123,15 +123,15 @@ def test_a_code_that_no_connack_knows(code: int) -> None:
     """The plugin's code belongs to another packet: the answer is 0x87 [MQTT5-3.2.2-8] [MQTT5-4.12.0-4]"""
     plugin = Riddle()
     plugin.no = Refuse("odd", code)
-    caller = Caller(Stage(plugin), 5)
+    caller = RawClient(BrokerHarness(plugin), 5)
     caller.send(connect("c", 5, **method(b"41")))
     assert refused(caller, 0x87)
 
 
 def test_a_method_that_nobody_knows() -> None:
     """0x8C, whether there is no plugin for it at all or none that knows it [MQTT5-4.12.0-1]"""
-    for stage in (Stage(), Stage(Riddle())):
-        caller = Caller(stage, 5)
+    for stage in (BrokerHarness(), BrokerHarness(Riddle())):
+        caller = RawClient(stage, 5)
         caller.send(connect("c", 5, **method(name="fingerprint")))
         assert refused(caller, 0x8C)
 
@@ -139,8 +139,8 @@ def test_a_method_that_nobody_knows() -> None:
 def test_a_client_without_method_gets_none() -> None:
     """[MQTT5-4.12.0-6], and its AUTH is a protocol error [MQTT5-4.12.0-7]"""
     plugin = Riddle()
-    stage = Stage(plugin)
-    caller = Caller(stage, 5)
+    stage = BrokerHarness(plugin)
+    caller = RawClient(stage, 5)
     assert caller.says(connect("c", 5)) == [accepted()]
     assert plugin.asked == []
     assert reason_of(caller.says(auth(AGAIN))) == 0x82
@@ -154,10 +154,10 @@ def test_what_does_not_belong_into_an_exchange(wrong: Any) -> None:
 
     [MQTT5-3.1.2-30] [MQTT5-4.12.0-5] [MQTT5-3.14.0-1] [MQTT5-4.13.1-1]
     """
-    stage = Stage(Riddle())
+    stage = BrokerHarness(Riddle())
     watcher = stage.client("w")
     watcher.subscribe(("#", 0))
-    caller = Caller(stage, 5)
+    caller = RawClient(stage, 5)
     assert caller.says(connect("c", 5, **method())) == [QUESTION]
     caller.send(wrong, auth(data=b"42"))
     assert refused(caller, 0x82)
@@ -166,10 +166,10 @@ def test_what_does_not_belong_into_an_exchange(wrong: Any) -> None:
 
 def test_the_client_gives_up() -> None:
     """DISCONNECT within an exchange closes the connection; its will was never kept."""
-    stage = Stage(Riddle())
+    stage = BrokerHarness(Riddle())
     watcher = stage.client("w")
     watcher.subscribe(("will", 0))
-    caller = Caller(stage, 5)
+    caller = RawClient(stage, 5)
     assert caller.says(connect("c", 5, will=will(), **method())) == [QUESTION]
     assert caller.says(Disconnect(4)) == [CLOSED]
     assert watcher.messages() == [] and len(stage.node.sessions) == 1
@@ -177,8 +177,8 @@ def test_the_client_gives_up() -> None:
 
 def test_silence_ends_an_exchange() -> None:
     """Each step has the time of `mqtt_connect_timeout` (P8)."""
-    stage = Stage(Riddle(), mqtt_connect_timeout_ms=5000)
-    caller = Caller(stage, 5)
+    stage = BrokerHarness(Riddle(), mqtt_connect_timeout_ms=5000)
+    caller = RawClient(stage, 5)
     stage.pass_s(4)
     assert caller.says(connect("c", 5, **method())) == [QUESTION]
     stage.pass_s(4)
@@ -192,9 +192,9 @@ def test_silence_ends_an_exchange() -> None:
 def test_a_slow_plugin_is_not_the_clients_silence() -> None:
     """While the plugin thinks nobody waits for the client."""
     plugin = Slow()
-    stage = Stage(plugin, mqtt_connect_timeout_ms=1000)
-    questions = Questions(stage)
-    caller = Caller(stage, 5)
+    stage = BrokerHarness(plugin, mqtt_connect_timeout_ms=1000)
+    questions = PendingHooks(stage)
+    caller = RawClient(stage, 5)
     assert caller.says(connect("c", 5, **method())) == []
     stage.pass_s(3)
     questions.answer()
@@ -216,7 +216,7 @@ def test_authentication_again() -> None:
     [MQTT5-4.12.1-1] [MQTT5-4.12.0-5] [MQTT5-3.15.2-1]
     """
     plugin = Riddle()
-    stage = Stage(plugin)
+    stage = BrokerHarness(plugin)
     caller = authenticated(stage)
     for _ in range(2):
         assert caller.says(auth(AGAIN), Pingreq()) == [QUESTION, Pingresp()]
@@ -228,7 +228,7 @@ def test_authentication_again() -> None:
 
 def test_a_wrong_answer_later() -> None:
     """DISCONNECT with the code, and the close; the will is sent [MQTT5-4.12.1-2] [MQTT5-4.12.0-4]"""
-    stage = Stage(Riddle())
+    stage = BrokerHarness(Riddle())
     watcher = stage.client("w")
     watcher.subscribe(("will", 0))
     caller = authenticated(stage, will=will())
@@ -241,7 +241,7 @@ def test_a_code_that_no_disconnect_knows() -> None:
     """0x86 is for CONNACK only [MQTT5-3.14.2-1] [MQTT5-4.12.1-2]"""
     plugin = Riddle()
     plugin.no = Refuse("wrong", 0x86)
-    caller = authenticated(Stage(plugin))
+    caller = authenticated(BrokerHarness(plugin))
     assert reason_of(caller.says(auth(AGAIN, b"41"))) == 0x87
 
 
@@ -250,7 +250,7 @@ def test_a_code_that_no_disconnect_knows() -> None:
 )
 def test_a_wrong_begin_later(wrong: Any) -> None:
     """Another method than CONNECT's, or a step of an exchange that nobody began [MQTT5-4.12.1-1] [MQTT5-4.13.1-1]"""
-    caller = authenticated(Stage(Riddle()))
+    caller = authenticated(BrokerHarness(Riddle()))
     if "authentication_method" not in wrong.properties:
         wrong = b"\xf0\x05\x19\x03\x16\x00\x00"
     assert reason_of(caller.says(wrong)) == 0x82
@@ -259,7 +259,7 @@ def test_a_wrong_begin_later(wrong: Any) -> None:
 @pytest.mark.parametrize("code", [0x00, 0x01, 0x80])
 def test_codes_that_no_auth_of_a_client_has(code: int) -> None:
     """[MQTT5-3.15.2-1]"""
-    caller = authenticated(Stage(Riddle()))
+    caller = authenticated(BrokerHarness(Riddle()))
     frame = bytearray(encode(auth(AGAIN), 5))
     frame[2] = code
     assert reason_of(caller.says(bytes(frame))) in (0x81, 0x82)
@@ -274,10 +274,10 @@ def test_properties_of_auth_in_a_small_packet() -> None:
     plugin.more = {"reason_string": "r" * 20, "user_property": [("name", "v" * 20)]}
     plain, full = encode(QUESTION, 5), encode(Auth(CONTINUE, method(b"6 * 7", **plugin.more)), 5)
     for limit, kept in ((len(full), {"reason_string", "user_property"}), (len(full) - 1, {"reason_string"})):
-        caller = Caller(Stage(plugin), 5)
+        caller = RawClient(BrokerHarness(plugin), 5)
         (question,) = caller.says(connect("c", 5, maximum_packet_size=limit, **method()))
         assert set(question.properties) - set(method(b"")) == kept
-    caller = Caller(Stage(plugin), 5)
+    caller = RawClient(BrokerHarness(plugin), 5)
     assert caller.says(connect("c", 5, maximum_packet_size=len(plain) + 10, **method())) == [QUESTION]
     assert caller.says(auth(data=b"42")) == [accepted(**method(b"well done"))]
 
@@ -286,13 +286,13 @@ def test_problem_information_is_not_asked_for() -> None:
     """Then AUTH has neither reason string nor user properties [MQTT5-3.1.2-29]"""
     plugin = Riddle()
     plugin.more = {"reason_string": "because", "user_property": [("a", "b")]}
-    caller = Caller(Stage(plugin), 5)
+    caller = RawClient(BrokerHarness(plugin), 5)
     assert caller.says(connect("c", 5, request_problem_information=0, **method())) == [QUESTION]
 
 
 def test_a_publish_between_the_steps_of_a_second_authentication() -> None:
     """It is served as before [MQTT5-4.12.1-1]."""
-    stage = Stage(Riddle())
+    stage = BrokerHarness(Riddle())
     caller = authenticated(stage)
     caller.subscribe(("t", 0))
     caller.says(auth(AGAIN))

@@ -10,8 +10,8 @@ from strogoff.broker.plugins.hooks import NEXT, Refuse
 from strogoff.mqtt.packets import Pingreq, Pingresp, Puback, Publish
 from strogoff.netsplit.policy import ViewState
 
-from ..harness import CLOSED, Caller, Questions, accepted, reason_of, refused, will
-from ..stage import Stage, connect, publish
+from ...harness.broker import BrokerHarness, connect, publish
+from ...harness.transcript import CLOSED, PendingHooks, RawClient, accepted, reason_of, refused, will
 
 VERSIONS = (3, 4, 5)
 
@@ -59,9 +59,9 @@ class SlowGuard(Guard):
         return super().auth_on_publish(*args)
 
 
-def guarded(answer: Any = True, **options: Any) -> Stage:
+def guarded(answer: Any = True, **options: Any) -> BrokerHarness:
     """A stage on which a plugin gives this answer to every CONNECT."""
-    return Stage(Guard5(answer), allow_anonymous=False, **options)
+    return BrokerHarness(Guard5(answer), allow_anonymous=False, **options)
 
 
 # -- who is asked
@@ -71,9 +71,9 @@ def guarded(answer: Any = True, **options: Any) -> Stage:
 def test_what_a_plugin_is_told(version: int) -> None:
     """Mountpoint, client id, user, password and Clean Session, of anonymous clients too."""
     plugin = Guard()
-    stage = Stage(plugin, allow_anonymous=False)
-    Caller(stage, version, mountpoint="m").says(connect("c", version, username="u", password=b"p"))
-    Caller(stage, version).says(connect("c", version, False))
+    stage = BrokerHarness(plugin, allow_anonymous=False)
+    RawClient(stage, version, mountpoint="m").says(connect("c", version, username="u", password=b"p"))
+    RawClient(stage, version).says(connect("c", version, False))
     assert plugin.asked == [(("m", "c"), "u", b"p", True, None), (("", "c"), None, None, False, None)]
     assert stage.node.sessions.get("m", "c") is not None
 
@@ -82,12 +82,12 @@ def test_what_a_plugin_is_told(version: int) -> None:
 def test_anonymous_clients(version: int) -> None:
     """`allow_anonymous`, or the listener's override, asks nobody at all."""
     plugin = Guard(False)
-    stage = Stage(plugin, allow_anonymous=False)
-    assert Caller(stage, version, allow_anonymous_override=True).says(connect("c", version)) == [accepted()]
-    caller = Caller(stage, version)
+    stage = BrokerHarness(plugin, allow_anonymous=False)
+    assert RawClient(stage, version, allow_anonymous_override=True).says(connect("c", version)) == [accepted()]
+    caller = RawClient(stage, version)
     caller.send(connect("c", version))
     assert refused(caller, 0x86 if version == 5 else 5)
-    assert Caller(Stage(plugin), version).says(connect("c", version)) == [accepted()]
+    assert RawClient(BrokerHarness(plugin), version).says(connect("c", version)) == [accepted()]
     assert len(plugin.asked) == 1
 
 
@@ -95,11 +95,11 @@ def test_anonymous_clients(version: int) -> None:
 def test_a_listener_with_its_own_chain(version: int) -> None:
     """`auth_plugins` names who is asked and in which order; a chain where nobody says yes says no."""
     yes, no, unsure = Guard(True), Guard(Refuse("invalid_credentials")), Guard(NEXT)
-    stage = Stage(unsure, allow_anonymous=False)
+    stage = BrokerHarness(unsure, allow_anonymous=False)
     for name, plugin in (("yes", yes), ("no", no)):
         stage.node.env.hooks.add(name, plugin)
     for chain, code in ((("plugin", "yes"), 0), (("plugin", "no", "yes"), 4), (("plugin",), 5), (("no",), 4), ((), 0)):
-        caller = Caller(stage, version, auth_plugins=chain)
+        caller = RawClient(stage, version, auth_plugins=chain)
         heard = caller.says(connect("c", version))
         wanted = {0: 0, 4: 0x86, 5: 0x86}[code] if version == 5 else code
         assert (heard[0].reason, heard[1:]) == (wanted, [] if code == 0 else [CLOSED]), chain
@@ -108,8 +108,8 @@ def test_a_listener_with_its_own_chain(version: int) -> None:
 def test_connection_options() -> None:
     """Plugins are told of the listener where it forwards them."""
     plugin = Guard()
-    stage = Stage(plugin, allow_anonymous=False)
-    Caller(stage, forward_connection_opts=True).says(connect("c"))
+    stage = BrokerHarness(plugin, allow_anonymous=False)
+    RawClient(stage, forward_connection_opts=True).says(connect("c"))
     options = plugin.asked[0][-1]
     assert options == {"listener_addr": "127.0.0.1", "listener_port": 1883, "listener_type": "tcp"}
 
@@ -121,11 +121,11 @@ def test_connection_options() -> None:
 def test_another_name(version: int) -> None:
     """Mountpoint, client id and user are the plugin's from then on; takeover goes by the new client id."""
     stage = guarded({"subscriber_id": ("m", "real"), "username": "boss"})
-    first = Caller(stage, version)
+    first = RawClient(stage, version)
     assert first.says(connect("a", version)) == [accepted()]
     session = stage.node.sessions.get("m", "real")
     assert session is not None and session.username == "boss"
-    assert Caller(stage, version).says(connect("b", version)) == [accepted()]
+    assert RawClient(stage, version).says(connect("b", version)) == [accepted()]
     assert first.hears()[-1] == CLOSED
     assert len(stage.node.sessions) == 1
 
@@ -137,7 +137,7 @@ def test_clean_session_of_a_plugin(version: int) -> None:
     stage = guarded({name: True})
     expiry = 100 if version == 5 else None
     for _ in range(2):
-        caller = Caller(stage, version)
+        caller = RawClient(stage, version)
         assert caller.says(connect("c", version, False, expiry)) == [accepted()]
         caller.vanish()
 
@@ -146,7 +146,7 @@ def test_clean_session_of_a_plugin(version: int) -> None:
 def test_session_expiry_of_a_plugin(asked: int | None, given: int) -> None:
     """v5 is told the interval that holds."""
     stage = guarded({"session_expiry_interval": given})
-    caller = Caller(stage, 5)
+    caller = RawClient(stage, 5)
     assert caller.says(connect("c", 5, False, asked)) == [accepted(session_expiry_interval=given)]
     caller.vanish()
     stage.pass_s(59)
@@ -160,7 +160,7 @@ def test_session_expiry_of_a_plugin(asked: int | None, given: int) -> None:
 def test_queue_limits_of_a_plugin(version: int, later: str) -> None:
     """They hold for this session, and still do after a restart (P7; VerneMQ forgets them)."""
     plugin = Guard5({"max_offline_messages": 2, "queue_type": "lifo", "upgrade_qos": True})
-    stage = Stage(plugin, allow_anonymous=False)
+    stage = BrokerHarness(plugin, allow_anonymous=False)
     subscriber = stage.persistent("s", version)
     subscriber.subscribe(("t", 2))
     subscriber.vanish()
@@ -204,7 +204,7 @@ def test_the_window_of_a_plugin(version: int, change: dict[str, Any], fields: di
 def test_the_receive_maximum_of_a_plugin(change: dict[str, Any], announced: int) -> None:
     """It is announced and held: one more unfinished PUBLISH ends the connection with 0x93."""
     stage = guarded(change, receive_max_broker=9)
-    caller = Caller(stage, 5)
+    caller = RawClient(stage, 5)
     assert caller.says(connect("c", 5)) == [accepted(receive_maximum=announced)]
     for number in range(announced):
         assert len(caller.says(publish("t", b"", 2, number + 1))) == 1
@@ -215,7 +215,7 @@ def test_the_receive_maximum_of_a_plugin(change: dict[str, Any], announced: int)
 def test_the_message_size_of_a_plugin(limit: int) -> None:
     """It is announced and held; 0 takes every size."""
     stage = guarded({"max_message_size": limit}, max_message_size=1000)
-    caller = Caller(stage, 5)
+    caller = RawClient(stage, 5)
     assert caller.says(connect("c", 5)) == [accepted(maximum_packet_size=52) if limit else accepted()]
     heard = caller.says(publish("t", bytes(2000), 1, 1))
     assert heard == [Puback(1, 0x10)] if not limit else reason_of(heard) == 0x95
@@ -224,7 +224,7 @@ def test_the_message_size_of_a_plugin(limit: int) -> None:
 def test_the_aliases_of_a_plugin() -> None:
     """Announced, and no higher one is taken."""
     stage = guarded({"topic_alias_max": 2}, topic_alias_max_client=10)
-    caller = Caller(stage, 5)
+    caller = RawClient(stage, 5)
     assert caller.says(connect("c", 5)) == [accepted(topic_alias_maximum=2)]
     assert caller.says(publish("t", b"", 1, 1, topic_alias=2)) == [Puback(1, 0x10)]
     assert reason_of(caller.says(publish("t", b"", 1, 1, topic_alias=3))) == 0x94
@@ -247,7 +247,7 @@ def test_the_packet_size_of_a_plugin(client: int, plugin: int, most: int) -> Non
 def test_the_lifetime_of_a_plugin(version: int) -> None:
     """`max_connection_lifetime` of the plugin comes before the listener's."""
     stage = guarded({"max_connection_lifetime": 10})
-    caller = Caller(stage, version, max_connection_lifetime_s=5)
+    caller = RawClient(stage, version, max_connection_lifetime_s=5)
     caller.says(connect("c", version))
     stage.pass_s(9)
     assert caller.says(Pingreq()) == [Pingresp()]
@@ -261,7 +261,7 @@ def test_a_split_with_flags_of_a_plugin(own: Any, serves: bool) -> None:
     """The client's own `allow_register` counts."""
     stage = guarded({"allow_register": own}, allow_register_during_netsplit="off" if serves else "on")
     stage.node.policy.view_state = ViewState.MINORITY
-    caller = Caller(stage)
+    caller = RawClient(stage)
     caller.send(connect("c"))
     assert caller.hears() == [accepted()] if serves else refused(caller, 3)
 
@@ -277,23 +277,23 @@ def test_properties_of_a_plugin() -> None:
         "user_property": [("a", "b"), ("a", "c")],
     }
     stage = guarded({"properties": given})
-    assert Caller(stage, 5).says(connect("c", 5, request_response_information=1)) == [accepted(**given)]
+    assert RawClient(stage, 5).says(connect("c", 5, request_response_information=1)) == [accepted(**given)]
     given = {name: value for name, value in given.items() if name != "response_information"}
-    assert Caller(stage, 5).says(connect("c", 5, request_response_information=0)) == [accepted(**given)]
-    assert Caller(stage, 5).says(connect("c", 5)) == [accepted(**given)]
+    assert RawClient(stage, 5).says(connect("c", 5, request_response_information=0)) == [accepted(**given)]
+    assert RawClient(stage, 5).says(connect("c", 5)) == [accepted(**given)]
 
 
 def test_a_plugin_does_not_speak_for_the_broker() -> None:
     """CONNACK announces nothing that is not so: these have modifiers of their own."""
     lies = {"receive_maximum": 5, "maximum_packet_size": 10, "topic_alias_maximum": 9, "session_expiry_interval": 7}
     stage = guarded({"properties": {**lies, "assigned_client_identifier": "x", "authentication_method": "y"}})
-    assert Caller(stage, 5).says(connect("c", 5)) == [accepted()]
+    assert RawClient(stage, 5).says(connect("c", 5)) == [accepted()]
 
 
 def test_a_keep_alive_of_a_plugin() -> None:
     """The broker goes by what it tells the client [MQTT5-3.2.2-21] [MQTT5-3.2.2-22]"""
     stage = guarded({"properties": {"server_keep_alive": 10}})
-    caller = Caller(stage, 5)
+    caller = RawClient(stage, 5)
     assert caller.says(connect("c", 5, keepalive_s=100)) == [accepted(server_keep_alive=10)]
     stage.pass_s(14.9)
     assert caller.hears() == []
@@ -310,7 +310,7 @@ def test_connack_in_a_small_packet() -> None:
     for answer, code in (({"properties": more}, 0), (Refuse("no", 0x87, more), 0x87)):
         stage = guarded(answer)
         for limit, kept in ((100, {"reason_string", "user_property"}), (50, {"reason_string"}), (20, set())):
-            connack = Caller(stage, 5).says(connect("c", 5, maximum_packet_size=limit))[0]
+            connack = RawClient(stage, 5).says(connect("c", 5, maximum_packet_size=limit))[0]
             assert (connack.reason, set(connack.properties or ())) == (code, kept)
 
 
@@ -319,17 +319,17 @@ def test_a_plugin_whose_properties_make_no_sense() -> None:
     errors: list[str] = []
     sense: dict[str, Any] = {"properties": {"user_property": [("a", "b")]}}
     plugin = Guard5(sense)
-    stage = Stage(plugin, allow_anonymous=False)
+    stage = BrokerHarness(plugin, allow_anonymous=False)
     stage.node.env.hooks._on_error = lambda plugin, hook, error: errors.append(hook)
     wrongs = ({"no_such": 1}, {"server_keep_alive": "long"}, {"content_type": "not for CONNACK"})
     for answer in (*({"properties": wrong} for wrong in wrongs), Refuse("no", 0x8E), Refuse("no", 0x87, {"x": 1})):
         plugin.answer = answer
-        caller = Caller(stage, 5)
+        caller = RawClient(stage, 5)
         caller.send(connect("c", 5))
         assert refused(caller, 0x86)
     assert errors == ["auth_on_register_m5"] * 5
     plugin.answer = sense
-    assert Caller(stage, 5).says(connect("c", 5)) == [accepted(**sense["properties"])]
+    assert RawClient(stage, 5).says(connect("c", 5)) == [accepted(**sense["properties"])]
 
 
 # -- the will
@@ -338,8 +338,8 @@ def test_a_plugin_whose_properties_make_no_sense() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_will_that_is_not_allowed(version: int) -> None:
     """CONNECT is refused with 5 or 0x87, and there is no session [MQTT5-3.1.4-2]"""
-    stage = Stage(Guard(True, False), allow_anonymous=False)
-    caller = Caller(stage, version)
+    stage = BrokerHarness(Guard(True, False), allow_anonymous=False)
+    caller = RawClient(stage, version)
     caller.send(connect("c", version, will=will()))
     assert refused(caller, 0x87 if version == 5 else 5)
     assert len(stage.node.sessions) == 0
@@ -349,7 +349,7 @@ def test_a_will_that_is_not_allowed(version: int) -> None:
 def test_a_will_that_is_changed(version: int) -> None:
     """Topic, payload, QoS and retain are the plugin's."""
     change = {"topic": "other", "payload": b"new", "qos": 0, "retain": True}
-    stage = Stage(Guard(True, change), allow_anonymous=False)
+    stage = BrokerHarness(Guard(True, change), allow_anonymous=False)
     watcher = stage.client("w")
     watcher.subscribe(("#", 1))
     stage.client("c", version, will=will(qos=1)).vanish()
@@ -361,9 +361,9 @@ def test_a_will_that_is_changed(version: int) -> None:
 def test_two_slow_questions(version: int) -> None:
     """Registration, then the will; what is behind CONNECT waits for both."""
     plugin = SlowGuard()
-    stage = Stage(plugin, allow_anonymous=False)
-    questions = Questions(stage)
-    caller = Caller(stage, version)
+    stage = BrokerHarness(plugin, allow_anonymous=False)
+    questions = PendingHooks(stage)
+    caller = RawClient(stage, version)
     behind = [Pingreq(), publish("t", b"", 1, 1), Pingreq()]
     assert caller.says(connect("c", version, will=will()), *behind) == []
     questions.answer()

@@ -10,8 +10,8 @@ from strogoff.mqtt import packets
 from strogoff.mqtt.encoder import encode
 from strogoff.mqtt.packets import Disconnect, Pingreq, Pingresp, Puback, Pubcomp, Publish, Pubrec, Pubrel, Suback
 
-from ..harness import CLOSED, Caller, Questions, accepted, reason_of, will
-from ..stage import Stage, connect, option, publish
+from ...harness.broker import BrokerHarness, connect, option, publish
+from ...harness.transcript import CLOSED, PendingHooks, RawClient, accepted, reason_of, will
 
 VERSIONS = (3, 4, 5)
 
@@ -28,7 +28,7 @@ def expiry(version: int) -> int | None:
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 def test_packets_come_in_pieces_of_any_size(version: int, size: int) -> None:
     """TCP is a stream: where its pieces end means nothing [MQTT-7.1.1-1] [MQTT5-4.2.0-1]."""
-    stage = Stage()
+    stage = BrokerHarness()
     sent: list[packets.Packet] = [
         connect("c", version, will=will(), username="u"),
         packets.Subscribe(1, [option("a/+", 2), option("b", 1)]),
@@ -37,7 +37,7 @@ def test_packets_come_in_pieces_of_any_size(version: int, size: int) -> None:
         Pingreq(),
     ]
     data = b"".join(encode(each, version) or b"" for each in sent)
-    caller = Caller(stage, version)
+    caller = RawClient(stage, version)
     heard: list[Any] = []
     for start in range(0, len(data), size):
         heard += caller.says(data[start : start + size])
@@ -61,8 +61,8 @@ def test_packets_behind_connect(version: int, persistent: bool) -> None:
 
     [MQTT-3.2.0-1] [MQTT5-3.2.0-1] [MQTT5-3.2.0-2]
     """
-    stage = Stage()
-    caller = Caller(stage, version)
+    stage = BrokerHarness()
+    caller = RawClient(stage, version)
     stage.hold_disk()
     heard = caller.says(
         connect("c", version, not persistent, expiry(version) if persistent else None),
@@ -83,12 +83,12 @@ def test_packets_behind_connect(version: int, persistent: bool) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_messages_of_a_resumed_session_come_behind_connack(version: int) -> None:
     """Also when CONNACK has to wait for the disk [MQTT-3.2.0-1] [MQTT5-3.2.0-1]."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.persistent("c", version).subscribe(("t", 1))
     stage.persistent("c", version).vanish()
     stage.client("p").publish("t", b"m", 1, 1)
     stage.hold_disk()
-    caller = Caller(stage, version)
+    caller = RawClient(stage, version)
     assert caller.says(connect("c", version, False, expiry(version))) == []
     stage.free_disk()
     connack, message = caller.hears()
@@ -98,10 +98,10 @@ def test_messages_of_a_resumed_session_come_behind_connack(version: int) -> None
 @pytest.mark.parametrize("version", VERSIONS)
 def test_nothing_behind_a_refused_connect_is_processed(version: int) -> None:
     """[MQTT-3.1.4-5] [MQTT5-3.1.4-6] [MQTT-3.2.2-5] [MQTT5-4.13.2-1]"""
-    stage = Stage(max_client_id_size=5)
+    stage = BrokerHarness(max_client_id_size=5)
     watcher = stage.client("w")
     watcher.subscribe(("#", 0))
-    caller = Caller(stage, version)
+    caller = RawClient(stage, version)
     heard = caller.says(
         connect("too long", version, will=will()), publish("t"), publish("t", b"", 1, 1), connect("c", version)
     )
@@ -133,9 +133,9 @@ def test_packets_wait_while_a_plugin_thinks(version: int, answer: bool) -> None:
 
     [MQTT-3.1.4-5] [MQTT5-3.1.4-6] [MQTT5-3.2.0-1]
     """
-    stage = Stage(Later(answer), allow_anonymous=False)
-    questions = Questions(stage)
-    caller = Caller(stage, version)
+    stage = BrokerHarness(Later(answer), allow_anonymous=False)
+    questions = PendingHooks(stage)
+    caller = RawClient(stage, version)
     assert caller.says(connect("c", version), packets.Subscribe(1, [option("t", 0)]), publish("t", b"1")) == []
     assert caller.says(publish("t", b"2"), Pingreq()) == []
     stage.pass_s(60)
@@ -151,9 +151,9 @@ def test_packets_wait_while_a_plugin_thinks(version: int, answer: bool) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_client_that_leaves_while_a_plugin_thinks(version: int) -> None:
     """Its session is not made."""
-    stage = Stage(Later(), allow_anonymous=False)
-    questions = Questions(stage)
-    caller = Caller(stage, version)
+    stage = BrokerHarness(Later(), allow_anonymous=False)
+    questions = PendingHooks(stage)
+    caller = RawClient(stage, version)
     caller.says(connect("c", version, False, expiry(version), will=will()))
     caller.vanish()
     questions.answer()
@@ -166,8 +166,8 @@ def test_a_client_that_leaves_while_a_plugin_thinks(version: int) -> None:
 @pytest.mark.parametrize("sent", [b"", b"\x10", b"\x10\x0d\x00\x04MQTT"])
 def test_connect_must_come_in_time(sent: bytes) -> None:
     """`mqtt_connect_timeout`: who says nothing, or not all of it, is closed."""
-    stage = Stage(mqtt_connect_timeout_ms=3000)
-    caller = Caller(stage)
+    stage = BrokerHarness(mqtt_connect_timeout_ms=3000)
+    caller = RawClient(stage)
     caller.send(sent) if sent else None
     stage.pass_s(2.9)
     assert caller.hears() == []
@@ -179,7 +179,7 @@ def test_connect_must_come_in_time(sent: bytes) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_connect_timeout_ends_with_connect(version: int) -> None:
     """A connected client may be as silent as its keep alive allows."""
-    stage = Stage(mqtt_connect_timeout_ms=3000)
+    stage = BrokerHarness(mqtt_connect_timeout_ms=3000)
     client = stage.client("c", version)
     stage.pass_s(100)
     assert client.ask(Pingreq()) == [Pingresp()]
@@ -191,8 +191,8 @@ def test_keep_alive(version: int) -> None:
 
     [MQTT-3.1.2-24] [MQTT5-3.1.2-22] [MQTT5-3.2.2-22] [MQTT5-4.13.2-1]
     """
-    stage = Stage()
-    caller = Caller(stage, version)
+    stage = BrokerHarness()
+    caller = RawClient(stage, version)
     caller.says(connect("c", version, keepalive_s=10))
     for _ in range(5):
         stage.pass_s(14.9)
@@ -207,8 +207,8 @@ def test_keep_alive(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_any_packet_is_a_sign_of_life(version: int) -> None:
     """Not PINGREQ alone counts; what the broker sends does not."""
-    stage = Stage()
-    caller = Caller(stage, version)
+    stage = BrokerHarness()
+    caller = RawClient(stage, version)
     caller.says(connect("c", version, keepalive_s=10))
     for number in range(4):
         stage.pass_s(14)
@@ -224,7 +224,7 @@ def test_any_packet_is_a_sign_of_life(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_keep_alive_0_is_none(version: int) -> None:
     """The client may be silent for ever [MQTT-3.1.2-24] [MQTT5-3.1.2-22]."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.client("c", version, keepalive_s=0)
     stage.pass_s(5000)
     assert client.ask(Pingreq()) == [Pingresp()]
@@ -233,7 +233,7 @@ def test_keep_alive_0_is_none(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_time_in_which_nothing_is_read_does_not_count(version: int) -> None:
     """A broker that does not read cannot say that the client was silent."""
-    stage = Stage(max_message_rate=1)
+    stage = BrokerHarness(max_message_rate=1)
     client = stage.client("c", version, keepalive_s=1)
     client.ask(*[publish("t")] * 3)
     for _ in range(20):
@@ -245,10 +245,10 @@ def test_the_time_in_which_nothing_is_read_does_not_count(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_max_connection_lifetime(version: int) -> None:
     """However lively it is; v5 is told 0xA0, and the will is sent."""
-    stage = Stage()
+    stage = BrokerHarness()
     watcher = stage.client("w")
     watcher.subscribe(("will", 0))
-    caller = Caller(stage, version, max_connection_lifetime_s=30)
+    caller = RawClient(stage, version, max_connection_lifetime_s=30)
     caller.says(connect("c", version, will=will()))
     stage.pass_s(29.9)
     assert caller.says(Pingreq()) == [Pingresp()]
@@ -264,7 +264,7 @@ def test_max_connection_lifetime(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_ping_while_the_disk_works(version: int) -> None:
     """PINGRESP does not wait behind acknowledgements [MQTT-3.12.4-1] [MQTT5-3.12.4-1]."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.persistent("s").subscribe(("t", 1))
     client = stage.client("p", version)
     stage.hold_disk()
@@ -283,10 +283,10 @@ def test_nothing_follows_a_disconnect(version: int) -> None:
 
     [MQTT5-3.14.4-1] [MQTT5-3.14.4-2]
     """
-    stage = Stage()
+    stage = BrokerHarness()
     watcher = stage.client("w")
     watcher.subscribe(("#", 0))
-    caller = Caller(stage, version)
+    caller = RawClient(stage, version)
     caller.says(connect("c", version))
     assert caller.says(publish("t", b"before"), Disconnect(), publish("t", b"behind"), Pingreq()) == [CLOSED]
     assert watcher.payloads() == [b"before"]
@@ -295,9 +295,9 @@ def test_nothing_follows_a_disconnect(version: int) -> None:
 @pytest.mark.parametrize("qos", [1, 2])
 def test_nothing_follows_the_broker_s_disconnect(qos: int) -> None:
     """Acknowledgements that still wait for the disk are not sent behind it [MQTT5-3.14.4-1] [MQTT5-3.14.4-2]."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.persistent("s").subscribe(("t", 2))
-    caller = Caller(stage, 5)
+    caller = RawClient(stage, 5)
     caller.says(connect("c", 5))
     stage.hold_disk()
     assert reason_of(caller.says(publish("t", b"", qos, 1), b"\x00\x00")) in (0x81, 0x82)
@@ -308,9 +308,9 @@ def test_nothing_follows_the_broker_s_disconnect(qos: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_came_before_a_violation_is_processed(version: int) -> None:
     """And answered; the violation closes its own connection only [MQTT-4.8.0-1] [MQTT5-4.13.1-1] [MQTT5-4.13.2-1]."""
-    stage = Stage()
+    stage = BrokerHarness()
     other = stage.client("o", version)
-    caller = Caller(stage, version)
+    caller = RawClient(stage, version)
     caller.says(connect("c", version))
     heard = caller.says(publish("t", b"", 2, 1), Pingreq(), b"\xf0\xff\xff\xff\xff")
     assert heard[:2] == [Pubrec(1, 0x10 if version == 5 else 0), Pingresp()] and heard[-1] == CLOSED
@@ -321,7 +321,7 @@ def test_what_came_before_a_violation_is_processed(version: int) -> None:
 def test_no_reason_string_for_who_does_not_want_it() -> None:
     """Request Problem Information 0 [MQTT5-3.1.2-29]; else the text says what was wrong."""
     for wanted in (0, 1):
-        caller = Caller(Stage(), 5)
+        caller = RawClient(BrokerHarness(), 5)
         caller.says(connect("c", 5, request_problem_information=wanted))
         disconnect, closed = caller.says(b"\x00\x00")
         assert closed == CLOSED and ("reason_string" in (disconnect.properties or {})) is bool(wanted)
@@ -330,7 +330,7 @@ def test_no_reason_string_for_who_does_not_want_it() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_lost_connection_is_the_end_of_its_timers(version: int) -> None:
     """Nothing of it happens later, and its place is free."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.client("c", version, keepalive_s=10)
     client.publish("t", b"", 2, 1)
     client.vanish()

@@ -13,7 +13,7 @@ from strogoff.mqtt import packets
 from strogoff.mqtt.encoder import encode
 from strogoff.mqtt.packets import Pingreq, Pingresp, Puback, Pubrel
 
-from ..stage import Client, Stage, publish
+from ...harness.broker import BrokerHarness, PacketClient, publish
 
 
 class Later:
@@ -30,10 +30,10 @@ class Later:
         return True
 
 
-def stage_with_later() -> tuple[Stage, Later, list[Callable[[], None]]]:
+def stage_with_later() -> tuple[BrokerHarness, Later, list[Callable[[], None]]]:
     """A stage whose `spawn` port keeps the work for the test to do."""
     plugin = Later()
-    stage = Stage(plugin)
+    stage = BrokerHarness(plugin)
     work: list[Callable[[], None]] = []
 
     def spawn(question: Awaitable[Verdict], then: Callable[[Verdict], None]) -> None:
@@ -112,7 +112,7 @@ def test_silence_that_is_ours_does_not_expire_keep_alive() -> None:
 
 def test_max_message_rate() -> None:
     """Above the rate the publisher is not read until the second is over."""
-    stage = Stage(max_message_rate=3)
+    stage = BrokerHarness(max_message_rate=3)
     client = stage.client("p")
     for number in (1, 2, 3, 4):
         assert client.publish("t", b"", 1, number) == [Puback(number)]
@@ -125,7 +125,7 @@ def test_max_message_rate() -> None:
 
 def test_the_rate_is_of_one_connection() -> None:
     """A loud client does not slow another one."""
-    stage = Stage(max_message_rate=2)
+    stage = BrokerHarness(max_message_rate=2)
     loud, calm = stage.client("loud"), stage.client("calm")
     loud.ask(*[publish("t", b"", 1, number) for number in range(1, 20)])
     assert loud.publish("t", b"", 1, 50) == []
@@ -134,7 +134,7 @@ def test_the_rate_is_of_one_connection() -> None:
 
 def test_reading_stops_while_the_disk_is_behind() -> None:
     """Above `pause_reading_bytes` unwritten bytes the publishers are not read (P8); nothing is lost."""
-    stage = Stage(pause_reading_bytes=1000, max_online_messages=-1, max_inflight_messages=0)
+    stage = BrokerHarness(pause_reading_bytes=1000, max_online_messages=-1, max_inflight_messages=0)
     subscriber = stage.persistent("s")
     subscriber.subscribe(("t", 1))
     publisher = stage.client("p")
@@ -151,7 +151,7 @@ def test_reading_stops_while_the_disk_is_behind() -> None:
 @pytest.mark.parametrize("version", [3, 4])
 def test_retry_interval(version: int) -> None:
     """3.1 and 3.1.1: what is not answered is sent again, with DUP and in order [MQTT-4.6.0-1]."""
-    stage = Stage(retry_interval_s=10)
+    stage = BrokerHarness(retry_interval_s=10)
     subscriber = stage.persistent("s", version)
     subscriber.subscribe(("t", 2))
     publisher = stage.client("p")
@@ -174,7 +174,7 @@ def test_retry_interval(version: int) -> None:
 
 def test_retry_sends_no_pubrel_before_it_is_safe() -> None:
     """PUBREL leaves only after "PUBREC seen" is on disk, whatever the timer says."""
-    stage = Stage(retry_interval_s=2)
+    stage = BrokerHarness(retry_interval_s=2)
     subscriber = stage.persistent("s")
     subscriber.subscribe(("t", 2))
     stage.client("p").publish("t", b"x", 2, 1)
@@ -189,7 +189,7 @@ def test_retry_sends_no_pubrel_before_it_is_safe() -> None:
 
 def test_retry_does_not_pile_up_for_a_client_that_does_not_read() -> None:
     """What the transport did not take yet is not sent again (P8)."""
-    stage = Stage(retry_interval_s=1, max_inflight_messages=10)
+    stage = BrokerHarness(retry_interval_s=1, max_inflight_messages=10)
     subscriber = stage.client("s")
     subscriber.subscribe(("t", 1))
     subscriber.pipe.to_client.pause()
@@ -203,9 +203,9 @@ def test_retry_does_not_pile_up_for_a_client_that_does_not_read() -> None:
 
 def test_timers_of_a_closed_connection_are_gone() -> None:
     """No wait outlives its connection."""
-    stage = Stage(max_message_rate=1)
+    stage = BrokerHarness(max_message_rate=1)
     waiting = len(stage.node.env.timers)
-    client: Client = stage.client("p", keepalive_s=5)
+    client: PacketClient = stage.client("p", keepalive_s=5)
     client.ask(publish("t"), publish("t"), publish("t"))
     assert len(stage.node.env.timers) > waiting
     client.vanish()
@@ -218,7 +218,7 @@ FRAMES = {"ping": encode(Pingreq(), 4), "qos1": encode(publish("t", b"", 1, 7), 
 @pytest.mark.parametrize("kind", FRAMES)
 def test_answers_to_a_client_that_does_not_read_are_bounded(kind: str) -> None:
     """Above a bound the client is not read any more; when it has taken its answers, all goes on and none is missing."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.client("c")
     client.pipe.to_client.pause()
     written = [0]
@@ -244,7 +244,7 @@ def test_answers_to_a_client_that_does_not_read_are_bounded(kind: str) -> None:
 
 def test_a_client_that_never_reads_its_answers_is_given_up() -> None:
     """It is closed after `NOT_TAKEN_MS` with a reason, its keep alive does not matter, and the will is sent."""
-    stage = Stage()
+    stage = BrokerHarness()
     watcher = stage.client("w")
     watcher.subscribe(("gone", 0))
     client = stage.client("c", keepalive_s=1, will=packets.Will("gone", b"will"))
@@ -262,7 +262,7 @@ def test_a_client_that_never_reads_its_answers_is_given_up() -> None:
 
 def test_a_slow_subscriber_is_still_read() -> None:
     """Deliveries that a client has not taken do not keep it from being heard: its few answers do not fill anything."""
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber = stage.client("s")
     subscriber.subscribe(("t", 0))
     subscriber.pipe.to_client.pause()

@@ -7,10 +7,10 @@ import pytest
 from strogoff.broker.connection.output_buffer import LARGE
 from strogoff.mqtt.packets import Puback, Publish
 
-from ..stage import Client, Stage, connect, publish
+from ...harness.broker import BrokerHarness, PacketClient, connect, publish
 
 
-def writes_of(client: Client) -> list[bytes]:
+def writes_of(client: PacketClient) -> list[bytes]:
     """A list that gathers what the node writes to this client from now on."""
     found: list[bytes] = []
     stream = client.pipe.to_client
@@ -26,7 +26,7 @@ def writes_of(client: Client) -> list[bytes]:
 @pytest.mark.parametrize("version", [4, 5])
 def test_one_write_per_turn(version: int) -> None:
     """However many messages and answers a turn brings."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.client("c", version)
     client.subscribe(("t", 1))
     writes = writes_of(client)
@@ -41,7 +41,7 @@ def test_one_write_per_turn(version: int) -> None:
 @pytest.mark.parametrize("size", [LARGE - 50, LARGE, 3 * LARGE])
 def test_large_messages_are_not_joined(qos: int, size: int) -> None:
     """Small pieces before and after a large one keep their place."""
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber = stage.client("s")
     subscriber.subscribe(("t", 1))
     writes = writes_of(subscriber)
@@ -55,7 +55,7 @@ def test_large_messages_are_not_joined(qos: int, size: int) -> None:
 
 def test_a_client_that_does_not_read_is_not_written_to_without_bound() -> None:
     """QoS 0 waits in the queue up to its limit and is dropped visibly beyond (P8)."""
-    stage = Stage(max_online_messages=5)
+    stage = BrokerHarness(max_online_messages=5)
     subscriber = stage.client("s")
     subscriber.subscribe(("t", 0))
     subscriber.pipe.to_client.pause()
@@ -72,7 +72,7 @@ def test_a_client_that_does_not_read_is_not_written_to_without_bound() -> None:
 
 def test_qos_1_waits_for_a_client_that_does_not_read() -> None:
     """Nothing is lost, and the order is kept, when the transport is full and empties again."""
-    stage = Stage(max_inflight_messages=0)
+    stage = BrokerHarness(max_inflight_messages=0)
     subscriber = stage.persistent("s")
     subscriber.subscribe(("t", 1))
     subscriber.pipe.to_client.pause()
@@ -88,7 +88,7 @@ def test_qos_1_waits_for_a_client_that_does_not_read() -> None:
 
 def test_a_turn_is_bounded() -> None:
     """A turn gathers `out_buffer_bytes`, the rest follows in later ones; nothing is lost."""
-    stage = Stage(out_buffer_bytes=100, max_inflight_messages=0, max_online_messages=-1)
+    stage = BrokerHarness(out_buffer_bytes=100, max_inflight_messages=0, max_online_messages=-1)
     subscriber = stage.persistent("s")
     subscriber.subscribe(("t", 1))
     writes = writes_of(subscriber)
@@ -100,13 +100,13 @@ def test_a_turn_is_bounded() -> None:
 
 def test_pressure_does_not_wake_a_connection_that_is_not_accepted() -> None:
     """A transport that has room again before CONNACK: CONNACK stays the first packet [MQTT-3.2.0-1]."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.persistent("s").subscribe(("t", 1))
     stage.client("gone", clean=True)
     stage.persistent("s").vanish()
     stage.client("p").publish("t", b"waits", 1)
     stage.hold_disk()
-    client = Client(stage, 4)
+    client = PacketClient(stage, 4)
     client.ask(connect("s", 4, False))
     (connection,) = [connection for connection in stage.node.connections.values() if connection.client_id == "s"]
     connection.writable(False)
@@ -120,12 +120,12 @@ def test_pressure_does_not_wake_a_connection_that_is_not_accepted() -> None:
 
 def test_a_paused_transport_at_connack_starts_when_it_has_room() -> None:
     """What waits for the session goes out later, all of it."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.persistent("s").subscribe(("t", 1))
     stage.persistent("s").vanish()
     stage.client("p").publish("t", b"waits", 1)
     stage.hold_disk()
-    client = Client(stage, 4)
+    client = PacketClient(stage, 4)
     client.ask(connect("s", 4, False))
     (connection,) = [connection for connection in stage.node.connections.values() if connection.client_id == "s"]
     connection.writable(False)

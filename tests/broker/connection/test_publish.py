@@ -6,7 +6,7 @@ import pytest
 
 from strogoff.mqtt.packets import Puback, Pubcomp, Pubrec, Pubrel
 
-from ..stage import Stage, publish
+from ...harness.broker import BrokerHarness, publish
 
 VERSIONS = (3, 4, 5)
 
@@ -17,7 +17,7 @@ def test_each_qos_has_its_answer(version: int) -> None:
 
     [MQTT-3.3.4-1] [MQTT5-3.3.4-1] [MQTT-2.3.1-6] [MQTT5-2.2.1-5] [MQTT-4.3.2-2] [MQTT5-4.3.2-4] [MQTT5-4.3.3-8]
     """
-    stage = Stage()
+    stage = BrokerHarness()
     stage.client("s", version).subscribe(("t", 2))
     client = stage.client("p", version)
     assert client.publish("t") == []
@@ -28,7 +28,7 @@ def test_each_qos_has_its_answer(version: int) -> None:
 
 def test_v5_learns_that_nobody_was_there() -> None:
     """MQTT 5.0 sections 3.4.2.1 and 3.5.2.1: 0x10; the PUBREL of that QoS 2 message is still expected."""
-    client = Stage().client("p", 5)
+    client = BrokerHarness().client("p", 5)
     assert client.publish("t", b"", 1, 3) == [Puback(3, 0x10)]
     assert client.publish("t", b"", 2, 4) == [Pubrec(4, 0x10)]
     assert client.ask(Pubrel(4)) == [Pubcomp(4)]
@@ -37,7 +37,7 @@ def test_v5_learns_that_nobody_was_there() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_after_puback_the_packet_id_means_a_new_message(version: int) -> None:
     """Whatever DUP says [MQTT-4.3.2-2] [MQTT5-4.3.2-5]."""
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber = stage.client("s", version)
     subscriber.subscribe(("t", 1))
     client = stage.client("p", version)
@@ -53,7 +53,7 @@ def test_qos_2_is_delivered_once_until_pubrel(version: int, persistent: bool) ->
 
     [MQTT-4.3.3-2] [MQTT5-4.3.3-10] [MQTT5-4.3.3-12]
     """
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber = stage.client("s", version)
     subscriber.subscribe(("t", 2))
     client = stage.persistent("p", version) if persistent else stage.client("p", version)
@@ -69,7 +69,7 @@ def test_qos_2_is_delivered_once_until_pubrel(version: int, persistent: bool) ->
 @pytest.mark.parametrize("version", VERSIONS)
 def test_repeated_publish_while_the_disk_works_is_routed_once(version: int) -> None:
     """A PUBLISH that is repeated before its PUBREC left is the same message [MQTT-4.3.3-2] [MQTT5-4.3.3-10]."""
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber = stage.client("s", version)
     subscriber.subscribe(("t", 2))
     client = stage.persistent("p", version)
@@ -84,7 +84,7 @@ def test_repeated_publish_while_the_disk_works_is_routed_once(version: int) -> N
 @pytest.mark.parametrize("version", VERSIONS)
 def test_qos_2_state_survives_connection_and_process(version: int) -> None:
     """Until PUBREL the id stays taken: over a lost connection, and over the death of the node (P7)."""
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber = stage.persistent("s", version)
     subscriber.subscribe(("t", 2))
     client = stage.persistent("p", version)
@@ -104,7 +104,7 @@ def test_qos_2_state_survives_connection_and_process(version: int) -> None:
 
 def test_a_new_session_forgets_packet_ids() -> None:
     """Clean start ends the session, and with it what its packet ids meant."""
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber = stage.client("s", 5)
     subscriber.subscribe(("t", 2))
     client = stage.persistent("p", 5)
@@ -117,14 +117,14 @@ def test_a_new_session_forgets_packet_ids() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_pubrel_of_an_unknown_id_is_answered(version: int) -> None:
     """PUBCOMP in any case, so that the sender is not stuck; v5 with 0x92 (MQTT 5.0 section 3.7.2.1)."""
-    client = Stage().client("p", version)
+    client = BrokerHarness().client("p", version)
     assert client.ask(Pubrel(77)) == [Pubcomp(77, 0x92 if version == 5 else 0)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_handshake_goes_on_when_the_message_has_expired(version: int) -> None:
     """[MQTT5-4.3.3-13]: PUBREC, PUBREL and PUBCOMP are answered whatever the expiry interval said."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.client("p", 5)
     assert client.publish("t", b"", 2, 4, message_expiry_interval=1) == [Pubrec(4, 0x10)]
     stage.pass_s(2)
@@ -139,7 +139,7 @@ def test_the_handshake_goes_on_when_the_message_has_expired(version: int) -> Non
 @pytest.mark.parametrize("version", VERSIONS)
 def test_nothing_is_acknowledged_before_its_commit(version: int, qos: int) -> None:
     """The broker owns a message when a durable queue has it (P1) [MQTT-4.3.2-2] [MQTT5-4.3.2-4] [MQTT5-4.3.3-8]."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.persistent("s", version).subscribe(("t", 2))
     client = stage.client("p", version)
     stage.hold_disk()
@@ -153,7 +153,7 @@ def test_nothing_is_acknowledged_before_its_commit(version: int, qos: int) -> No
 @pytest.mark.parametrize("qos", [1, 2])
 def test_what_needs_no_disk_is_acknowledged_at_once(qos: int) -> None:
     """A clean session's message is written nowhere, so there is nothing to wait for."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.client("s").subscribe(("t", 2))
     client = stage.client("p")
     stage.hold_disk()
@@ -162,7 +162,7 @@ def test_what_needs_no_disk_is_acknowledged_at_once(qos: int) -> None:
 
 def test_acknowledgements_keep_the_order_of_their_packets() -> None:
     """One that needs no disk does not overtake one that does [MQTT-4.6.0-2] [MQTT-4.6.0-3] [MQTT5-4.6.0-5]."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.persistent("s").subscribe(("d", 2))
     stage.client("c").subscribe(("m", 2))
     client = stage.client("p")
@@ -180,7 +180,7 @@ def test_acknowledgements_keep_the_order_of_their_packets() -> None:
 
 def test_pubcomp_waits_until_the_id_is_forgotten_on_disk() -> None:
     """Forgetting a packet id is safe before PUBCOMP, or a restart would drop the id's next message."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.persistent("p")
     assert client.publish("t", b"1", 2, 5) == [Pubrec(5)]
     stage.hold_disk()
@@ -192,7 +192,7 @@ def test_pubcomp_waits_until_the_id_is_forgotten_on_disk() -> None:
 def test_a_kill_before_the_commit_loses_nothing_that_was_acknowledged() -> None:
     """Whether the batch that was under way landed or not: unacknowledged, and sent again by its writer."""
     for seed in range(6):
-        stage = Stage(seed=seed)
+        stage = BrokerHarness(seed=seed)
         subscriber = stage.persistent("s")
         subscriber.subscribe(("t", 2))
         client = stage.persistent("p")

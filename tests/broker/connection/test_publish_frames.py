@@ -8,12 +8,12 @@ import pytest
 
 from strogoff.mqtt.packets import Puback, Pubcomp, Pubrec, Pubrel
 
-from ..stage import Client, Stage
+from ...harness.broker import BrokerHarness, PacketClient
 
 VERSIONS = (3, 4, 5)
 
 
-def pair(version: int, stage: Stage, qos: int = 2, text: str = "t") -> tuple[Client, Client]:
+def pair(version: int, stage: BrokerHarness, qos: int = 2, text: str = "t") -> tuple[PacketClient, PacketClient]:
     """A persistent subscriber and a publisher that speaks v5, so that it may say everything."""
     subscriber = stage.persistent("s", version)
     subscriber.subscribe((text, qos))
@@ -27,7 +27,7 @@ def test_first_delivery(version: int) -> None:
     [MQTT-2.3.1-4] [MQTT5-2.2.1-4] [MQTT-4.3.2-1] [MQTT5-4.3.2-1] [MQTT5-4.3.2-2] [MQTT-4.3.3-1] [MQTT5-4.3.3-1]
     [MQTT5-4.3.3-2] [MQTT-4.3.1-1] [MQTT5-4.3.1-1] [MQTT-3.3.2-3] [MQTT5-3.3.2-3]
     """
-    subscriber, publisher = pair(version, Stage())
+    subscriber, publisher = pair(version, BrokerHarness())
     for number, qos in enumerate((0, 1, 2, 1, 2)):
         publisher.publish("t", b"%d" % qos, qos, 60000 + number)
     got = subscriber.messages()
@@ -45,7 +45,7 @@ def test_unacknowledged_messages_come_again_in_order_with_dup(version: int) -> N
 
     [MQTT-3.3.1-1] [MQTT5-3.3.1-1] [MQTT-4.6.0-1] [MQTT5-4.6.0-5] [MQTT-4.3.2-1] [MQTT5-4.3.2-3] [MQTT5-4.3.3-3]
     """
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber, publisher = pair(version, stage)
     for number in range(6):
         publisher.publish("t", b"%d" % number, 1 + number % 2, number + 1)
@@ -63,7 +63,7 @@ def test_unacknowledged_messages_come_again_in_order_with_dup(version: int) -> N
 
 def test_nothing_comes_again_on_a_v5_connection_that_stays() -> None:
     """MQTT 5.0 section 4.4: only a new connection sends again; `retry_interval` is for the older versions."""
-    stage = Stage(retry_interval_s=1)
+    stage = BrokerHarness(retry_interval_s=1)
     subscriber, publisher = pair(5, stage)
     publisher.publish("t", b"x", 1)
     assert len(subscriber.messages()) == 1
@@ -77,7 +77,7 @@ def test_qos_2_handshake_to_the_subscriber(version: int) -> None:
 
     [MQTT-4.3.3-1] [MQTT5-4.3.3-4] [MQTT5-4.3.3-5] [MQTT5-4.3.3-6] [MQTT-2.3.1-6] [MQTT5-2.2.1-5]
     """
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber, publisher = pair(version, stage)
     publisher.publish("t", b"x", 2, 50)
     (message,) = subscriber.messages()
@@ -97,7 +97,7 @@ def test_qos_2_handshake_to_the_subscriber(version: int) -> None:
 
 def test_pubrels_leave_in_the_order_of_the_pubrecs() -> None:
     """Also when the disk is slow [MQTT-4.6.0-4]."""
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber, publisher = pair(4, stage)
     for number in range(4):
         publisher.publish("t", b"%d" % number, 2, number + 1)
@@ -111,7 +111,7 @@ def test_pubrels_leave_in_the_order_of_the_pubrecs() -> None:
 
 def test_a_refused_delivery_is_over() -> None:
     """PUBREC and PUBACK with 0x80 or above: no PUBREL, not sent again, the id is free (section 4.3.3)."""
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber, publisher = pair(5, stage)
     publisher.publish("t", b"1", 1, 1)
     publisher.publish("t", b"2", 2, 2)
@@ -124,7 +124,7 @@ def test_a_refused_delivery_is_over() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_answers_to_nothing(version: int) -> None:
     """PUBACK, PUBREC and PUBCOMP with an id that is not in use are counted; PUBREC gets PUBREL so that it ends."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.client("c", version)
     code = 0x92 if version == 5 else 0
     assert client.ask(Puback(7), Pubcomp(7), Pubrec(7)) == [Pubrel(7, code)]
@@ -152,7 +152,7 @@ def test_the_wrong_answer_closes_the_connection(
 
     [MQTT-4.8.0-1] [MQTT5-4.13.1-1] [MQTT-4.3.2-1] [MQTT-4.3.3-1] [MQTT5-4.3.2-3] [MQTT5-4.3.3-3] [MQTT5-4.3.3-5]
     """
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber, publisher = pair(version, stage)
     publisher.publish("t", b"x", qos, 1)
     (message,) = subscriber.messages()
@@ -186,7 +186,7 @@ def test_properties_are_passed_on_unchanged(durable: bool) -> None:
 
     [MQTT5-3.3.2-4] [MQTT5-3.3.2-15] [MQTT5-3.3.2-16] [MQTT5-3.3.2-17] [MQTT5-3.3.2-18] [MQTT5-3.3.2-20]
     """
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber, publisher = pair(5, stage)
     if durable:
         subscriber.vanish()
@@ -200,7 +200,7 @@ def test_properties_are_passed_on_unchanged(durable: bool) -> None:
 
 def test_older_versions_get_no_properties() -> None:
     """The same message, in the form of each version, whoever comes first."""
-    stage = Stage()
+    stage = BrokerHarness()
     clients = [stage.client(f"c{number}", version) for number, version in enumerate((5, 4, 5, 3, 5))]
     for client in clients:
         client.subscribe(("t", 1))
@@ -217,7 +217,7 @@ def test_older_versions_get_no_properties() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_expired_message_is_not_delivered(version: int) -> None:
     """[MQTT5-3.3.2-5], to subscribers of every version, and it is told (P8)."""
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber, publisher = pair(version, stage)
     subscriber.vanish()
     publisher.publish("t", b"short", 1, 1, message_expiry_interval=5)
@@ -231,7 +231,7 @@ def test_an_expired_message_is_not_delivered(version: int) -> None:
 
 def test_the_rest_of_the_expiry_interval_is_passed_on() -> None:
     """What came in minus the time in the broker, over a restart too [MQTT5-3.3.2-6] (P7)."""
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber, publisher = pair(5, stage)
     publisher.publish("t", b"live", 1, 1, message_expiry_interval=100)
     (message,) = subscriber.messages()
@@ -248,7 +248,7 @@ def test_the_rest_of_the_expiry_interval_is_passed_on() -> None:
 
 def test_retained_messages_expire_too() -> None:
     """[MQTT5-3.3.2-5] [MQTT5-3.3.2-6]"""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.client("p", 5).publish("t", b"x", 1, 1, retain=True, message_expiry_interval=10)
     stage.pass_s(4)
     _, message = stage.client("a", 5).subscribe(("t", 1))
@@ -259,7 +259,7 @@ def test_retained_messages_expire_too() -> None:
 
 def test_a_sent_qos_2_message_does_not_expire() -> None:
     """[MQTT5-4.3.3-7]: its delivery is completed, over reconnect and restart; one that never left does expire."""
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber = stage.persistent("s", 5, receive_maximum=1)
     subscriber.subscribe(("t", 2))
     publisher = stage.client("p", 5)

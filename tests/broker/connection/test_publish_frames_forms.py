@@ -12,7 +12,7 @@ from strogoff.mqtt import packets
 from strogoff.mqtt.encoder import encode
 from strogoff.mqtt.packets import Publish
 
-from ..stage import Stage, option
+from ...harness.broker import BrokerHarness, option
 
 VERSIONS = (3, 4, 5)
 
@@ -27,7 +27,7 @@ def test_no_packet_is_larger_than_the_client_takes() -> None:
         frame = encode(Publish("t", b"", qos, packet_id=7 if qos else 0), 5)
         assert frame is not None
         room = limit - len(frame)
-        stage = Stage()
+        stage = BrokerHarness()
         subscriber = stage.persistent("s", 5, maximum_packet_size=limit)
         subscriber.subscribe(("t", 2))
         other = stage.client("o", 5)
@@ -45,7 +45,7 @@ def test_no_packet_is_larger_than_the_client_takes() -> None:
 
 def test_a_message_that_is_too_large_takes_no_window() -> None:
     """It is as if it had been delivered: what comes behind it goes on [MQTT5-3.1.2-25]."""
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber = stage.persistent("s", 5, maximum_packet_size=30, receive_maximum=1)
     subscriber.subscribe(("t", 1))
     publisher = stage.client("p", 5)
@@ -62,7 +62,7 @@ def test_aliases_to_the_client() -> None:
 
     [MQTT5-3.1.2-26] [MQTT5-3.3.2-11]
     """
-    stage = Stage(topic_alias_max_broker=10)
+    stage = BrokerHarness(topic_alias_max_broker=10)
     subscriber = stage.persistent("s", 5, topic_alias_maximum=2)
     subscriber.subscribe(("#", 1))
     publisher = stage.client("p")
@@ -74,7 +74,7 @@ def test_aliases_to_the_client() -> None:
 
 def test_aliases_end_with_their_connection() -> None:
     """[MQTT5-3.3.2-7]: what comes again on a new connection has its topic."""
-    stage = Stage(topic_alias_max_broker=10)
+    stage = BrokerHarness(topic_alias_max_broker=10)
     subscriber = stage.persistent("s", 5, topic_alias_maximum=2)
     subscriber.subscribe(("#", 1))
     publisher = stage.client("p")
@@ -91,7 +91,7 @@ def test_aliases_end_with_their_connection() -> None:
 @pytest.mark.parametrize(("client", "broker"), [(0, 10), (10, 0)])
 def test_no_aliases_where_one_side_wants_none(client: int, broker: int) -> None:
     """[MQTT5-3.1.2-27]"""
-    stage = Stage(topic_alias_max_broker=broker)
+    stage = BrokerHarness(topic_alias_max_broker=broker)
     limits: dict[str, Any] = {"topic_alias_maximum": client} if client else {}
     subscriber = stage.client("s", 5, **limits)
     subscriber.subscribe(("#", 0))
@@ -103,7 +103,7 @@ def test_no_aliases_where_one_side_wants_none(client: int, broker: int) -> None:
 
 def test_an_alias_whose_first_message_was_too_large_is_not_used() -> None:
     """The client never saw the topic that the alias stands for."""
-    stage = Stage(topic_alias_max_broker=10)
+    stage = BrokerHarness(topic_alias_max_broker=10)
     subscriber = stage.client("s", 5, topic_alias_maximum=5, maximum_packet_size=30)
     subscriber.subscribe(("#", 0))
     publisher = stage.client("p")
@@ -120,7 +120,7 @@ def test_aliases_of_the_client() -> None:
 
     [MQTT5-3.3.2-12] [MQTT5-3.3.2-7]
     """
-    stage = Stage(topic_alias_max_client=3)
+    stage = BrokerHarness(topic_alias_max_client=3)
     subscriber = stage.client("s")
     subscriber.subscribe(("#", 2))
     publisher, connack = stage.connect("p", 5, False, 100)
@@ -141,7 +141,7 @@ def test_aliases_of_the_client() -> None:
 @pytest.mark.parametrize("alias", [4, 65535])
 def test_an_alias_above_the_maximum_closes(alias: int) -> None:
     """DISCONNECT 0x94 (MQTT 5.0 section 3.3.2.3.4)."""
-    publisher = Stage(topic_alias_max_client=3).client("p", 5)
+    publisher = BrokerHarness(topic_alias_max_client=3).client("p", 5)
     (answer,) = publisher.publish("t", b"", 0, topic_alias=alias)
     assert answer.reason == 0x94 and publisher.closed
 
@@ -168,7 +168,7 @@ class Deliverer:
 @pytest.mark.parametrize("qos", [0, 1])
 def test_on_deliver_changes_one_copy(version: int, qos: int) -> None:
     """Topic and payload for this subscriber, nobody else's."""
-    stage = Stage(Deliverer())
+    stage = BrokerHarness(Deliverer())
     clients = [stage.client(name, version) for name in ("a", "s", "z")]
     for client in clients:
         client.subscribe(("t", 2))
@@ -186,7 +186,7 @@ def test_the_remembered_encoding_is_never_somebody_elses(
     subscribers: list[tuple[int, int, bool]], messages: list[tuple[int, bool, bytes]]
 ) -> None:
     """Versions, QoS, RETAIN and identifiers mixed at random: each gets its own form of the same message."""
-    stage = Stage()
+    stage = BrokerHarness()
     clients = []
     for number, (version, qos, own) in enumerate(subscribers):
         client = stage.client(f"c{number}", version)

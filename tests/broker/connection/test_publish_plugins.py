@@ -7,7 +7,7 @@ import pytest
 from strogoff.broker.plugins.hooks import Allow
 from strogoff.mqtt.packets import Puback, Publish, Pubrec
 
-from ..stage import Stage
+from ...harness.broker import BrokerHarness
 
 VERSIONS = (3, 4, 5)
 
@@ -37,7 +37,7 @@ def test_modifiers_of_auth_on_publish(version: int) -> None:
     """Topic, payload, retain and mountpoint are the plugin's; the publisher notices nothing."""
     plugin = Changing()
     plugin.changes = {"a": {"topic": "b", "payload": b"new", "retain": True}, "away": {"mountpoint": "elsewhere"}}
-    stage = Stage(plugin)
+    stage = BrokerHarness(plugin)
     subscriber = stage.client("s", version)
     subscriber.subscribe(("#", 1))
     client = stage.client("p", version)
@@ -57,7 +57,7 @@ def test_a_changed_qos_is_the_subscribers_business(version: int, came: int, gran
     """The publisher is answered as the QoS of its packet demands [MQTT-3.3.4-1] [MQTT5-3.3.4-1]."""
     plugin = Changing()
     plugin.changes = {"t": {"qos": granted}}
-    stage = Stage(plugin)
+    stage = BrokerHarness(plugin)
     subscriber = stage.client("s", version)
     subscriber.subscribe(("t", 2))
     client = stage.client("p", version)
@@ -70,7 +70,7 @@ def test_a_changed_qos_survives_parking() -> None:
     """Parked as the plugin had it: nobody is asked twice."""
     plugin = Changing()
     plugin.changes = {"t": {"qos": 1, "payload": b"new"}}
-    stage = Stage(plugin)
+    stage = BrokerHarness(plugin)
     subscriber = stage.persistent("s")
     subscriber.subscribe(("t", 2), ("early", 1))
     stage.disk.full = True
@@ -87,7 +87,7 @@ def test_a_changed_qos_survives_parking() -> None:
 def test_on_publish_hears_every_message() -> None:
     """Also those whose permission was remembered."""
     plugin = Changing()
-    client = Stage(plugin).client("p")
+    client = BrokerHarness(plugin).client("p")
     for number in range(3):
         client.publish("t", b"%d" % number, number, number)
     assert plugin.asked == ["t"]
@@ -98,7 +98,7 @@ def test_throttle_of_a_plugin() -> None:
     """The publisher is not read for so many milliseconds."""
     plugin = Changing()
     plugin.changes = {"slow": {"throttle": 300}}
-    stage = Stage(plugin)
+    stage = BrokerHarness(plugin)
     client = stage.client("p")
     assert client.publish("slow", b"", 1, 1) == [Puback(1)]
     assert client.publish("t", b"", 1, 2) == []
@@ -114,7 +114,7 @@ def test_a_repeated_packet_is_what_the_plugin_made_of_it(version: int, restarted
     """The connection or the process ended before the message was given to anybody: it is not given to others then."""
     plugin = Changing()
     plugin.changes = {"a": {"topic": "b", "payload": b"new"}}
-    stage = Stage(plugin)
+    stage = BrokerHarness(plugin)
     stage.persistent("s", version).subscribe(("#", 2))
     client = stage.persistent("p", version)
     stage.hold_disk()

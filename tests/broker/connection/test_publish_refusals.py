@@ -12,14 +12,14 @@ from strogoff.mqtt import packets
 from strogoff.mqtt.packets import Puback, Pubcomp, Publish, Pubrec, Pubrel
 from strogoff.netsplit.policy import ViewState
 
-from ..stage import Client, Stage, publish
+from ...harness.broker import BrokerHarness, PacketClient, publish
 
 VERSIONS = (3, 4, 5)
 
 
 def test_a_full_disk_refuses_v5_and_parks_v3_in_order() -> None:
     """v5 is told 0x97 and keeps the message; v3 has no code, so it waits and is accepted in order (P2)."""
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber = stage.persistent("s", 5)
     subscriber.subscribe(("t", 2))
     five, three = stage.client("p5", 5), stage.client("p3", 3)
@@ -40,7 +40,7 @@ def test_a_full_disk_refuses_v5_and_parks_v3_in_order() -> None:
 
 def test_a_refused_packet_id_means_a_new_message() -> None:
     """[MQTT5-4.3.3-9]: after PUBREC with 0x80 or above the id is free, and the refused message is nowhere."""
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber = stage.client("s", 5)
     subscriber.subscribe(("t", 2), ("u", 2))
     client = stage.client("p", 5)
@@ -69,7 +69,7 @@ class Choosy:
 
 def test_unauthorised_publish_v5() -> None:
     """v5 gets 0x87, or what the plugin says; QoS 0 gets nothing; the connection goes on."""
-    stage = Stage(Choosy())
+    stage = BrokerHarness(Choosy())
     subscriber = stage.client("s", 5)
     subscriber.subscribe(("#", 2))
     client = stage.client("p", 5)
@@ -85,7 +85,7 @@ def test_unauthorised_publish_v5() -> None:
 
 def test_unauthorised_publish_of_the_older_versions() -> None:
     """[MQTT-3.3.5-2]: 3.1.1 is closed; 3.1 is acknowledged as usual, or closed where the configuration says so."""
-    stage = Stage(Choosy())
+    stage = BrokerHarness(Choosy())
     four, three = stage.client("p4", 4), stage.client("p3", 3)
     assert four.publish("no", b"", 1, 1) == []
     assert four.closed
@@ -93,7 +93,7 @@ def test_unauthorised_publish_of_the_older_versions() -> None:
     assert three.publish("no", b"", 2, 2) == [Pubrec(2)]
     assert three.ask(Pubrel(2)) == [Pubcomp(2)]
     assert not three.closed
-    strict = Stage(Choosy(), disconnect_on_unauthorized_publish_v3=True)
+    strict = BrokerHarness(Choosy(), disconnect_on_unauthorized_publish_v3=True)
     three = strict.client("p3", 3)
     assert three.publish("no", b"", 1, 1) == [] and three.closed
 
@@ -103,7 +103,7 @@ def test_reasons_are_left_out_for_small_packets_and_small_interest() -> None:
 
     [MQTT5-3.4.2-2] [MQTT5-3.4.2-3] [MQTT5-3.5.2-2] [MQTT5-3.5.2-3] [MQTT5-3.1.2-29]
     """
-    stage = Stage(Choosy())
+    stage = BrokerHarness(Choosy())
     # 23 bytes with the reason string, 15 with the user property, 6 with neither
     small = stage.client("small", 5, maximum_packet_size=14)
     assert small.publish("said/why", b"", 1, 2) == [Puback(2, 0x99)]
@@ -116,7 +116,7 @@ def test_reasons_are_left_out_for_small_packets_and_small_interest() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_topics_of_the_broker_are_not_for_clients(version: int) -> None:
     """A PUBLISH to `$...` is not routed; v5 0x90, v3 an answer as usual so that its window is not blocked."""
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber = stage.client("s", version)
     subscriber.subscribe(("$SYS/#", 1))
     client = stage.client("p", version)
@@ -134,7 +134,7 @@ def test_topics_that_are_too_deep(version: int, qos: int) -> None:
 
     Where no answer can say no, the connection is closed [MQTT-4.8.0-1].
     """
-    stage = Stage(topic_max_depth=3)
+    stage = BrokerHarness(topic_max_depth=3)
     stage.client("s", version).subscribe(("#", 0))
     client = stage.client("p", version)
     kind = {1: Puback, 2: Pubrec}
@@ -152,7 +152,7 @@ def test_topics_that_are_too_deep(version: int, qos: int) -> None:
 
 def test_more_unacknowledged_publishes_than_allowed_close_the_connection() -> None:
     """MQTT 5.0 section 3.3.4: above the broker's Receive Maximum comes DISCONNECT 0x93."""
-    stage = Stage(receive_max_broker=2)
+    stage = BrokerHarness(receive_max_broker=2)
     stage.persistent("s", 5).subscribe(("t", 2))
     client, connack = stage.connect("p", 5)
     assert connack.properties == {"receive_maximum": 2}
@@ -169,7 +169,7 @@ def test_more_unacknowledged_publishes_than_allowed_close_the_connection() -> No
 
 def test_qos_2_counts_until_pubrel() -> None:
     """The quota of the publisher comes back with PUBCOMP; a repeated PUBLISH takes none (section 4.9)."""
-    stage = Stage(receive_max_broker=2)
+    stage = BrokerHarness(receive_max_broker=2)
     client = stage.client("p", 5)
     client.publish("t", b"", 2, 1)
     client.publish("t", b"", 2, 2)
@@ -183,7 +183,7 @@ def test_qos_2_counts_until_pubrel() -> None:
 
 def test_a_refused_publish_takes_no_quota() -> None:
     """PUBREC with 0x80 or above gives the quota back (section 4.9)."""
-    stage = Stage(Choosy(), receive_max_broker=1)
+    stage = BrokerHarness(Choosy(), receive_max_broker=1)
     client = stage.client("p", 5)
     for packet_id in (1, 2, 3):
         assert client.publish("no", b"", 2, packet_id) == [Pubrec(packet_id, 0x87)]
@@ -192,7 +192,7 @@ def test_a_refused_publish_takes_no_quota() -> None:
 
 def test_a_passing_failure_closes_the_connection() -> None:
     """A PUBLISH whose disk is gone for good is never acknowledged; a window of such closes [MQTT-4.8.0-2]."""
-    stage = Stage(receive_max_broker=1)
+    stage = BrokerHarness(receive_max_broker=1)
     stage.persistent("s", 5).subscribe(("t", 1))
     client = stage.client("p", 5)
     stage.hold_disk()
@@ -204,7 +204,7 @@ def test_a_passing_failure_closes_the_connection() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_incoming_dup_is_not_passed_on(version: int) -> None:
     """[MQTT-3.3.1-3] [MQTT5-3.3.1-3] [MQTT-4.3.1-1] [MQTT5-4.3.1-1] [MQTT-2.3.1-5]: DUP is of each hop."""
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber = stage.client("s", version)
     subscriber.subscribe(("t", 1))
     client = stage.client("p", version)
@@ -215,7 +215,7 @@ def test_incoming_dup_is_not_passed_on(version: int) -> None:
 
 def test_parked_publishes_are_bounded() -> None:
     """Above `session.max_parked_publishes` the client is not read; all is accepted in order afterwards (P8, P2)."""
-    stage = Stage(max_parked_publishes=3)
+    stage = BrokerHarness(max_parked_publishes=3)
     subscriber = stage.persistent("s")
     subscriber.subscribe(("t", 1), ("fill", 1))
     client = stage.client("p")
@@ -242,9 +242,9 @@ def test_parked_publishes_are_bounded() -> None:
     assert [m.payload for m in subscriber.drain()] == [b"", *[b"%d" % number for number in range(1, 11)]]
 
 
-def with_full_disk() -> tuple[Stage, Client, Client]:
+def with_full_disk() -> tuple[BrokerHarness, PacketClient, PacketClient]:
     """A node that knows that its disk is full, a client that subscribes to `t`, and one that publishes."""
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber = stage.client("s")
     subscriber.subscribe(("t", 2))
     client = stage.client("p")
@@ -280,7 +280,7 @@ def test_a_client_that_leaves_while_its_publishes_are_parked() -> None:
 @pytest.mark.parametrize("durable", [False, True])
 def test_what_expired_while_it_was_parked_is_for_nobody(qos: int, durable: bool) -> None:
     """A repeated PUBLISH of v5 waits for the lease: longer than it was worth [MQTT5-3.3.2-5]."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.persistent("p", 5)
     subscriber = (stage.persistent if durable else stage.client)("s", 5)
     subscriber.subscribe(("t", 2), ("$share/g/t", 2))
@@ -297,7 +297,7 @@ def test_what_expired_while_it_was_parked_is_for_nobody(qos: int, durable: bool)
 
 def test_what_expired_while_its_handshake_waited_is_for_nobody() -> None:
     """QoS 2 was noted with a lease, and none was there when its copies could leave [MQTT5-3.3.2-5]."""
-    stage = Stage()
+    stage = BrokerHarness()
     client, subscriber = stage.persistent("p", 5), stage.client("s", 5)
     subscriber.subscribe(("t", 2))
     stage.hold_disk()
@@ -314,7 +314,7 @@ def test_what_expired_while_its_handshake_waited_is_for_nobody() -> None:
 
 def test_a_handshake_stays_behind_one_that_waits_for_the_lease() -> None:
     """The lease comes back, and perhaps the node sees it first when it is about to route the second message."""
-    stage = Stage()
+    stage = BrokerHarness()
     client, subscriber = stage.persistent("p", 5), stage.persistent("s", 5)
     subscriber.subscribe(("t", 2))
     stage.hold_disk()
@@ -339,7 +339,7 @@ def test_a_handshake_stays_behind_one_that_waits_for_the_lease() -> None:
 
 def test_nothing_is_kept_of_who_left_with_parked_publishes() -> None:
     """However often a client comes, waits in vain and goes before the split is over (P8)."""
-    stage = Stage(allow_register_during_netsplit="on")
+    stage = BrokerHarness(allow_register_during_netsplit="on")
     stage.node.policy.view_state = ViewState.MINORITY
     for _ in range(3):
         client = stage.client("p")

@@ -10,7 +10,7 @@ from strogoff.broker.plugins.hooks import Refuse
 from strogoff.mqtt import packets
 from strogoff.mqtt.packets import Connack
 
-from ..stage import Client, Stage, connect
+from ...harness.broker import BrokerHarness, PacketClient, connect
 
 
 class Says:
@@ -44,7 +44,7 @@ def test_a_plugin_says_no(version: int, answer: Any, old: int, new: int) -> None
 
     [MQTT-3.2.2-5] [MQTT5-3.2.2-7] [MQTT-3.2.2-4] [MQTT5-3.2.2-6]
     """
-    stage = Stage(Says(answer), allow_anonymous=False)
+    stage = BrokerHarness(Says(answer), allow_anonymous=False)
     client, connack = stage.connect("c", version)
     assert (connack.reason, connack.session_present) == (new if version == 5 else old, False)
     assert client.closed and len(stage.node.sessions) == 0
@@ -55,7 +55,7 @@ def test_a_user_that_nobody_knows_is_answered_like_a_wrong_password(version: int
     """The answer was 5 for the one and 4 for the other: whoever asked learned who has an account."""
     answers = []
     for answer in (None, Refuse("invalid_credentials")):
-        stage = Stage(Says(answer), allow_anonymous=False)
+        stage = BrokerHarness(Says(answer), allow_anonymous=False)
         answers.append(stage.connect("c", version, username="ann", password=b"guess")[1])
     assert answers[0] == answers[1] == Connack(False, code)
 
@@ -63,7 +63,7 @@ def test_a_user_that_nobody_knows_is_answered_like_a_wrong_password(version: int
 def test_properties_of_a_refusal() -> None:
     """v5 gets them, without reason string and user properties where it asked for none of those."""
     why = {"reason_string": "no room", "user_property": [("a", "b")], "server_reference": "other:1883"}
-    stage = Stage(Says(Refuse("full", 0x9C, why)), allow_anonymous=False)
+    stage = BrokerHarness(Says(Refuse("full", 0x9C, why)), allow_anonymous=False)
     _, connack = stage.connect("c", 5)
     assert connack == Connack(False, 0x9C, why)
     _, connack = stage.connect("c", 4)
@@ -76,7 +76,7 @@ def test_properties_of_a_refusal() -> None:
 def test_a_small_client_gets_the_reason_without_the_words() -> None:
     """No CONNACK above the client's maximum packet size [MQTT5-3.2.2-19] [MQTT5-3.2.2-20]."""
     why = {"reason_string": "x" * 100, "user_property": [("a", "b" * 100)]}
-    stage = Stage(Says(Refuse("full", 0x9C, why)), allow_anonymous=False)
+    stage = BrokerHarness(Says(Refuse("full", 0x9C, why)), allow_anonymous=False)
     _, connack = stage.connect("c", 5, maximum_packet_size=20)
     assert connack == Connack(False, 0x9C)
 
@@ -84,15 +84,15 @@ def test_a_small_client_gets_the_reason_without_the_words() -> None:
 @pytest.mark.parametrize("version", [3, 4, 5])
 def test_a_will_that_is_not_allowed(version: int) -> None:
     """Refused at CONNECT, not when it is too late."""
-    stage = Stage(Says(True))
+    stage = BrokerHarness(Says(True))
     _, connack = stage.connect("c", version, will=packets.Will("t", b""))
     assert connack.reason == (0x87 if version == 5 else 5)
 
 
 def test_a_version_that_nobody_speaks() -> None:
     """CONNACK 1 in the old form, then the end [MQTT-3.1.2-2]."""
-    stage = Stage()
-    client = Client(stage, 4)
+    stage = BrokerHarness()
+    client = PacketClient(stage, 4)
     frame = b"\x10\x0d\x00\x04MQTT\x09\x02\x00\x00\x00\x01c"
     assert client.ask(frame) == [Connack(False, 1)]
     assert client.closed
@@ -100,26 +100,26 @@ def test_a_version_that_nobody_speaks() -> None:
 
 def test_a_malformed_connect_of_v5_is_told_why() -> None:
     """CONNACK with 0x80 or above may come before the end; the older versions are closed [MQTT-3.1.4-1]."""
-    stage = Stage()
-    five = Client(stage, 5)
+    stage = BrokerHarness()
+    five = PacketClient(stage, 5)
     frame = b"\x10\x0e\x00\x04MQTT\x05\x03\x00\x00\x00\x00\x01c"  # the reserved flag is set [MQTT5-3.1.2-3]
     (connack,) = five.ask(frame)
     assert (type(connack), connack.reason) == (Connack, 0x81) and five.closed
-    four = Client(stage, 4)
+    four = PacketClient(stage, 4)
     assert four.ask(b"\x10\x0d\x00\x04MQTT\x04\x03\x00\x00\x00\x01c") == [] and four.closed
 
 
 def test_what_comes_before_connect() -> None:
     """A connection begins with CONNECT [MQTT-3.1.0-1] [MQTT5-3.1.0-1]; nobody is answered who did not."""
-    stage = Stage()
-    client = Client(stage, 4)
+    stage = BrokerHarness()
+    client = PacketClient(stage, 4)
     assert client.ask(packets.Pingreq(), connect("c")) == [] and client.closed
     assert len(stage.node.connections) == 0
 
 
 def test_refusals_are_counted() -> None:
     """By version and code."""
-    stage = Stage(Says(False), allow_anonymous=False)
+    stage = BrokerHarness(Says(False), allow_anonymous=False)
     for version in (3, 4, 5):
         stage.connect("c", version)
     rows = [(labels, value) for name, labels, value in stage.node.env.counters.rows() if name == "mqtt_connack_sent"]

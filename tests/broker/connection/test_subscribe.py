@@ -12,7 +12,7 @@ from strogoff.broker.plugins.hooks import Refuse
 from strogoff.mqtt import packets
 from strogoff.mqtt.packets import Puback, Pubcomp, Publish, Pubrec, Pubrel, Suback, Unsuback
 
-from ..stage import Stage, option, publish
+from ...harness.broker import BrokerHarness, option, publish
 
 VERSIONS = (3, 4, 5)
 
@@ -24,7 +24,7 @@ def test_suback(version: int) -> None:
     [MQTT-2.3.1-7] [MQTT5-2.2.1-6] [MQTT-3.8.4-1] [MQTT-3.8.4-2] [MQTT-3.8.4-4] [MQTT-3.8.4-5] [MQTT-3.9.3-1]
     [MQTT5-3.8.4-1] [MQTT5-3.8.4-2] [MQTT5-3.8.4-5] [MQTT5-3.8.4-6] [MQTT5-3.8.4-7] [MQTT5-3.9.3-1]
     """
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.client("s", version)
     assert client.subscribe(("a", 0), packet_id=65535) == [Suback(65535, [0])]
     assert client.subscribe(("a", 2), ("b/#", 0), ("+/c", 1), ("a", 1), packet_id=7) == [Suback(7, [2, 0, 1, 1])]
@@ -37,7 +37,7 @@ def test_suback(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_suback_waits_for_the_disk(version: int) -> None:
     """After SUBACK a kill forgets no subscription of a session that lasts, after UNSUBACK it brings none back (P7)."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.persistent("s", version)
     stage.hold_disk()
     assert client.subscribe(("t", 1)) == []
@@ -59,7 +59,7 @@ def test_suback_waits_for_the_disk(version: int) -> None:
 
 def test_a_clean_session_does_not_wait_for_the_disk() -> None:
     """Nothing of it is written."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.client("s")
     stage.hold_disk()
     assert client.subscribe(("t", 1)) == [Suback(1, [1])]
@@ -72,7 +72,7 @@ def test_the_same_filter_again_replaces_the_subscription(version: int) -> None:
 
     [MQTT-3.8.4-3] [MQTT5-3.8.4-3] [MQTT5-3.8.4-4]
     """
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.persistent("s", version)
     client.subscribe(("t", 0))
     publisher = stage.client("p", version)
@@ -94,7 +94,7 @@ def test_the_same_filter_again_replaces_the_subscription(version: int) -> None:
 
 def test_shared_and_ordinary_filters_are_different_subscriptions() -> None:
     """`$share/g/t` is not `t` (section 4.8.2)."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.client("s", 5)
     client.subscribe(("t", 0), ("$share/g/t", 0))
     assert client.unsubscribe("t") == [Unsuback(1, [0])]
@@ -117,7 +117,7 @@ def subscribe_frame(wanted: list[tuple[str, int]], version: int) -> bytes:
 @pytest.mark.parametrize("text", ["a#", "#/b", "$share/g", "$share//t", "$share/+/t", "x/+y", ""])
 def test_malformed_filters_close_the_connection(version: int, text: str) -> None:
     """Nothing of the packet is done (sections 4.7.1 and 4.8.2)."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.client("s", version)
     came = client.ask(subscribe_frame([("ok", 1), (text, 0)], version))
     assert [packet.reason for packet in came] == ([0x81] if version == 5 else [])
@@ -130,7 +130,7 @@ def test_single_filters_are_refused(version: int) -> None:
 
     [MQTT-3.9.3-2] [MQTT5-3.9.3-2] [MQTT5-3.8.4-7] [MQTT-3.8.4-5]
     """
-    client = Stage(topic_max_depth=2).client("s", version)
+    client = BrokerHarness(topic_max_depth=2).client("s", version)
     code = 0x8F if version == 5 else 0x80
     wanted = [("ok", 1), ("a/b/c", 0), ("fine/#", 2), ("#", 0), ("a/b/#", 1)]
     assert client.subscribe(*wanted) == [Suback(1, [1, code, 2, 0, code])]
@@ -139,7 +139,7 @@ def test_single_filters_are_refused(version: int) -> None:
 
 def test_limits_of_a_client() -> None:
     """Depth of a filter and number of subscriptions; one that exists may always be replaced."""
-    stage = Stage(topic_max_depth=3, max_subscriptions_per_client=2)
+    stage = BrokerHarness(topic_max_depth=3, max_subscriptions_per_client=2)
     client = stage.client("s", 5)
     answer = [0x8F, 0, 0, 0, 0x97]
     wanted = [("a/b/c/d", 0), ("$share/g/a/b/c", 0), ("x", 0), ("x", 0), ("y", 0)]
@@ -150,7 +150,7 @@ def test_limits_of_a_client() -> None:
 
 def test_no_local_with_a_shared_subscription() -> None:
     """Is a protocol error; nothing of the packet is done [MQTT5-3.8.3-4]."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.client("s", 5)
     (answer,) = client.ask(subscribe_frame([("t", 0), ("$share/g/t", 0x04)], 5))
     assert answer.reason == 0x82 and client.closed
@@ -185,10 +185,10 @@ class Plugin:
 def test_a_plugin_refuses(version: int) -> None:
     """All filters: 0x87, or what the plugin says; 0x80 for the older versions [MQTT-3.9.3-2] [MQTT5-3.9.3-2]."""
     code = 0x87 if version == 5 else 0x80
-    client = Stage(Plugin(False)).client("s", version)
+    client = BrokerHarness(Plugin(False)).client("s", version)
     assert client.subscribe(("a", 0), ("b", 1)) == [Suback(1, [code] * 2)]
     code = 0x91 if version == 5 else 0x80
-    stage = Stage(Plugin(Refuse("no", 0x91)))
+    stage = BrokerHarness(Plugin(Refuse("no", 0x91)))
     client = stage.client("s", version)
     assert client.subscribe(("a", 0), ("b", 1)) == [Suback(1, [code] * 2)]
     stage.client("p").publish("a")
@@ -199,7 +199,7 @@ def test_a_plugin_refuses(version: int) -> None:
 def test_a_plugin_changes_filters(version: int) -> None:
     """Another filter, another QoS, and a single refusal."""
     plugin = Plugin([("other/a", 1), ("b", "not_allowed"), ("c", 0), ("bad#", 0)])
-    stage = Stage(plugin)
+    stage = BrokerHarness(plugin)
     client = stage.client("s", version)
     refused, invalid = (0x87, 0x8F) if version == 5 else (0x80, 0x80)
     answers = client.subscribe(("a", 2), ("b", 2), ("c", 2), ("d", 2))
@@ -218,7 +218,7 @@ def test_a_plugin_changes_v5_options() -> None:
         def auth_on_subscribe_m5(self, *_: Any) -> Any:
             return [("t", {"qos": 1, "rap": True, "no_local": True, "retain_handling": 2})]
 
-    stage = Stage(Five())
+    stage = BrokerHarness(Five())
     stage.client("p").publish("t", b"old", 1, 1, retain=True)
     client = stage.client("s", 5)
     assert client.subscribe(("t", 0)) == [Suback(1, [1])]
@@ -230,7 +230,7 @@ def test_a_plugin_changes_v5_options() -> None:
 def test_plugins_hear_of_subscriptions() -> None:
     """on_subscribe and on_topic_unsubscribed."""
     plugin = Plugin()
-    client = Stage(plugin).client("s")
+    client = BrokerHarness(plugin).client("s")
     client.subscribe(("a", 0), ("b", 1))
     client.unsubscribe("a")
     assert plugin.heard == [("sub", [("a", 0), ("b", 1)]), ("unsub", ["a"])]
@@ -246,7 +246,7 @@ def test_unsuback(version: int) -> None:
     [MQTT-2.3.1-7] [MQTT5-2.2.1-6] [MQTT-3.10.4-4] [MQTT-3.10.4-5] [MQTT-3.10.4-6] [MQTT5-3.10.4-4] [MQTT5-3.10.4-5]
     [MQTT5-3.10.4-6] [MQTT5-3.11.3-1] [MQTT5-3.11.3-2]
     """
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.client("s", version)
     client.subscribe(("a", 0), ("b", 0), ("c", 0))
     codes = [0, 0x11, 0, 0x11] if version == 5 else []
@@ -261,7 +261,7 @@ def test_unsuback(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_filters_are_compared_character_by_character(version: int) -> None:
     """A filter that matches the same topics is not the same [MQTT-3.10.4-1] [MQTT5-3.10.4-1]."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.client("s", version)
     client.subscribe(("a/+", 0))
     for text in ("a/#", "a/b", "A/+", "a/+/", "#", "+/+"):
@@ -279,7 +279,7 @@ def test_deliveries_that_had_begun_are_completed(version: int) -> None:
 
     [MQTT-3.10.4-2] [MQTT-3.10.4-3] [MQTT5-3.10.4-2] [MQTT5-3.10.4-3]
     """
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.persistent("s", version)
     client.subscribe(("t", 2))
     publisher = stage.client("p", version)
@@ -300,7 +300,7 @@ def test_deliveries_that_had_begun_are_completed(version: int) -> None:
 
 def test_a_plugin_changes_what_is_unsubscribed() -> None:
     """on_unsubscribe names other filters; a refusal changes nothing, because v3 has no way to be refused."""
-    stage = Stage(Plugin(unsubscribe=["other"]))
+    stage = BrokerHarness(Plugin(unsubscribe=["other"]))
     client = stage.client("s", 5)
     client.subscribe(("t", 0), ("other", 0))
     assert client.unsubscribe("t") == [Unsuback(1, [0])]
@@ -308,13 +308,13 @@ def test_a_plugin_changes_what_is_unsubscribed() -> None:
     publisher.publish("t")
     publisher.publish("other")
     assert [m.topic for m in client.messages()] == ["t"]
-    stage = Stage(Plugin(unsubscribe=False))
+    stage = BrokerHarness(Plugin(unsubscribe=False))
     client = stage.client("s", 5)
     client.subscribe(("t", 0))
     assert client.unsubscribe("t") == [Unsuback(1, [0])]
 
 
-def added_in_turns(stage: Stage, client: Any, *sent: Any) -> list[int]:
+def added_in_turns(stage: BrokerHarness, client: Any, *sent: Any) -> list[int]:
     """How many subscriptions the session `s` gets in each turn of the loop after these packets."""
     session = stage.node.sessions.get("", "s")
     assert session is not None
@@ -330,7 +330,7 @@ def added_in_turns(stage: Stage, client: Any, *sent: Any) -> list[int]:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_many_filters_take_several_turns_of_the_loop(version: int) -> None:
     """Others have their turns meanwhile; packets behind the SUBSCRIBE wait, and are handled afterwards, in order."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.persistent("s", version)
     wanted = [option(f"t/{number}", number % 3) for number in range(FILTERS_PER_TURN * 3 + 1)]
     sent = (packets.Subscribe(5, wanted), packets.Unsubscribe(6, ["t/0"]))
@@ -344,7 +344,7 @@ def test_many_filters_take_several_turns_of_the_loop(version: int) -> None:
 
 def test_a_client_that_leaves_while_its_filters_are_added() -> None:
     """Nobody is answered; a session that lasts has a part of them, and gets all when the client asks again."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.persistent("s")
     wanted = [option(f"t/{number}", 1) for number in range(FILTERS_PER_TURN * 3)]
     client.send(packets.Subscribe(5, wanted))

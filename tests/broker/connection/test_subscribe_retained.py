@@ -8,12 +8,12 @@ import pytest
 
 from strogoff.mqtt.packets import Puback, Publish, Pubrec, Suback
 
-from ..stage import Stage, option
+from ...harness.broker import BrokerHarness, option
 
 VERSIONS = (3, 4, 5)
 
 
-def retained_for(stage: Stage, version: int, *wanted: Any, name: str = "reader") -> list[Publish]:
+def retained_for(stage: BrokerHarness, version: int, *wanted: Any, name: str = "reader") -> list[Publish]:
     """What a new subscription of a new client brings."""
     client = stage.client(name, version)
     came = client.subscribe(*wanted)
@@ -28,7 +28,7 @@ def test_a_retained_message_is_for_later_subscribers(version: int) -> None:
 
     [MQTT-3.3.1-5] [MQTT-3.3.1-6] [MQTT-3.3.1-8] [MQTT5-3.3.1-5] [MQTT5-3.3.1-9]
     """
-    stage = Stage()
+    stage = BrokerHarness()
     publisher = stage.client("p", version)
     for number, topic in enumerate(("a/0", "a/1", "a/2", "b")):
         publisher.publish(topic, topic.encode(), number % 3, number + 1, retain=True)
@@ -48,7 +48,7 @@ def test_the_last_one_is_kept(version: int) -> None:
 
     [MQTT-3.3.1-7] [MQTT-3.3.1-12] [MQTT5-3.3.1-5] [MQTT5-3.3.1-8]
     """
-    stage = Stage()
+    stage = BrokerHarness()
     publisher = stage.client("p", version)
     publisher.publish("t", b"old", 2, 1, retain=True)
     publisher.publish("t", b"new", 0, retain=True)
@@ -64,7 +64,7 @@ def test_an_empty_payload_removes(version: int, qos: int) -> None:
 
     [MQTT-3.3.1-10] [MQTT-3.3.1-11] [MQTT5-3.3.1-6] [MQTT5-3.3.1-7] [MQTT-3.3.1-9]
     """
-    stage = Stage()
+    stage = BrokerHarness()
     live = stage.client("live", version)
     live.subscribe(("t", 2))
     publisher = stage.client("p", version)
@@ -78,7 +78,7 @@ def test_an_empty_payload_removes(version: int, qos: int) -> None:
 @pytest.mark.parametrize("version", [3, 4])
 def test_the_older_versions_get_them_again_with_each_subscribe(version: int) -> None:
     """[MQTT-3.8.4-3]"""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.client("p").publish("t", b"x", 1, 1, retain=True)
     client = stage.client("s", version)
     for _ in range(3):
@@ -91,7 +91,7 @@ def test_retain_handling() -> None:
 
     [MQTT5-3.3.1-9] [MQTT5-3.3.1-10] [MQTT5-3.3.1-11] [MQTT5-3.8.4-4]
     """
-    stage = Stage()
+    stage = BrokerHarness()
     stage.client("p").publish("t", b"x", 0, retain=True)
     client = stage.client("s", 5)
 
@@ -105,14 +105,14 @@ def test_retain_handling() -> None:
 
 def test_shared_subscriptions_get_none() -> None:
     """MQTT 5.0 section 4.8.2."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.client("p").publish("t", b"x", 0, retain=True)
     assert stage.client("s", 5).subscribe(("$share/g/t", 1)) == [Suback(1, [1])]
 
 
 def test_identifiers_of_retained_messages() -> None:
     """That of the subscription that brought it [MQTT5-3.3.4-3]."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.client("p").publish("t", b"x", 0, retain=True)
     client = stage.client("s", 5)
     client.subscribe(("#", 0), subscription_identifier=1)
@@ -124,7 +124,7 @@ def test_identifiers_of_retained_messages() -> None:
 @pytest.mark.parametrize("payload", [b"x", b""])
 def test_the_acknowledgement_means_that_it_is_kept(qos: int, payload: bytes) -> None:
     """Set or removed: acknowledged after the commit, and so after a kill (P4, P7)."""
-    stage = Stage()
+    stage = BrokerHarness()
     publisher = stage.client("p")
     publisher.publish("t", b"before", 1, 9, retain=True)
     stage.hold_disk()
@@ -137,7 +137,7 @@ def test_the_acknowledgement_means_that_it_is_kept(qos: int, payload: bytes) -> 
 
 def test_removing_what_is_just_being_removed() -> None:
     """The second client's acknowledgement means the same as the first one's: it waits for the same commit."""
-    stage = Stage()
+    stage = BrokerHarness()
     one, two = stage.client("one"), stage.client("two")
     one.publish("t", b"x", 1, 1, retain=True)
     stage.hold_disk()
@@ -149,7 +149,7 @@ def test_removing_what_is_just_being_removed() -> None:
 
 def test_limits_of_retained_messages() -> None:
     """What is too much is refused visibly, the PUBLISH itself is delivered (P8)."""
-    stage = Stage(retained_max_messages=1)
+    stage = BrokerHarness(retained_max_messages=1)
     live = stage.client("live")
     live.subscribe(("#", 0))
     publisher = stage.client("p")
@@ -163,7 +163,7 @@ def test_limits_of_retained_messages() -> None:
 
 def test_a_full_disk_keeps_no_retained_qos_0() -> None:
     """It is delivered, and that it is not kept is told (P8)."""
-    stage = Stage()
+    stage = BrokerHarness()
     live, publisher = stage.client("live"), stage.client("p")
     live.subscribe(("t", 0))
     publisher.publish("t", b"kept", 1, 1, retain=True)
@@ -181,7 +181,7 @@ def test_a_full_disk_keeps_no_retained_qos_0() -> None:
 
 def test_properties_and_expiry_of_retained_messages_survive() -> None:
     """Over a restart, with the rest of the interval (P7) [MQTT5-3.3.2-6]."""
-    stage = Stage()
+    stage = BrokerHarness()
     own: dict[str, Any] = {"content_type": "x", "user_property": [("a", "1"), ("a", "2")]}
     stage.client("p", 5).publish("t", b"x", 1, 1, True, message_expiry_interval=100, **own)
     stage.pass_s(40)
@@ -192,7 +192,7 @@ def test_properties_and_expiry_of_retained_messages_survive() -> None:
 
 def test_expired_retained_messages_are_swept() -> None:
     """`expire_retain_cache`: they go from the disk too, within the interval."""
-    stage = Stage(expire_retain_cache_s=10)
+    stage = BrokerHarness(expire_retain_cache_s=10)
     stage.client("p", 5).publish("t", b"x", 1, 1, retain=True, message_expiry_interval=5)
     assert len(stage.keys(b"r")) == 1
     stage.pass_s(21)
@@ -203,7 +203,7 @@ def test_expired_retained_messages_are_swept() -> None:
 @pytest.mark.parametrize("power", [False, True])
 def test_a_restart_right_behind_the_suback_takes_nothing(version: int, power: bool) -> None:
     """Who has a SUBACK does not ask again: what was retained before comes, also what had not left yet (P4, P7)."""
-    stage = Stage()
+    stage = BrokerHarness()
     publisher = stage.client("p", version)
     topics = [f"t/{number}" for number in range(50)]
     for topic in topics:
@@ -227,7 +227,7 @@ def test_a_restart_right_behind_the_suback_takes_nothing(version: int, power: bo
 
 def test_a_connection_that_is_lost_before_the_suback() -> None:
     """For who asks again only what is new comes with retained messages: this is (MQTT 5.0 section 3.8.3.1)."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.client("p").publish("t", b"kept", 1, 1, retain=True)
     once = option("t", 1, retain_handling=1)
     client = stage.persistent("s", 5)
@@ -243,7 +243,7 @@ def test_a_connection_that_is_lost_before_the_suback() -> None:
 
 def test_two_subscribe_packets_at_once_are_not_both_new() -> None:
     """[MQTT5-3.3.1-10]: also where the first has no answer yet."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.client("p").publish("t", b"kept", 1, 1, retain=True)
     client = stage.persistent("s", 5)
     stage.hold_disk()

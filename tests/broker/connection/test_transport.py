@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from strogoff.broker.connection.transport import ConnectionOrigin
 
-from ..listeners.harness import tcp
+from ...harness.listeners import tcp
 
 
 def test_connection_options_name_the_listener_and_the_certificate() -> None:

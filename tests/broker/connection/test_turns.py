@@ -21,8 +21,8 @@ from strogoff.mqtt import packets
 from strogoff.mqtt.encoder import encode
 from strogoff.mqtt.packets import Pingreq, Pingresp, Puback
 
-from ..harness import Questions
-from ..stage import Stage, publish
+from ...harness.broker import BrokerHarness, publish
+from ...harness.transcript import PendingHooks
 
 MANY = 20 * PACKETS_PER_TURN
 
@@ -109,7 +109,7 @@ def test_nothing_is_scheduled_when_nobody_waits() -> None:
 # -- on a node
 
 
-def connection_of(stage: Stage, client_id: str) -> ClientConnection:
+def connection_of(stage: BrokerHarness, client_id: str) -> ClientConnection:
     (connection,) = (each for each in stage.node.connections.values() if each.client_id == client_id)
     return connection
 
@@ -126,7 +126,7 @@ FRAMES = {
 @pytest.mark.parametrize("kind", FRAMES)
 def test_a_polite_client_does_not_wait_for_a_flood(kind: str) -> None:
     """Its answer comes after a turn or two of each flooding client, not after all that they have sent."""
-    stage = Stage()
+    stage = BrokerHarness()
     polite = stage.client("polite", 5)
     flooding = [stage.client(f"flood{number}") for number in range(8)]
 
@@ -148,7 +148,7 @@ def test_a_polite_client_does_not_wait_for_a_flood(kind: str) -> None:
 @pytest.mark.parametrize("kind", [packets.Subscribe, packets.Unsubscribe])
 def test_many_filters_count_as_many_packets(kind: type) -> None:
     """A turn ends with a packet of many filters; the answers come all the same, in order."""
-    stage = Stage(max_filters_per_packet=0)
+    stage = BrokerHarness(max_filters_per_packet=0)
     polite, client = stage.client("polite"), stage.client("c")
     filters = [f"t{number}" for number in range(PACKETS_PER_TURN)]
     wanted = filters if kind is packets.Unsubscribe else [packets.SubscribeOptions(each) for each in filters]
@@ -180,7 +180,7 @@ class Thinking:
 
 def test_large_retained_messages_count_as_many_packets() -> None:
     """In a cluster everybody waits behind them: a connection has no more than two of 100 KiB in a turn."""
-    stage = Stage(max_inflight_messages=0)
+    stage = BrokerHarness(max_inflight_messages=0)
     client = stage.client("writer")
     client.send(*[publish(f"large/{number}", bytes(100 << 10), 1, number + 1, True) for number in range(20)])
     kept = [len(stage.node.retained.table(""))]
@@ -194,8 +194,8 @@ def test_large_retained_messages_count_as_many_packets() -> None:
 
 def test_a_turn_that_ends_while_a_plugin_is_asked() -> None:
     """The connection goes on when the answer is there."""
-    stage = Stage(Thinking())
-    questions = Questions(stage)
+    stage = BrokerHarness(Thinking())
+    questions = PendingHooks(stage)
     client = stage.client("c")
     wanted = [packets.SubscribeOptions(f"t{number}") for number in range(PACKETS_PER_TURN)]
     client.send(packets.Subscribe(1, wanted), Pingreq(), packets.Subscribe(2, wanted), Pingreq())
@@ -211,7 +211,7 @@ class Slow:
     """A plugin whose answer takes 2 ms each time."""
 
     def __init__(self) -> None:
-        self.stage: Stage | None = None
+        self.stage: BrokerHarness | None = None
 
     def auth_on_publish(self, *_: object) -> bool:
         assert self.stage is not None
@@ -222,7 +222,7 @@ class Slow:
 def test_turns_of_packets_that_cost_much_are_small() -> None:
     """The connection's turn shrinks until it takes a few milliseconds, and grows when its packets are cheap again."""
     plugin = Slow()
-    plugin.stage = stage = Stage(plugin)
+    plugin.stage = stage = BrokerHarness(plugin)
     client = stage.client("c")
     connection = connection_of(stage, "c")
     connection.receive(encode(publish("t"), 4) * 2000)
@@ -235,7 +235,7 @@ def test_turns_of_packets_that_cost_much_are_small() -> None:
 
 def test_a_client_is_not_read_while_its_packets_wait() -> None:
     """The rest of a flood stays with its sender."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.client("c")
     seen: list[bool] = []
     original = stage.node.services.turns.add
@@ -253,7 +253,7 @@ def test_a_client_is_not_read_while_its_packets_wait() -> None:
 
 def test_order_and_answers_are_those_without_turns() -> None:
     """A long chunk, with a subscription in its middle, is handled as packet after packet."""
-    stage = Stage(max_online_messages=-1, max_inflight_messages=0)
+    stage = BrokerHarness(max_online_messages=-1, max_inflight_messages=0)
     subscriber = stage.persistent("s")
     subscriber.subscribe(("t", 1))
     client = stage.client("p")
@@ -268,7 +268,7 @@ def test_order_and_answers_are_those_without_turns() -> None:
 
 def test_a_bad_packet_behind_many() -> None:
     """Everything before it counts."""
-    stage = Stage(max_online_messages=-1)
+    stage = BrokerHarness(max_online_messages=-1)
     subscriber = stage.client("s")
     subscriber.subscribe(("t", 0))
     client = stage.client("p", 5)
@@ -280,7 +280,7 @@ def test_a_bad_packet_behind_many() -> None:
 
 def test_a_lost_connection_still_gets_its_turns() -> None:
     """What came before the connection was lost counts, in turns; only then the session is without a connection."""
-    stage = Stage(max_online_messages=-1)
+    stage = BrokerHarness(max_online_messages=-1)
     subscriber = stage.client("s")
     subscriber.subscribe(("t", 0))
     client = stage.client("p")
@@ -295,7 +295,7 @@ def test_a_lost_connection_still_gets_its_turns() -> None:
 
 def test_a_connection_that_is_closed_meanwhile() -> None:
     """Its packets are forgotten: nothing is handled for a session that is somebody else's."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.client("p")
     (connection,) = stage.node.connections.values()
     connection.receive(encode(publish("t"), 4) * MANY)
@@ -308,7 +308,7 @@ def test_a_connection_that_is_closed_meanwhile() -> None:
 
 def test_packets_wait_while_the_rate_is_used_up() -> None:
     """`max_message_rate` holds for packets that came in one piece, too, and it counts all but acknowledgements."""
-    stage = Stage(max_message_rate=10)
+    stage = BrokerHarness(max_message_rate=10)
     client = stage.client("p", 5)
     client.send(b"".join([encode(Puback(1), 5)] * 50 + [encode(Pingreq(), 5)] * 45))
     stage.settle()

@@ -12,7 +12,7 @@ import trustme
 
 from strogoff.broker.listeners.alerts import AlertingContext, handshake_socket
 
-from .harness import Authority, ListenerHarness, both_loops, with_harness
+from ...harness.listeners import Authority, ListenerHarness, both_loops, with_listeners
 
 
 def end_of(port: int, context: ssl.SSLContext) -> str | None:
@@ -57,7 +57,7 @@ def test_a_certificate_that_does_not_do(loop: str, offered: str, certificate: bo
         await harness.until(lambda: harness.traffic.tls_handshake_error == 1)
         assert harness.handlers == []
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -68,7 +68,7 @@ def test_a_version_that_the_listener_does_not_speak(loop: str, tmp_path: Path) -
         context = client(authority, ssl.TLSVersion.TLSv1_2)
         assert await asyncio.to_thread(end_of, port, context) == "TLSV1_ALERT_PROTOCOL_VERSION"
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 def test_a_socket_that_is_gone_is_no_matter() -> None:

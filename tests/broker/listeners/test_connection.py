@@ -14,7 +14,7 @@ from strogoff.broker.connection.transport import ConnectionOrigin
 from strogoff.broker.listeners.connection import StreamConnection
 from strogoff.broker.listeners.proxy_protocol import SIGNATURE
 
-from .harness import ListenerHarness, Peer, both_loops, tcp, with_harness
+from ...harness.listeners import ListenerHarness, Peer, both_loops, tcp, with_listeners
 
 MEGABYTE = bytes(1 << 20)
 
@@ -35,7 +35,7 @@ def test_bytes_go_both_ways_and_are_counted(loop: str, host: str) -> None:
         await harness.until(lambda: handler.reasons)
         assert handler.reasons == ["peer_closed"]
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 def test_an_ipv4_peer_of_an_ipv6_socket_has_its_ipv4_address() -> None:
@@ -43,7 +43,7 @@ def test_an_ipv4_peer_of_an_ipv6_socket_has_its_ipv4_address() -> None:
         await Peer.connect(await harness.open(tcp(host="::")))
         assert (await harness.handler()).origin.peer_host == "127.0.0.1"
 
-    with_harness(test)
+    with_listeners(test)
 
 
 def test_answers_are_not_delayed_and_buffers_are_as_configured() -> None:
@@ -57,7 +57,7 @@ def test_answers_are_not_delayed_and_buffers_are_as_configured() -> None:
         assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 40000  # Linux doubles what it is given
         assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 60000
 
-    with_harness(test)
+    with_listeners(test)
 
 
 @both_loops
@@ -70,7 +70,7 @@ def test_a_unix_socket(loop: str, tmp_path: Path) -> None:
         origin = (await harness.handler()).origin
         assert (origin.peer_host, origin.peer_port, origin.transport) == ("local", 0, "unix")
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -86,7 +86,7 @@ def test_close_sends_the_rest_although_there_is_unread_input(loop: str) -> None:
         assert handler.received.endswith(b"quit")
         assert harness.traffic.socket_close_timeout == 0
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 def test_what_comes_after_close_is_thrown_away_and_nothing_is_sent() -> None:
@@ -108,7 +108,7 @@ def test_what_comes_after_close_is_thrown_away_and_nothing_is_sent() -> None:
         handler.link.pause_reading()
         handler.link.resume_reading()
 
-    with_harness(test)
+    with_listeners(test)
 
 
 @both_loops
@@ -125,7 +125,7 @@ def test_a_peer_that_does_not_read_is_cut_off_within_the_bound(loop: str, monkey
         assert harness.traffic.socket_close_timeout == 1
         peer.close()
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -140,7 +140,7 @@ def test_abort_ends_at_once(loop: str) -> None:
         assert harness.traffic.socket_close_timeout == 0
         peer.close()
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -154,7 +154,7 @@ def test_a_full_buffer_is_told_and_an_emptied_one_too(loop: str) -> None:
         await harness.until(lambda: len(handler.flags) == 2)
         assert handler.flags == [False, True]
 
-    with_harness(test, loop, write_buffer_bytes=100_000)
+    with_listeners(test, loop, write_buffer_bytes=100_000)
 
 
 @both_loops
@@ -173,7 +173,7 @@ def test_nothing_is_received_while_reading_is_paused(loop: str) -> None:
         handler.link.resume_reading()
         await peer.expect(b"later")
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -187,7 +187,7 @@ def test_a_paused_connection_can_be_closed(loop: str) -> None:
         await harness.until(lambda: handler.reasons)
         assert harness.traffic.socket_close_timeout == 0
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -201,7 +201,7 @@ def test_a_reset_is_an_error_with_its_name(loop: str) -> None:
         assert handler.reasons == ["connection_reset"]
         assert harness.traffic.socket_error == 1
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -225,7 +225,7 @@ def test_what_was_sent_before_a_reset_counts_even_if_a_write_notices_the_reset_f
         await harness.until(lambda: handler.reasons)
         assert handler.received == b"last words"
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -236,7 +236,7 @@ def test_a_peer_that_shuts_down_still_gets_its_answer(loop: str) -> None:
         peer.writer.write_eof()
         assert await peer.rest() == b"last wordstoo late"
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -252,7 +252,7 @@ def test_a_fault_of_ours_costs_one_connection(loop: str) -> None:
         await other.expect(b"still here")
         assert handler.reasons == ["socket_error"]
 
-    with_harness(test, loop, complaint="ValueError('raise')")
+    with_listeners(test, loop, complaint="ValueError('raise')")
 
 
 V1 = b"PROXY TCP4 192.0.2.7 192.0.2.1 5678 1883\r\n"
@@ -278,7 +278,7 @@ def test_a_proxy_header_byte_by_byte_and_mqtt_right_behind_it(loop: str, header:
         assert (origin.peer_host, origin.peer_port) == ("192.0.2.7", 5678)
         assert origin.username == ("client-7" if header is V2 else None)
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 def test_the_name_in_a_proxy_header_is_taken_only_if_configured() -> None:
@@ -289,7 +289,7 @@ def test_the_name_in_a_proxy_header_is_taken_only_if_configured() -> None:
         assert origin.username is None
         assert origin.tls == {"version": None, "cipher": None, "subject": "client-7", "certificate": None}
 
-    with_harness(test)
+    with_listeners(test)
 
 
 def test_a_proxy_that_speaks_for_itself_is_the_peer() -> None:
@@ -299,7 +299,7 @@ def test_a_proxy_that_speaks_for_itself_is_the_peer() -> None:
         await peer.expect(b"ping")
         assert (await harness.handler()).origin.peer_host == "127.0.0.1"
 
-    with_harness(test)
+    with_listeners(test)
 
 
 @both_loops
@@ -312,7 +312,7 @@ def test_no_proxy_header_is_a_refusal_with_a_reason(loop: str) -> None:
         assert harness.lines[-1] == "info listener.tcp.default: connection from 127.0.0.1 refused: no PROXY header"
         assert harness.traffic.proxy_protocol_error == 1
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 def test_a_proxy_header_that_does_not_come_in_time_is_a_refusal() -> None:
@@ -321,7 +321,7 @@ def test_a_proxy_header_that_does_not_come_in_time_is_a_refusal() -> None:
         assert await peer.rest() == b""
         assert harness.lines[-1].endswith("refused: no PROXY header within 0.05 s")
 
-    with_harness(test, opening_timeout_s=0.05)
+    with_listeners(test, opening_timeout_s=0.05)
 
 
 @both_loops
@@ -341,7 +341,7 @@ def test_a_health_check_that_goes_away_early_is_passed_over(loop: str, sent: byt
         assert harness.lines == before
         assert (harness.traffic.proxy_protocol_error, harness.traffic.socket_error) == (0, 0)
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 def test_an_idle_connection_costs_little() -> None:
@@ -355,4 +355,4 @@ def test_an_idle_connection_costs_little() -> None:
         assert size < 600
         assert connection.opening is None and connection.origin is None and connection.timer is None
 
-    with_harness(test)
+    with_listeners(test)

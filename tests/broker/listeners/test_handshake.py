@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from websockets.asyncio.client import connect
 
-from .harness import Authority, ListenerHarness, Peer, both_loops, with_harness
+from ...harness.listeners import Authority, ListenerHarness, Peer, both_loops, with_listeners
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_bytes_through_tls(loop: str, authority: Authority) -> None:
         assert harness.traffic.bytes_received == harness.traffic.bytes_sent == (1 << 20) + 4
         assert harness.traffic.socket_close_timeout == 0
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -77,7 +77,7 @@ def test_the_client_may_speak_with_its_last_flight(loop: str, authority: Authori
             await peer.expect(b"at once")
             peer.close()
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -96,7 +96,7 @@ def test_the_name_in_a_verified_certificate_is_the_user(loop: str, authority: Au
         assert "client_cert" in handler.origin.connection_options()
         peer.close()
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -113,7 +113,7 @@ def test_certificates_that_do_not_do(loop: str, versions: tuple[str, ...], autho
         assert harness.handlers == []
         assert harness.traffic.tls_handshake_error == 2
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -134,7 +134,7 @@ def test_a_chain_that_is_too_long(loop: str, authority: Authority) -> None:
         await harness.handler(1)
         peer.close()
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 def revocations(authority: Authority, *serials: int) -> bytes:
@@ -177,7 +177,7 @@ def test_a_revoked_certificate_and_a_list_that_changes(loop: str, authority: Aut
         await refused(port, context)
         assert len(harness.handlers) == 1
 
-    with_harness(test, loop, crl_refresh_interval_s=0.02)
+    with_listeners(test, loop, crl_refresh_interval_s=0.02)
 
 
 @both_loops
@@ -193,7 +193,7 @@ def test_a_list_that_changes_while_the_listener_starts(loop: str, authority: Aut
         crlfile.write_bytes(revocations(authority, 4711))
         await harness.until(lambda: listener._current_context() is not before)
 
-    with_harness(test, loop, crl_refresh_interval_s=0.02)
+    with_listeners(test, loop, crl_refresh_interval_s=0.02)
 
 
 @both_loops
@@ -212,7 +212,7 @@ def test_no_tls_and_half_a_handshake(loop: str, authority: Authority) -> None:
         assert harness.handlers == []
         assert sum("failed" in line for line in harness.lines) <= 2 + 1
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -227,7 +227,7 @@ def test_unfinished_handshakes_count_as_connections(loop: str, authority: Author
         await harness.listeners.close(5)
         assert await silent.rest() == b""
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -249,7 +249,7 @@ def test_a_tls_peer_that_does_not_read_is_cut_off(
         assert harness.traffic.socket_close_timeout == 1
         peer.writer.transport.abort()
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -267,4 +267,4 @@ def test_websocket_over_tls(loop: str, authority: Authority) -> None:
             assert (handler.origin.transport, handler.origin.username) == ("wss", "client-7")
         await harness.until(lambda: handler.reasons)
 
-    with_harness(test, loop)
+    with_listeners(test, loop)

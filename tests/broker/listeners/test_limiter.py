@@ -6,7 +6,7 @@ from strogoff.broker.connection.transport import ClientTransport, ConnectionOrig
 from strogoff.broker.listeners.limiter import BURST_GAP_S, ConnectionLimiter, LimiterOptions
 from strogoff.broker.listeners.traffic import Traffic
 
-from .harness import tcp
+from ...harness.listeners import tcp
 
 
 class Visitor:

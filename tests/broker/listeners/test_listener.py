@@ -12,7 +12,7 @@ from strogoff.broker.listeners.listener import ListenerRow
 from strogoff.broker.listeners.sockets import ListenError
 from strogoff.broker.listeners.tls import TlsError
 
-from .harness import Authority, ListenerHarness, Peer, both_loops, tcp, with_harness
+from ...harness.listeners import Authority, ListenerHarness, Peer, both_loops, tcp, with_listeners
 
 CLOSED = r"refused|Connect call failed|reset"
 
@@ -43,7 +43,7 @@ def test_a_row_shows_what_is_so(loop: str) -> None:
         third.send(b"again")
         await third.expect(b"again")
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -58,7 +58,7 @@ def test_a_unix_socket_leaves_no_file(loop: str, tmp_path: Path) -> None:
         await listener.start()
         (await Peer.unix(str(path))).close()
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 def served_certificate(port: int) -> str:
@@ -80,7 +80,7 @@ def test_a_renewed_certificate(tmp_path: Path) -> None:
         await listener.reload_tls()
         assert await asyncio.to_thread(served_certificate, port) == renewed.cert_chain_pems[0].bytes().decode()
 
-    with_harness(test)
+    with_listeners(test)
 
 
 def test_wrong_tls_options_are_one_line(tmp_path: Path) -> None:
@@ -90,4 +90,4 @@ def test_wrong_tls_options_are_one_line(tmp_path: Path) -> None:
             await harness.open(authority.settings(certfile="", port=8883))
         assert str(error.value) == "listener.ssl.default: cannot listen on 127.0.0.1:8883: certfile is not set"
 
-    with_harness(test)
+    with_listeners(test)

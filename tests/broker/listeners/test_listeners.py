@@ -9,7 +9,7 @@ import pytest
 
 from strogoff.broker.listeners.listeners import ListenError
 
-from .harness import Authority, ListenerHarness, Peer, both_loops, tcp, with_harness
+from ...harness.listeners import Authority, ListenerHarness, Peer, both_loops, tcp, with_listeners
 
 CLOSED = r"refused|Connect call failed"
 
@@ -29,7 +29,7 @@ def test_a_port_in_use_stops_the_start_and_leaves_nothing_open(loop: str) -> Non
             await Peer.connect(first)
         assert harness.listeners.show() == []
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -51,7 +51,7 @@ def test_one_that_is_added_later_fails_alone(loop: str) -> None:
             peer.send(b"hello")
             await peer.expect(b"hello")
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 def test_only_listeners_for_mqtt_are_opened(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_only_listeners_for_mqtt_are_opened(tmp_path: Path) -> None:
         assert [problem.partition(": ")[0] for problem in problems] == ["listener.ssl.default", "listener.wss.default"]
         assert all(authority.keyfile in problem for problem in problems)
 
-    with_harness(test)
+    with_listeners(test)
 
 
 @both_loops
@@ -85,7 +85,7 @@ def test_connections_do_not_take_the_last_descriptors(tmp_path: Path, loop: str,
         assert await (await Peer.connect(port)).rest() == b""
         assert harness.traffic.connections_refused == 1
 
-    with_harness(test, loop, max_descriptor=1)
+    with_listeners(test, loop, max_descriptor=1)
 
 
 @both_loops
@@ -107,7 +107,7 @@ def test_connections_above_the_limit_are_closed_at_once(loop: str) -> None:
         row = harness.listeners.show()[0]
         assert (row.max_conns, row.active_conns, row.all_conns) == (2, 2, 3)
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -138,7 +138,7 @@ def test_stop_restart_and_delete(loop: str) -> None:
             with pytest.raises(ListenError, match=f"there is no listener {wrong}"):
                 await harness.listeners.stop(wrong)
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -155,7 +155,7 @@ def test_a_port_that_was_taken_meanwhile_fails_the_restart_alone(loop: str) -> N
         await harness.listeners.restart("tcp.default")
         (await Peer.connect(port)).close()
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -174,4 +174,4 @@ def test_the_end_tells_the_fronts_and_cuts_off_who_does_not_read(loop: str) -> N
         with pytest.raises(OSError, match=CLOSED):
             await Peer.connect(port)
 
-    with_harness(test, loop)
+    with_listeners(test, loop)

@@ -12,7 +12,7 @@ import pytest
 
 from strogoff.broker.listeners.sockets import BACKLOG, ListenError, backlog, bind, remove_socket_file
 
-from .harness import tcp
+from ...harness.listeners import tcp
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 
 from strogoff.broker.listeners.tls import TlsError, check_depth, check_files, common_name, make_context, notices
 
-from .harness import Authority
+from ...harness.listeners import Authority
 
 
 @pytest.fixture(scope="module")

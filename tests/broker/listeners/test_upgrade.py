@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from strogoff.broker.listeners.upgrade import Forwarded, Head, UpgradeError, complete_head, forwarded, parse_head
 
-from .harness import tcp
+from ...harness.listeners import tcp
 
 
 def limits(line: int = 100, value: int = 50) -> Any:

@@ -16,7 +16,7 @@ from strogoff.broker.listeners.proxy_protocol import SIGNATURE
 from strogoff.broker.listeners.websocket import FRAMES_PER_TURN, STEP_BYTES
 from strogoff.configs import ListenerSettings
 
-from .harness import ListenerHarness, Peer, both_loops, tcp, with_harness
+from ...harness.listeners import ListenerHarness, Peer, both_loops, tcp, with_listeners
 
 
 def ws(**fields: Any) -> ListenerSettings:
@@ -49,7 +49,7 @@ def test_packets_and_frames_need_not_begin_together(loop: str) -> None:
                 assert isinstance(message, bytes)
                 got += message
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -65,7 +65,7 @@ def test_aiohttp_speaks_with_it_too(loop: str) -> None:
             assert (await peer.receive()).type is aiohttp.WSMsgType.CLOSE
             assert peer.close_code == 1000
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 def test_mqtt_is_preferred_to_its_older_name() -> None:
@@ -75,7 +75,7 @@ def test_mqtt_is_preferred_to_its_older_name() -> None:
         async with client(await harness.open(ws()), protocols=("mqttv3.1", "mqtt")) as peer:
             assert peer.subprotocol == "mqtt"
 
-    with_harness(test)
+    with_listeners(test)
 
 
 async def closed(peer: ClientConnection) -> tuple[int, str]:
@@ -100,7 +100,7 @@ def test_a_text_frame_ends_the_connection(loop: str) -> None:
             assert (handler.received, handler.reasons) == (b"binary", ["websocket_text_frame"])
             assert harness.traffic.websocket_error == 1
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 def test_a_frame_above_the_limit_ends_the_connection() -> None:
@@ -112,7 +112,7 @@ def test_a_frame_above_the_limit_ends_the_connection() -> None:
             assert (await closed(peer))[0] == 1009
             assert (await harness.handler()).reasons == ["websocket_frame_too_large"]
 
-    with_harness(test)
+    with_listeners(test)
 
 
 @both_loops
@@ -135,7 +135,7 @@ def test_a_large_frame_is_only_for_clients_that_are_accepted(loop: str, accepted
                 assert not accepted
                 assert peer.close_code == 1009
 
-    with_harness(test, loop, opening_frame_bytes=1000)
+    with_listeners(test, loop, opening_frame_bytes=1000)
 
 
 def test_a_ping_is_answered() -> None:
@@ -143,7 +143,7 @@ def test_a_ping_is_answered() -> None:
         async with client(await harness.open(ws())) as peer, asyncio.timeout(5):
             await (await peer.ping(b"are you there"))
 
-    with_harness(test)
+    with_listeners(test)
 
 
 def ping(payload: bytes) -> bytes:
@@ -182,7 +182,7 @@ def test_pings_of_a_peer_that_does_not_read_are_bounded(loop: str) -> None:
         peer.send(b"\x82\x84\0\0\0\0quit")
         assert (await peer.rest()).startswith(b"\x82\x04quit")
 
-    with_harness(test, loop, write_buffer_bytes=100_000)
+    with_listeners(test, loop, write_buffer_bytes=100_000)
 
 
 @both_loops
@@ -209,7 +209,7 @@ def test_many_frames_at_once_do_not_stop_the_others(loop: str) -> None:
         peer.close()
         other.close()
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -233,7 +233,7 @@ def test_frames_wait_while_the_front_does_not_read(loop: str) -> None:
         assert handler.received == b"x" * count + b"quit"
         peer.close()
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -251,7 +251,7 @@ def test_the_front_closes_while_frames_wait(loop: str) -> None:
         await harness.until(lambda: handler.reasons)
         assert harness.traffic.socket_close_timeout == 0
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -264,7 +264,7 @@ def test_the_peer_closes_properly(loop: str) -> None:
         assert handler.reasons == ["peer_closed"]
         assert harness.traffic.websocket_error == 0
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -279,7 +279,7 @@ def test_the_front_closes_properly_and_what_it_wrote_comes_first(loop: str) -> N
             assert len(await peer.recv()) == 1 << 20
             assert (await closed(peer))[0] == 1000
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 @both_loops
@@ -293,7 +293,7 @@ def test_a_goodbye_and_the_close_frame_in_one_piece(loop: str) -> None:
         handler = await harness.handler()
         await harness.until(lambda: handler.reasons)
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 def test_a_node_that_stops_says_it_goes_away() -> None:
@@ -303,7 +303,7 @@ def test_a_node_that_stops_says_it_goes_away() -> None:
             await harness.listeners.close(5)
             assert (await closed(peer))[0] == 1001
 
-    with_harness(test)
+    with_listeners(test)
 
 
 def test_a_peer_that_does_not_answer_the_close_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,7 +317,7 @@ def test_a_peer_that_does_not_answer_the_close_is_cut_off(monkeypatch: pytest.Mo
         assert harness.traffic.socket_close_timeout == 1
         assert (await peer.rest())[-4:] == b"\x88\x02\x03\xe8"
 
-    with_harness(test)
+    with_listeners(test)
 
 
 UPGRADE = (
@@ -351,7 +351,7 @@ def test_upgrade_and_first_frames_in_one_piece_and_byte_by_byte(loop: str) -> No
         handler = await harness.handler(1)
         assert handler.reasons == ["websocket_protocol_error"]
 
-    with_harness(test, loop)
+    with_listeners(test, loop)
 
 
 def test_a_lost_peer_without_a_close_frame() -> None:
@@ -361,7 +361,7 @@ def test_a_lost_peer_without_a_close_frame() -> None:
         await harness.until(lambda: handler.reasons)
         assert handler.reasons == ["peer_closed"]
 
-    with_harness(test)
+    with_listeners(test)
 
 
 @pytest.mark.parametrize(
@@ -392,7 +392,7 @@ def test_anything_else_gets_a_clear_http_error(request_: bytes, status: int, tex
         assert harness.traffic.websocket_error == 1
         assert "WebSocket from 127.0.0.1 refused: " in harness.lines[-1]
 
-    with_harness(test)
+    with_listeners(test)
 
 
 def test_libraries_see_the_refusals() -> None:
@@ -403,7 +403,7 @@ def test_libraries_see_the_refusals() -> None:
                 async with client(port, path, protocols):
                     pass
 
-    with_harness(test)
+    with_listeners(test)
 
 
 def test_an_upgrade_that_does_not_come_in_time() -> None:
@@ -414,7 +414,7 @@ def test_an_upgrade_that_does_not_come_in_time() -> None:
         peer.send(UPGRADE[:50])
         assert (await peer.rest()).startswith(b"HTTP/1.1 408 ")
 
-    with_harness(test, opening_timeout_s=0.05)
+    with_listeners(test, opening_timeout_s=0.05)
 
 
 XFF = {"X-Forwarded-For": "203.0.113.9, 192.0.2.5, 127.0.0.2", "X-SSL-Client-CN": "client-7"}
@@ -436,7 +436,7 @@ def test_headers_of_proxies_count_if_the_peer_is_trusted(trusted: tuple[str, ...
             assert (origin.peer_host, origin.username) == (host, name)
         assert any("no effect without proxy_xff_trusted" in line for line in harness.lines) == (not trusted)
 
-    with_harness(test)
+    with_listeners(test)
 
 
 def test_a_proxy_header_before_the_upgrade() -> None:
@@ -449,4 +449,4 @@ def test_a_proxy_header_before_the_upgrade() -> None:
         assert (origin.peer_host, origin.peer_port, origin.transport) == ("192.0.2.7", 5678, "ws")
         peer.close()
 
-    with_harness(test)
+    with_listeners(test)

@@ -27,7 +27,7 @@ from strogoff.configs import load
 from strogoff.mqtt.packets import Will
 from strogoff.storage.engine import DirectoryInUse, WrongDirectory
 from strogoff.storage.leveldb import LevelDBEngine
-from tests.broker.listeners.harness import Authority
+from tests.harness.listeners import Authority
 
 
 def make(folder: Path, **settings: str) -> Server:

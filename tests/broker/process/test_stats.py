@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from strogoff.broker.process.stats import StatsReporter
 
-from ..stage import Stage
+from ...harness.broker import BrokerHarness
 
 
 def test_totals_each_minute_and_at_the_stop() -> None:
-    stage = Stage(max_offline_messages=1)
+    stage = BrokerHarness(max_offline_messages=1)
     StatsReporter(stage.node).start()
     sleeper = stage.persistent("sleeper")
     sleeper.subscribe(("t", 1))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from strogoff.broker.process.systree import Systree
 
-from ..stage import Stage
+from ...harness.broker import BrokerHarness
 
 
 def test_values_come_every_interval() -> None:
-    stage = Stage(systree_enabled=True, systree_interval_ms=1000)
+    stage = BrokerHarness(systree_enabled=True, systree_interval_ms=1000)
     Systree(stage.node).start()
     reader = stage.client("reader")
     reader.subscribe(("$SYS/#", 0))
@@ -23,7 +23,7 @@ def test_values_come_every_interval() -> None:
 
 
 def test_labels_are_added_up() -> None:
-    stage = Stage()
+    stage = BrokerHarness()
     for version in (3, 4, 5):
         stage.client(f"c{version}", version)
     assert Systree(stage.node).values()["mqtt_connect_received"] == 3
@@ -31,7 +31,7 @@ def test_labels_are_added_up() -> None:
 
 def test_a_filter_that_begins_with_a_wildcard_does_not_see_it() -> None:
     """[MQTT-4.7.2-1] [MQTT5-4.7.2-1]"""
-    stage = Stage(systree_enabled=True)
+    stage = BrokerHarness(systree_enabled=True)
     readers = [stage.client(f"r{version}", version) for version in (4, 5)]
     for reader in readers:
         reader.subscribe(("#", 0), ("+/n1/#", 0))
@@ -40,7 +40,7 @@ def test_a_filter_that_begins_with_a_wildcard_does_not_see_it() -> None:
 
 
 def test_qos_retain_and_mountpoint_are_configured() -> None:
-    stage = Stage(systree_enabled=True, systree_qos=1, systree_retain=True)
+    stage = BrokerHarness(systree_enabled=True, systree_qos=1, systree_retain=True)
     Systree(stage.node).publish()
     reader = stage.client("late")
     _, message = reader.subscribe(("$SYS/n1/queue/processes", 1))
@@ -48,7 +48,7 @@ def test_qos_retain_and_mountpoint_are_configured() -> None:
 
 
 def test_disabled_is_silent() -> None:
-    stage = Stage(systree_enabled=False, systree_interval_ms=1000)
+    stage = BrokerHarness(systree_enabled=False, systree_interval_ms=1000)
     Systree(stage.node).start()
     reader = stage.client("reader")
     reader.subscribe(("$SYS/#", 0))

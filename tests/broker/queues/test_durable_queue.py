@@ -8,10 +8,10 @@ import pytest
 
 from strogoff.mqtt.packets import Puback, Pubcomp, Publish, Pubrec, Pubrel
 
-from ..stage import Client, Stage, publish
+from ...harness.broker import BrokerHarness, PacketClient, publish
 
 
-def offline(stage: Stage, client_id: str = "s", version: int = 4, qos: int = 2) -> None:
+def offline(stage: BrokerHarness, client_id: str = "s", version: int = 4, qos: int = 2) -> None:
     """A session that subscribes to `t` and goes."""
     client = stage.persistent(client_id, version)
     client.subscribe(("t", qos))
@@ -23,7 +23,7 @@ def numbers(messages: list[Publish]) -> list[int]:
     return [int(message.payload.split(b"|")[0]) for message in messages]
 
 
-def fill(publisher: Client, first: int, last: int, qos: int = 1, size: int = 0) -> None:
+def fill(publisher: PacketClient, first: int, last: int, qos: int = 1, size: int = 0) -> None:
     """Publish the numbers `first` to `last`."""
     tail = b"|" + b"x" * size if size else b""
     publisher.ask(*[publish("t", b"%d" % number + tail, qos, number % 65535 + 1) for number in range(first, last + 1)])
@@ -32,7 +32,7 @@ def fill(publisher: Client, first: int, last: int, qos: int = 1, size: int = 0) 
 @pytest.mark.parametrize("version", [3, 4, 5])
 def test_what_came_while_nobody_was_there(version: int) -> None:
     """QoS 1 and 2 are kept in order, QoS 0 is not kept at all, and that is counted."""
-    stage = Stage()
+    stage = BrokerHarness()
     offline(stage, "s", version)
     publisher = stage.client("p")
     for number in range(6):
@@ -50,7 +50,7 @@ def test_what_came_while_nobody_was_there(version: int) -> None:
 @pytest.mark.parametrize("window", [1, 2, 7, 256])
 def test_a_backlog_goes_to_disk_and_comes_back_in_order(window: int) -> None:
     """5,000 messages under load, acks out of order; memory holds a window, not the backlog."""
-    stage = Stage(
+    stage = BrokerHarness(
         memory_window=window, max_inflight_messages=20, max_online_messages=-1, max_offline_messages=-1, seed=window
     )
     rng = Random(window)
@@ -87,7 +87,7 @@ def test_a_backlog_goes_to_disk_and_comes_back_in_order(window: int) -> None:
 @pytest.mark.parametrize("window", [1, 3])
 def test_qos_2_leaves_after_its_entry_is_safe(qos: int, window: int) -> None:
     """Also an entry that did not fit into memory and was read back at once; QoS 1 may leave before."""
-    stage = Stage(memory_window=window, max_inflight_messages=0)
+    stage = BrokerHarness(memory_window=window, max_inflight_messages=0)
     subscriber = stage.persistent("s")
     subscriber.subscribe(("t", 2))
     publisher = stage.client("p")
@@ -113,7 +113,7 @@ def test_qos_2_leaves_after_its_entry_is_safe(qos: int, window: int) -> None:
 @pytest.mark.parametrize("queue_type", ["fifo", "lifo"])
 def test_max_offline_messages(queue_type: str) -> None:
     """fifo keeps the first ones, lifo the last ones and sends them newest first; every drop is told (P8)."""
-    stage = Stage(max_offline_messages=3, queue_type=queue_type)
+    stage = BrokerHarness(max_offline_messages=3, queue_type=queue_type)
     offline(stage)
     fill(stage.client("p"), 1, 8)
     assert stage.drops() == [("s", "t", "queue_full")] * 5
@@ -123,7 +123,7 @@ def test_max_offline_messages(queue_type: str) -> None:
 
 def test_max_online_messages_counts_what_waits_behind_the_window() -> None:
     """In memory and on disk."""
-    stage = Stage(max_online_messages=5, max_inflight_messages=2, memory_window=2)
+    stage = BrokerHarness(max_online_messages=5, max_inflight_messages=2, memory_window=2)
     subscriber = stage.persistent("s")
     subscriber.subscribe(("t", 1))
     fill(stage.client("p"), 1, 20)
@@ -134,7 +134,7 @@ def test_max_online_messages_counts_what_waits_behind_the_window() -> None:
 @pytest.mark.parametrize("override", [False, True])
 def test_a_backlog_above_max_online_messages(override: bool) -> None:
     """Cut when the client comes, visibly, unless `override_max_online_messages`."""
-    stage = Stage(
+    stage = BrokerHarness(
         max_online_messages=4, max_offline_messages=10, override_max_online_messages=override, max_inflight_messages=2
     )
     offline(stage)
@@ -147,7 +147,7 @@ def test_a_backlog_above_max_online_messages(override: bool) -> None:
 
 def test_what_was_sent_is_never_cut() -> None:
     """Unanswered messages come again whatever the limits say: only what was never sent may be dropped."""
-    stage = Stage(max_online_messages=2, max_offline_messages=2, max_inflight_messages=5)
+    stage = BrokerHarness(max_online_messages=2, max_offline_messages=2, max_inflight_messages=5)
     subscriber = stage.persistent("s")
     subscriber.subscribe(("t", 1))
     publisher = stage.client("p")
@@ -164,7 +164,7 @@ def test_what_was_sent_is_never_cut() -> None:
 @pytest.mark.parametrize("limit", [-1, 0])
 def test_no_limit_and_none_at_all(limit: int) -> None:
     """-1 keeps everything, 0 nothing."""
-    stage = Stage(max_offline_messages=limit, max_online_messages=-1)
+    stage = BrokerHarness(max_offline_messages=limit, max_online_messages=-1)
     offline(stage)
     fill(stage.client("p"), 1, 3000)
     got = stage.persistent("s").drain()
@@ -185,7 +185,7 @@ def test_limits_count_after_a_restart() -> None:
         def auth_on_subscribe(self, *_: object) -> bool:
             return True
 
-    stage = Stage(Limits(), allow_anonymous=False)
+    stage = BrokerHarness(Limits(), allow_anonymous=False)
     offline(stage)
     fill(stage.client("p"), 1, 3)
     stage.restart()
@@ -197,7 +197,7 @@ def test_limits_count_after_a_restart() -> None:
 @pytest.mark.parametrize("window", [1, 2, 50])
 def test_lifo_sends_the_newest_first_from_memory_and_disk(window: int) -> None:
     """Each message once, whatever was spilled to disk while others were in flight."""
-    stage = Stage(queue_type="lifo", memory_window=window, max_inflight_messages=2, max_online_messages=-1)
+    stage = BrokerHarness(queue_type="lifo", memory_window=window, max_inflight_messages=2, max_online_messages=-1)
     subscriber = stage.persistent("s")
     subscriber.subscribe(("t", 2))
     publisher = stage.client("p")
@@ -221,7 +221,7 @@ def test_lifo_sends_the_newest_first_from_memory_and_disk(window: int) -> None:
 
 def test_lifo_after_a_reconnect() -> None:
     """Newest first, once each, marked DUP where they may have been sent."""
-    stage = Stage(queue_type="lifo", memory_window=3, max_inflight_messages=2, max_offline_messages=-1)
+    stage = BrokerHarness(queue_type="lifo", memory_window=3, max_inflight_messages=2, max_offline_messages=-1)
     offline(stage)
     fill(stage.client("p"), 1, 20)
     subscriber = stage.persistent("s")
@@ -238,7 +238,7 @@ def test_lifo_after_a_reconnect() -> None:
 @pytest.mark.parametrize("version", [4, 5])
 def test_in_flight_messages_survive_a_kill(version: int, power: bool) -> None:
     """Same packet ids, DUP set, in order; QoS 2 goes on where it was (P7) [MQTT-4.6.0-1] [MQTT-3.3.1-1]."""
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber = stage.persistent("s", version)
     subscriber.subscribe(("t", 2))
     publisher = stage.client("p")
@@ -258,7 +258,7 @@ def test_in_flight_messages_survive_a_kill(version: int, power: bool) -> None:
 
 def test_packet_ids_go_on_after_a_restart() -> None:
     """No id that may be in use at the client means another message: seqs are reserved before they are used."""
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber = stage.persistent("s")
     subscriber.subscribe(("t", 2))
     publisher = stage.client("p")
@@ -276,7 +276,7 @@ def test_packet_ids_go_on_after_a_restart() -> None:
 
 def test_packet_ids_wrap_around_an_id_in_flight() -> None:
     """Over the end of the numbers, on disk and in memory, with an old id still open [MQTT-2.3.1-4] [MQTT5-2.2.1-4]."""
-    stage = Stage(max_inflight_messages=5, memory_window=4, max_online_messages=-1)
+    stage = BrokerHarness(max_inflight_messages=5, memory_window=4, max_online_messages=-1)
     subscriber = stage.persistent("s")
     subscriber.subscribe(("t", 1))
     publisher = stage.client("p")
@@ -300,7 +300,7 @@ def test_packet_ids_wrap_around_an_id_in_flight() -> None:
 
 def test_expiry_deadlines_survive() -> None:
     """A message that expires while the node is down is gone, and told (P7) [MQTT5-3.3.2-5]."""
-    stage = Stage()
+    stage = BrokerHarness()
     offline(stage, "s", 5)
     publisher = stage.client("p", 5)
     publisher.publish("t", b"1", 1, 1, message_expiry_interval=5)
@@ -313,7 +313,7 @@ def test_expiry_deadlines_survive() -> None:
 
 def test_a_damaged_entry_is_named_and_the_rest_goes_on() -> None:
     """One record that cannot be read costs one message, and says which (P9)."""
-    stage = Stage()
+    stage = BrokerHarness()
     offline(stage)
     fill(stage.client("p"), 1, 3)
     key = stage.keys(b"q")[1]
@@ -327,7 +327,7 @@ def test_a_damaged_entry_is_named_and_the_rest_goes_on() -> None:
 @pytest.mark.parametrize("qos", [1, 2])
 def test_lifo_does_not_read_back_what_is_in_flight(qos: int) -> None:
     """6 left before 5 and 7 were spilled, so it lies between them on disk: it comes once, and is counted once."""
-    stage = Stage(queue_type="lifo", memory_window=2, max_inflight_messages=2, max_online_messages=-1)
+    stage = BrokerHarness(queue_type="lifo", memory_window=2, max_inflight_messages=2, max_online_messages=-1)
     subscriber = stage.persistent("s")
     subscriber.subscribe(("t", qos))
     publisher = stage.client("p")
@@ -351,7 +351,7 @@ def test_lifo_does_not_read_back_what_is_in_flight(qos: int) -> None:
 
 def test_lifo_does_not_drop_what_is_in_flight() -> None:
     """The oldest that waits goes, not an older one that the client has already."""
-    stage = Stage(queue_type="lifo", memory_window=1, max_inflight_messages=2, max_online_messages=3)
+    stage = BrokerHarness(queue_type="lifo", memory_window=1, max_inflight_messages=2, max_online_messages=3)
     subscriber = stage.persistent("s")
     subscriber.subscribe(("t", 1))
     publisher = stage.client("p")
@@ -368,7 +368,7 @@ def test_lifo_does_not_drop_what_is_in_flight() -> None:
     assert numbers(subscriber.drain()) == [9, 8, 7]
 
 
-def finish(subscriber: Client, *messages: Publish) -> None:
+def finish(subscriber: PacketClient, *messages: Publish) -> None:
     """Answer messages to the end."""
     for message in messages:
         if message.qos == 1:

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from strogoff.broker.queues.records import RELEASED, decode_entry
 from strogoff.mqtt.packets import Puback, Pubcomp, Publish, Pubrec, Pubrel
 
-from ..stage import Client, Stage
+from ...harness.broker import BrokerHarness, PacketClient
 
 BODY = b"." * 300
 """Long enough for a body that queues share."""
@@ -29,7 +29,7 @@ class DurableQueueMachine(RuleBasedStateMachine):
 
     @initialize(window=st.integers(1, 4), memory=st.integers(1, 4), seed=st.integers(0, 1000))
     def begin(self, window: int, memory: int, seed: int) -> None:
-        self.stage = Stage(
+        self.stage = BrokerHarness(
             max_inflight_messages=window,
             memory_window=memory,
             max_online_messages=-1,
@@ -43,7 +43,7 @@ class DurableQueueMachine(RuleBasedStateMachine):
             client.subscribe(("t", 2))
             client.vanish()
         self.window = window
-        self.subscriber: Client | None = None
+        self.subscriber: PacketClient | None = None
         self.publisher = self.stage.client("p")
         self.count = 0
         self.owed: list[int] = []  # accepted and not answered for good, in order

@@ -6,7 +6,7 @@ import pytest
 
 from strogoff.broker.queues.message import Message, Origin
 
-from ..stage import Stage, option
+from ...harness.broker import BrokerHarness, option
 
 
 def test_mid() -> None:
@@ -26,7 +26,7 @@ def test_an_origin_does_not_change() -> None:
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_mids_are_never_given_twice(qos: int) -> None:
     """Each accepted message has its own, over restarts too; a repeated QoS 2 PUBLISH keeps the first one's."""
-    stage = Stage(level=2)
+    stage = BrokerHarness(level=2)
     stage.persistent("s").subscribe(("#", 2))
     for _ in range(3):
         publisher = stage.client("p")
@@ -40,7 +40,7 @@ def test_mids_are_never_given_twice(qos: int) -> None:
 
 def test_what_a_message_says_survives_every_copy() -> None:
     """Delivered at a lower QoS, retained and merged for others, the message itself stays as it was accepted."""
-    stage = Stage()
+    stage = BrokerHarness()
     low, high = stage.client("low", 5), stage.persistent("high", 5)
     low.subscribe(option("t", 0, retain_as_published=True), subscription_identifier=9)
     high.subscribe(("t", 2))

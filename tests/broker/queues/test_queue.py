@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from strogoff.mqtt import packets
 from strogoff.mqtt.packets import Puback, Pubcomp, Publish, Pubrec
 
-from ..stage import Stage, publish
+from ...harness.broker import BrokerHarness, publish
 
 
 def test_the_window_of_v5_is_its_receive_maximum() -> None:
@@ -20,7 +20,7 @@ def test_the_window_of_v5_is_its_receive_maximum() -> None:
 
     [MQTT5-3.3.4-9] [MQTT5-3.3.4-10] [MQTT5-4.9.0-1] [MQTT5-4.9.0-2] [MQTT5-4.9.0-3]
     """
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber = stage.client("s", 5, receive_maximum=2)
     subscriber.subscribe(("t", 2), ("zero", 0))
     publisher = stage.client("p")
@@ -42,7 +42,7 @@ def test_the_window_of_v5_is_its_receive_maximum() -> None:
 @pytest.mark.parametrize(("window", "sent"), [(1, 1), (7, 7), (0, 50)])
 def test_the_window_of_the_older_versions(window: int, sent: int) -> None:
     """`max_inflight_messages`; 0 means as many as there are packet ids."""
-    stage = Stage(max_inflight_messages=window)
+    stage = BrokerHarness(max_inflight_messages=window)
     subscriber = stage.client("s")
     subscriber.subscribe(("t", 1))
     stage.client("p").ask(*[publish("t", b"", 1, number) for number in range(1, 51)])
@@ -51,7 +51,7 @@ def test_the_window_of_the_older_versions(window: int, sent: int) -> None:
 
 def test_receive_max_client_bounds_what_v5_asks_for() -> None:
     """The smaller of the client's Receive Maximum and the configuration's."""
-    stage = Stage(receive_max_client=3)
+    stage = BrokerHarness(receive_max_client=3)
     subscriber = stage.client("s", 5, receive_maximum=10)
     subscriber.subscribe(("t", 1))
     stage.client("p").ask(*[publish("t", b"", 1, number) for number in range(1, 9)])
@@ -64,7 +64,7 @@ def test_in_order(version: int) -> None:
 
     [MQTT-4.6.0-5] [MQTT-4.6.0-6] [MQTT5-4.6.0-5] [MQTT5-4.6.0-6]
     """
-    stage = Stage(max_inflight_messages=3, receive_max_client=3)
+    stage = BrokerHarness(max_inflight_messages=3, receive_max_client=3)
     subscriber = stage.client("s", version)
     subscriber.subscribe(("t", 2))
     publisher = stage.client("p", version)
@@ -82,7 +82,7 @@ def test_in_order(version: int) -> None:
 
 def test_qos_0_waits_its_turn() -> None:
     """Behind QoS 1 that waits for the window."""
-    stage = Stage(max_inflight_messages=1)
+    stage = BrokerHarness(max_inflight_messages=1)
     subscriber = stage.client("s")
     subscriber.subscribe(("t", 1))
     publisher = stage.client("p")
@@ -107,7 +107,7 @@ def test_a_full_queue_drops_the_newest_and_says_so() -> None:
         def on_message_drop(self, subscriber: Any, message: Any, reason: str) -> None:
             told.append((subscriber.client_id, message.payload, reason))
 
-    stage = Stage(Told(), max_inflight_messages=1, max_online_messages=2)
+    stage = BrokerHarness(Told(), max_inflight_messages=1, max_online_messages=2)
     subscriber = stage.client("s")
     subscriber.subscribe(("t", 1))
     publisher = stage.client("p")
@@ -121,7 +121,7 @@ def test_a_full_queue_drops_the_newest_and_says_so() -> None:
 
 def test_lifo_drops_the_oldest_and_sends_the_newest_first() -> None:
     """`queue_type = lifo`."""
-    stage = Stage(max_inflight_messages=1, max_online_messages=3, queue_type="lifo")
+    stage = BrokerHarness(max_inflight_messages=1, max_online_messages=3, queue_type="lifo")
     subscriber = stage.client("s")
     subscriber.subscribe(("t", 1))
     publisher = stage.client("p")
@@ -133,7 +133,7 @@ def test_lifo_drops_the_oldest_and_sends_the_newest_first() -> None:
 
 def test_no_limit() -> None:
     """-1 means without limit."""
-    stage = Stage(max_inflight_messages=1, max_online_messages=-1)
+    stage = BrokerHarness(max_inflight_messages=1, max_online_messages=-1)
     subscriber = stage.client("s")
     subscriber.subscribe(("t", 1))
     stage.client("p").ask(*[publish("t", b"%d" % number, 1, number) for number in range(1, 2001)])
@@ -142,7 +142,7 @@ def test_no_limit() -> None:
 
 def test_a_limit_of_zero() -> None:
     """0 means that nothing waits: what the window does not take is dropped."""
-    stage = Stage(max_inflight_messages=1, max_online_messages=0)
+    stage = BrokerHarness(max_inflight_messages=1, max_online_messages=0)
     subscriber = stage.client("s")
     subscriber.subscribe(("t", 1))
     publisher = stage.client("p")
@@ -156,7 +156,7 @@ def test_a_limit_of_zero() -> None:
 
 def test_packet_ids_wrap_around() -> None:
     """After 65535 comes 1, never 0 [MQTT-2.3.1-4] [MQTT5-2.2.1-4]."""
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber = stage.client("s")
     subscriber.subscribe(("t", 1))
     publisher = stage.client("p")
@@ -170,7 +170,7 @@ def test_packet_ids_wrap_around() -> None:
 
 def test_an_id_in_flight_is_not_given_again() -> None:
     """The queue waits for it; order is kept [MQTT-2.3.1-4] [MQTT5-2.2.1-4] [MQTT5-4.3.2-1] [MQTT5-4.3.3-1]."""
-    stage = Stage()
+    stage = BrokerHarness()
     subscriber = stage.client("s")
     subscriber.subscribe(("t", 1))
     publisher = stage.client("p")
@@ -191,7 +191,7 @@ def test_an_id_in_flight_is_not_given_again() -> None:
 
 def test_a_clean_session_ends_with_its_connection() -> None:
     """What was in flight or waited is gone; nothing was ever written."""
-    stage = Stage(max_inflight_messages=1)
+    stage = BrokerHarness(max_inflight_messages=1)
     subscriber = stage.client("s")
     subscriber.subscribe(("t", 2))
     publisher = stage.client("p")
@@ -209,7 +209,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.stage = Stage(max_inflight_messages=2, max_online_messages=4, max_offline_messages=4)
+        self.stage = BrokerHarness(max_inflight_messages=2, max_online_messages=4, max_offline_messages=4)
         self.subscriber = self.stage.client("s")
         self.subscriber.subscribe(("t", 2))
         self.publisher = self.stage.client("p")

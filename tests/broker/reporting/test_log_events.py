@@ -9,7 +9,7 @@ import pytest
 from strogoff.analytics.schema import TYPES, validate
 from strogoff.broker.reporting.log_events import LINES, line_of
 
-from ..stage import Client, Stage
+from ...harness.broker import BrokerHarness, PacketClient
 
 HEADER: dict[str, Any] = {"v": 2, "run_id": "r", "node": "n1", "boot": 1, "seq": 1, "hlc": 0, "mono_ns": 0}
 
@@ -80,7 +80,7 @@ class Nobody:
 
 def test_what_clients_meet_is_told_with_client_user_and_address() -> None:
     """A refused CONNECT, an ACL refusal, a takeover, and a packet that breaks the rules."""
-    stage = Stage(Nobody(), allow_anonymous=False)
+    stage = BrokerHarness(Nobody(), allow_anonymous=False)
     stage.connect("stranger", 4, username="mallory", password=b"guess")
     first, _ = stage.connect("c", 4, username="please")
     first.subscribe(("secret/#", 1))
@@ -99,8 +99,8 @@ def test_what_clients_meet_is_told_with_client_user_and_address() -> None:
 
 @pytest.mark.parametrize("data", [b"\x10\x05hello", b"\x15\x00", b"GET / HTTP/1.1\r\n\r\n"])
 def test_bytes_that_are_no_mqtt_are_told_with_the_address(data: bytes) -> None:
-    stage = Stage()
-    Client(stage, 4).send(data)
+    stage = BrokerHarness()
+    PacketClient(stage, 4).send(data)
     stage.settle()
     (event,) = stage.events("conn.refuse")
     assert event["peer"] and event["client"] == "" and event["code"] == 0 and event["reason"]

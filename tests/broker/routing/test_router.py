@@ -10,7 +10,7 @@ from strogoff.broker.queues.message import Message
 from strogoff.mqtt.packets import Puback
 from strogoff.mqtt.topics import matches
 
-from ..stage import Stage, option, publish
+from ...harness.broker import BrokerHarness, option, publish
 
 VERSIONS = (3, 4, 5)
 
@@ -22,7 +22,7 @@ def test_qos_of_a_delivery(version: int, upgrade: bool) -> None:
 
     [MQTT-3.8.4-6] [MQTT5-3.8.4-8]
     """
-    stage = Stage(upgrade_outgoing_qos=upgrade)
+    stage = BrokerHarness(upgrade_outgoing_qos=upgrade)
     clients = [stage.client(f"s{granted}", version) for granted in range(3)]
     for granted, client in enumerate(clients):
         client.subscribe(("t", granted))
@@ -36,7 +36,7 @@ def test_qos_of_a_delivery(version: int, upgrade: bool) -> None:
 
 def test_upgraded_qos_0_is_kept_for_an_absent_client() -> None:
     """With `upgrade_outgoing_qos` a QoS 0 message is QoS 1 in this queue, so it is kept."""
-    stage = Stage(upgrade_outgoing_qos=True)
+    stage = BrokerHarness(upgrade_outgoing_qos=True)
     client = stage.persistent("s")
     client.subscribe(("t", 1))
     client.leave()
@@ -47,7 +47,7 @@ def test_upgraded_qos_0_is_kept_for_an_absent_client() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_overlapping_subscriptions(version: int) -> None:
     """One copy at the highest QoS [MQTT-3.3.5-1] [MQTT5-3.3.4-2], whatever the order of subscribing."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.client("s", version)
     client.subscribe(("a/#", 0), ("a/b", 2), ("+/b", 1))
     stage.client("p").publish("a/b", b"x", 2, 1)
@@ -59,7 +59,7 @@ def test_subscription_identifiers() -> None:
 
     [MQTT5-3.3.4-3] [MQTT5-3.3.4-4]
     """
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.client("s", 5)
     client.subscribe(("a/#", 0), subscription_identifier=1)
     client.subscribe(("a/+", 1), subscription_identifier=268435455)
@@ -75,7 +75,7 @@ def test_subscription_identifiers() -> None:
 
 def test_an_identifier_is_replaced_with_its_subscription() -> None:
     """And is kept over a restart with it [MQTT5-3.3.4-3] [MQTT5-3.8.4-3]."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.persistent("s", 5)
     client.subscribe(("t", 1), subscription_identifier=5)
     client.subscribe(("t", 1), subscription_identifier=6)
@@ -87,7 +87,7 @@ def test_an_identifier_is_replaced_with_its_subscription() -> None:
 
 def test_a_clients_publish_has_no_identifier() -> None:
     """A PUBLISH that brings one is a protocol error [MQTT5-3.3.4-6]."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.client("p", 5)
     frame = b"\x30\x07\x00\x01t\x02\x0b\x05x"
     (answer,) = client.ask(frame)
@@ -96,7 +96,7 @@ def test_a_clients_publish_has_no_identifier() -> None:
 
 def test_each_shared_copy_has_its_own_identifier() -> None:
     """A client with an ordinary and a shared subscription gets two copies, each with its own [MQTT5-3.3.4-5]."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.client("s", 5)
     client.subscribe(("t", 1), subscription_identifier=1)
     client.subscribe(("$share/g/t", 1), subscription_identifier=2)
@@ -106,7 +106,7 @@ def test_each_shared_copy_has_its_own_identifier() -> None:
 
 def test_no_local() -> None:
     """A message does not come back by that subscription; by another one of the same client it does [MQTT5-3.8.3-3]."""
-    stage = Stage()
+    stage = BrokerHarness()
     client, other = stage.client("c", 5), stage.client("o", 5)
     client.subscribe(option("t", 1, no_local=True), option("u", 2, no_local=True), option("+", 0))
     client.unsubscribe("+")
@@ -125,7 +125,7 @@ def test_retain_as_published() -> None:
 
     [MQTT-3.3.1-9] [MQTT5-3.3.1-12] [MQTT5-3.3.1-13]
     """
-    stage = Stage()
+    stage = BrokerHarness()
     plain, kept, old = stage.client("a", 5), stage.client("b", 5), stage.client("c", 4)
     plain.subscribe(option("t", 1))
     kept.subscribe(option("t", 1, retain_as_published=True))
@@ -141,7 +141,7 @@ def test_retain_as_published() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_wildcards_do_not_match_dollar_topics(version: int) -> None:
     """[MQTT-4.7.2-1] [MQTT5-4.7.2-1]"""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.client("s", version)
     client.subscribe(("#", 0), ("+/x", 0), ("$SYS/x", 0), ("+/+", 0))
     node = stage.node
@@ -153,7 +153,7 @@ def test_wildcards_do_not_match_dollar_topics(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_topics_are_compared_as_they_are(version: int) -> None:
     """No normalisation: case, spaces, composed and decomposed letters, empty levels [MQTT-4.7.3-4] [MQTT5-4.7.3-4]."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.client("s", version)
     topics = ["a", "A", " a", "a/", "/a", "\u00e9", "e\u0301", "a//b", "a/b"]
     publisher = stage.client("p", version)
@@ -184,7 +184,7 @@ def test_every_session_gets_what_it_asked_for(
     subscribed: list[tuple[int, str, int]], published: list[tuple[str, int]]
 ) -> None:
     """One copy for each session with a matching filter, at the best QoS; nobody else [MQTT-3.3.2-3] [MQTT5-3.3.2-3]."""
-    stage = Stage()
+    stage = BrokerHarness()
     clients = [stage.client(f"c{number}") for number in range(4)]
     wanted: list[dict[str, int]] = [{} for _ in clients]
     publisher = stage.client("p")

@@ -8,12 +8,12 @@ import pytest
 
 from strogoff.mqtt.packets import Puback, Publish, Pubrec, Pubrel
 
-from ..stage import Client, Stage
+from ...harness.broker import BrokerHarness, PacketClient
 
 VERSIONS = (3, 4, 5)
 
 
-def members(stage: Stage, version: int, count: int = 3, qos: int = 2) -> list[Client]:
+def members(stage: BrokerHarness, version: int, count: int = 3, qos: int = 2) -> list[PacketClient]:
     """Members of `$share/g/t`, all connected, with sessions that last."""
     found = [stage.persistent(f"m{number}", version) for number in range(count)]
     for client in found:
@@ -24,7 +24,7 @@ def members(stage: Stage, version: int, count: int = 3, qos: int = 2) -> list[Cl
 @pytest.mark.parametrize("version", VERSIONS)
 def test_one_member_gets_each_message(version: int) -> None:
     """And all of them get some; other groups and ordinary subscriptions get theirs as well (section 4.8.2)."""
-    stage = Stage()
+    stage = BrokerHarness()
     group = members(stage, version)
     other = stage.client("other", version)
     other.subscribe(("$share/h/t", 0), ("t", 1))
@@ -39,7 +39,7 @@ def test_one_member_gets_each_message(version: int) -> None:
 
 def test_a_shared_delivery_keeps_to_the_members_qos() -> None:
     """Each member its own [MQTT5-4.8.2-3]."""
-    stage = Stage()
+    stage = BrokerHarness()
     clients = [stage.client(f"m{qos}", 5) for qos in range(3)]
     for qos, client in enumerate(clients):
         client.subscribe(("$share/g/t", qos))
@@ -59,7 +59,7 @@ def test_messages_of_a_member_that_goes(version: int, polite: bool) -> None:
 
     QoS 2 that was sent waits for this member and is completed with it [MQTT5-4.8.2-4].
     """
-    stage = Stage(max_inflight_messages=2, receive_max_client=2)
+    stage = BrokerHarness(max_inflight_messages=2, receive_max_client=2)
     (first,) = members(stage, version, 1)
     publisher = stage.client("p", 5)
     for number, qos in enumerate((1, 2, 1, 2), 1):
@@ -79,7 +79,7 @@ def test_messages_of_a_member_that_goes(version: int, polite: bool) -> None:
 
 def test_a_qos_2_message_whose_member_ends_goes_to_nobody() -> None:
     """[MQTT5-4.8.2-5]: sent, not completed, and the session is over."""
-    stage = Stage()
+    stage = BrokerHarness()
     first, second = members(stage, 5, 2)
     publisher = stage.client("p", 5)
     for number in range(1, 21):
@@ -96,7 +96,7 @@ def test_a_qos_2_message_whose_member_ends_goes_to_nobody() -> None:
 @pytest.mark.parametrize("how", ["clean start", "expiry"])
 def test_queued_messages_of_a_session_that_ends(how: str) -> None:
     """What never left goes to the other members, also those that are away but can keep it."""
-    stage = Stage(receive_max_client=1)
+    stage = BrokerHarness(receive_max_client=1)
     first = stage.client("m0", 5, False, 50)
     first.subscribe(("$share/g/t", 2))
     publisher = stage.client("p", 5)
@@ -118,7 +118,7 @@ def test_queued_messages_of_a_session_that_ends(how: str) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_member_that_has_unsubscribed_leaves_messages_behind_too(version: int, restart: bool) -> None:
     """What waits for it may still come; where its session ends first, others get it (section 4.8.2)."""
-    stage = Stage(max_inflight_messages=1, receive_max_client=1)
+    stage = BrokerHarness(max_inflight_messages=1, receive_max_client=1)
     (first,) = members(stage, version, 1)
     publisher = stage.client("p", 5)
     for number in (1, 2, 3):
@@ -140,7 +140,7 @@ def test_a_member_that_has_unsubscribed_leaves_messages_behind_too(version: int,
 @pytest.mark.parametrize("third", [False, True])
 def test_nothing_moves_into_a_full_queue(third: bool, queue_type: str) -> None:
     """P1: what the member that goes would have kept is not dropped; a member with room is asked first."""
-    stage = Stage(max_online_messages=3, receive_max_client=1, queue_type=queue_type)
+    stage = BrokerHarness(max_online_messages=3, receive_max_client=1, queue_type=queue_type)
     first = stage.client("m0", 5, False, 50)
     first.subscribe(("$share/g/t", 1))
     publisher = stage.client("p", 5)
@@ -164,7 +164,7 @@ def test_nothing_moves_into_a_full_queue(third: bool, queue_type: str) -> None:
 
 def test_clean_sessions_hand_over_too() -> None:
     """A member without a session that lasts: what was not answered goes on, QoS 2 that was sent does not."""
-    stage = Stage(max_inflight_messages=2)
+    stage = BrokerHarness(max_inflight_messages=2)
     first = stage.client("m0")
     first.subscribe(("$share/g/t", 2))
     publisher = stage.client("p")
@@ -178,7 +178,7 @@ def test_clean_sessions_hand_over_too() -> None:
 
 def test_a_refused_shared_message_goes_to_nobody_else() -> None:
     """[MQTT5-4.8.2-6]"""
-    stage = Stage()
+    stage = BrokerHarness()
     first, second = members(stage, 5, 2)
     publisher = stage.client("p", 5)
     for number in range(1, 11):
@@ -194,7 +194,7 @@ def test_a_refused_shared_message_goes_to_nobody_else() -> None:
 
 def test_nobody_who_could_take_it() -> None:
     """QoS 0 while all members are away: dropped, with an event that names the group (P8)."""
-    stage = Stage()
+    stage = BrokerHarness()
     (member,) = members(stage, 5, 1)
     member.vanish()
     stage.client("p", 5).publish("t", b"x")
@@ -203,7 +203,7 @@ def test_nobody_who_could_take_it() -> None:
 
 def test_an_offline_member_keeps_what_nobody_else_takes() -> None:
     """And an online one is always preferred."""
-    stage = Stage()
+    stage = BrokerHarness()
     first, second = members(stage, 5, 2)
     first.vanish()
     publisher = stage.client("p", 5)
@@ -219,7 +219,7 @@ def test_an_offline_member_keeps_what_nobody_else_takes() -> None:
 def test_the_handover_survives_a_kill(version: int) -> None:
     """Taken from one queue and given to the other in one batch: never lost, QoS 2 never twice."""
     for seed in range(4):
-        stage = Stage(max_inflight_messages=1, receive_max_client=1, seed=seed)
+        stage = BrokerHarness(max_inflight_messages=1, receive_max_client=1, seed=seed)
         (first,) = members(stage, version, 1)
         publisher = stage.client("p", 5)
         for number in range(1, 6):

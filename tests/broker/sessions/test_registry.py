@@ -8,8 +8,8 @@ import pytest
 
 from strogoff.mqtt.packets import Connack, Disconnect, Pingreq, Pingresp, Puback, Pubrec
 
-from ..harness import CLOSED, Caller, accepted, will
-from ..stage import Stage, connect, publish
+from ...harness.broker import BrokerHarness, connect, publish
+from ...harness.transcript import CLOSED, RawClient, accepted, will
 
 VERSIONS = (3, 4, 5)
 
@@ -35,10 +35,10 @@ def test_the_newcomer_has_the_client_id(old: int, new: int, clean: bool) -> None
 
     [MQTT-3.1.4-2] [MQTT5-3.1.4-3] [MQTT-3.1.3-2] [MQTT5-3.1.3-2] [MQTT5-4.13.2-1] [MQTT5-3.14.2-1]
     """
-    stage = Stage()
-    first = Caller(stage, old)
+    stage = BrokerHarness()
+    first = RawClient(stage, old)
     assert first.says(connect("c", old, clean, None if clean else expiry(old))) == [accepted()]
-    second = Caller(stage, new)
+    second = RawClient(stage, new)
     assert second.says(connect("c", new, clean, None if clean else expiry(new))) == [
         accepted() if clean else resumed(new)
     ]
@@ -51,12 +51,12 @@ def test_the_newcomer_has_the_client_id(old: int, new: int, clean: bool) -> None
 
 def test_the_old_connection_says_nothing_any_more() -> None:
     """What it sent before it knew is not processed (P3)."""
-    stage = Stage()
+    stage = BrokerHarness()
     watcher = stage.client("w")
     watcher.subscribe(("#", 0))
-    first = Caller(stage)
+    first = RawClient(stage)
     first.says(connect("c"))
-    second = Caller(stage)
+    second = RawClient(stage)
     second.send(connect("c"))
     first.send(publish("t", b"late"))
     stage.settle()
@@ -67,7 +67,7 @@ def test_the_old_connection_says_nothing_any_more() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_was_in_flight_goes_to_the_newcomer(version: int) -> None:
     """The same packet ids, marked as duplicates [MQTT-4.4.0-1] [MQTT5-4.4.0-1]."""
-    stage = Stage()
+    stage = BrokerHarness()
     first = stage.persistent("s", version)
     first.subscribe(("t", 2))
     publisher = stage.client("p", version)
@@ -83,8 +83,8 @@ def test_what_was_in_flight_goes_to_the_newcomer(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_many_takeovers_in_one_turn(version: int) -> None:
     """The last to come has the id; each of the others was answered and closed."""
-    stage = Stage()
-    callers = [Caller(stage, version) for _ in range(5)]
+    stage = BrokerHarness()
+    callers = [RawClient(stage, version) for _ in range(5)]
     for caller in callers:
         caller.send(connect("c", version, False, expiry(version)))
     heard = [caller.hears() for caller in callers]
@@ -96,9 +96,9 @@ def test_many_takeovers_in_one_turn(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_takeover_before_the_old_connack(version: int) -> None:
     """The first CONNECT still waits for the disk: it is closed unanswered, the second gets the one CONNACK."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.hold_disk()
-    first, second = Caller(stage, version), Caller(stage, version)
+    first, second = RawClient(stage, version), RawClient(stage, version)
     assert first.says(connect("c", version, False, expiry(version))) == []
     assert second.says(connect("c", version, False, expiry(version))) == []
     assert first.hears() == [CLOSED]
@@ -108,8 +108,8 @@ def test_takeover_before_the_old_connack(version: int) -> None:
 
 def test_the_same_client_id_under_another_mountpoint() -> None:
     """That is another client."""
-    stage = Stage()
-    first, second = Caller(stage), Caller(stage, mountpoint="other")
+    stage = BrokerHarness()
+    first, second = RawClient(stage), RawClient(stage, mountpoint="other")
     assert first.says(connect("c")) == second.says(connect("c")) == [accepted()]
     assert first.says(Pingreq()) == [Pingresp()]
     assert stage.node.sessions.get("", "c") is not stage.node.sessions.get("other", "c")
@@ -123,7 +123,7 @@ def test_the_same_client_id_under_another_mountpoint() -> None:
 @pytest.mark.parametrize("clean", [False, True])
 def test_the_will_of_a_connection_that_was_taken_over(version: int, suppress: bool, clean: bool) -> None:
     """It is sent [MQTT-3.1.2-8] [MQTT5-3.1.2-8], unless `suppress_lwt_on_session_takeover` says otherwise."""
-    stage = Stage(suppress_lwt_on_session_takeover=suppress)
+    stage = BrokerHarness(suppress_lwt_on_session_takeover=suppress)
     watcher = stage.client("w")
     watcher.subscribe(("will", 0))
     first = stage.client("c", version, clean, None if clean else expiry(version), will=will())
@@ -136,7 +136,7 @@ def test_the_will_of_a_connection_that_was_taken_over(version: int, suppress: bo
 
 def test_a_delayed_will_does_not_survive_a_takeover() -> None:
     """Who resumes the session within the delay stops the will [MQTT5-3.1.3-9]; Clean Start ends it, and sends it."""
-    stage = Stage()
+    stage = BrokerHarness()
     watcher = stage.client("w")
     watcher.subscribe(("will", 0))
     delayed = will(will_delay_interval=10)
@@ -150,7 +150,7 @@ def test_a_delayed_will_does_not_survive_a_takeover() -> None:
 
 def test_the_newcomers_will_is_its_own() -> None:
     """The will of a connection is the one that came with its CONNECT, or none."""
-    stage = Stage()
+    stage = BrokerHarness()
     watcher = stage.client("w")
     watcher.subscribe(("#", 0))
     stage.persistent("c", will=will("old"))
@@ -170,7 +170,7 @@ def test_clean_start_ends_the_old_session(version: int, connected: bool) -> None
 
     [MQTT-3.1.2-6] [MQTT5-3.1.2-4] [MQTT-3.1.4-3] [MQTT5-3.1.4-4] [MQTT-3.2.2-1] [MQTT5-3.2.2-2]
     """
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.persistent("c", version)
     client.subscribe(("t", 2))
     client.publish("x", b"", 2, 7)
@@ -195,7 +195,7 @@ def test_without_clean_start(version: int) -> None:
 
     [MQTT-3.1.2-4] [MQTT5-3.1.2-5] [MQTT5-3.1.2-6] [MQTT-3.2.2-2] [MQTT-3.2.2-3] [MQTT5-3.2.2-3] [MQTT5-3.1.4-4]
     """
-    stage = Stage()
+    stage = BrokerHarness()
     for present in (False, True, True):
         client, connack = stage.connect("c", version, False, expiry(version))
         assert connack.session_present is (present and version > 3)
@@ -210,7 +210,7 @@ def test_without_clean_start(version: int) -> None:
 @pytest.mark.parametrize("steps", [(4, 5, 4), (3, 4, 5), (5, 3, 5), (5, 4, 3)])
 def test_a_session_is_resumed_across_versions(steps: tuple[int, ...]) -> None:
     """One session machine: subscriptions and messages are the same whatever the client speaks next."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.persistent("c", steps[0]).subscribe(("t", 1))
     for number, version in enumerate(steps):
         client, connack = stage.connect("c", version, False, expiry(version))
@@ -226,7 +226,7 @@ def test_a_session_is_resumed_across_versions(steps: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_sessions_come_back(version: int) -> None:
     """All of them, each with its subscriptions and options; clean ones do not."""
-    stage = Stage()
+    stage = BrokerHarness()
     for number in range(20):
         stage.persistent(f"c{number}", version).subscribe((f"t/{number}", 1), ("$share/g/s", 1), ("all/#", 2))
     stage.client("clean", version).subscribe(("all/#", 2))
@@ -261,7 +261,7 @@ class Limits:
 @pytest.mark.parametrize("restart", [False, True])
 def test_limits_of_a_registration_are_the_session_s(restart: bool) -> None:
     """While its client is away, and after a restart (VerneMQ forgets them then)."""
-    stage = Stage(Limits(), allow_anonymous=False)
+    stage = BrokerHarness(Limits(), allow_anonymous=False)
     client = stage.persistent("c")
     client.subscribe(("t", 1))
     client.vanish()
@@ -278,35 +278,35 @@ def test_limits_of_a_registration_are_the_session_s(restart: bool) -> None:
 def test_an_old_session_does_not_rise_again(power: bool) -> None:
     """Who was told of a new session never finds the old one, however soon the node is killed [MQTT5-3.1.2-4]."""
     for seed in range(8):
-        stage = Stage(seed=seed)
+        stage = BrokerHarness(seed=seed)
         client = stage.persistent("c", 5)
         client.subscribe(("t", 1))
         stage.hold_disk()
         client.ask(Disconnect(0, {"session_expiry_interval": 0}))
-        told = Caller(stage, 5).says(connect("c", 5)) != []
+        told = RawClient(stage, 5).says(connect("c", 5)) != []
         stage.restart(power)
         assert not (told and stage.node.sessions.get("", "c")), seed
 
 
 def test_a_new_session_waits_until_the_old_one_is_gone_from_disk() -> None:
     """Its CONNACK comes with the commit of that, although it writes nothing itself."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.persistent("c", 5)
     stage.hold_disk()
     client.ask(Disconnect(0, {"session_expiry_interval": 0}))
-    caller = Caller(stage, 5)
+    caller = RawClient(stage, 5)
     assert caller.says(connect("c", 5)) == []
-    assert Caller(stage, 5).says(connect("other", 5)) == [accepted()]
+    assert RawClient(stage, 5).says(connect("other", 5)) == [accepted()]
     stage.free_disk()
     assert caller.hears() == [accepted()]
     caller.vanish()
     stage.hold_disk()
-    assert Caller(stage, 5).says(connect("c", 5)) == [accepted()]
+    assert RawClient(stage, 5).says(connect("c", 5)) == [accepted()]
 
 
 def test_a_full_disk_and_the_end_of_a_session() -> None:
     """A CONNECT that would wait for that end is refused; others are not (P9)."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.persistent("c", 5)
     stage.disk.full = True
     client.ask(Disconnect(0, {"session_expiry_interval": 0}))

@@ -13,13 +13,13 @@ from strogoff.broker.sessions import retained_replay as replay_module
 from strogoff.broker.sessions.retained_replay import HOLD, ReplayTurns
 from strogoff.mqtt.packets import Puback, Publish, Suback, Subscribe
 
-from ..stage import Client, Stage, connect, option
+from ...harness.broker import BrokerHarness, PacketClient, connect, option
 
 MANY = 3000
 """More than a queue takes (1000), and more than a turn does."""
 
 
-def fill(stage: Stage, count: int = MANY, qos: int = 1, first: int = 0) -> list[str]:
+def fill(stage: BrokerHarness, count: int = MANY, qos: int = 1, first: int = 0) -> list[str]:
     """Topics t/00000 and on, each with a retained message."""
     node = stage.node
     topics = [f"t/{number:05}" for number in range(first, first + count)]
@@ -35,7 +35,7 @@ def topics_of(packets: list[Any]) -> list[str]:
     return [each.topic for each in packets if isinstance(each, Publish)]
 
 
-def collect(client: Client, into: list[Publish]) -> None:
+def collect(client: PacketClient, into: list[Publish]) -> None:
     """Take what came and answer it, without letting time or turns pass."""
     for packet in client.take():
         if isinstance(packet, Publish):
@@ -52,7 +52,7 @@ def before(packets: list[Publish], topic: str) -> list[bytes]:
 @pytest.mark.parametrize("version", [4, 5])
 def test_a_subscriber_gets_all_of_them(version: int, persistent: bool, qos: int) -> None:
     """However many there are, whatever its queue's limit is: they are no backlog of messages that nobody takes."""
-    stage = Stage(max_online_messages=5, max_offline_messages=5)
+    stage = BrokerHarness(max_online_messages=5, max_offline_messages=5)
     topics = fill(stage, MANY if qos else 5000, qos)
     client = stage.persistent("s", version) if persistent else stage.client("s", version)
     first = client.subscribe(("t/#", qos))
@@ -68,7 +68,7 @@ def test_a_subscriber_gets_all_of_them(version: int, persistent: bool, qos: int)
 
 def test_a_slow_subscriber_holds_a_window_and_no_more() -> None:
     """What the client has not asked for stays in the table, and is neither copied nor written."""
-    stage = Stage()
+    stage = BrokerHarness()
     topics = fill(stage)
     client = stage.persistent("s")
     came = client.subscribe(("t/#", 1))
@@ -81,7 +81,7 @@ def test_a_slow_subscriber_holds_a_window_and_no_more() -> None:
 
 def test_no_turn_does_more_than_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many wildcard subscriptions of many clients at once: the work of each turn is bounded."""
-    stage = Stage()
+    stage = BrokerHarness()
     fill(stage)
     turns: list[int] = []
     run = ReplayTurns._run
@@ -107,7 +107,7 @@ def replayed(number: int) -> Any:
 
 def test_a_repeated_filter_is_replayed_once() -> None:
     """In one SUBSCRIBE; with the options of the last one."""
-    stage = Stage()
+    stage = BrokerHarness()
     topics = fill(stage, 10)
     client = stage.client("s", 5)
     came = client.subscribe(*[option("t/#", number % 2) for number in range(60)])
@@ -117,7 +117,7 @@ def test_a_repeated_filter_is_replayed_once() -> None:
 
 def test_others_are_served_while_a_replay_goes_on() -> None:
     """No turn of the loop brings more than its share, so the next one can take what came meanwhile."""
-    stage = Stage()
+    stage = BrokerHarness()
     fill(stage, 5000, 0)
     reader = stage.client("s")
     reader.send(replayed(1))
@@ -132,7 +132,7 @@ def test_others_are_served_while_a_replay_goes_on() -> None:
 @pytest.mark.parametrize("persistent", [False, True])
 def test_a_live_message_is_not_overtaken_by_an_older_retained_one(persistent: bool, qos: int) -> None:
     """The retained message of the topic goes before it, and not once more when the replay comes to it."""
-    stage = Stage()
+    stage = BrokerHarness()
     topics = fill(stage, qos=qos)
     client = stage.persistent("s") if persistent else stage.client("s")
     publisher = stage.client("p")
@@ -149,7 +149,7 @@ def test_a_live_message_is_not_overtaken_by_an_older_retained_one(persistent: bo
 
 def test_a_newer_retained_message_comes_once() -> None:
     """As a live one: the one that it replaced is not retained any more, and the replay does not repeat it."""
-    stage = Stage()
+    stage = BrokerHarness()
     topics = fill(stage)
     client, publisher = stage.client("s"), stage.client("p")
     came = [each for each in client.subscribe(("t/#", 1)) if isinstance(each, Publish)]
@@ -164,7 +164,7 @@ def test_a_newer_retained_message_comes_once() -> None:
 
 def test_a_live_message_before_the_suback() -> None:
     """The subscription counts from its acceptance on: what was retained before still comes first."""
-    stage = Stage()
+    stage = BrokerHarness()
     fill(stage, 1)
     client, publisher = stage.persistent("s"), stage.client("p")
     stage.hold_disk()
@@ -176,7 +176,7 @@ def test_a_live_message_before_the_suback() -> None:
 
 def test_a_late_copy_is_older_than_what_is_retained() -> None:
     """A live message that comes later than a newer one was retained does not bring that one before itself."""
-    stage = Stage()
+    stage = BrokerHarness()
     fill(stage)
     client = stage.client("s")
     came = client.subscribe(("t/#", 1))
@@ -193,7 +193,7 @@ def test_a_late_copy_is_older_than_what_is_retained() -> None:
 
 def test_live_messages_have_their_limit_as_ever() -> None:
     """Retained ones do not take the place of live ones, nor live ones that of retained ones."""
-    stage = Stage(max_online_messages=100)
+    stage = BrokerHarness(max_online_messages=100)
     topics = fill(stage)
     client, publisher = stage.client("s"), stage.client("p")
     came = client.subscribe(("#", 1))
@@ -209,7 +209,7 @@ def test_live_messages_have_their_limit_as_ever() -> None:
 
 def test_live_messages_do_not_keep_a_replay_out_for_ever() -> None:
     """A client whose queue is full all the time gets retained messages between the live ones."""
-    stage = Stage(max_online_messages=50)
+    stage = BrokerHarness(max_online_messages=50)
     fill(stage, 400)
     client, publisher = stage.client("s"), stage.client("p")
     got: list[Publish] = []
@@ -236,7 +236,7 @@ def replayed_at_qos_1() -> Any:
 @pytest.mark.parametrize("power", [False, True])
 def test_a_restart_in_the_middle(power: bool) -> None:
     """The SUBACK stands: the rest comes with the next connection, each message once (QoS 2)."""
-    stage = Stage()
+    stage = BrokerHarness()
     topics = fill(stage, 500, 2)
     client = stage.persistent("s")
     came: list[Publish] = []
@@ -261,7 +261,7 @@ def subscribe_at(qos: int) -> Any:
 
 def test_a_lost_connection_in_the_middle() -> None:
     """The next connection of the session goes on where it was, also by a takeover."""
-    stage = Stage()
+    stage = BrokerHarness()
     topics = fill(stage, 500)
     came: list[Publish] = []
     client = stage.persistent("s")
@@ -280,7 +280,7 @@ def test_a_lost_connection_in_the_middle() -> None:
 
 def test_a_live_message_after_a_reconnect_in_the_middle() -> None:
     """The next connection's live messages wait for the retained ones of their topics as well."""
-    stage = Stage()
+    stage = BrokerHarness()
     topics = fill(stage, 500)
     client = stage.persistent("s")
     client.send(subscribe_at(1))
@@ -289,7 +289,7 @@ def test_a_live_message_after_a_reconnect_in_the_middle() -> None:
         collect(client, came)
         assert stage.loop.turn()
     client.break_off()
-    client = Client(stage, 4)
+    client = PacketClient(stage, 4)
     client.send(connect("s", 4, False))
     seen = len(came)
     while len(came) < seen + 50:
@@ -306,7 +306,7 @@ def test_a_live_message_after_a_reconnect_in_the_middle() -> None:
 
 def test_live_messages_for_an_absent_session_keep_their_order() -> None:
     """While nobody is there the retained message of their topic is queued before them, also after a restart."""
-    stage = Stage()
+    stage = BrokerHarness()
     topics = fill(stage, 500)
     client, publisher = stage.persistent("s"), stage.client("p")
     came = [each for each in client.subscribe(("t/#", 1)) if isinstance(each, Publish)]
@@ -322,7 +322,7 @@ def test_live_messages_for_an_absent_session_keep_their_order() -> None:
 
 def test_unsubscribe_ends_a_replay() -> None:
     """Nothing is added for delivery any more [MQTT5-3.10.4-2]."""
-    stage = Stage()
+    stage = BrokerHarness()
     fill(stage)
     client = stage.client("s")
     came = client.subscribe(("t/#", 1))
@@ -337,7 +337,7 @@ def test_unsubscribe_ends_a_replay() -> None:
 @pytest.mark.parametrize(("handling", "twice"), [(0, True), (1, False), (2, False)])
 def test_subscribing_again_in_the_middle(handling: int, twice: bool) -> None:
     """0 asks for all of them again; 1 and 2 leave alone what goes on [MQTT5-3.3.1-9] [MQTT5-3.3.1-10]."""
-    stage = Stage()
+    stage = BrokerHarness()
     topics = fill(stage, 500)
     client = stage.client("s", 5, receive_maximum=20)
     came = client.subscribe(option("t/#", 1))
@@ -350,7 +350,7 @@ def test_subscribing_again_in_the_middle(handling: int, twice: bool) -> None:
 
 
 def test_a_filter_that_begins_later_waits_for_the_one_before() -> None:
-    stage = Stage()
+    stage = BrokerHarness()
     topics = fill(stage, 100)
     client = stage.client("s", 5, receive_maximum=10)
     came = client.subscribe(("t/#", 1), subscription_identifier=1)
@@ -366,7 +366,7 @@ def test_a_filter_that_begins_later_waits_for_the_one_before() -> None:
 
 def test_messages_that_the_client_cannot_take_are_passed_over() -> None:
     """[MQTT5-3.1.2-25]"""
-    stage = Stage()
+    stage = BrokerHarness()
     fill(stage, 100)
     client = stage.client("s", 5, maximum_packet_size=12)
     came = client.subscribe(("t/#", 1))
@@ -375,7 +375,7 @@ def test_messages_that_the_client_cannot_take_are_passed_over() -> None:
 
 
 def test_an_end_of_the_session_in_the_middle() -> None:
-    stage = Stage()
+    stage = BrokerHarness()
     fill(stage)
     client = stage.persistent("s")
     client.subscribe(("t/#", 1))

@@ -6,13 +6,13 @@ import pytest
 
 from strogoff.mqtt.packets import Disconnect, Puback, Pubcomp, Publish, Pubrec, Pubrel, Suback
 
-from ..harness import CLOSED, Caller, accepted, reason_of
-from ..stage import Client, Stage, connect
+from ...harness.broker import BrokerHarness, PacketClient, connect
+from ...harness.transcript import CLOSED, RawClient, accepted, reason_of
 
 VERSIONS = (3, 4, 5)
 
 
-def sender(stage: Stage, payload: bytes = b"m", qos: int = 1, topic: str = "t") -> None:
+def sender(stage: BrokerHarness, payload: bytes = b"m", qos: int = 1, topic: str = "t") -> None:
     """Somebody publishes, and completes it."""
     client = stage.client("sender", 5)
     client.publish(topic, payload, qos, 1)
@@ -21,7 +21,7 @@ def sender(stage: Stage, payload: bytes = b"m", qos: int = 1, topic: str = "t") 
     client.leave()
 
 
-def present(stage: Stage, client_id: str) -> bool:
+def present(stage: BrokerHarness, client_id: str) -> bool:
     """True if there is a session of this client id."""
     return stage.node.sessions.get("", client_id) is not None
 
@@ -36,7 +36,7 @@ def test_a_persistent_session(version: int, leaves: bool) -> None:
 
     [MQTT-3.1.2-4] [MQTT-3.1.2-5] [MQTT5-3.1.2-5] [MQTT5-3.1.2-23] [MQTT-4.1.0-1] [MQTT-4.5.0-1] [MQTT5-4.5.0-1]
     """
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.persistent("c", version)
     client.subscribe(("t", 2))
     if leaves:
@@ -58,7 +58,7 @@ def test_a_clean_session(version: int, leaves: bool) -> None:
 
     [MQTT-3.1.2-6] [MQTT-4.1.0-2] [MQTT5-4.1.0-2] [MQTT-3.2.2-3] [MQTT5-3.2.2-3]
     """
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.client("c", version)
     client.subscribe(("t", 2))
     stage.pass_s(5000)
@@ -77,7 +77,7 @@ def test_a_clean_session(version: int, leaves: bool) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_session_lasts_as_long_as_its_connection(version: int) -> None:
     """Whatever the expiry says: it counts from the end of the connection [MQTT-4.1.0-2] [MQTT5-4.1.0-1]."""
-    stage = Stage(persistent_client_expiration_s=10)
+    stage = BrokerHarness(persistent_client_expiration_s=10)
     client = stage.client("c", version, False, 10 if version == 5 else None)
     client.subscribe(("t", 1))
     stage.pass_s(1000)
@@ -88,7 +88,7 @@ def test_a_session_lasts_as_long_as_its_connection(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_end_of_a_session_deletes_no_retained_message(version: int) -> None:
     """They belong to no session [MQTT-3.1.2-7]."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.client("c", version)
     client.publish("r", b"kept", 1, retain=True)
     client.leave()
@@ -108,7 +108,7 @@ def test_the_end_of_a_session_deletes_no_retained_message(version: int) -> None:
 @pytest.mark.parametrize("qos", [1, 2])
 def test_unacknowledged_messages_are_sent_again(version: int, qos: int) -> None:
     """In order, under their packet ids, marked DUP [MQTT-4.4.0-1] [MQTT5-4.4.0-1] [MQTT-3.3.1-1] [MQTT5-3.3.1-1]"""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.persistent("c", version)
     client.subscribe(("t", 2))
     for number in range(5):
@@ -123,7 +123,7 @@ def test_unacknowledged_messages_are_sent_again(version: int, qos: int) -> None:
 def test_a_partly_answered_window(version: int) -> None:
     """Messages that were answered do not come again, those behind a PUBREC come as PUBREL [MQTT-4.4.0-1]
     [MQTT5-4.4.0-1] [MQTT5-4.3.3-7]."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.persistent("c", version)
     client.subscribe(("t", 2))
     for number in range(4):
@@ -145,7 +145,7 @@ def test_a_partly_answered_window(version: int) -> None:
 
 def test_nothing_is_sent_again_while_the_connection_lasts() -> None:
     """v5: a new connection, and nothing else, makes messages be sent again [MQTT5-4.4.0-1]."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.persistent("c", 5)
     client.subscribe(("t", 2))
     sender(stage, b"1", 1)
@@ -159,7 +159,7 @@ def test_nothing_is_sent_again_while_the_connection_lasts() -> None:
 @pytest.mark.parametrize("version", [3, 4])
 def test_older_versions_are_reminded(version: int) -> None:
     """`retry_interval`: unanswered messages come again on the same connection, as DUP."""
-    stage = Stage(retry_interval_s=20)
+    stage = BrokerHarness(retry_interval_s=20)
     client = stage.persistent("c", version)
     client.subscribe(("t", 1))
     sender(stage, b"1", 1)
@@ -175,7 +175,7 @@ def test_older_versions_are_reminded(version: int) -> None:
 @pytest.mark.parametrize("code", [0x80, 0x83, 0x87, 0x97, 0x99])
 def test_what_the_client_refused_is_not_sent_again(qos: int, answer: type, code: int) -> None:
     """An answer of 0x80 and above ends the matter [MQTT5-4.4.0-2]."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.persistent("c", 5)
     client.subscribe(("t", 2))
     sender(stage, b"1", qos)
@@ -193,7 +193,7 @@ def test_what_the_client_refused_is_not_sent_again(qos: int, answer: type, code:
 @pytest.mark.parametrize("leaves", [True, False])
 def test_session_expiry_interval(leaves: bool) -> None:
     """Not before it has passed, and then for good [MQTT5-3.1.2-23] [MQTT5-4.1.0-2] [MQTT5-3.2.2-3]."""
-    stage = Stage()
+    stage = BrokerHarness()
     for due in (False, True):
         client = stage.client("c", 5, False, 60)
         client.subscribe(("t", 1))
@@ -212,7 +212,7 @@ def test_session_expiry_interval(leaves: bool) -> None:
 
 def test_a_session_that_never_expires() -> None:
     """0xFFFFFFFF (MQTT 5.0 section 3.1.2.11.2)."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.client("c", 5, False, 0xFFFFFFFF).leave()
     stage.pass_s(86400)
     session = stage.node.sessions.get("", "c")
@@ -221,7 +221,7 @@ def test_a_session_that_never_expires() -> None:
 
 def test_the_expiry_of_the_last_connection_counts() -> None:
     """Each CONNECT brings its own, Clean Start or not (MQTT 5.0 section 3.1.2.11.2)."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.client("c", 5, True, 1000).leave()
     stage.client("c", 5, False, 10).leave()
     stage.pass_s(11)
@@ -237,7 +237,7 @@ def test_the_expiry_of_the_last_connection_counts() -> None:
 
 def test_clean_start_with_expiry() -> None:
     """A new session that is kept [MQTT5-3.1.2-4] [MQTT5-3.1.2-23]."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.client("c", 5, True, 100)
     client.subscribe(("t", 1))
     client.leave()
@@ -250,7 +250,7 @@ def test_clean_start_with_expiry() -> None:
 @pytest.mark.parametrize("configured", [0, 50])
 def test_persistent_client_expiration(version: int, configured: int) -> None:
     """What counts for clients that cannot say it; 0 is never."""
-    stage = Stage(persistent_client_expiration_s=configured)
+    stage = BrokerHarness(persistent_client_expiration_s=configured)
     stage.persistent("c", version).vanish()
     stage.pass_s(49)
     assert present(stage, "c")
@@ -261,7 +261,7 @@ def test_persistent_client_expiration(version: int, configured: int) -> None:
 @pytest.mark.parametrize(("asked", "said", "lives"), [(100, 10, 11), (10, 100, 101), (100, 0, 0)])
 def test_disconnect_may_change_the_expiry(asked: int, said: int, lives: int) -> None:
     """MQTT 5.0 section 3.14.2.2.2."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.client("c", 5, False, asked).ask(Disconnect(0, {"session_expiry_interval": said}))
     if lives:
         stage.pass_s(lives - 2)
@@ -272,8 +272,8 @@ def test_disconnect_may_change_the_expiry(asked: int, said: int, lives: int) -> 
 
 def test_disconnect_may_not_make_a_session_last() -> None:
     """From 0 to more is a protocol error (MQTT 5.0 section 3.14.2.2.2) [MQTT5-4.13.1-1] [MQTT5-3.14.2-1]."""
-    stage = Stage()
-    caller = Caller(stage, 5)
+    stage = BrokerHarness()
+    caller = RawClient(stage, 5)
     assert caller.says(connect("c", 5)) == [accepted()]
     assert reason_of(caller.says(Disconnect(0, {"session_expiry_interval": 10}))) == 0x82
     assert not present(stage, "c")
@@ -282,14 +282,14 @@ def test_disconnect_may_not_make_a_session_last() -> None:
 # -- messages that expire
 
 
-def expiring(stage: Stage, seconds: int, payload: bytes = b"x") -> None:
+def expiring(stage: BrokerHarness, seconds: int, payload: bytes = b"x") -> None:
     """Somebody publishes a message that is good for so long."""
     client = stage.client("sender", 5)
     client.publish("t", payload, 1, 1, message_expiry_interval=seconds)
     client.leave()
 
 
-def absent(stage: Stage, version: int = 5) -> Client:
+def absent(stage: BrokerHarness, version: int = 5) -> PacketClient:
     """A session that waits for messages."""
     client = stage.persistent("c", version)
     client.subscribe(("t", 1))
@@ -299,7 +299,7 @@ def absent(stage: Stage, version: int = 5) -> Client:
 
 def test_a_message_expires_while_it_waits() -> None:
     """It is not sent, and said; what is sent carries what is left of its time [MQTT5-3.3.2-5] [MQTT5-3.3.2-6]."""
-    stage = Stage()
+    stage = BrokerHarness()
     absent(stage)
     expiring(stage, 10, b"short")
     expiring(stage, 100, b"long")
@@ -312,7 +312,7 @@ def test_a_message_expires_while_it_waits() -> None:
 @pytest.mark.parametrize("version", [3, 4])
 def test_it_expires_for_older_clients_too(version: int) -> None:
     """The interval is the publisher's word, whoever receives [MQTT5-3.3.2-5]."""
-    stage = Stage()
+    stage = BrokerHarness()
     absent(stage, version)
     expiring(stage, 10, b"short")
     expiring(stage, 100, b"long")
@@ -326,7 +326,7 @@ def test_it_expires_for_older_clients_too(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_subscriptions_of_a_resumed_session_can_be_changed(version: int) -> None:
     """Replaced and removed as if the connection had never ended [MQTT-3.8.4-3] [MQTT5-3.8.4-3]."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.persistent("c", version)
     client.subscribe(("a", 2), ("b", 2))
     client.vanish()
@@ -343,6 +343,6 @@ def test_subscriptions_of_a_resumed_session_can_be_changed(version: int) -> None
 def test_no_notice_of_an_end_that_the_client_wanted() -> None:
     """DISCONNECT is answered with the close, and nothing else [MQTT5-3.14.4-2] [MQTT5-3.14.4-1]."""
     for version in VERSIONS:
-        caller = Caller(Stage(), version)
+        caller = RawClient(BrokerHarness(), version)
         caller.says(connect("c", version))
         assert caller.says(Disconnect()) == [CLOSED]

@@ -7,14 +7,14 @@ import pytest
 from strogoff.broker.sessions.session import NEVER
 from strogoff.mqtt.packets import Disconnect, Puback, Pubcomp, Pubrec, Pubrel
 
-from ..harness import Caller
-from ..stage import Stage, connect, option, publish
+from ...harness.broker import BrokerHarness, connect, option, publish
+from ...harness.transcript import RawClient
 
 VERSIONS = (3, 4, 5)
 POWER = pytest.mark.parametrize("power", [False, True], ids=["kill", "power"])
 
 
-def sender(stage: Stage, payload: bytes = b"m", qos: int = 1, topic: str = "t") -> None:
+def sender(stage: BrokerHarness, payload: bytes = b"m", qos: int = 1, topic: str = "t") -> None:
     """Somebody publishes, and completes it."""
     client = stage.client("sender", 5)
     client.publish(topic, payload, qos, 1)
@@ -33,7 +33,7 @@ def test_what_waits_is_there_again(version: int, power: bool) -> None:
 
     [MQTT-3.1.2-4] [MQTT-3.1.2-5] [MQTT5-3.1.2-5] [MQTT-4.1.0-1] [MQTT5-3.1.2-23]
     """
-    stage = Stage()
+    stage = BrokerHarness()
     for name in ("away", "there"):
         stage.persistent(name, version).subscribe(("t", 2))
         if name == "away":
@@ -54,7 +54,7 @@ def test_messages_in_flight_keep_their_packet_ids(version: int, power: bool) -> 
 
     [MQTT-4.4.0-1] [MQTT5-4.4.0-1] [MQTT-3.3.1-1] [MQTT5-3.3.1-1]
     """
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.persistent("c", version)
     client.subscribe(("t", 2))
     for number in range(6):
@@ -70,7 +70,7 @@ def test_messages_in_flight_keep_their_packet_ids(version: int, power: bool) -> 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_after_pubrec_only_pubrel_comes(version: int) -> None:
     """The client has the message; what it waits for is the end of it [MQTT-4.4.0-1] [MQTT5-4.4.0-1]."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.persistent("c", version)
     client.subscribe(("t", 2))
     sender(stage, b"1", 2)
@@ -91,7 +91,7 @@ def test_after_pubrec_only_pubrel_comes(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_was_answered_does_not_come_again(version: int) -> None:
     """An acknowledgement whose commit is done is for good."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.persistent("c", version)
     client.subscribe(("t", 2))
     sender(stage, b"1", 1)
@@ -103,7 +103,7 @@ def test_what_was_answered_does_not_come_again(version: int) -> None:
 
 def test_new_messages_get_new_packet_ids() -> None:
     """The ids of what is still in flight are not given again after a restart [MQTT-2.3.1-4] [MQTT5-2.2.1-4]."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.persistent("c", 5)
     client.subscribe(("t", 1))
     for number in range(5):
@@ -125,7 +125,7 @@ def test_inbound_qos_2_over_a_restart(version: int, power: bool) -> None:
 
     [MQTT-4.3.3-2] [MQTT5-4.3.3-10]
     """
-    stage = Stage()
+    stage = BrokerHarness()
     stage.persistent("s", 5).subscribe(("t", 2))
     client = stage.persistent("c", version)
     for number in (3, 4, 5):
@@ -144,7 +144,7 @@ def test_inbound_qos_2_over_a_restart(version: int, power: bool) -> None:
 def test_a_kill_in_the_middle_of_a_batch(power: bool) -> None:
     """What was acknowledged is there; what was not is there whole or not at all, and in order."""
     for seed in range(8):
-        stage = Stage(seed=seed)
+        stage = BrokerHarness(seed=seed)
         stage.persistent("s").subscribe(("t", 1))
         client = stage.client("p")
         assert client.publish("t", b"1", 1, 1) == [Puback(1)]
@@ -157,7 +157,7 @@ def test_a_kill_in_the_middle_of_a_batch(power: bool) -> None:
 
 def test_a_change_of_subscriptions_is_safe_before_its_answer() -> None:
     """SUBACK and UNSUBACK mean that a restart does not undo it (P7)."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.persistent("c", 5)
     client.subscribe(("a", 1), ("b", 1))
     client.unsubscribe("a")
@@ -174,7 +174,7 @@ def test_a_change_of_subscriptions_is_safe_before_its_answer() -> None:
 
 def test_the_options_of_a_subscription_come_back() -> None:
     """No local, retain as published and the identifier are as much part of it as its QoS."""
-    stage = Stage()
+    stage = BrokerHarness()
     client = stage.persistent("c", 5)
     client.subscribe(option("t", 1, no_local=True, retain_as_published=True), subscription_identifier=7)
     stage.restart()
@@ -192,7 +192,7 @@ def test_the_options_of_a_subscription_come_back() -> None:
 @POWER
 def test_the_session_expiry_interval_is_kept(power: bool) -> None:
     """The client's own, not the node's default (VerneMQ forgets it) [MQTT5-3.1.2-23] [MQTT5-4.1.0-2]."""
-    stage = Stage(persistent_client_expiration_s=10)
+    stage = BrokerHarness(persistent_client_expiration_s=10)
     for name, expiry in (("short", 30), ("long", 300), ("never", NEVER)):
         stage.client(name, 5, False, expiry).leave()
     stage.client("plain", 4, False).leave()
@@ -207,7 +207,7 @@ def test_the_session_expiry_interval_is_kept(power: bool) -> None:
 
 def test_the_time_of_absence_counts_over_a_restart() -> None:
     """The deadline is a time, so a restart does not begin it again [MQTT5-4.1.0-2]."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.client("c", 5, False, 60).leave()
     stage.pass_s(50)
     stage.restart()
@@ -220,7 +220,7 @@ def test_the_time_of_absence_counts_over_a_restart() -> None:
 
 def test_a_connection_that_the_kill_cut_begins_its_absence_then() -> None:
     """It lasted until the node was gone; since when nobody knows, so it counts from the start [MQTT5-4.1.0-1]."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.client("c", 5, False, 60)
     stage.pass_s(500)
     stage.restart()
@@ -233,7 +233,7 @@ def test_a_connection_that_the_kill_cut_begins_its_absence_then() -> None:
 @POWER
 def test_a_session_that_ends_with_its_connection_ends_with_the_node(power: bool) -> None:
     """Also one that was kept before, and that its last CONNECT gave an expiry of 0 [MQTT5-4.1.0-2]."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.persistent("c", 5).subscribe(("t", 1))
     stage.client("c", 5, False, 0)
     sender(stage, b"lost with it")
@@ -245,7 +245,7 @@ def test_a_session_that_ends_with_its_connection_ends_with_the_node(power: bool)
 
 def test_what_expires_while_the_node_is_down() -> None:
     """Sessions and messages whose time came meanwhile are gone, and it is said."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.client("c", 5, False, 60).leave()
     stage.persistent("d", 5).subscribe(("t", 1))
     stage.persistent("d", 5).vanish()
@@ -266,7 +266,7 @@ def test_what_expires_while_the_node_is_down() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_expiry_of_a_message_is_kept(version: int) -> None:
     """Its deadline does not begin again (VerneMQ lets it) [MQTT5-3.3.2-5] [MQTT5-3.3.2-6]."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.persistent("c", version).subscribe(("t", 1))
     stage.persistent("c", version).vanish()
     publisher = stage.client("p", 5)
@@ -282,7 +282,7 @@ def test_the_expiry_of_a_message_is_kept(version: int) -> None:
 
 def test_an_expiry_that_disconnect_set() -> None:
     """It is what a restart goes by, too (MQTT 5.0 section 3.14.2.2.2)."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.client("c", 5, False, 1000).ask(Disconnect(0, {"session_expiry_interval": 20}))
     stage.restart()
     stage.pass_s(19)
@@ -297,12 +297,12 @@ def test_an_expiry_that_disconnect_set() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_ended_sessions_stay_ended(version: int) -> None:
     """Clean sessions, with or without a will, and what Clean Start threw away [MQTT-3.1.2-6] [MQTT5-3.1.2-4]."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.client("clean", version).subscribe(("t", 1))
     old = stage.persistent("c", version)
     old.subscribe(("t", 1))
     sender(stage, b"old")
-    assert Caller(stage, version).says(connect("c", version))[0].session_present is False
+    assert RawClient(stage, version).says(connect("c", version))[0].session_present is False
     stage.restart()
     assert len(stage.node.sessions) == 0
     expiry = 1000 if version == 5 else None
@@ -314,7 +314,7 @@ def test_ended_sessions_stay_ended(version: int) -> None:
 
 def test_restarts_leave_nothing_behind() -> None:
     """Many restarts, every session ended at last: the disk holds what a new one holds."""
-    stage = Stage()
+    stage = BrokerHarness()
     empty = {key for key in stage.disk.content() if key[:1] in b"sbiqwr"}
     for round_ in range(5):
         client = stage.persistent("c", 5)

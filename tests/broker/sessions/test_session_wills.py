@@ -9,15 +9,15 @@ import pytest
 from strogoff.broker.plugins.hooks import Refuse
 from strogoff.mqtt.packets import Disconnect
 
-from ..harness import CLOSED, Caller, refused, will
-from ..stage import Client, Stage, connect
+from ...harness.broker import BrokerHarness, PacketClient, connect
+from ...harness.transcript import CLOSED, RawClient, refused, will
 
 VERSIONS = (3, 4, 5)
 
 
-def watched(version: int = 5, qos: int = 2, **options: Any) -> tuple[Stage, Client]:
+def watched(version: int = 5, qos: int = 2, **options: Any) -> tuple[BrokerHarness, PacketClient]:
     """A stage, and a subscriber to every will on it."""
-    stage = Stage(**options)
+    stage = BrokerHarness(**options)
     watcher = stage.client("w", version)
     watcher.subscribe(("will/#", qos))
     return stage, watcher
@@ -71,7 +71,7 @@ def test_disconnect_discards_it(version: int, persistent: bool) -> None:
 def test_disconnect_with_another_reason_sends_it(reason: int) -> None:
     """0x04 asks for it, and every error is no normal end (MQTT 5.0 section 3.14.4) [MQTT5-3.1.2-8]."""
     stage, watcher = watched(5)
-    caller = Caller(stage, 5)
+    caller = RawClient(stage, 5)
     caller.says(connect("c", 5, will=will("will/c")))
     assert caller.says(Disconnect(reason)) == [CLOSED]
     assert watcher.payloads() == [b"gone"]
@@ -233,8 +233,8 @@ class Deciding:
 def test_a_will_that_is_not_allowed(version: int) -> None:
     """It is asked for at CONNECT, and refuses it [MQTT5-3.1.4-2]."""
     plugin = Deciding(secret=Refuse("no"))
-    stage = Stage(plugin)
-    caller = Caller(stage, version)
+    stage = BrokerHarness(plugin)
+    caller = RawClient(stage, version)
     caller.send(connect("c", version, username="u", will=will("secret", b"x", 1, True)))
     assert refused(caller, 0x87 if version == 5 else 5)
     user, subscriber, *rest = plugin.asked[0]
@@ -245,7 +245,7 @@ def test_a_will_that_is_not_allowed(version: int) -> None:
 def test_a_plugin_changes_a_will() -> None:
     """The modifiers of auth_on_publish count for wills too; nobody is asked again when it is sent."""
     plugin = Deciding(a={"topic": "will/b", "payload": b"new", "qos": 1, "retain": True})
-    stage = Stage(plugin)
+    stage = BrokerHarness(plugin)
     watcher = stage.client("w")
     watcher.subscribe(("#", 2))
     stage.client("c", will=will("a", b"old")).vanish()
@@ -262,7 +262,7 @@ def test_a_plugin_changes_a_will() -> None:
 @pytest.mark.parametrize("power", [False, True])
 def test_a_killed_node_sends_the_wills_of_its_connections(version: int, persistent: bool, power: bool) -> None:
     """Their connections ended with it (P5) [MQTT-3.1.2-8] [MQTT5-3.1.2-8]; the next restart sends nothing again."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.persistent("w").subscribe(("will/#", 1))
     opened = stage.persistent if persistent else stage.client
     opened("c", version, will=will("will/c", b"gone", 1))
@@ -275,7 +275,7 @@ def test_a_killed_node_sends_the_wills_of_its_connections(version: int, persiste
 
 def test_a_will_that_disconnect_took_away_stays_away() -> None:
     """Also over a restart: what was taken back before the kill is not sent after it [MQTT5-3.14.4-3]."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.persistent("w").subscribe(("will/#", 1))
     stage.persistent("c", will=will("will/c", b"", 1)).leave()
     stage.client("d", will=will("will/d", b"", 1)).leave()
@@ -285,7 +285,7 @@ def test_a_will_that_disconnect_took_away_stays_away() -> None:
 
 def test_the_deadline_of_a_will_is_kept_over_a_restart() -> None:
     """It is a time, not a delay: what was left of it counts on, down time included."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.persistent("w").subscribe(("will/#", 1))
     stage.client("c", 5, False, 1000, will=will("will/c", b"gone", 1, will_delay_interval=60)).vanish()
     stage.pass_s(50)
@@ -299,7 +299,7 @@ def test_the_deadline_of_a_will_is_kept_over_a_restart() -> None:
 
 def test_a_delay_that_begins_with_the_kill() -> None:
     """The connection was there until then; who comes back in time stops the will [MQTT5-3.1.3-9]."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.persistent("w").subscribe(("will/#", 1))
     for name in ("back", "away"):
         stage.client(name, 5, False, 1000, will=will(f"will/{name}", b"gone", 1, will_delay_interval=30))
@@ -314,10 +314,10 @@ def test_a_delay_that_begins_with_the_kill() -> None:
 
 def test_the_will_outlives_a_kill_that_follows_at_once() -> None:
     """CONNACK means that the will is safe, for a clean session too (P5)."""
-    stage = Stage()
+    stage = BrokerHarness()
     stage.persistent("w").subscribe(("will/#", 1))
     stage.hold_disk()
-    caller = Caller(stage)
+    caller = RawClient(stage)
     assert caller.says(connect("c", will=will("will/c", b"gone", 1))) == []
     stage.free_disk()
     assert caller.hears()[0].reason == 0

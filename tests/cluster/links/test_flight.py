@@ -9,7 +9,7 @@ from strogoff.cluster.links.frames import MalformedFrame
 from strogoff.cluster.links.ports import Lane
 from strogoff.cluster.links.settings import LinkSettings
 
-from .pair import World
+from .link_harness import LinkHarness
 
 
 def test_frames_wait_until_the_peer_has_handled_enough() -> None:
@@ -63,7 +63,7 @@ def test_a_peer_cannot_have_handled_what_was_not_sent() -> None:
 
 def test_what_waits_goes_out_as_the_peer_handles_what_came() -> None:
     """Over a link: never more on its way than the limit and one frame, all of it arrives, also after a break."""
-    world = World(settings=LinkSettings(gather_bytes=100, flight_units=2 * ITEM_UNITS))
+    world = LinkHarness(settings=LinkSettings(gather_bytes=100, flight_units=2 * ITEM_UNITS))
     a, b = world.pair()
     sent = [b"%d" % number for number in range(500)]
     most = 0

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from strogoff.cluster.transport.wire import Wire
 
-from .pair import Node, World
+from .link_harness import LinkHarness, Node
 
 
 def test_heartbeats_and_silence() -> None:
     """The dialer of an idle stream speaks every 250 ms or a little more, and says that it hears the other's stream; the
     acceptor says nothing. A stream that is cut is down after less than two seconds, and comes back."""
-    world = World()
+    world = LinkHarness()
     a, b = world.pair()
     world.loop.run_for(10)
     frames = a.links.traffic.frames_out
@@ -30,7 +30,7 @@ def test_heartbeats_and_silence() -> None:
 
 def test_an_acceptor_without_a_stream_back_speaks_itself() -> None:
     """Only a dials: its stream is kept by empty frames of b."""
-    world = World()
+    world = LinkHarness()
     a, b = world.node("a"), world.node("b")
     a.links.set_peers({"b": "b:1883"})
     world.loop.run_for(10)
@@ -40,7 +40,7 @@ def test_an_acceptor_without_a_stream_back_speaks_itself() -> None:
 
 def test_a_peer_that_does_not_say_what_it_hears_gets_empty_frames() -> None:
     """It reads no such thing either: b says on the stream of a that it hears it, twice a second."""
-    world = World()
+    world = LinkHarness()
     a, b = world.pair()
     other = world.node("other")
     other.links.set_peers({"b": "nowhere:1"})
@@ -80,7 +80,7 @@ class Swallowing:
 
 def test_a_stream_does_not_end_with_the_one_that_spoke_for_it() -> None:
     """What a says on its own stream is lost, and with it that a hears b: then a says so on the stream of b itself."""
-    world = World()
+    world = LinkHarness()
     a, b = world.pair()
     link = a.links._out["b"]
     assert link._wire is not None
@@ -92,7 +92,7 @@ def test_a_stream_does_not_end_with_the_one_that_spoke_for_it() -> None:
 
 def test_a_member_that_has_a_turn_anyway_ticks_the_links() -> None:
     """Then they have no turn of their own."""
-    world = World()
+    world = LinkHarness()
     a, b = world.pair()
     ticks, tick = 0, a.links.tick
 
@@ -113,7 +113,7 @@ def test_a_member_that_has_a_turn_anyway_ticks_the_links() -> None:
 
 def test_a_loop_that_was_stuck_blames_nobody() -> None:
     """After a pause of 5 s of its own a node reads first what has come meanwhile."""
-    world = World()
+    world = LinkHarness()
     a, b = world.pair()
     world.loop.run_for(1)
     ups = len(a.all("up"))

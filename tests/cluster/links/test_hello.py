@@ -18,7 +18,7 @@ from strogoff.cluster.links.hello import (
 )
 from strogoff.cluster.links.links import Lane
 
-from .pair import World, join
+from .link_harness import LinkHarness, join
 
 ME = PeerInfo("a", 3, "disk", "process", "cluster", "127.0.0.1:1", 1, 1)
 
@@ -60,7 +60,7 @@ def test_junk(decode: object, data: bytes) -> None:
 
 def test_a_rolling_upgrade() -> None:
     """A node that speaks 1 to 3 and one that speaks only 1 work together; one that has dropped 1 is told why not."""
-    world = World()
+    world = LinkHarness()
     world.spoken = {"a": (1, 1), "b": (3, 1), "c": (3, 2)}
     a, b, c = (world.node(name) for name in "abc")
     join(a, b, c)

@@ -10,13 +10,15 @@ from strogoff.cluster.links.links import Lane
 from strogoff.cluster.transport.memory_wire import MemoryTransport
 from strogoff.cluster.transport.wire import Wire
 
-from .pair import Node, World
+from .link_harness import LinkHarness, Node
 
 
 class Stranger:
     """A peer that says what it likes."""
 
-    def __init__(self, world: World, boot: int = 1, process: str = "p", disk: str = "d", hello: bytes = b"") -> None:
+    def __init__(
+        self, world: LinkHarness, boot: int = 1, process: str = "p", disk: str = "d", hello: bytes = b""
+    ) -> None:
         self.wire: Wire | None = None
         self.frames: list[bytes] = []
         self.reason: str | None = None
@@ -39,15 +41,15 @@ class Stranger:
     def closed(self, reason: str) -> None:
         self.reason = reason
 
-    def say(self, world: World, frame: bytes) -> None:
+    def say(self, world: LinkHarness, frame: bytes) -> None:
         assert self.wire is not None
         self.wire.send(frame)
         world.loop.settle()
 
 
 @pytest.fixture
-def scene() -> tuple[World, Node]:
-    world = World()
+def scene() -> tuple[LinkHarness, Node]:
+    world = LinkHarness()
     return world, world.node("a")
 
 
@@ -59,7 +61,7 @@ def scene() -> tuple[World, Node]:
         (encode_frame(Frame(runs=[Run(2, 2, 0, [b"2"])])), "malformed frame from x: lane 2: a run from 2 after 0"),
     ],
 )
-def test_what_cannot_be_taken_closes_the_stream(scene: tuple[World, Node], frame: bytes, text: str) -> None:
+def test_what_cannot_be_taken_closes_the_stream(scene: tuple[LinkHarness, Node], frame: bytes, text: str) -> None:
     """With the reason at both ends; nothing is delivered."""
     world, a = scene
     stranger = Stranger(world)
@@ -69,7 +71,7 @@ def test_what_cannot_be_taken_closes_the_stream(scene: tuple[World, Node], frame
     assert a.all("item") == []
 
 
-def test_what_came_before_the_gap_counts(scene: tuple[World, Node]) -> None:
+def test_what_came_before_the_gap_counts(scene: tuple[LinkHarness, Node]) -> None:
     """One frame: a good run, then a gap."""
     world, a = scene
     stranger = Stranger(world)
@@ -77,7 +79,7 @@ def test_what_came_before_the_gap_counts(scene: tuple[World, Node]) -> None:
     assert a.items(Lane.PUBLISH) == [b"1"] and stranger.reason is not None
 
 
-def test_a_newer_stream_takes_the_place_of_the_older(scene: tuple[World, Node]) -> None:
+def test_a_newer_stream_takes_the_place_of_the_older(scene: tuple[LinkHarness, Node]) -> None:
     """The old one is closed and nothing that it still says is heard."""
     world, a = scene
     old = Stranger(world)
@@ -88,14 +90,14 @@ def test_a_newer_stream_takes_the_place_of_the_older(scene: tuple[World, Node]) 
     assert a.items(Lane.PUBLISH) == [b"1"]
 
 
-def test_an_older_boot_is_refused(scene: tuple[World, Node]) -> None:
+def test_an_older_boot_is_refused(scene: tuple[LinkHarness, Node]) -> None:
     world, _ = scene
     Stranger(world, boot=5, process="new")
     late = Stranger(world, boot=4, process="old")
     assert late.reason == "[old copy] x was started again since: boot 5 is known, this is 4"
 
 
-def test_two_processes_with_one_boot(scene: tuple[World, Node]) -> None:
+def test_two_processes_with_one_boot(scene: tuple[LinkHarness, Node]) -> None:
     """A copied data directory: the numbers of one would pass for those of the other."""
     world, _ = scene
     Stranger(world, process="one")
@@ -103,19 +105,19 @@ def test_two_processes_with_one_boot(scene: tuple[World, Node]) -> None:
     assert Stranger(world, process="three", disk="another").reason is None
 
 
-def test_a_hello_that_is_none(scene: tuple[World, Node]) -> None:
+def test_a_hello_that_is_none(scene: tuple[LinkHarness, Node]) -> None:
     world, a = scene
     assert "hello of 4 bytes" in (Stranger(world, hello=b"junk").reason or "")
     assert any("hello of 4 bytes" in line for line in a.logs)
 
 
-def test_myself(scene: tuple[World, Node]) -> None:
+def test_myself(scene: tuple[LinkHarness, Node]) -> None:
     world, _ = scene
     hello = encode_hello(PeerInfo("a", 1, "d", "p", "cluster", "x:1"))
     assert Stranger(world, hello=hello).reason == "a is myself"
 
 
-def test_a_silent_dialer_is_dropped(scene: tuple[World, Node]) -> None:
+def test_a_silent_dialer_is_dropped(scene: tuple[LinkHarness, Node]) -> None:
     """After twice the time in which a dialer gives up."""
     world, a = scene
     stranger = Stranger(world)
@@ -125,7 +127,7 @@ def test_a_silent_dialer_is_dropped(scene: tuple[World, Node]) -> None:
     assert a.links.heard_ms("x") == 0
 
 
-def test_an_error_of_the_listener_leaves_the_item(scene: tuple[World, Node]) -> None:
+def test_an_error_of_the_listener_leaves_the_item(scene: tuple[LinkHarness, Node]) -> None:
     """It ends the stream, and the item comes again on the next."""
     world, a = scene
 

@@ -9,13 +9,13 @@ import pytest
 
 from strogoff.cluster.links.links import Lane, LinkSettings, Refuse, SetAside, Unreadable
 
-from .pair import Disk, World, join
-from .walks import broken_in
+from .link_harness import Disk, LinkHarness, join
+from .random_walk import broken_in
 
 
 def test_items_arrive_in_order_and_are_acknowledged() -> None:
     """All items of one turn in one frame; the sender frees them when it has heard."""
-    world = World()
+    world = LinkHarness()
     a, b = world.pair()
     before = a.links.traffic.frames_out
     assert [a.links.send("b", Lane.PUBLISH, b"%d" % number) for number in range(100)] == list(range(1, 101))
@@ -29,7 +29,7 @@ def test_items_arrive_in_order_and_are_acknowledged() -> None:
 
 def test_what_comes_while_a_frame_is_written_forms_the_next() -> None:
     """One write in flight."""
-    world = World()
+    world = LinkHarness()
     a, b = world.pair()
     for number in range(10):
         a.links.send("b", Lane.PUBLISH, b"%d" % number)
@@ -40,7 +40,7 @@ def test_what_comes_while_a_frame_is_written_forms_the_next() -> None:
 
 def test_sent_before_the_link_is_up() -> None:
     """Lanes wait for the stream, datagrams do not."""
-    world = World()
+    world = LinkHarness()
     a, b = world.node("a"), world.node("b")
     a.links.send("b", Lane.PUBLISH, b"early")
     assert not a.links.datagram("b", 7, b"lost")
@@ -56,7 +56,7 @@ def test_sent_before_the_link_is_up() -> None:
 def test_a_gathered_turn_is_split() -> None:
     """No frame is larger than allowed, none is filled by one lane alone, and all arrives."""
     settings = LinkSettings(max_frame_bytes=20_000, gather_bytes=5_000)
-    world = World(settings=settings)
+    world = LinkHarness(settings=settings)
     a, b = world.pair()
     payloads = [bytes([number]) * size for number, size in enumerate([18_000, 10, 18_976, 4_000, 4_000, 4_000, 18_976])]
     for payload in payloads:
@@ -74,7 +74,7 @@ def test_a_gathered_turn_is_split() -> None:
 
 def test_resent_after_a_break() -> None:
     """What was not acknowledged comes again on the next stream; the receiver's process has it, and drops it."""
-    world = World()
+    world = LinkHarness()
     a, b = world.pair(commit_s=5.0)
     for number in range(10):
         a.links.send("b", Lane.PUBLISH, b"%d" % number)
@@ -90,7 +90,7 @@ def test_resent_after_a_break() -> None:
 
 def test_a_receiver_that_restarts_goes_on_from_its_disk() -> None:
     """Durable ones do not come again, the others do; METADATA of the old process is voided."""
-    world = World()
+    world = LinkHarness()
     a, b = world.pair(commit_s=0.5)
     a.links.send("b", Lane.PUBLISH, b"durable")
     world.loop.run_for(0.3)
@@ -112,7 +112,7 @@ def test_a_receiver_that_restarts_goes_on_from_its_disk() -> None:
 
 def test_a_receiver_with_another_disk() -> None:
     """What its old disk acknowledged is not sent again but as voids; `up` comes before anything is resent."""
-    world = World()
+    world = LinkHarness()
     a, b = world.pair()
     for number in range(5):
         a.links.send("b", Lane.PUBLISH, b"%d" % number)
@@ -129,7 +129,7 @@ def test_a_receiver_with_another_disk() -> None:
 
 def test_a_sender_that_restarts_begins_a_new_lane() -> None:
     """Its numbers begin at 1 again under a new boot; a late acknowledgement of the old boot does not count for it."""
-    world = World()
+    world = LinkHarness()
     a, b = world.pair(commit_s=0.4)
     for number in range(5):
         a.links.send("b", Lane.PUBLISH, b"old %d" % number)
@@ -148,7 +148,7 @@ def test_a_sender_that_restarts_begins_a_new_lane() -> None:
 
 def test_voids_keep_their_numbers() -> None:
     """What was voided is not sent, what is behind it is, and everything is acknowledged in the end."""
-    world = World()
+    world = LinkHarness()
     a, b = world.node("a"), world.node("b")
     seqs = [a.links.send("b", Lane.APPEND, b"%d" % number) for number in range(6)]
     a.links.void("b", Lane.APPEND, [seqs[0], seqs[2], seqs[3]])
@@ -164,7 +164,7 @@ def test_voids_keep_their_numbers() -> None:
 
 def test_a_refused_item_comes_again() -> None:
     """`Refuse` holds the lane: nothing behind the item is taken before it (H-07)."""
-    world = World()
+    world = LinkHarness()
     a, b = world.pair()
     refusals = [b"2"] * 3
 
@@ -187,7 +187,7 @@ def test_a_refused_item_comes_again() -> None:
 
 def test_a_held_lane_stops_nothing_else() -> None:
     """The stream stays open: datagrams and the other lanes go on, and the sender sends nothing more on that lane."""
-    world = World()
+    world = LinkHarness()
     a, b = world.pair()
     full = True
 
@@ -219,7 +219,7 @@ def test_a_held_lane_stops_nothing_else() -> None:
 
 def test_an_item_that_is_voided_while_its_lane_is_held() -> None:
     """The lane goes on with what is behind it."""
-    world = World()
+    world = LinkHarness()
     a, b = world.pair()
 
     def refuse(_node: str, _lane: int, _seq: int, payload: bytes) -> None:
@@ -237,7 +237,7 @@ def test_an_item_that_is_voided_while_its_lane_is_held() -> None:
 
 def test_an_item_that_cannot_be_read_is_set_aside() -> None:
     """It is logged and reported with sender, lane, number and size, acknowledged, and does not come again."""
-    world = World()
+    world = LinkHarness()
     a, b = world.pair(commit_s=0.5)
 
     def read(_node: str, _lane: int, _seq: int, payload: bytes) -> None:
@@ -258,7 +258,7 @@ def test_an_item_that_cannot_be_read_is_set_aside() -> None:
 
 def test_a_large_item_travels_in_pieces() -> None:
     """No frame is large, and heartbeats, datagrams and other lanes pass between two pieces."""
-    world = World(settings=LinkSettings(piece_bytes=1000, publish_window_bytes=5000))
+    world = LinkHarness(settings=LinkSettings(piece_bytes=1000, publish_window_bytes=5000))
     a, b = world.pair()
     frames: list[int] = []
     received = b.links._in["a"].received
@@ -282,7 +282,7 @@ def test_a_large_item_travels_in_pieces() -> None:
 
 def test_a_break_in_the_middle_of_an_item() -> None:
     """The item begins again on the next stream, and its number is acknowledged only when all of it is there."""
-    world = World(settings=LinkSettings(piece_bytes=1000))
+    world = LinkHarness(settings=LinkSettings(piece_bytes=1000))
     a, b = world.pair()
     large = bytes(range(256)) * 400
     a.links.send("b", Lane.PUBLISH, b"before")
@@ -298,7 +298,7 @@ def test_a_break_in_the_middle_of_an_item() -> None:
 
 def test_an_item_that_is_voided_in_the_middle() -> None:
     """The receiver forgets its pieces, and the lane goes on."""
-    world = World(settings=LinkSettings(piece_bytes=1000))
+    world = LinkHarness(settings=LinkSettings(piece_bytes=1000))
     a, b = world.pair()
     seq = a.links.send("b", Lane.PUBLISH, bytes(100_000))
     a.links.send("b", Lane.PUBLISH, b"behind")
@@ -314,7 +314,7 @@ def test_an_item_that_is_voided_in_the_middle() -> None:
 
 def test_a_receiver_that_takes_smaller_items_only() -> None:
     """What is too large for it is read to its end, kept nowhere, and set aside."""
-    world = World(settings=LinkSettings(piece_bytes=1000, max_item_bytes=200_000))
+    world = LinkHarness(settings=LinkSettings(piece_bytes=1000, max_item_bytes=200_000))
     a = world.node("a")
     world.settings = LinkSettings(piece_bytes=1000, max_item_bytes=50_000)
     b = world.node("b")
@@ -334,7 +334,7 @@ def test_a_receiver_that_takes_smaller_items_only() -> None:
 def test_a_slow_lane_and_its_relief() -> None:
     """More memory than the buffer is taken: the lane is slow, also while the peer is away. Nothing is dropped; the log
     and `relieved` tell once when half of it is gone."""
-    world = World(settings=LinkSettings(buffer_bytes=20_000))
+    world = LinkHarness(settings=LinkSettings(buffer_bytes=20_000))
     a, b = world.node("a"), world.node("b", commit_s=0.1)
     for _ in range(7):
         a.links.send("b", Lane.PUBLISH, bytes(1000))
@@ -352,7 +352,7 @@ def test_a_slow_lane_and_its_relief() -> None:
 
 def test_small_items_count_with_the_memory_that_they_take() -> None:
     """A v3 publisher of QoS 1 filled 490 MB with messages of a few bytes for a node that was away."""
-    world = World(settings=LinkSettings(buffer_bytes=64 << 10))
+    world = LinkHarness(settings=LinkSettings(buffer_bytes=64 << 10))
     a = world.node("a")
     for _ in range(200):
         a.links.send("b", Lane.PUBLISH, b"")
@@ -361,7 +361,7 @@ def test_small_items_count_with_the_memory_that_they_take() -> None:
 
 def test_a_lane_that_is_voided_is_slow_no_more() -> None:
     """By the owner, or because another process answers, which has what was in memory from elsewhere."""
-    world = World(settings=LinkSettings(buffer_bytes=20_000))
+    world = LinkHarness(settings=LinkSettings(buffer_bytes=20_000))
     a, b = world.pair()
     b.crash()
     for lane in (Lane.METADATA, Lane.PUBLISH):
@@ -376,7 +376,7 @@ def test_a_lane_that_is_voided_is_slow_no_more() -> None:
 
 def test_what_is_done_before_what_is_in_front_of_it() -> None:
     """It is freed in memory and window, and goes on as a void; the acknowledgement survives a break of the stream."""
-    world = World(settings=LinkSettings(publish_window_bytes=250))
+    world = LinkHarness(settings=LinkSettings(publish_window_bytes=250))
     a, b = world.pair(commit_s=60.0)
     for number in range(5):
         a.links.send("b", Lane.PUBLISH, bytes([number]) * 60)
@@ -397,7 +397,7 @@ def test_what_is_done_before_what_is_in_front_of_it() -> None:
 
 def test_a_window_that_the_receiver_sets() -> None:
     """No more than that is on its way unacknowledged, also on the next stream."""
-    world = World()
+    world = LinkHarness()
     a, b = world.pair(commit_s=1.0)
     b.links.grant("a", Lane.PUBLISH, 3000)
     world.loop.run_for(0.1)
@@ -411,7 +411,7 @@ def test_a_window_that_the_receiver_sets() -> None:
 
 def test_tiny_windows_all_to_all_do_not_deadlock() -> None:
     """A publish is done when its append came back, an append when the disk has it: no window waits for itself (15)."""
-    world = World(settings=LinkSettings(publish_window_bytes=1, append_window_bytes=1))
+    world = LinkHarness(settings=LinkSettings(publish_window_bytes=1, append_window_bytes=1))
     nodes = {name: world.node(name) for name in "abc"}
     waiting: dict[tuple[str, bytes], tuple[str, int]] = {}
 
@@ -445,7 +445,7 @@ def test_tiny_windows_all_to_all_do_not_deadlock() -> None:
 
 def test_refused_hellos() -> None:
     """Each side logs one that lasts once, however often it is tried; one that passes is an ordinary join."""
-    world = World()
+    world = LinkHarness()
     a, b = world.node("a"), world.node("b")
     b.refuses["a"] = "a is not a member of this cluster"
     join(a, b)
@@ -463,7 +463,7 @@ def test_refused_hellos() -> None:
 
 def test_an_outage_of_many_reasons_is_a_few_lines() -> None:
     """A cut of 30 s wrote 76 lines, because each try fails for another reason; a later outage is told anew."""
-    world = World()
+    world = LinkHarness()
     a, b = world.pair()
     for number in range(60):
         b.refuses["a"] = f"reason {number}"
@@ -487,7 +487,7 @@ def test_an_outage_of_many_reasons_is_a_few_lines() -> None:
 
 def test_another_cluster_and_the_wrong_node() -> None:
     """Streams open only between members of one cluster, and with the node that was meant."""
-    world = World()
+    world = LinkHarness()
     a, b = world.node("a"), world.node("b")
     b.links.adopt("elsewhere")
     join(a, b)
@@ -503,7 +503,7 @@ def test_another_cluster_and_the_wrong_node() -> None:
 
 def test_forget() -> None:
     """Both streams end, nothing waits; when the node is a peer again, numbers go on and all is well."""
-    world = World()
+    world = LinkHarness()
     a, b = world.pair()
     a.links.send("b", Lane.PUBLISH, b"1")
     world.loop.run_for(0.1)
@@ -521,7 +521,7 @@ def test_forget() -> None:
 
 def test_forget_a_peer_that_stays_one() -> None:
     """A node that came back empty: what waited for what it was is void, and the link opens again."""
-    world = World()
+    world = LinkHarness()
     a, b = world.pair()
     a.links.send("b", Lane.PUBLISH, b"void")
     a.links.forget("b")
@@ -532,7 +532,7 @@ def test_forget_a_peer_that_stays_one() -> None:
 
 def test_close() -> None:
     """Nothing is left to do for a node that stops."""
-    world = World()
+    world = LinkHarness()
     a, b = world.pair()
     a.links.close()
     b.links.close()

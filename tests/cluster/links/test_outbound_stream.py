@@ -10,13 +10,13 @@ from strogoff.cluster.links.links import Lane
 from strogoff.cluster.transport.memory_wire import MemoryTransport
 from strogoff.cluster.transport.wire import Accepted, Wire
 
-from .pair import World, join
+from .link_harness import LinkHarness, join
 
 
 class Impostor:
     """A listener at `b:1883` that answers what it likes."""
 
-    def __init__(self, world: World, welcome: bytes, frame: bytes = b"") -> None:
+    def __init__(self, world: LinkHarness, welcome: bytes, frame: bytes = b"") -> None:
         self.welcome = welcome
         self.frame = frame
         self.reasons: list[str] = []
@@ -65,7 +65,7 @@ def welcome(node: str = "b", version: int = NEWEST, publish: int = 0) -> bytes:
 )
 def test_nonsense_closes_the_stream(answer: bytes, frame: bytes, text: str) -> None:
     """Both ends know why, what waits goes on waiting, and the dialling goes on."""
-    world = World()
+    world = LinkHarness()
     impostor = Impostor(world, answer, frame)
     a = world.node("a")
     a.links.send("b", Lane.PUBLISH, b"kept")
@@ -79,7 +79,7 @@ def test_nonsense_closes_the_stream(answer: bytes, frame: bytes, text: str) -> N
 
 def test_backing_off() -> None:
     """From 100 ms to 300 ms, at random by up to half: neither a storm nor a long wait."""
-    world = World()
+    world = LinkHarness()
     a = world.node("a")
     a.links.set_peers({"b": "b:1883"})
     world.loop.run_for(60)
@@ -92,7 +92,7 @@ def test_backing_off() -> None:
 
 def test_another_address() -> None:
     """The old stream is closed, the new address dialled at once."""
-    world = World()
+    world = LinkHarness()
     a, b = world.pair()
     b.transport.listen("b:2", b.links.accept)
     a.links.set_peers({"b": "b:2"})
@@ -103,7 +103,7 @@ def test_another_address() -> None:
 
 def test_datagrams_have_a_bound() -> None:
     """What a stuck stream does not take is dropped and counted, and gone with the stream."""
-    world = World()
+    world = LinkHarness()
     a, _ = world.pair()
     size = 1 << 20
     sent = [a.links.datagram("b", 1, bytes(size)) for _ in range(70)]
@@ -115,7 +115,7 @@ def test_datagrams_have_a_bound() -> None:
 
 def test_not_a_peer_any_more() -> None:
     """The stream ends and is not dialled again; what waits is kept for the next time."""
-    world = World()
+    world = LinkHarness()
     a, b = world.pair()
     a.links.set_peers({})
     seq = a.links.send("b", Lane.PUBLISH, b"kept")

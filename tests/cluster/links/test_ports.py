@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from strogoff.cluster.links.ports import Lane, LinkEvents, Traffic
 
-from .pair import World
+from .link_harness import LinkHarness
 
 
 def test_ranks() -> None:
@@ -13,6 +13,6 @@ def test_ranks() -> None:
 
 
 def test_the_events_of_links() -> None:
-    listener: LinkEvents = World().node("a")
+    listener: LinkEvents = LinkHarness().node("a")
     assert listener.watermark("b", "disk", 1, Lane.PUBLISH) == 0
     assert Traffic().resent == 0

@@ -5,13 +5,13 @@ from __future__ import annotations
 from strogoff.cluster.links.lane import KEPT_BYTES
 from strogoff.cluster.links.links import Lane, LinkSettings
 
-from .pair import World
+from .link_harness import LinkHarness
 
 SETTINGS = LinkSettings(ahead_bytes=5000, publish_window_bytes=20_000)
 
 
 def test_a_lane_is_full_until_frames_have_taken_enough_of_it() -> None:
-    world = World(settings=SETTINGS)
+    world = LinkHarness(settings=SETTINGS)
     a, b = world.pair(commit_s=1.0)
     for _ in range(4):
         a.links.send("b", Lane.PUBLISH, bytes(1000))
@@ -34,7 +34,7 @@ def test_a_lane_is_full_until_frames_have_taken_enough_of_it() -> None:
 
 def test_what_the_owner_sends_then_is_in_the_frame() -> None:
     """As long as the lane takes more, and not longer."""
-    world = World(settings=SETTINGS)
+    world = LinkHarness(settings=SETTINGS)
     a, b = world.pair(commit_s=1.0)
     waiting = [b"%d" % number + bytes(1000) for number in range(30)]
 
@@ -56,7 +56,7 @@ def test_what_the_owner_sends_then_is_in_the_frame() -> None:
 
 def test_a_lane_without_a_stream_is_never_full() -> None:
     """Nobody waits for a frame that does not come: the lane has a bound of its own for that."""
-    world = World(settings=SETTINGS)
+    world = LinkHarness(settings=SETTINGS)
     a, b = world.pair()
     world.network.cut("a", "b")
     for _ in range(30):
@@ -76,7 +76,7 @@ def test_a_lane_without_a_stream_is_never_full() -> None:
 
 
 def test_what_waits_beside_a_lane_counts_as_if_it_was_in_it() -> None:
-    world = World(settings=LinkSettings(buffer_bytes=20_000))
+    world = LinkHarness(settings=LinkSettings(buffer_bytes=20_000))
     a, _ = world.pair()
     a.links.beside("b", Lane.PUBLISH, 4, 8000)
     assert a.links.memory_bytes("b") == 16_000 + 4 * KEPT_BYTES and a.links.slow[Lane.PUBLISH] == {}

@@ -8,10 +8,10 @@ import pytest
 from strogoff.cluster.membership.boot import BootRefused
 from strogoff.cluster.membership.commands import MalformedCommand, Stale
 from strogoff.cluster.ports import Datagram
-from tests.cluster.company import Company
+from tests.harness.members import MemberHarness
 
 
-def restored(company: Company, boot: int) -> None:
+def restored(company: MemberHarness, boot: int) -> None:
     """Start n3 from a backup that is one start older than its disk, as the start with this number."""
     backup = company[3].backup()
     company[3].kill()
@@ -22,9 +22,9 @@ def restored(company: Company, boot: int) -> None:
     company[3].start(boot=boot)
 
 
-def started_alone() -> Company:
+def started_alone() -> MemberHarness:
     """A cluster whose n3 was killed, and started again while no other node can reach it."""
-    company = Company(3)
+    company = MemberHarness(3)
     company[3].kill()
     for other in ("n1", "n2"):
         company.network.cut(other, "n3")
@@ -33,7 +33,7 @@ def started_alone() -> Company:
 
 
 def test_a_start_is_in_the_log_before_it_serves() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     company[3].kill()
     company[3].start()
     while not company[3].serving:
@@ -43,7 +43,7 @@ def test_a_start_is_in_the_log_before_it_serves() -> None:
 
 
 def test_it_moves_to_another_address() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     company[3].kill()
     company[3].start()
     company.whole()
@@ -51,7 +51,7 @@ def test_it_moves_to_another_address() -> None:
 
 
 def test_a_restored_backup_never_serves_and_says_so() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     backup = company[3].backup()
     for _ in range(2):
         company[3].kill()
@@ -69,7 +69,7 @@ def test_a_restored_backup_never_serves_and_says_so() -> None:
 
 def test_a_restored_backup_that_is_started_once_more_is_still_one() -> None:
     """Its number of starts is above the logged one then (3 nodes, seed 204)."""
-    company = Company(3)
+    company = MemberHarness(3)
     restored(company, boot=3)
     company.pass_s(10.0)
     assert not company[3].serving
@@ -78,7 +78,7 @@ def test_a_restored_backup_that_is_started_once_more_is_still_one() -> None:
 
 
 def test_starts_that_nobody_heard_of_are_no_old_copy() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     for other in ("n1", "n2"):
         company.network.cut("n3", other)
     for _ in range(3):
@@ -93,7 +93,7 @@ def test_starts_that_nobody_heard_of_are_no_old_copy() -> None:
 @pytest.mark.parametrize("others", [("n1", "n2"), ("n2",)])
 def test_a_stale_member_gets_the_reason_of_its_refusal(others: tuple[str, ...]) -> None:
     """H-16: Raft goes on without it, so its own log never says so."""
-    company = Company(3)
+    company = MemberHarness(3)
     for other in others:
         company.network.cut("n3", other)
     leader = company[1].member
@@ -111,7 +111,7 @@ def test_a_stale_member_gets_the_reason_of_its_refusal(others: tuple[str, ...]) 
 
 def test_who_has_committed_what_the_others_forgot_stops() -> None:
     """A copy of the present start cannot be told from the node: with who did not know, it makes another history."""
-    company = Company(3)
+    company = MemberHarness(3)
     backup = company[1].backup()
     for other in ("n1", "n3"):
         company.network.cut("n2", other)
@@ -132,7 +132,7 @@ def test_who_has_committed_what_the_others_forgot_stops() -> None:
 
 def test_a_restored_backup_of_the_only_voter_stops() -> None:
     """3 nodes, seed 3893: cut off from the others it commits its start alone, and then hears of the true one."""
-    company = Company(3, joined=False)
+    company = MemberHarness(3, joined=False)
     company.join(company[2])
     company.until(lambda: company[1].member.whole)
     backup = company[1].backup()
@@ -157,7 +157,7 @@ def test_a_restored_backup_of_the_only_voter_stops() -> None:
 
 def test_a_restored_backup_does_not_vote() -> None:
     """Its disk has forgotten a vote: with it, two leaders of one term could be elected."""
-    company = Company(3)
+    company = MemberHarness(3)
     restored(company, boot=2)
     company[2].kill()
     company.pass_s(10.0)
@@ -168,7 +168,7 @@ def test_a_restored_backup_does_not_vote() -> None:
 
 
 def test_the_same_process_again_is_nothing_new() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     before = company[1].member.view
     registrar = company[2].member.registrar
     for _ in range(20):
@@ -205,6 +205,6 @@ def test_a_refused_start_says_it_once_and_asks_no_more() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\xc1", b"\x91\x01", b"just text"])
 def test_noise_is_an_error(data: bytes) -> None:
-    company = Company(1, joined=False)
+    company = MemberHarness(1, joined=False)
     with pytest.raises(MalformedCommand, match="BootRefused of"):
         company[1].member.registrar.refusal_received(data)

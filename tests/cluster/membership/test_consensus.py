@@ -26,7 +26,7 @@ SETTINGS = Settings(tail=16)
 class Peer:
     """One peer with its disk; what it applied since its last start is in `happened`."""
 
-    def __init__(self, world: World, name: str, saved: Saved) -> None:
+    def __init__(self, world: ConsensusHarness, name: str, saved: Saved) -> None:
         self.world = world
         self.name = name
         loop = world.loop
@@ -78,7 +78,7 @@ class Peer:
         return sorted(self.consensus.membership.members)
 
 
-class World:
+class ConsensusHarness:
     """Peers n1, n2, ...: n1 founds, the others are added as voters."""
 
     def __init__(self, size: int) -> None:
@@ -139,7 +139,7 @@ class World:
 
 
 def test_what_is_proposed_is_applied_everywhere() -> None:
-    world = World(3)
+    world = ConsensusHarness(3)
     world.propose(Join("x", "dx", 1, "p", "x:1"))
     world.until(world.alike)
     assert all("x" in each.members for each in world.peers.values())
@@ -147,7 +147,7 @@ def test_what_is_proposed_is_applied_everywhere() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_power_losses_one_after_the_other_unsay_nothing(seed: int) -> None:
-    world, rng = World(3), Random(seed)
+    world, rng = ConsensusHarness(3), Random(seed)
     names = sorted(world.peers)
     for round_number in range(6):
         world.propose(Join(f"x{round_number}", "d", 1, "p", "a"))
@@ -162,7 +162,7 @@ def test_power_losses_one_after_the_other_unsay_nothing(seed: int) -> None:
 
 
 def test_nothing_is_sent_or_applied_before_the_disk_has_it() -> None:
-    world = World(3)
+    world = ConsensusHarness(3)
     leader = world.leader()
     others = [each for each in world.peers.values() if each is not leader]
     for each in others:
@@ -175,7 +175,7 @@ def test_nothing_is_sent_or_applied_before_the_disk_has_it() -> None:
 
 def test_a_snapshot_stands_for_the_happenings_that_it_skips() -> None:
     """Who was away for longer than the log goes back hears who left, came with another disk, or started anew."""
-    world = World(3)
+    world = ConsensusHarness(3)
     for name in ("x", "y", "z"):
         world.propose(Join(name, f"{name}-disk", 1, "p", "a"))
     away = next(each for each in world.peers.values() if each is not world.leader())
@@ -198,7 +198,7 @@ def test_a_snapshot_stands_for_the_happenings_that_it_skips() -> None:
 
 
 def test_after_a_restart_the_log_goes_on_where_it_was() -> None:
-    world = World(1)
+    world = ConsensusHarness(1)
     peer = world.peers["n1"]
     for number in range(SETTINGS.snapshot_every + 20):
         peer.consensus.propose(Boot("n1", "n1-disk", 1, "p", f"a{number}"))
@@ -212,7 +212,7 @@ def test_after_a_restart_the_log_goes_on_where_it_was() -> None:
 
 
 def test_a_command_that_nobody_can_read_changes_nothing_anywhere() -> None:
-    world = World(3)
+    world = ConsensusHarness(3)
     leader = world.leader().consensus
     leader.raft.propose(b"\xc1 not a command")
     leader.pump()
@@ -221,7 +221,7 @@ def test_a_command_that_nobody_can_read_changes_nothing_anywhere() -> None:
 
 
 def test_confirmation_needs_a_majority_now() -> None:
-    world = World(3)
+    world = ConsensusHarness(3)
     leader = world.leader()
     leader.consensus.confirm(7)
     world.until(lambda: leader.confirmed == [7])
@@ -233,7 +233,7 @@ def test_confirmation_needs_a_majority_now() -> None:
 
 
 def test_what_is_for_another_disk_is_not_listened_to() -> None:
-    world = World(2)
+    world = ConsensusHarness(2)
     sent: list[tuple[str, bytes]] = []
     world.peers["n1"].consensus._send = lambda node, data: sent.append((node, data))
     world.until(lambda: bool(sent))
@@ -251,7 +251,7 @@ def test_what_is_for_another_disk_is_not_listened_to() -> None:
 
 
 def test_noise_is_an_error() -> None:
-    world = World(1)
+    world = ConsensusHarness(1)
     with pytest.raises(MalformedMessage):
         world.peers["n1"].consensus.receive(b"\xc1")
 
@@ -262,7 +262,7 @@ def test_the_node_of_a_peer(peer: str, node: str) -> None:
 
 
 def test_whose_row_the_log_has() -> None:
-    world = World(1)
+    world = ConsensusHarness(1)
     consensus = world.peers["n1"].consensus
     assert consensus.own_row_is(1, "p")
     assert not consensus.own_row_is(2, "p")

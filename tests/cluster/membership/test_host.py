@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from strogoff.cluster.membership.host import Host
-from tests.cluster.company import Company
+from tests.harness.members import MemberHarness
 
 
 def test_a_node_has_all_that_its_parts_use() -> None:
-    company = Company(2)
+    company = MemberHarness(2)
     wanted = [name for name in vars(Host) if not name.startswith("_")]
     assert len(wanted) == 9
     assert [name for name in wanted if not hasattr(company[1].member, name)] == []

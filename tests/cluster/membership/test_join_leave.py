@@ -17,22 +17,27 @@ from strogoff.cluster.membership.admission import (
 from strogoff.cluster.membership.commands import Stale
 from strogoff.cluster.membership.join_leave import VERSIONS
 from strogoff.cluster.membership.state_machine import UNLOGGED_MAX
-from tests.cluster.company import Company, Seat
+from tests.harness.members import Machine, MemberHarness
 
 
 def request(
-    seat: Seat, node: str, disk: str = "d", boot: int = 1, versions: tuple[int, int] = VERSIONS, replace: bool = False
+    seat: Machine,
+    node: str,
+    disk: str = "d",
+    boot: int = 1,
+    versions: tuple[int, int] = VERSIONS,
+    replace: bool = False,
 ) -> bytes:
     return encode_call(JoinRequest(node, disk, boot, f"{node}/{disk}", f"{node}:1", versions, replace))
 
 
-def join(seat: Seat, data: bytes) -> list[CallAnswer]:
+def join(seat: Machine, data: bytes) -> list[CallAnswer]:
     answers: list[CallAnswer] = []
     seat.member.join_leave.join(data, lambda answer: answers.append(decode_answer(answer)))
     return answers
 
 
-def leave(seat: Seat, node: str) -> list[CallAnswer]:
+def leave(seat: Machine, node: str) -> list[CallAnswer]:
     answers: list[CallAnswer] = []
     data = encode_call(LeaveRequest(node, True))
     seat.member.join_leave.leave(data, lambda answer: answers.append(decode_answer(answer)))
@@ -40,7 +45,7 @@ def leave(seat: Seat, node: str) -> list[CallAnswer]:
 
 
 def test_a_join_is_answered_when_the_log_has_it() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     leader = company.leader()
     answers = join(leader, request(leader, "n4"))
     assert answers == []
@@ -53,7 +58,7 @@ def test_a_join_is_answered_when_the_log_has_it() -> None:
 
 
 def test_who_does_not_lead_names_the_leader_at_once() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     leader = company.leader()
     other = next(seat for seat in company.seats if seat is not leader)
     (answer,) = join(other, request(other, "n4"))
@@ -61,7 +66,7 @@ def test_who_does_not_lead_names_the_leader_at_once() -> None:
 
 
 def test_two_join_at_once_at_a_node_that_is_alone() -> None:
-    company = Company(3, joined=False)
+    company = MemberHarness(3, joined=False)
     second, third = company[2].join("n1:1"), company[3].join("n1:1")
     company.until(lambda: bool(second and third))
     company[2].adopt(second[0])
@@ -71,7 +76,7 @@ def test_two_join_at_once_at_a_node_that_is_alone() -> None:
 
 
 def test_the_same_join_twice_is_answered_twice_and_done_once() -> None:
-    company = Company(2)
+    company = MemberHarness(2)
     leader = company.leader()
     answers = join(leader, request(leader, "n4")) , join(leader, request(leader, "n4"))  # fmt: skip
     company.until(lambda: all(answers))
@@ -80,7 +85,7 @@ def test_the_same_join_twice_is_answered_twice_and_done_once() -> None:
 
 
 def test_a_join_to_itself_or_with_an_unknown_protocol_is_refused() -> None:
-    company = Company(1, joined=False)
+    company = MemberHarness(1, joined=False)
     (answer,) = join(company[1], request(company[1], "n1"))
     assert answer.problem == "n1 cannot join itself"
     (answer,) = join(company[1], request(company[1], "n2", versions=(7, 9)))
@@ -89,7 +94,7 @@ def test_a_join_to_itself_or_with_an_unknown_protocol_is_refused() -> None:
 
 
 def test_a_node_that_is_about_to_join_founds_no_cluster() -> None:
-    company = Company(1, joined=False)
+    company = MemberHarness(1, joined=False)
     company[1].member.join_leave.joining = True
     (answer,) = join(company[1], request(company[1], "n2"))
     assert answer.problem == "n1 is about to join a cluster itself"
@@ -97,7 +102,7 @@ def test_a_node_that_is_about_to_join_founds_no_cluster() -> None:
 
 
 def test_a_name_that_was_started_more_often_is_told_how_often() -> None:
-    company = Company(2)
+    company = MemberHarness(2)
     company[2].kill()
     leader = company[1]
     company.until(lambda: not leader.member.links.hears("n2"))
@@ -110,7 +115,7 @@ def test_a_name_that_was_started_more_often_is_told_how_often() -> None:
 @pytest.mark.parametrize("replace", [False, True])
 def test_nobody_joins_under_the_name_of_a_member_that_is_heard(replace: bool) -> None:
     """Another disk and a higher boot: the live node would be taken out. Nothing is raised, at either of the two."""
-    company = Company(3)
+    company = MemberHarness(3)
     leader = company.leader()
     alive = next(seat for seat in company.seats if seat is not leader)
     membership = leader.member.membership
@@ -125,7 +130,7 @@ def test_nobody_joins_under_the_name_of_a_member_that_is_heard(replace: bool) ->
 
 
 def test_the_name_of_an_absent_member_is_taken_only_with_replace() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     leader = company.leader()
     dead = next(seat for seat in company.seats if seat is not leader)
     dead.kill()
@@ -143,7 +148,7 @@ def test_the_name_of_an_absent_member_is_taken_only_with_replace() -> None:
 
 def test_a_stale_member_rejoins_with_another_disk_without_replace() -> None:
     """The log has said already that what it had is given up."""
-    company = Company(3)
+    company = MemberHarness(3)
     leader = company.leader()
     dead = next(seat for seat in company.seats if seat is not leader)
     dead.kill()
@@ -157,7 +162,7 @@ def test_a_stale_member_rejoins_with_another_disk_without_replace() -> None:
 
 
 def test_without_a_majority_it_ends_with_the_reason() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     leader = company.leader()
     others = [seat for seat in company.seats if seat is not leader]
     for seat in others:
@@ -169,7 +174,7 @@ def test_without_a_majority_it_ends_with_the_reason() -> None:
 
 
 def test_a_leave_waits_for_the_last_lease_and_is_answered() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     leader = company.leader()
     other = next(seat for seat in company.seats if seat is not leader)
     answers = leave(leader, other.name)
@@ -181,7 +186,7 @@ def test_a_leave_waits_for_the_last_lease_and_is_answered() -> None:
 
 
 def test_the_leader_leaves() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     leader = company.leader()
     other = next(seat for seat in company.seats if seat is not leader)
     answers = other.leave(leader.name)
@@ -193,7 +198,7 @@ def test_the_leader_leaves() -> None:
 
 
 def test_the_last_member_is_told_that_it_cannot_leave() -> None:
-    company = Company(2)
+    company = MemberHarness(2)
     answers = company[1].leave("n2")
     company.until(lambda: bool(answers))
     assert answers[0].problem == ""
@@ -203,20 +208,20 @@ def test_the_last_member_is_told_that_it_cannot_leave() -> None:
 
 
 def test_who_is_no_member_cannot_leave() -> None:
-    company = Company(2)
+    company = MemberHarness(2)
     (answer,) = leave(company[1], "n9")
     assert answer.problem == "n9 is not a member of this cluster"
 
 
 def test_a_node_that_is_alone_has_no_members() -> None:
-    company = Company(1, joined=False)
+    company = MemberHarness(1, joined=False)
     (answer,) = leave(company[1], "n1")
     assert answer.problem == "n1 is not a member of this cluster"
 
 
 def test_a_node_behind_in_the_log_does_not_answer_not_a_member() -> None:
     """An operator who asks again takes that for done, and empties a disk, here of the only voter."""
-    company = Company(2, joined=False)
+    company = MemberHarness(2, joined=False)
     answers = company[2].join("n1:1")
     company.until(lambda: bool(answers))
     company[2].adopt(answers[0])
@@ -228,7 +233,7 @@ def test_a_node_behind_in_the_log_does_not_answer_not_a_member() -> None:
 
 def test_a_new_leader_answers_only_after_applying_earlier_entries() -> None:
     """Else an operator hears that a member stays who is gone a moment later (3 nodes, seed 223279)."""
-    company = Company(3)
+    company = MemberHarness(3)
     leader = company.leader()
     heir, gone = (seat for seat in company.seats if seat is not leader)
     gone.kill()
@@ -250,7 +255,7 @@ def test_a_new_leader_answers_only_after_applying_earlier_entries() -> None:
 
 def test_a_leave_and_a_join_of_the_same_name_have_each_their_own_end() -> None:
     """A machine is replaced while the operator takes out the old one: neither is told of the other's success."""
-    company = Company(3)
+    company = MemberHarness(3)
     leader = company.leader()
     victim = next(seat for seat in company.seats if seat is not leader)
     left = leave(leader, victim.name)
@@ -266,7 +271,7 @@ def test_a_leave_and_a_join_of_the_same_name_have_each_their_own_end() -> None:
 
 
 def test_a_leader_that_is_none_any_more_sends_those_who_wait_to_the_next() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     leader = company.leader()
     others = [seat for seat in company.seats if seat is not leader]
     for seat in others:
@@ -280,14 +285,14 @@ def test_a_leader_that_is_none_any_more_sends_those_who_wait_to_the_next() -> No
 
 @pytest.mark.parametrize("method", ["join", "leave"])
 def test_noise_is_an_error(method: str) -> None:
-    company = Company(1, joined=False)
+    company = MemberHarness(1, joined=False)
     with pytest.raises(MalformedCall):
         company[1].member.answer_call(method, b"\xc1", lambda _: None)
     assert not company[1].member.clustered
 
 
 def test_a_repeated_join_with_a_new_disk_is_answered_after_a_kill() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     company[3].kill()
     company[3].replace_disk("n3-second-disk")
     company[3].start()
@@ -303,7 +308,7 @@ def test_a_repeated_join_with_a_new_disk_is_answered_after_a_kill() -> None:
 @pytest.mark.parametrize("method", ["join", "leave"])
 def test_a_request_at_the_moment_of_an_election_is_kept(method: str) -> None:
     """Its former lease is still valid, and a leader that hands over sends those who ask to it."""
-    company = Company(3)
+    company = MemberHarness(3)
     leader = company.leader()
     heir, other = (seat for seat in company.seats if seat is not leader)
     assert leader.member.consensus is not None and heir.member.consensus is not None
@@ -319,7 +324,7 @@ def test_a_request_at_the_moment_of_an_election_is_kept(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["join", "leave"])
 def test_a_request_survives_a_failed_leadership_transfer(method: str) -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     leader = company.leader()
     heir, other = (seat for seat in company.seats if seat is not leader)
     assert leader.member.consensus is not None
@@ -332,7 +337,7 @@ def test_a_request_survives_a_failed_leadership_transfer(method: str) -> None:
 
 def test_the_only_voter_of_two_cannot_leave_before_there_is_a_third() -> None:
     """The other one could elect nobody any more, and let nobody in."""
-    company = Company(3, joined=False)
+    company = MemberHarness(3, joined=False)
     company.join(company[2])
     company.until(lambda: all(seat.member.whole for seat in company.seats[:2]))
     answers = company[2].leave("n1")
@@ -350,7 +355,7 @@ def test_the_only_voter_of_two_cannot_leave_before_there_is_a_third() -> None:
 
 def test_a_voter_cannot_leave_while_another_one_is_away() -> None:
     """Taken out first, the one that is away is no voter any more when the other goes: then it can."""
-    company = Company(3)
+    company = MemberHarness(3)
     leader = company.leader()
     gone, other = (seat for seat in company.seats if seat is not leader)
     gone.kill()
@@ -375,7 +380,7 @@ def test_a_voter_cannot_leave_while_another_one_is_away() -> None:
 
 def test_a_leader_that_comes_back_with_another_disk_waits_for_another_leader() -> None:
     """It was told to ask the leader, which was itself."""
-    company = Company(3)
+    company = MemberHarness(3)
     leader = company.leader()
     other = next(seat for seat in company.seats if seat is not leader)
     leader.kill()

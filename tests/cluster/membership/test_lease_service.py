@@ -7,17 +7,17 @@ from math import inf
 import pytest
 
 from strogoff.cluster.membership.messages import MalformedLease
-from tests.cluster.company import Company, Seat
+from tests.harness.members import Machine, MemberHarness
 
 
-def left_ms(seat: Seat) -> float:
+def left_ms(seat: Machine) -> float:
     lease_service = seat.member.lease_service
     assert lease_service is not None
     return lease_service.left_ms()
 
 
 def test_leases_are_renewed_before_they_end() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     for _ in range(100):
         company.pass_s(0.05)
         assert all(left_ms(seat) > 1200 for seat in company.seats)
@@ -29,7 +29,7 @@ def test_leases_are_renewed_before_they_end() -> None:
 def test_an_idle_cluster_says_little(nodes: int) -> None:
     """Each stream carries a frame where nothing else left, and the stream back says that it came. Those from and to the
     leader carry a heartbeat or its answer: all that asks for a lease is confirmed by heartbeats that leave anyway."""
-    company = Company(nodes)
+    company = MemberHarness(nodes)
     company.pass_s(3.0)
     before = {seat.name: seat.member.links.traffic.frames_out for seat in company.seats}
     company.pass_s(5.0)
@@ -39,7 +39,7 @@ def test_an_idle_cluster_says_little(nodes: int) -> None:
 
 
 def test_many_who_are_in_a_hurry_share_rounds_of_heartbeats() -> None:
-    company = Company(7)
+    company = MemberHarness(7)
     company.pass_s(1.0)
     leader = company.leader()
     before = leader.member.links.traffic.frames_out
@@ -54,7 +54,7 @@ def test_many_who_are_in_a_hurry_share_rounds_of_heartbeats() -> None:
 
 
 def test_a_hung_disk_ends_the_lease() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     other = next(seat for seat in company.seats if seat is not company.leader())
     other.disks[0].stall_until = inf
     took = company.until(lambda: not other.member.leased())
@@ -65,14 +65,14 @@ def test_a_hung_disk_ends_the_lease() -> None:
 
 
 def test_a_full_disk_keeps_its_lease() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     other = next(seat for seat in company.seats if seat is not company.leader())
     other.disks[0].full = True
     company.pass_s(5.0)
     assert other.member.leased()
 
 
-def out_while_another_is_started_again(company: Company, other: Seat) -> None:
+def out_while_another_is_started_again(company: MemberHarness, other: Machine) -> None:
     """The two that can write the log go on without it, and let each other in."""
     witness, third = [seat for seat in company.seats if seat is not other]
     assert other.member.leased()  # nothing was to be written so far
@@ -82,18 +82,18 @@ def out_while_another_is_started_again(company: Company, other: Seat) -> None:
     company.until(lambda: not other.member.leased())
 
 
-def who(company: Company, leads: bool) -> Seat:
+def who(company: MemberHarness, leads: bool) -> Machine:
     """The seat that leads, or the first that does not."""
     return next(seat for seat in company.seats if (seat is company.leader()) is leads)
 
 
-def said_of_the_log(seat: Seat) -> list[tuple[str, str]]:
+def said_of_the_log(seat: Machine) -> list[tuple[str, str]]:
     return [(level, text) for level, text in seat.log if text.startswith("log of the cluster: ")]
 
 
 @pytest.mark.parametrize("leads", [False, True])
 def test_who_cannot_write_the_log_is_out_until_there_is_room(leads: bool) -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     other = who(company, leads)
     other.disks[1].full = True
     out_while_another_is_started_again(company, other)
@@ -106,7 +106,7 @@ def test_who_cannot_write_the_log_is_out_until_there_is_room(leads: bool) -> Non
 
 @pytest.mark.parametrize("leads", [False, True])
 def test_a_node_with_a_failed_log_disk_stays_out_until_its_restart(leads: bool) -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     other = who(company, leads)
     other.disks[1].failing = True
     out_while_another_is_started_again(company, other)
@@ -121,7 +121,7 @@ def test_a_node_with_a_failed_log_disk_stays_out_until_its_restart(leads: bool) 
 
 def test_a_machine_that_stood_still_has_no_lease_until_it_asked_anew() -> None:
     """A VM is frozen: its wall clock goes on, its monotonic clock does not (H-05)."""
-    company = Company(3)
+    company = MemberHarness(3)
     seat = company[2]
     assert seat.member.leased()
     seat.wall_off_ms += 5000
@@ -131,7 +131,7 @@ def test_a_machine_that_stood_still_has_no_lease_until_it_asked_anew() -> None:
 
 def test_two_leases_never_belong_to_views_that_do_not_know_each_other() -> None:
     """The leader dies right after it granted: the next one removes nobody before that lease has ended (H-05)."""
-    company = Company(3)
+    company = MemberHarness(3)
     leader = company.leader()
     others = [seat for seat in company.seats if seat is not leader]
     for seat in others:
@@ -147,7 +147,7 @@ def test_two_leases_never_belong_to_views_that_do_not_know_each_other() -> None:
 
 
 def test_without_a_lease_time_is_left_none() -> None:
-    company = Company(2)
+    company = MemberHarness(2)
     company[1].kill()
     company.until(lambda: not company[2].member.leased())
     assert left_ms(company[2]) == 0
@@ -155,7 +155,7 @@ def test_without_a_lease_time_is_left_none() -> None:
 
 def test_a_pair_that_does_not_hear_each_other_is_parted() -> None:
     """Both see the leader; one of them goes, so that publishes between them do not wait for ever (H-06)."""
-    company = Company(3)
+    company = MemberHarness(3)
     leader = company.leader()
     others = [seat for seat in company.seats if seat is not leader]
     company.network.cut(others[0].name, others[1].name)
@@ -166,7 +166,7 @@ def test_a_pair_that_does_not_hear_each_other_is_parted() -> None:
 
 @pytest.mark.parametrize("kind", ["request", "reply"])
 def test_noise_is_an_error(kind: str) -> None:
-    company = Company(2)
+    company = MemberHarness(2)
     lease_service = company[1].member.lease_service
     with pytest.raises(MalformedLease):
         getattr(lease_service, kind)(b"\xc1")

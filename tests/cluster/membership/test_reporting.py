@@ -5,18 +5,18 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from tests.cluster.company import Company, Seat
+from tests.harness.members import Machine, MemberHarness
 
 
-def follower(company: Company) -> Seat:
+def follower(company: MemberHarness) -> Machine:
     return next(seat for seat in company.seats if seat is not company.leader())
 
 
-def last(seat: Seat, kind: str) -> dict[str, Any]:
+def last(seat: Machine, kind: str) -> dict[str, Any]:
     return [facts for each, facts in seat.events if each == kind][-1]
 
 
-def lost(company: Company, seat: Seat) -> dict[str, Any]:
+def lost(company: MemberHarness, seat: Machine) -> dict[str, Any]:
     """The event of the loss, once it comes."""
     before = sum(kind == "lease.lose" for kind, _ in seat.events)
     company.until(lambda: sum(kind == "lease.lose" for kind, _ in seat.events) > before)
@@ -24,7 +24,7 @@ def lost(company: Company, seat: Seat) -> dict[str, Any]:
 
 
 def test_a_cluster_that_forms_reports_leases_and_views_and_no_loss() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     company.pass_s(5.0)
     names = sorted(seat.name for seat in company.seats)
     for seat in company.seats:
@@ -36,7 +36,7 @@ def test_a_cluster_that_forms_reports_leases_and_views_and_no_loss() -> None:
 
 
 def test_a_node_that_goes_is_missing_in_the_view_of_the_others() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     gone = follower(company)
     gone.kill()
     for seat in company.seats:
@@ -45,7 +45,7 @@ def test_a_node_that_goes_is_missing_in_the_view_of_the_others() -> None:
 
 
 def test_a_restarted_node_does_not_report_the_view_of_its_former_start() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     other = follower(company)
     before = len(other.events)
     old = other.member.view.id
@@ -58,7 +58,7 @@ def test_a_restarted_node_does_not_report_the_view_of_its_former_start() -> None
 
 
 def test_a_disk_that_hangs_is_the_cause_and_not_the_network() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     other = follower(company)
     other.disks[0].stall_until = inf
     event = lost(company, other)
@@ -71,7 +71,7 @@ def test_a_disk_that_hangs_is_the_cause_and_not_the_network() -> None:
 
 
 def test_a_cut_is_the_cause_with_the_nodes_that_are_silent() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     other = follower(company)
     rest = sorted(seat.name for seat in company.seats if seat is not other)
     for name in rest:
@@ -81,7 +81,7 @@ def test_a_cut_is_the_cause_with_the_nodes_that_are_silent() -> None:
 
 
 def test_a_process_that_stood_still_is_the_cause() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     other = follower(company)
     member = other.member
     assert member.leased()
@@ -95,7 +95,7 @@ def test_a_process_that_stood_still_is_the_cause() -> None:
 
 
 def test_clocks_that_part_are_the_cause() -> None:
-    company = Company(3)
+    company = MemberHarness(3)
     other = follower(company)
     other.wall_off_ms += 60_000
     event = lost(company, other)

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from .walks import heal, inject
-from .world import World
+from ...harness.membership import MembershipHarness
+from ...harness.membership_walks import heal, inject
 
 DETECTION_LIMIT = 4500
 """Worst failover, in ms."""
 
 
-def whole_world(seed: int, size: int = 3) -> World:
-    world = World(seed, size, slow=0)
+def whole_world(seed: int, size: int = 3) -> MembershipHarness:
+    world = MembershipHarness(seed, size, slow=0)
     world.run_until(world.is_whole, 3000)
     world.run(world.rng.uniform(0, 1000))
     return world
 
 
-def out(world: World, name: str) -> bool:
+def out(world: MembershipHarness, name: str) -> bool:
     return name not in world.truth.view.nodes
 
 
 @pytest.mark.parametrize("size", [2, 3, 4, 5])
 def test_a_new_cluster_is_whole_at_once(size: int) -> None:
-    world = World(size, size, slow=0)
+    world = MembershipHarness(size, size, slow=0)
     assert world.run_until(world.is_whole, 3000) < 2000
 
 

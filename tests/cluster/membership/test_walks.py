@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from .plants import PLANTS
-from .walks import first_seed_that_fails, walk
-from .world import Parts
+from ...harness.membership import Parts
+from ...harness.membership_bugs import PLANTS
+from ...harness.membership_walks import first_seed_that_fails, walk
 
 
 @pytest.mark.parametrize("seed", range(12))

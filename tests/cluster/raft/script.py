@@ -18,7 +18,7 @@ from __future__ import annotations
 from strogoff.cluster.raft.interface import ChangePending, NotLeader, Ready, Rejected, Settings
 from strogoff.cluster.raft.messages import Change, Entry, HardState, Kind, Message, MessageKind, decode_change
 
-from .world import World, saved_voters
+from .raft_harness import RaftHarness, saved_voters
 
 USED = {
     MessageKind.PREVOTE: "last",
@@ -80,7 +80,7 @@ def ready_text(name: str, ready: Ready) -> list[str]:
     return lines
 
 
-class Script(World):
+class Script(RaftHarness):
     """Runs commands; each gives its lines."""
 
     def __init__(self) -> None:

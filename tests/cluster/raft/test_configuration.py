@@ -12,7 +12,7 @@ from strogoff.cluster.raft.configuration import History, agreed, agreed_by_all, 
 from strogoff.cluster.raft.interface import Rejected
 from strogoff.cluster.raft.messages import Change, Configuration
 
-from .world import change_entry, entry
+from .raft_harness import change_entry, entry
 
 ABC = Configuration(("a", "b", "c"), ("d",))
 

@@ -7,11 +7,11 @@ import pytest
 from strogoff.cluster.raft.interface import ChangePending, NotLeader, Rejected, Settings
 from strogoff.cluster.raft.messages import Change, Kind, Message, MessageKind, bootstrap
 
-from .world import World
+from .raft_harness import RaftHarness
 
 
 def test_a_single_voter_elects_itself_at_once_and_commits_alone() -> None:
-    world = World()
+    world = RaftHarness()
     world.add("a", bootstrap("a"))
     raft = world["a"]
     assert raft.next_deadline_ms == 0
@@ -26,7 +26,7 @@ def test_a_single_voter_elects_itself_at_once_and_commits_alone() -> None:
 
 
 def test_one_batch_at_a_time() -> None:
-    world = World()
+    world = RaftHarness()
     world.add("a", bootstrap("a"))
     raft = world["a"]
     raft.tick(0)
@@ -42,7 +42,7 @@ def test_one_batch_at_a_time() -> None:
 
 
 def test_a_batch_that_only_commits_need_not_wait_for_the_disk() -> None:
-    world = World.of("a", "b", "c")
+    world = RaftHarness.of("a", "b", "c")
     world.elect("a")
     world["a"].propose(b"x")
     world.peers["a"].work()
@@ -57,11 +57,11 @@ def test_a_batch_that_only_commits_need_not_wait_for_the_disk() -> None:
 
 
 def test_nothing_to_do_is_no_batch() -> None:
-    assert World.of("a", "b")["a"].ready() is None
+    assert RaftHarness.of("a", "b")["a"].ready() is None
 
 
 def test_only_the_leader_is_asked() -> None:
-    world = World.of("a", "b", "c")
+    world = RaftHarness.of("a", "b", "c")
     world.elect("a")
     raft = world["b"]
     for ask in (
@@ -77,7 +77,7 @@ def test_only_the_leader_is_asked() -> None:
 
 
 def test_changes_one_at_a_time_and_learners_first() -> None:
-    world = World.of("a")
+    world = RaftHarness.of("a")
     raft = world["a"]
     raft.tick(0)
     with pytest.raises(ChangePending):
@@ -98,7 +98,7 @@ def test_changes_one_at_a_time_and_learners_first() -> None:
 
 
 def test_replies_of_strangers_and_messages_for_another_disk_are_dropped() -> None:
-    world = World.of("a", "b", "c")
+    world = RaftHarness.of("a", "b", "c")
     raft = world.elect("a")
     raft.step(Message(MessageKind.APPEND_REPLY, "a", "x", 99), 0)
     raft.step(Message(MessageKind.APPEND, "a/old", "b", 99), 0)
@@ -107,14 +107,14 @@ def test_replies_of_strangers_and_messages_for_another_disk_are_dropped() -> Non
 
 
 def test_two_leaders_of_a_term_are_the_end() -> None:
-    world = World.of("a", "b", "c")
+    world = RaftHarness.of("a", "b", "c")
     raft = world.elect("a")
     with pytest.raises(AssertionError, match="two leaders of term 2"):
         raft.step(Message(MessageKind.APPEND, "a", "b", 2), 0)
 
 
 def test_a_stalled_disk_piles_up_no_answers() -> None:
-    world = World.of("a", "b", "c")
+    world = RaftHarness.of("a", "b", "c")
     peer = world.peers["b"]
     world.deliver(Message(MessageKind.HEARTBEAT, "b", "a", 2))
     assert peer.take()
@@ -128,7 +128,7 @@ def test_a_stalled_disk_piles_up_no_answers() -> None:
 
 
 def test_deadlines() -> None:
-    world = World.of("a", "b", "c")
+    world = RaftHarness.of("a", "b", "c")
     low, high = Settings().election_ms
     assert all(low <= world[name].next_deadline_ms <= high for name in "abc")
     raft = world.elect("a")
@@ -136,7 +136,7 @@ def test_deadlines() -> None:
 
 
 def test_a_restart_applies_again_what_was_committed() -> None:
-    world = World.of("a", "b", "c")
+    world = RaftHarness.of("a", "b", "c")
     raft = world.elect("a")
     for text in (b"x", b"y", b"z"):
         raft.propose(text)
@@ -150,7 +150,7 @@ def test_a_restart_applies_again_what_was_committed() -> None:
 
 def test_a_vote_waits_for_the_disk() -> None:
     """Also where nothing else is written: who forgets it in a crash could vote twice in one term."""
-    world = World.of("a", "b", "c")
+    world = RaftHarness.of("a", "b", "c")
     raft = world["b"]
     last = raft.last_index
     raft.step(Message(MessageKind.VOTE, "b", "a", raft.term + 1, index=last, log_term=1, force=True), 0)
@@ -160,7 +160,7 @@ def test_a_vote_waits_for_the_disk() -> None:
 
 
 def test_a_later_term_waits_for_the_disk() -> None:
-    world = World.of("a", "b", "c")
+    world = RaftHarness.of("a", "b", "c")
     raft = world["b"]
     raft.step(Message(MessageKind.HEARTBEAT, "b", "a", raft.term + 3), 0)
     ready = raft.ready()
@@ -168,7 +168,7 @@ def test_a_later_term_waits_for_the_disk() -> None:
 
 
 def test_entries_wait_for_the_disk_in_a_term_that_is_known() -> None:
-    world = World.of("a", "b", "c")
+    world = RaftHarness.of("a", "b", "c")
     world.elect("a")
     world.settle()
     world["a"].propose(b"x")

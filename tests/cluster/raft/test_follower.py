@@ -9,8 +9,8 @@ from strogoff.cluster.raft.interface import Contradicted
 from strogoff.cluster.raft.log import Log
 from strogoff.cluster.raft.messages import Configuration, Message, MessageKind, Snapshot
 
+from .raft_harness import entry
 from .test_log import make, terms_of
-from .world import entry
 
 
 def append(log: Log, index: int, log_term: int, terms: str = "", commit: int = 0) -> Message:

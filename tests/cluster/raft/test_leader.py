@@ -9,7 +9,7 @@ from strogoff.cluster.raft.leader import Leadership
 from strogoff.cluster.raft.log import Log
 from strogoff.cluster.raft.messages import Message, MessageKind
 
-from .world import saved_voters
+from .raft_harness import saved_voters
 
 
 def make(max_inflight: int = 2) -> tuple[Leadership, Log]:

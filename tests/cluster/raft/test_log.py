@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from strogoff.cluster.raft.log import Log
 from strogoff.cluster.raft.messages import Change, Configuration, HardState, Saved, Snapshot
 
-from .world import change_entry, entry
+from .raft_harness import change_entry, entry
 
 
 def make(terms: str, commit: int = 0) -> Log:

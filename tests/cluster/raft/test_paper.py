@@ -9,11 +9,11 @@ from strogoff.cluster.raft.core import Raft
 from strogoff.cluster.raft.interface import ChangePending, Contradicted, Settings
 from strogoff.cluster.raft.messages import Change, HardState, Message, MessageKind, Saved
 
-from .plants import OldTermsRaft
-from .world import World, entry, saved_voters
+from .planted_bugs import OldTermsRaft
+from .raft_harness import RaftHarness, entry, saved_voters
 
 
-def with_log(world: World, name: str, terms: str, voters: str, term: int) -> None:
+def with_log(world: RaftHarness, name: str, terms: str, voters: str, term: int) -> None:
     """A peer whose log after the snapshot at 1 has entries of these terms, one digit each."""
     saved = saved_voters(*voters)
     entries = [entry(index, int(digit), b"%s%d" % (digit.encode(), index)) for index, digit in enumerate(terms, 2)]
@@ -21,7 +21,7 @@ def with_log(world: World, name: str, terms: str, voters: str, term: int) -> Non
 
 
 def test_figure_2_a_server_votes_once_per_term_and_remembers_it() -> None:
-    world = World.of("a", "b", "c")
+    world = RaftHarness.of("a", "b", "c")
     for candidate, granted in (("b", True), ("c", False), ("b", True)):
         world.deliver(Message(MessageKind.VOTE, "a", candidate, 2, index=1, log_term=1))
         world.peers["a"].work()
@@ -34,7 +34,7 @@ def test_figure_2_a_server_votes_once_per_term_and_remembers_it() -> None:
 
 
 def test_figure_2_the_lower_term_is_told_of_the_higher() -> None:
-    world = World.of("a", "b", "c")
+    world = RaftHarness.of("a", "b", "c")
     world.elect("a")
     for kind in (MessageKind.APPEND, MessageKind.HEARTBEAT, MessageKind.VOTE):
         world.deliver(Message(kind, "b", "c", 1))
@@ -45,7 +45,7 @@ def test_figure_2_the_lower_term_is_told_of_the_higher() -> None:
 
 
 def test_figure_2_a_leader_of_a_lower_term_steps_down() -> None:
-    world = World.of("a", "b", "c")
+    world = RaftHarness.of("a", "b", "c")
     raft = world.elect("a")
     world.deliver(Message(MessageKind.APPEND_REPLY, "a", "b", 9))
     assert (raft.role, raft.term, raft.leader) == ("follower", 9, None)
@@ -63,7 +63,7 @@ FIGURE_7 = {
 
 def test_figure_6_and_7_all_followers_get_the_log_of_the_leader() -> None:
     """The paper's six followers a to f, here with one entry less in front, and the leader of term 8."""
-    world = World(settings=Settings(max_append_bytes=6))
+    world = RaftHarness(settings=Settings(max_append_bytes=6))
     voters = "abcdefl"
     with_log(world, "l", "114455666", voters, 7)
     for name, terms in FIGURE_7.items():
@@ -82,9 +82,9 @@ def test_figure_6_and_7_all_followers_get_the_log_of_the_leader() -> None:
     assert len({tuple(peer.machine.commands) for peer in world.peers.values()}) == 1
 
 
-def figure_8(core: type[Raft]) -> World:
+def figure_8(core: type[Raft]) -> RaftHarness:
     """Up to (c): s1 of term 4 has brought its entry of term 2 to a majority, and its own of term 4 to nobody."""
-    world = World(settings=Settings(max_append_bytes=1), core=core)
+    world = RaftHarness(settings=Settings(max_append_bytes=1), core=core)
     names = ("s1", "s2", "s3", "s4", "s5")
     snapshot = saved_voters(*names).snapshot
     logs = {"s1": [entry(2, 2, b"two")], "s2": [entry(2, 2, b"two")], "s5": [entry(2, 3, b"three")]}
@@ -135,7 +135,7 @@ def test_figure_8_with_the_rule_switched_off_an_applied_entry_is_contradicted() 
 
 
 def test_section_6_a_change_waits_for_the_one_before_and_rolls_back_with_its_entry() -> None:
-    world = World.of("a", "b", "c")
+    world = RaftHarness.of("a", "b", "c")
     raft = world.elect("a")
     world.add("d")
     world.cut = [("a", "b"), ("a", "c"), ("b", "a"), ("c", "a")]
@@ -154,7 +154,7 @@ def test_section_6_a_change_waits_for_the_one_before_and_rolls_back_with_its_ent
 
 def test_section_6_a_leader_of_the_old_configuration_may_not_change_it_before_its_first_commit() -> None:
     """Ongaro on raft-dev, 2015: single-server changes need an entry of the own term first."""
-    world = World.of("a", "b", "c")
+    world = RaftHarness.of("a", "b", "c")
     raft = world["a"]
     raft._campaign(trial=False)
     for voter in "bc":
@@ -164,9 +164,9 @@ def test_section_6_a_leader_of_the_old_configuration_may_not_change_it_before_it
         raft.change(Change("learner", "d"))
 
 
-def two_more_voters() -> World:
+def two_more_voters() -> RaftHarness:
     """Thesis 4.3: a makes voters of d and e in one entry, which b and c do not get."""
-    world = World()
+    world = RaftHarness()
     for name in "abcde":
         world.add(name, saved_voters("a", "b", "c", learners=("d", "e")))
     world.elect("a")
@@ -208,7 +208,7 @@ def test_thesis_4_3_nobody_is_elected_by_the_new_voters_alone() -> None:
 
 def test_section_6_a_voter_on_its_way_out_is_elected_where_it_alone_has_the_entry() -> None:
     """Thesis 4.2.2: a leads, makes c the only voter, and nobody else has that entry when it falls."""
-    world = World.of("a", "c")
+    world = RaftHarness.of("a", "c")
     raft = world.elect("a")
     world.isolate("a")
     raft.change(Change("remove", "a"))
@@ -222,7 +222,7 @@ def test_section_6_a_voter_on_its_way_out_is_elected_where_it_alone_has_the_entr
 
 
 def test_thesis_9_6_a_peer_that_was_cut_off_raises_no_term() -> None:
-    world = World.of("a", "b", "c")
+    world = RaftHarness.of("a", "b", "c")
     world.elect("a")
     world.isolate("c")
     world.run(10_000)
@@ -233,7 +233,7 @@ def test_thesis_9_6_a_peer_that_was_cut_off_raises_no_term() -> None:
 
 
 def test_check_quorum_a_leader_without_a_majority_steps_down_within_the_upper_bound() -> None:
-    world = World.of("a", "b", "c")
+    world = RaftHarness.of("a", "b", "c")
     raft = world.elect("a")
     world.isolate("a")
     world.run(world.settings.election_ms[1] - 50)
@@ -243,7 +243,7 @@ def test_check_quorum_a_leader_without_a_majority_steps_down_within_the_upper_bo
 
 
 def test_check_quorum_one_of_two_others_is_enough() -> None:
-    world = World.of("a", "b", "c")
+    world = RaftHarness.of("a", "b", "c")
     world.elect("a")
     world.peers["b"].crash()
     world.run(5000)
@@ -251,7 +251,7 @@ def test_check_quorum_one_of_two_others_is_enough() -> None:
 
 
 def test_a_learner_is_never_elected_and_never_counted() -> None:
-    world = World()
+    world = RaftHarness()
     for name in ("a", "b", "c", "d"):
         world.add(name, saved_voters("a", "b", "c", learners=("d",)))
     raft = world.elect("a")

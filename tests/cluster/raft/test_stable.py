@@ -24,7 +24,7 @@ from strogoff.sim.engine.loop import VirtualLoop
 from strogoff.storage.memory import VolatileMemoryEngine
 from strogoff.storage.store import Store
 
-from .world import Disk, entry
+from .raft_harness import Disk, entry
 
 
 class Rig:

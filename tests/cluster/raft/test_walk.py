@@ -7,8 +7,8 @@ import pytest
 from strogoff.cluster.raft.core import Raft
 from strogoff.cluster.raft.interface import Contradicted
 
-from .plants import PLANTS
-from .walk import Walk
+from .planted_bugs import PLANTS
+from .random_walk import Walk
 
 
 def a_walk(seed: int, core: type[Raft] = Raft, eager: bool = False) -> Walk:

@@ -7,11 +7,11 @@ from strogoff.cluster.replicated_map.anti_entropy import GIVE_UP_MS, RETRY_MS, A
 from strogoff.cluster.replicated_map.messages import Batch, Message, SyncRequest, clock_of, decode
 from strogoff.cluster.replicated_map.replica import Replica
 
-from .world import World
+from .map_harness import MapHarness
 
 
-def quiet(names: str = "AB") -> World:
-    world = World(1, names)
+def quiet(names: str = "AB") -> MapHarness:
+    world = MapHarness(1, names)
     world.loop.run_for(1)
     return world
 

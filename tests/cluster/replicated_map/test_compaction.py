@@ -9,11 +9,11 @@ from strogoff.cluster.replicated_map.compaction import STEP
 from strogoff.cluster.replicated_map.messages import clock_of
 from strogoff.sim.engine.disk import SimDisk
 
-from .world import World
+from .map_harness import MapHarness
 
 
 def test_a_tombstone_goes_when_every_member_has_it_on_its_disk() -> None:
-    world = World(3, "ABC")
+    world = MapHarness(3, "ABC")
     world.loop.run_for(1)
     world.put("A", b"tx", b"v")
     world.loop.run_for(1)
@@ -31,7 +31,7 @@ def test_a_tombstone_goes_when_every_member_has_it_on_its_disk() -> None:
 
 def test_a_report_says_what_the_disk_has() -> None:
     """The others forget what all report: a node that is killed then must not lack it."""
-    world = World(3, "AB")
+    world = MapHarness(3, "AB")
     world.loop.run_for(1)
     node = world.nodes["B"]
     node.disk.stall_until = world.loop.now_s + 20
@@ -45,7 +45,7 @@ def test_a_report_says_what_the_disk_has() -> None:
 
 
 def test_restarts_leave_nothing_behind() -> None:
-    world = World(4, "AB")
+    world = MapHarness(4, "AB")
     world.loop.run_for(1)
     for turn in range(20):
         world.put("A", b"tx", b"%d" % turn)
@@ -61,7 +61,7 @@ def test_restarts_leave_nothing_behind() -> None:
 
 def test_a_newcomer_does_not_fold_what_it_has_not_been_given() -> None:
     """C comes with an empty disk and waits for a node that has not applied its view. Others write and report to it."""
-    world = World(10, "ABC")
+    world = MapHarness(10, "ABC")
     world.loop.run_for(1)
     world.put("B", b"tx", b"v")
     world.loop.run_for(1)
@@ -83,7 +83,7 @@ def test_a_newcomer_does_not_fold_what_it_has_not_been_given() -> None:
 
 
 def test_routes_do_not_wait_for_who_is_away() -> None:
-    world = World(5, "ABC")
+    world = MapHarness(5, "ABC")
     world.loop.run_for(1)
     world.isolate("C")
     world.loop.run_for(1)
@@ -99,7 +99,7 @@ def test_routes_do_not_wait_for_who_is_away() -> None:
 
 def test_the_log_is_bounded_while_a_member_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "LOG_LIMIT", 1500)
-    world = World(6, "AB")
+    world = MapHarness(6, "AB")
     world.loop.run_for(1)
     world.put("A", b"tgone", b"v")
     world.loop.run_for(1)
@@ -117,7 +117,7 @@ def test_the_log_is_bounded_while_a_member_is_away(monkeypatch: pytest.MonkeyPat
 
 def test_what_has_not_been_sent_stays_in_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "LOG_LIMIT", 100)
-    world = World(6, "ABC")
+    world = MapHarness(6, "ABC")
     world.loop.run_for(1)
     world.isolate("C")
     world.loop.run_for(0.1)
@@ -133,7 +133,7 @@ def test_what_has_not_been_sent_stays_in_the_log(monkeypatch: pytest.MonkeyPatch
 
 
 def test_purge_goes_in_steps() -> None:
-    world = World(7, "AB")
+    world = MapHarness(7, "AB")
     world.loop.run_for(1)
     for number in range(2 * STEP + 10):
         world.put("A", b"fA%d" % number, b"v")
@@ -151,7 +151,7 @@ def test_purge_goes_in_steps() -> None:
 
 def test_spaces_are_purged_one_by_one_also_at_the_same_time() -> None:
     """Those of the same half too: what is left of other spaces costs no walk."""
-    world = World(9, "AB")
+    world = MapHarness(9, "AB")
     world.loop.run_for(1)
     for number in range(STEP + 10):
         world.put("A", b"l%d" % number, b"v")
@@ -168,7 +168,7 @@ def test_spaces_are_purged_one_by_one_also_at_the_same_time() -> None:
 
 def test_a_node_alone_keeps_no_log_though_nobody_calls_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strogoff.cluster.replicated_map.map.LOG_ALONE", 100)
-    world = World(8, "A")
+    world = MapHarness(8, "A")
     map_ = world.nodes["A"].map
     map_.sync_interval_ms = 1 << 40
     for number in range(1000):

@@ -18,17 +18,17 @@ from strogoff.cluster.replicated_map.messages import (
 )
 from strogoff.cluster.replicated_map.version_vector import VersionVector
 
-from .world import World, siblings, state
+from .map_harness import MapHarness, siblings, state
 
 
 @pytest.fixture
-def world() -> World:
-    world = World(2, "ABC")
+def world() -> MapHarness:
+    world = MapHarness(2, "ABC")
     world.loop.run_for(1)
     return world
 
 
-def test_visible_here_at_once_and_there_before_the_barrier(world: World) -> None:
+def test_visible_here_at_once_and_there_before_the_barrier(world: MapHarness) -> None:
     a, b = world.nodes["A"], world.nodes["B"]
     counter = a.map.put(b"tx", b"v")
     assert a.map.get(b"tx") == b"v"
@@ -41,7 +41,7 @@ def test_visible_here_at_once_and_there_before_the_barrier(world: World) -> None
     assert a.heard == [], "own writes are no news"
 
 
-def test_barriers_and_exchanges_that_wait_are_counted(world: World) -> None:
+def test_barriers_and_exchanges_that_wait_are_counted(world: MapHarness) -> None:
     a = world.nodes["A"].map
     assert (a.open_barriers, a.exchanging) == (0, False)
     a.barrier(a.put(b"tx", b"v"), lambda well: None)
@@ -51,7 +51,7 @@ def test_barriers_and_exchanges_that_wait_are_counted(world: World) -> None:
     assert (a.open_barriers, a.exchanging) == (0, False)
 
 
-def test_versions_are_the_same_everywhere_and_without_what_was_deleted(world: World) -> None:
+def test_versions_are_the_same_everywhere_and_without_what_was_deleted(world: MapHarness) -> None:
     a, b = world.nodes["A"].map, world.nodes["B"].map
     a.put(b"tx", b"1")
     b.put(b"tx", b"2")
@@ -64,7 +64,7 @@ def test_versions_are_the_same_everywhere_and_without_what_was_deleted(world: Wo
     assert dict(b.versions()) == found
 
 
-def test_many_writes_of_a_turn_are_one_message_per_peer(world: World) -> None:
+def test_many_writes_of_a_turn_are_one_message_per_peer(world: MapHarness) -> None:
     before = world.messages
     for number in range(100):
         world.nodes["A"].map.put(b"t%d" % (number % 7), b"%d" % number)
@@ -74,7 +74,7 @@ def test_many_writes_of_a_turn_are_one_message_per_peer(world: World) -> None:
     assert dict(world.nodes["C"].map.scan(b"t")) == dict(world.nodes["A"].map.scan(b"t"))
 
 
-def test_a_turn_with_very_many_writes_is_sent_in_steps(world: World) -> None:
+def test_a_turn_with_very_many_writes_is_sent_in_steps(world: MapHarness) -> None:
     for number in range(2500):
         world.nodes["A"].map.put(b"t%d" % number, b"v")
     done: list[bool] = []
@@ -84,7 +84,7 @@ def test_a_turn_with_very_many_writes_is_sent_in_steps(world: World) -> None:
     assert world.nodes["B"].map.statistics().keys == 2500
 
 
-def test_a_turn_with_many_bytes_is_sent_in_small_messages(world: World) -> None:
+def test_a_turn_with_many_bytes_is_sent_in_small_messages(world: MapHarness) -> None:
     """Each has about 256 KiB, or one key; the barrier passes when all are applied."""
     a = world.nodes["A"].map
     sizes: list[int] = []
@@ -114,7 +114,7 @@ def test_a_turn_with_many_bytes_is_sent_in_small_messages(world: World) -> None:
         (["tx", "junk"], "an item of 9 bytes: "),
     ],
 )
-def test_a_key_that_cannot_be_read_stops_no_other(world: World, broken: Item, says: str) -> None:
+def test_a_key_that_cannot_be_read_stops_no_other(world: MapHarness, broken: Item, says: str) -> None:
     """It is left out and told; the rest is applied, and the acknowledgement goes on."""
     b = world.nodes["B"].map
     told: list[tuple[str, str]] = []
@@ -136,7 +136,7 @@ def test_a_key_that_cannot_be_read_stops_no_other(world: World, broken: Item, sa
 def test_an_acknowledgement_does_not_overtake_what_was_written_before_it(space: bytes) -> None:
     """H-04 (d): whoever waits for the barrier reads afterwards what A had written when it heard of it. No
     disk holds up the acknowledgement of what is in memory only."""
-    world = World(2, "AB")
+    world = MapHarness(2, "AB")
     world.loop.run_for(1)
     a, b = world.nodes["A"], world.nodes["B"]
     seen: list[int] = []
@@ -154,7 +154,7 @@ def test_an_acknowledgement_does_not_overtake_what_was_written_before_it(space: 
     assert seen == [2500]
 
 
-def test_an_acknowledgement_that_was_lost_is_said_again_with_the_next_view(world: World) -> None:
+def test_an_acknowledgement_that_was_lost_is_said_again_with_the_next_view(world: MapHarness) -> None:
     a, b = world.nodes["A"].map, world.nodes["B"].map
     done: list[bool] = []
     a.barrier(a.put(b"fx", b"v"), done.append)
@@ -169,7 +169,7 @@ def test_an_acknowledgement_that_was_lost_is_said_again_with_the_next_view(world
     assert done == [True]
 
 
-def test_a_barrier_is_passed_when_the_peers_have_it_on_disk(world: World) -> None:
+def test_a_barrier_is_passed_when_the_peers_have_it_on_disk(world: MapHarness) -> None:
     """A peer that is killed then and comes back while the writer is away still owes the writer's sessions."""
     a, b = world.nodes["A"], world.nodes["B"]
     b.disk.stall_until = world.loop.now_s + 3
@@ -184,7 +184,7 @@ def test_a_barrier_is_passed_when_the_peers_have_it_on_disk(world: World) -> Non
     assert world.nodes["B"].map.get(b"lx") == b"v"
 
 
-def test_what_is_not_on_disk_is_not_waited_for(world: World) -> None:
+def test_what_is_not_on_disk_is_not_waited_for(world: MapHarness) -> None:
     world.nodes["B"].disk.stall_until = world.loop.now_s + 3
     passed: list[bool] = []
     world.nodes["A"].map.barrier(world.nodes["A"].map.put(b"fx", b"v"), passed.append)
@@ -192,7 +192,7 @@ def test_what_is_not_on_disk_is_not_waited_for(world: World) -> None:
     assert passed == [True]
 
 
-def test_a_full_disk_of_one_node_holds_nobody_up(world: World) -> None:
+def test_a_full_disk_of_one_node_holds_nobody_up(world: MapHarness) -> None:
     world.nodes["B"].disk.full = True
     passed: list[bool] = []
     world.nodes["A"].map.barrier(world.nodes["A"].map.put(b"tx", b"v"), passed.append)
@@ -200,7 +200,7 @@ def test_a_full_disk_of_one_node_holds_nobody_up(world: World) -> None:
     assert passed == [True]
 
 
-def test_an_exchange_is_complete_when_this_node_has_it_on_disk(world: World) -> None:
+def test_an_exchange_is_complete_when_this_node_has_it_on_disk(world: MapHarness) -> None:
     """Who has exchanged counts as one that knows what was promised, also after a restart."""
     world.isolate("C")
     world.loop.run_for(1)
@@ -217,7 +217,7 @@ def test_an_exchange_is_complete_when_this_node_has_it_on_disk(world: World) -> 
     assert ended == [True]
 
 
-def test_concurrent_values_stay_until_somebody_writes_again(world: World) -> None:
+def test_concurrent_values_stay_until_somebody_writes_again(world: MapHarness) -> None:
     a, b = world.nodes["A"].map, world.nodes["B"].map
     a.put(b"tx", b"a")
     b.put(b"tx", b"b")
@@ -230,7 +230,7 @@ def test_concurrent_values_stay_until_somebody_writes_again(world: World) -> Non
     assert [node.map.get(b"tx") for node in world.nodes.values()] == [b"c"] * 3
 
 
-def test_put_beats_a_concurrent_delete(world: World) -> None:
+def test_put_beats_a_concurrent_delete(world: MapHarness) -> None:
     a, b = world.nodes["A"].map, world.nodes["B"].map
     a.put(b"tx", b"old")
     world.loop.run_for(0.5)
@@ -240,7 +240,7 @@ def test_put_beats_a_concurrent_delete(world: World) -> None:
     assert [node.map.get(b"tx") for node in world.nodes.values()] == [b"new"] * 3
 
 
-def test_after_a_restart_the_durable_half_is_there_and_routes_come_from_others(world: World) -> None:
+def test_after_a_restart_the_durable_half_is_there_and_routes_come_from_others(world: MapHarness) -> None:
     world.put("A", b"tx", b"v")
     world.put("B", b"fBx", b"r")
     world.loop.run_for(1)
@@ -252,7 +252,7 @@ def test_after_a_restart_the_durable_half_is_there_and_routes_come_from_others(w
     assert node.map.get(b"fBx") == b"1:r"
 
 
-def test_a_lost_message_is_never_acknowledged_and_asked_for(world: World) -> None:
+def test_a_lost_message_is_never_acknowledged_and_asked_for(world: MapHarness) -> None:
     counter = world.put("A", b"tx", b"v")
     world.loop.settle()
     world.lanes["A", 1, "B"].clear()
@@ -267,7 +267,7 @@ def test_a_lost_message_is_never_acknowledged_and_asked_for(world: World) -> Non
 
 
 @pytest.mark.parametrize("written_again", [False, True])
-def test_what_a_key_has_replaced_goes_along_with_it(written_again: bool, world: World) -> None:
+def test_what_a_key_has_replaced_goes_along_with_it(written_again: bool, world: MapHarness) -> None:
     """C has A's value and not B's, which it replaced; B gets it from C and drops its own, as all others have."""
     a, b, c = world.nodes.values()
     for writer, misses in ((b, c), (a, b)):
@@ -287,7 +287,7 @@ def test_what_a_key_has_replaced_goes_along_with_it(written_again: bool, world: 
     assert b.map.get(b"tx") == (b"C" if written_again else b"A")
 
 
-def test_cancel(world: World) -> None:
+def test_cancel(world: MapHarness) -> None:
     done: list[bool] = []
     map_ = world.nodes["A"].map
     handle = map_.barrier(map_.put(b"tx", b"v"), done.append)
@@ -296,7 +296,7 @@ def test_cancel(world: World) -> None:
     assert done == []
 
 
-def test_malformed_is_one_error_and_changes_nothing(world: World) -> None:
+def test_malformed_is_one_error_and_changes_nothing(world: MapHarness) -> None:
     map_ = world.nodes["A"].map
     actors = Actors()
     ours = VersionVector(actors)
@@ -311,14 +311,14 @@ def test_malformed_is_one_error_and_changes_nothing(world: World) -> None:
     assert map_.statistics().keys == 0
 
 
-def test_what_an_earlier_boot_sent_is_not_heard_any_more(world: World) -> None:
+def test_what_an_earlier_boot_sent_is_not_heard_any_more(world: MapHarness) -> None:
     map_ = world.nodes["A"].map
     map_.receive("B", encode(ClockReport(2, [PartWriter(0, VersionVector(Actors())).part])))
     map_.receive("B", encode(Writes(1, [Part(0, [("B", 1)], [[0, 1]], {}, [Item(b"tx", [0, 1], [b"12345678v"])])])))
     assert map_.get(b"tx") is None
 
 
-def test_statistics(world: World) -> None:
+def test_statistics(world: MapHarness) -> None:
     map_ = world.nodes["A"].map
     map_.put(b"tx", b"v")
     map_.delete(b"ty")

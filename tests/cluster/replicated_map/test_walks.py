@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from .plants import PLANTS
-from .walks import walk
+from .planted_bugs import PLANTS
+from .random_walk import walk
 
 SEEDS = 5
 

@@ -36,7 +36,7 @@ def _text(text: str) -> bytes:
     return b"\x7f" + more + bytes((rest,)) + data
 
 
-class Stranger:
+class RawHttp2Client:
     """A connection. `closed` once the other side has ended it."""
 
     def __init__(self, address: str, within_s: float = 5.0) -> None:

@@ -18,7 +18,7 @@ from strogoff.cluster.transport.handshake import STREAM, Answering, Asking, NotP
 from strogoff.cluster.transport.wire import MAX_FRAME, TransportError
 
 from .authority import Authority, Node
-from .listening import Place, Recorder
+from .wire_server import Recorder, WireServer
 
 HOST = "127.0.0.1"
 
@@ -226,7 +226,7 @@ class Joined:
         self.logged: list[str] = []
         self.here = GrpcTransport(dial_s=10, log=lambda level, text: self.logged.append(f"{level} {text}"))
         self.there = GrpcTransport(dial_s=10, data_port=data_port)
-        self.place = Place(self.there)
+        self.place = WireServer(self.there)
 
     async def __aenter__(self) -> Joined:
         await self.place.open(f"{HOST}:0")

@@ -13,7 +13,7 @@ from strogoff.cluster.transport.grpc_settings import OPTIONS, PING_EVERY_MS, PIN
 from strogoff.cluster.transport.grpc_wire import GrpcTransport
 from strogoff.cluster.transport.wire import NOTICE_S, CallFailed, TransportError
 
-from .listening import Place, Recorder
+from .wire_server import Recorder, WireServer
 
 
 def make_tls(folder: Path, authority: trustme.CA, name: str = "127.0.0.1", expect: str = "") -> Tls:
@@ -32,7 +32,7 @@ async def dial(here: GrpcTransport, there: GrpcTransport) -> tuple[str, str]:
     """What the dialer hears: the kind of its first event, and the value as text."""
     mine = Recorder()
     try:
-        here.dial(await Place(there).open("127.0.0.1:0"), b"me", mine)
+        here.dial(await WireServer(there).open("127.0.0.1:0"), b"me", mine)
         await asyncio.wait(
             [asyncio.ensure_future(mine.until(kind)) for kind in ("opened", "closed")],
             return_when=asyncio.FIRST_COMPLETED,
@@ -50,7 +50,7 @@ def test_mutual_tls(tmp_path: Path) -> None:
 
     async def main() -> None:
         here, there = GrpcTransport(one), GrpcTransport(two)
-        mine, place = Recorder(), Place(there)
+        mine, place = Recorder(), WireServer(there)
 
         async def calls(method: str, request: bytes) -> bytes:
             return request + method.encode()

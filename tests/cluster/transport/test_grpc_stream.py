@@ -9,7 +9,7 @@ import pytest
 
 from strogoff.cluster.transport.grpc_stream import GrpcWire, reason_of
 
-from .listening import Recorder
+from .wire_server import Recorder
 
 
 class FakeCall:

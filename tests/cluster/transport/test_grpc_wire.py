@@ -16,8 +16,8 @@ import pytest
 from strogoff.cluster.transport.grpc_wire import GrpcTransport
 from strogoff.cluster.transport.wire import NOTICE_S
 
-from .listening import Place, Recorder
 from .relay import Relay
+from .wire_server import Recorder, WireServer
 
 CHILD = Path(__file__).with_name("child.py")
 
@@ -68,7 +68,7 @@ def test_a_dialer_that_stops_is_noticed(blow: signal.Signals) -> None:
 
     async def main() -> float:
         async with transport() as here:
-            place = Place(here)
+            place = WireServer(here)
             address = await place.open("127.0.0.1:0")
             process = await asyncio.create_subprocess_exec(sys.executable, str(CHILD), "dial", address, stdout=-3)
             try:
@@ -90,7 +90,7 @@ def test_a_cut_is_noticed_at_both_ends() -> None:
 
     async def main() -> tuple[float, float]:
         async with transport() as here, transport() as there:
-            place = Place(there)
+            place = WireServer(there)
             address = await place.open("127.0.0.1:0")
             cable = Relay(int(address.rpartition(":")[2]))
             mine = Recorder()
@@ -132,7 +132,7 @@ def test_loops_one_after_the_other() -> None:
 
     async def main() -> None:
         async with transport() as here, transport() as there:
-            place = Place(there)
+            place = WireServer(there)
             mine = Recorder()
             here.dial(await place.open("127.0.0.1:0"), b"me", mine)
             await mine.until("opened")

@@ -9,7 +9,7 @@ import pytest
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
 from strogoff.cluster.transport.wire import CallFailed
 
-from .listening import Place, Recorder
+from .wire_server import Recorder, WireServer
 
 
 def test_faults_on_a_real_loop() -> None:
@@ -18,7 +18,7 @@ def test_faults_on_a_real_loop() -> None:
     async def main() -> None:
         network = memory_network(notice_s=0.05, dial_s=0.05)
         here, there = AsyncioMemoryTransport(network, "here"), AsyncioMemoryTransport(network, "there")
-        place, mine, later = Place(there), Recorder(), Recorder()
+        place, mine, later = WireServer(there), Recorder(), Recorder()
         here.dial(await place.open("there:0"), b"me", mine)
         await mine.until("opened")
         network.cut("here", "there")
@@ -45,7 +45,7 @@ def test_an_error_in_a_handler() -> None:
         async def calls(method: str, request: bytes) -> bytes:
             raise ZeroDivisionError
 
-        address = await Place(there).open("there:0", calls)
+        address = await WireServer(there).open("there:0", calls)
         with pytest.raises(CallFailed, match="ZeroDivisionError"):
             await here.call(address, "m", b"", 1)
         assert [type(complaint["exception"]) for complaint in complaints] == [ZeroDivisionError]

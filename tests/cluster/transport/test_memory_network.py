@@ -6,12 +6,12 @@ import pytest
 
 from strogoff.cluster.transport.wire import CallFailed, TransportError
 
-from .virtual import Two
+from .transport_pair import TransportPair
 
 
 def test_a_short_cut_delays() -> None:
     """What is sent into it comes when it is over, in order, and the stream lives on."""
-    two = Two()
+    two = TransportPair()
     mine, theirs = two.joined()
     two.network.cut("a", "b")
     mine.say(b"1")
@@ -27,7 +27,7 @@ def test_a_short_cut_delays() -> None:
 
 def test_a_cut_that_goes_on_in_one_direction_lets_nothing_pass_there() -> None:
     """Of two cuts that overlap one is over (3 nodes, seed 3943)."""
-    two = Two()
+    two = TransportPair()
     mine, theirs = two.joined()
     two.network.cut("a", "b")
     mine.say(b"1")
@@ -44,7 +44,7 @@ def test_a_cut_that_goes_on_in_one_direction_lets_nothing_pass_there() -> None:
 
 def test_a_long_cut_closes_both_ends() -> None:
     """After the settable time; what was sent into it never comes, also when it heals."""
-    two = Two(notice_s=1.0)
+    two = TransportPair(notice_s=1.0)
     mine, theirs = two.joined()
     mine.say(b"lost")
     two.network.cut("a", "b")
@@ -59,7 +59,7 @@ def test_a_long_cut_closes_both_ends() -> None:
 
 def test_one_way() -> None:
     """The other direction delivers until both notice."""
-    two = Two()
+    two = TransportPair()
     mine, theirs = two.joined()
     two.network.one_way("a", "b")
     assert two.network.is_cut("a", "b") and not two.network.is_cut("b", "a")
@@ -74,7 +74,7 @@ def test_one_way() -> None:
 @pytest.mark.parametrize("cut", [("a", "b"), ("b", "a")])
 def test_a_dial_into_a_cut(cut: tuple[str, str]) -> None:
     """Ends after the time of a dial; what opened at the far end alone is closed there as well."""
-    two = Two()
+    two = TransportPair()
     two.network.one_way(*cut)
     mine = two.dial()
     two.loop.run_for(1.99)
@@ -87,7 +87,7 @@ def test_a_dial_into_a_cut(cut: tuple[str, str]) -> None:
 
 def test_a_delay_is_of_one_direction_and_keeps_the_order() -> None:
     """Also when it shrinks while something is on its way."""
-    two = Two()
+    two = TransportPair()
     mine, theirs = two.joined()
     two.network.delay("a", "b", 0.5)
     mine.say(b"slow")
@@ -102,7 +102,7 @@ def test_a_delay_is_of_one_direction_and_keeps_the_order() -> None:
 
 def test_drop() -> None:
     """Both ends close at once; a new dial succeeds."""
-    two = Two()
+    two = TransportPair()
     mine, theirs = two.joined()
     two.network.drop("b", "a")
     two.loop.settle()
@@ -113,7 +113,7 @@ def test_drop() -> None:
 
 def test_others_are_not_concerned() -> None:
     """A cut is between two; `heal` of one host ends all of its cuts and no others."""
-    two = Two()
+    two = TransportPair()
     for pair in (("a", "b"), ("a", "c"), ("c", "d")):
         two.network.cut(*pair)
     two.network.heal("a")
@@ -122,7 +122,7 @@ def test_others_are_not_concerned() -> None:
 
 def test_a_call_into_a_cut() -> None:
     """No answer in time, in either direction."""
-    two = Two()
+    two = TransportPair()
     two.b.listen("b:7", lambda *_: pytest.fail("a stream"), lambda method, request, answer: answer(request))
     answers: list[bytes | CallFailed] = []
     two.a.ask("b:7", "m", b"x", 1.0, answers.append)
@@ -136,6 +136,6 @@ def test_a_call_into_a_cut() -> None:
 
 
 def test_an_address_is_bound_once() -> None:
-    two = Two()
+    two = TransportPair()
     with pytest.raises(TransportError, match="cannot listen on b:1: it is in use"):
         two.a.listen("b:1", two._accept)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from .virtual import Two
+from .transport_pair import TransportPair
 
 
 def test_nothing_happens_within_a_call() -> None:
     """Every event comes from the loop."""
-    two = Two()
+    two = TransportPair()
     mine = two.dial()
     assert two.accepted == []
     two.loop.settle()
@@ -24,7 +24,7 @@ def test_nothing_happens_within_a_call() -> None:
 
 def test_a_close_comes_behind_the_frames() -> None:
     """What was handed over before it arrives before it."""
-    two = Two()
+    two = TransportPair()
     mine, theirs = two.joined()
     mine.say(b"last words")
     two.loop.turn()
@@ -35,7 +35,7 @@ def test_a_close_comes_behind_the_frames() -> None:
 
 
 def test_an_error_of_the_receiver_closes_and_is_raised() -> None:
-    two = Two()
+    two = TransportPair()
     mine, theirs = two.joined()
 
     def explode(_frame: bytes) -> None:
@@ -51,6 +51,6 @@ def test_an_error_of_the_receiver_closes_and_is_raised() -> None:
 
 def test_no_timer_is_left() -> None:
     """An open stream has nothing scheduled: a virtual loop runs dry."""
-    two = Two()
+    two = TransportPair()
     two.joined()
     assert not two.loop.turn()

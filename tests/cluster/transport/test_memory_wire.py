@@ -7,12 +7,12 @@ import pytest
 from strogoff.cluster.transport.memory_wire import MemoryTransport
 from strogoff.cluster.transport.wire import CallFailed, Refused, Wire
 
-from .virtual import Ear, Two
+from .transport_pair import RecordingEvents, TransportPair
 
 
 def test_a_process_that_ends() -> None:
     """The others see their ends close; it hears nothing itself; the next process of that host can serve there."""
-    two = Two()
+    two = TransportPair()
     mine, theirs = two.joined()
     two.b.shut()
     two.loop.run_for(0.1)
@@ -28,7 +28,7 @@ def test_a_process_that_ends() -> None:
 
 
 def test_a_process_that_ends_while_a_hello_is_on_its_way() -> None:
-    two = Two()
+    two = TransportPair()
     two.network.delay("a", "b", 0.1)
     mine = two.dial()
     two.loop.run_for(0.05)
@@ -38,12 +38,12 @@ def test_a_process_that_ends_while_a_hello_is_on_its_way() -> None:
 
 
 def test_refused() -> None:
-    two = Two()
+    two = TransportPair()
 
     def accept(hello: bytes, wire: Wire) -> Refused:
         return Refused(f"no {hello!r} here")
 
-    mine = Ear()
+    mine = RecordingEvents()
     two.a.dial(two.b.listen("b:0", accept), b"me", mine)
     two.loop.settle()
     assert mine.reason == "no b'me' here" and mine.wire is None
@@ -53,7 +53,7 @@ def test_refused() -> None:
 @pytest.mark.parametrize("ends", ["asker", "answerer"])
 def test_a_call_whose_process_ends(ends: str) -> None:
     """The asker's end: no answer at all. The answerer's: the time runs out."""
-    two = Two()
+    two = TransportPair()
     two.b.listen("b:7", lambda *_: pytest.fail("a stream"), lambda *_: None)
     answers: list[bytes | CallFailed] = []
     two.a.ask("b:7", "m", b"", 1.0, answers.append)

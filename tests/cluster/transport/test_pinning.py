@@ -15,14 +15,14 @@ from strogoff.cluster.transport.pinning import trusted
 from strogoff.cluster.transport.wire import CallFailed, TransportError
 
 from .authority import Authority, Node
-from .listening import Place, Recorder
+from .wire_server import Recorder, WireServer
 
 
 async def meet(here: Tls, there: Tls) -> tuple[str, str, list[str]]:
     """What becomes of a dial: the dialer's event and its value, and what the other side logs. A call fares the same."""
     lines: list[str] = []
     one, two = GrpcTransport(here), GrpcTransport(there, log=lambda level, text: lines.append(text))
-    place, mine = Place(two), Recorder()
+    place, mine = WireServer(two), Recorder()
 
     async def calls(method: str, request: bytes) -> bytes:
         return b"answer"
@@ -105,7 +105,7 @@ def test_the_certificate_is_that_of_the_connection(tmp_path: Path) -> None:
 
     async def main() -> None:
         there = GrpcTransport(two.tls())
-        address = await Place(there).open("127.0.0.1:0")
+        address = await WireServer(there).open("127.0.0.1:0")
         assert await trusted(address, one.tls(names=("n2.example",)), 5) == two.pem
         assert await trusted(address, one.tls(), 5) == one.cafile.read_bytes()
         async with grpc.aio.secure_channel(address, one.tls().channel(one.pem)) as wrong:
@@ -138,7 +138,7 @@ def test_a_silent_connection_ends(tmp_path: Path) -> None:
 
     async def main() -> None:
         there = GrpcTransport(node.tls())
-        host, _, port = (await Place(there).open("127.0.0.1:0")).rpartition(":")
+        host, _, port = (await WireServer(there).open("127.0.0.1:0")).rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         async with asyncio.timeout(3 * HANDSHAKE_S):
             assert await reader.read() == b""

@@ -13,12 +13,12 @@ from strogoff.cluster.transport.grpc_wire import GrpcTransport
 from strogoff.cluster.transport.memory_asyncio import AsyncioMemoryTransport, memory_network
 from strogoff.cluster.transport.wire import CallFailed, Refused, Transport, TransportError, Unproven, Wire
 
-from .listening import Place, Recorder
+from .wire_server import Recorder, WireServer
 
-Body = Callable[["Two"], Awaitable[None]]
+Body = Callable[["TransportPair"], Awaitable[None]]
 
 
-class Two:
+class TransportPair:
     """Two nodes: `there` serves, `here` dials. A `stranger` has another cookie."""
 
     def __init__(self, here: Transport, there: Transport, stranger: Transport, host: str) -> None:
@@ -26,7 +26,7 @@ class Two:
         self.there = there
         self.stranger = stranger
         self.any = f"{host}:0"
-        self.place = Place(there)
+        self.place = WireServer(there)
 
     async def joined(self, hello: bytes = b"me") -> tuple[Recorder, Recorder]:
         """One open stream: the recorders of its two ends."""
@@ -61,7 +61,7 @@ def run(request: pytest.FixtureRequest) -> Callable[[Body], None]:
                 # A busy machine is not what is tested.
                 here, there = GrpcTransport(dial_s=10, data_port=port), GrpcTransport(dial_s=10, data_port=port)
                 stranger = GrpcTransport(dial_s=10, cookie="guessed")
-            two = Two(here, there, stranger, "there" if kind == "memory" else "127.0.0.1")
+            two = TransportPair(here, there, stranger, "there" if kind == "memory" else "127.0.0.1")
             try:
                 async with asyncio.timeout(20):
                     await body(two)
@@ -83,7 +83,7 @@ def run(request: pytest.FixtureRequest) -> Callable[[Body], None]:
 def test_hello_welcome_frames_both_ways(run: Callable[[Body], None]) -> None:
     """The welcome is first, also before what the acceptor sent while it accepted; frames are whole and in order."""
 
-    async def body(two: Two) -> None:
+    async def body(two: TransportPair) -> None:
         two.place.early = b"early"
         mine, theirs = await two.joined()
         frames = [bytes([number % 256]) * (number * 7 % 5000) for number in range(300)]
@@ -103,7 +103,7 @@ def test_hello_welcome_frames_both_ways(run: Callable[[Body], None]) -> None:
 def test_drained_tells_when_the_next_may_go(run: Callable[[Body], None]) -> None:
     """What is given while a write is in flight queues; `drained` comes when all of it is gone, never within `send`."""
 
-    async def body(two: Two) -> None:
+    async def body(two: TransportPair) -> None:
         mine, theirs = await two.joined()
         assert mine.wire is not None
         mine.wire.send(b"a" * 1000)
@@ -121,7 +121,7 @@ def test_drained_tells_when_the_next_may_go(run: Callable[[Body], None]) -> None
 def test_data_goes_beside_what_is_urgent(run: Callable[[Body], None]) -> None:
     """Each way keeps its order, and tells when its next may go."""
 
-    async def body(two: Two) -> None:
+    async def body(two: TransportPair) -> None:
         early = [b"", b"early data", bytes(100_000)]
         two.place.early_data = early
         mine, theirs = await two.joined()
@@ -148,7 +148,7 @@ def test_data_goes_beside_what_is_urgent(run: Callable[[Body], None]) -> None:
 def test_a_large_frame(run: Callable[[Body], None]) -> None:
     """48 MiB arrive whole."""
 
-    async def body(two: Two) -> None:
+    async def body(two: TransportPair) -> None:
         mine, theirs = await two.joined()
         assert mine.wire is not None
         mine.wire.send(b"x" * (48 << 20))
@@ -161,7 +161,7 @@ def test_a_large_frame(run: Callable[[Body], None]) -> None:
 def test_refused(run: Callable[[Body], None]) -> None:
     """The dialer learns the reason, and nothing else happens."""
 
-    async def body(two: Two) -> None:
+    async def body(two: TransportPair) -> None:
         await two.place.open(two.any)
         mine = Recorder()
         two.here.dial(two.place.address, b"no", mine)
@@ -175,7 +175,7 @@ def test_refused(run: Callable[[Body], None]) -> None:
 def test_nobody_there(run: Callable[[Body], None]) -> None:
     """A dial to an address where nobody listens ends with a reason; so does a call."""
 
-    async def body(two: Two) -> None:
+    async def body(two: TransportPair) -> None:
         address = await two.place.open(two.any)
         await two.there.close()
         mine = Recorder()
@@ -192,7 +192,7 @@ def test_nobody_there(run: Callable[[Body], None]) -> None:
 def test_close(run: Callable[[Body], None], closer: str) -> None:
     """The other end is told, the own end hears nothing more, and what is sent after it is nothing."""
 
-    async def body(two: Two) -> None:
+    async def body(two: TransportPair) -> None:
         mine, theirs = await two.joined()
         closing, other = (mine, theirs) if closer == "dialer" else (theirs, mine)
         assert closing.wire is not None
@@ -214,7 +214,7 @@ def test_close(run: Callable[[Body], None], closer: str) -> None:
 def test_cancel_a_dial(run: Callable[[Body], None]) -> None:
     """No event follows, whether it was cancelled at once or when the wire was open."""
 
-    async def body(two: Two) -> None:
+    async def body(two: TransportPair) -> None:
         await two.place.open(two.any)
         at_once = Recorder()
         two.here.dial(two.place.address, b"at once", at_once).cancel()
@@ -233,9 +233,9 @@ def test_cancel_a_dial(run: Callable[[Body], None]) -> None:
 def test_the_transport_ends(run: Callable[[Body], None]) -> None:
     """Closing a transport closes the other ends of its wires, dialled and accepted, without events of its own."""
 
-    async def body(two: Two) -> None:
+    async def body(two: TransportPair) -> None:
         mine, theirs = await two.joined()
-        other = Place(two.here)
+        other = WireServer(two.here)
         await other.open(two.any)
         dialled = Recorder()
         two.there.dial(other.address, b"back", dialled)
@@ -251,7 +251,7 @@ def test_the_transport_ends(run: Callable[[Body], None]) -> None:
 def test_an_error_in_the_receiver(run: Callable[[Body], None]) -> None:
     """Closes that wire, tells both ends, and is reported to the loop; other wires go on."""
 
-    async def body(two: Two) -> None:
+    async def body(two: TransportPair) -> None:
         two.complaints = ["boom"]  # type: ignore[attr-defined]
         mine, theirs = await two.joined()
         other, _ = await two.joined(b"other")
@@ -273,7 +273,7 @@ def test_an_error_in_the_receiver(run: Callable[[Body], None]) -> None:
 def test_calls(run: Callable[[Body], None]) -> None:
     """An answer, a refusal, no handler, no answer in time."""
 
-    async def body(two: Two) -> None:
+    async def body(two: TransportPair) -> None:
         never = asyncio.Event()
 
         async def calls(method: str, request: bytes) -> bytes:
@@ -289,7 +289,7 @@ def test_calls(run: Callable[[Body], None]) -> None:
             await two.here.call(address, "refuse", b"", 5)
         with pytest.raises(CallFailed, match=r"no answer from .* in 0.3 s"):
             await two.here.call(address, "hang", b"", 0.3)
-        deaf = await Place(two.here).open(two.any)
+        deaf = await WireServer(two.here).open(two.any)
         with pytest.raises(CallFailed, match="answers no calls"):
             await two.there.call(deaf, "join", b"", 5)
 
@@ -299,7 +299,7 @@ def test_calls(run: Callable[[Body], None]) -> None:
 def test_a_dialer_with_another_cookie(run: Callable[[Body], None]) -> None:
     """It gets no stream and no answer, and is told what to do; no hello and no call of its own is even looked at."""
 
-    async def body(two: Two) -> None:
+    async def body(two: TransportPair) -> None:
         asked: list[str] = []
 
         async def calls(method: str, request: bytes) -> bytes:
@@ -322,7 +322,7 @@ def test_a_dialer_with_another_cookie(run: Callable[[Body], None]) -> None:
 def test_an_acceptor_with_another_cookie(run: Callable[[Body], None]) -> None:
     """The dialer does not say its hello to it, nor its question."""
 
-    async def body(two: Two) -> None:
+    async def body(two: TransportPair) -> None:
         heard: list[bytes] = []
 
         def accept(hello: bytes, wire: Wire) -> Refused:
@@ -349,10 +349,10 @@ def test_an_acceptor_with_another_cookie(run: Callable[[Body], None]) -> None:
 def test_an_address_in_use(run: Callable[[Body], None]) -> None:
     """A clear error that names it."""
 
-    async def body(two: Two) -> None:
+    async def body(two: TransportPair) -> None:
         address = await two.place.open(two.any)
         with pytest.raises(TransportError, match=f"cannot listen on {address}"):
-            await Place(two.here).open(address)
+            await WireServer(two.here).open(address)
 
     run(body)
 
@@ -360,7 +360,7 @@ def test_an_address_in_use(run: Callable[[Body], None]) -> None:
 def test_many_at_once(run: Callable[[Body], None]) -> None:
     """Twenty streams both ways between the same two: none mixes with another."""
 
-    async def body(two: Two) -> None:
+    async def body(two: TransportPair) -> None:
         await two.place.open(two.any)
         mine = [Recorder() for _ in range(20)]
         for number, recorder in enumerate(mine):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from strogoff.netsplit.policy import ViewState
-from tests.broker.clustering.theatre import Theatre
+from tests.harness.cluster import ClusterHarness
 
 
 def test_a_member_promises_nothing_before_it_has_a_lease() -> None:
-    theatre = Theatre(3)
+    theatre = ClusterHarness(3)
     spot = theatre[2]
     spot.kill()
     spot.start()
@@ -17,7 +17,7 @@ def test_a_member_promises_nothing_before_it_has_a_lease() -> None:
 
 
 def test_joining_oneself_and_leaving() -> None:
-    theatre = Theatre(3)
+    theatre = ClusterHarness(3)
     problems: list[str] = []
     theatre[2].host.join("n2:1", problems.append)
     theatre.until(lambda: bool(problems))

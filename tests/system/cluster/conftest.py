@@ -11,7 +11,7 @@ import pytest
 from bench.cluster_nodes import Node, bad_lines, end, start_joined
 from bench.space import Space, SpaceError
 
-from ..brokers import Background, need
+from ..brokers import Background, require_program
 
 
 class Apart(NamedTuple):
@@ -24,8 +24,8 @@ class Apart(NamedTuple):
 
 def space_or_skip(count: int) -> Space:
     """A space, or a skip that says what is missing; nothing is skipped where STROGOFF_NO_SKIP is set."""
-    need("ip", "iproute2")
-    need("nft", "nftables")
+    require_program("ip", "iproute2")
+    require_program("nft", "nftables")
     try:
         return Space(count)
     except SpaceError as error:

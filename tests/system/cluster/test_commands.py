@@ -16,7 +16,7 @@ import pytest
 from bench.broker_process import free_port
 from bench.cluster_nodes import Node, bad_lines, end, start_joined, until, whole
 
-from ..brokers import WITHIN_S, play
+from ..brokers import WITHIN_S, run_test
 from .probe import Probe
 from .test_faults import serves_without
 
@@ -112,7 +112,7 @@ def test_joins_that_cannot_be(tmp_path: Path) -> None:
             assert stranger.status == 1 and stranger.wrong.startswith("n9@127.0.0.1 is not a member of this cluster.")
             await crosses(first, second)
 
-    play(scenario())
+    run_test(scenario())
 
 
 def test_join_with_sessions(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_join_with_sessions(tmp_path: Path) -> None:
             assert await keeper.got(2) == [b"before", b"after"]
             await keeper.close()
 
-    play(scenario())
+    run_test(scenario())
 
 
 def test_leave_of_a_node_that_runs(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_leave_of_a_node_that_runs(tmp_path: Path) -> None:
             last = await admin(first, "cluster", "leave", f"node={first.name}", "-k")
             assert (last.status, last.wrong) == (1, f"{first.name} is the only member of its cluster"), last
 
-    play(scenario())
+    run_test(scenario())
 
 
 def test_leave_of_dead_nodes(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_leave_of_dead_nodes(tmp_path: Path) -> None:
             await third.kill()
             third.log.unlink()  # what it said is an error, and is meant here
 
-    play(scenario())
+    run_test(scenario())
 
 
 async def has_left(node: Node) -> bool:
@@ -223,4 +223,4 @@ def test_leave_without_a_majority(tmp_path: Path) -> None:
             await whole([first, second])
             await crosses(second, first)
 
-    play(scenario())
+    run_test(scenario())

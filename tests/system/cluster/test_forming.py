@@ -19,7 +19,7 @@ import pytest
 from bench.broker_process import free_port
 from bench.cluster_nodes import Node, bad_lines, end, start_joined, until, whole
 
-from ..brokers import WITHIN_S, need, play
+from ..brokers import WITHIN_S, require_program, run_test
 from ..mosquitto import Sub, pub
 from ..paho_client import Paho
 from .test_faults import serves_without
@@ -91,7 +91,7 @@ def test_by_discovery(tmp_path: Path) -> None:
             assert len({(await node.status())["cluster_id"] for node in nodes}) == 1
             await everybody_talks(nodes)
 
-    play(scenario())
+    run_test(scenario())
 
 
 def test_a_node_that_lost_its_disk_comes_back_without_a_hand(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_node_that_lost_its_disk_comes_back_without_a_hand(tmp_path: Path) -> 
             await whole(nodes)
             await everybody_talks(nodes)
 
-    play(scenario())
+    run_test(scenario())
 
 
 def test_by_discovery_one_after_the_other(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_by_discovery_one_after_the_other(tmp_path: Path) -> None:
             assert all(row["Voter"] for row in (await first.status())["nodes"])
             await everybody_talks(nodes)
 
-    play(scenario())
+    run_test(scenario())
 
 
 def test_by_hand(tmp_path: Path) -> None:
@@ -152,13 +152,13 @@ def test_by_hand(tmp_path: Path) -> None:
             assert [(row["Node"], row["Running"]) for row in shown.tables[0]] == [(n.name, True) for n in nodes]
             await everybody_talks(nodes)
 
-    play(scenario())
+    run_test(scenario())
 
 
 def test_behind_haproxy(tmp_path: Path) -> None:
     """As docs/operations.md has it: round robin over three nodes, the PROXY protocol, health by HTTP. Each client meets
     another node, and messages cross. A node that is killed gets no more clients."""
-    need("haproxy", "haproxy")
+    require_program("haproxy", "haproxy")
     file, port, stats = tmp_path / "haproxy.cfg", free_port(), free_port()
 
     async def scenario() -> None:
@@ -180,7 +180,7 @@ def test_behind_haproxy(tmp_path: Path) -> None:
                 proxy.kill()
                 await proxy.wait()
 
-    play(scenario())
+    run_test(scenario())
 
 
 MAJORITY = {

@@ -14,7 +14,7 @@ import pytest
 from bench.cluster_nodes import Node, bad_lines, end, start_joined, until, whole
 from strogoff.mqtt import packets
 
-from ..brokers import play
+from ..brokers import run_test
 from .probe import Probe
 from .test_commands import crosses, lasting_session, members
 from .test_faults import serves_without
@@ -65,7 +65,7 @@ def test_a_node_is_restarted(tmp_path: Path) -> None:
             assert [(await node.status())["members"] for node in nodes] == [3, 3, 3]
             assert bad_lines(nodes) == []
 
-    play(scenario())
+    run_test(scenario())
 
 
 def test_the_whole_cluster_is_restarted(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_the_whole_cluster_is_restarted(tmp_path: Path) -> None:
             await crosses(first, third)
             assert bad_lines(nodes) == []
 
-    play(scenario())
+    run_test(scenario())
 
 
 def said(node: Node, text: str) -> Callable[[], Awaitable[bool]]:
@@ -124,7 +124,7 @@ def test_a_disk_is_lost(tmp_path: Path) -> None:
             await crosses(third, second)
             await crosses(first, third)
 
-    play(scenario())
+    run_test(scenario())
 
 
 def test_a_backup_is_restored(tmp_path: Path) -> None:
@@ -153,4 +153,4 @@ def test_a_backup_is_restored(tmp_path: Path) -> None:
             await whole(nodes)
             await crosses(third, first)
 
-    play(scenario())
+    run_test(scenario())

@@ -17,10 +17,10 @@ from strogoff.sim.engine.peer import Peer
 Properties = dict[str, Any]
 
 
-class Client(Peer):
+class PacketClient(Peer):
     """A client that decides nothing: it sends what the test says and shows what it gets."""
 
-    def __init__(self, stage: Stage, version: int, **listener: Any) -> None:
+    def __init__(self, stage: BrokerHarness, version: int, **listener: Any) -> None:
         super().__init__(stage.host, version, **listener)
         self.stage = stage
 
@@ -94,7 +94,7 @@ class Client(Peer):
         self.stage.settle()
 
 
-class Stage:
+class BrokerHarness:
     """One node and its disk; `options` are fields of `Options`, `level` is that of the events."""
 
     def __init__(self, plugin: object | None = None, level: int = 1, seed: int = 0, **options: Any) -> None:
@@ -123,7 +123,7 @@ class Stage:
 
     def client(
         self, client_id: str, version: int = 4, clean: bool = True, expiry_s: int | None = None, **fields: Any
-    ) -> Client:
+    ) -> PacketClient:
         """A connected client. `expiry_s` and other lower-case properties of CONNECT are v5's; `will` is a `Will`."""
         client, connack = self.connect(client_id, version, clean, expiry_s, **fields)
         assert connack.reason == 0, connack
@@ -131,9 +131,9 @@ class Stage:
 
     def connect(
         self, client_id: str, version: int = 4, clean: bool = True, expiry_s: int | None = None, **fields: Any
-    ) -> tuple[Client, packets.Connack]:
+    ) -> tuple[PacketClient, packets.Connack]:
         """A client and the CONNACK that it got; what came behind CONNACK is still to be taken."""
-        client = Client(self, version)
+        client = PacketClient(self, version)
         client.send(connect(client_id, version, clean, expiry_s, **fields))
         self.settle()
         connack, *rest = client.take()
@@ -141,7 +141,7 @@ class Stage:
         client.received = rest
         return client, connack
 
-    def persistent(self, client_id: str, version: int = 4, **fields: Any) -> Client:
+    def persistent(self, client_id: str, version: int = 4, **fields: Any) -> PacketClient:
         """A client whose session goes on without a connection, the old one if there is one."""
         return self.client(client_id, version, False, 1000 if version == 5 else None, **fields)
 

@@ -25,7 +25,7 @@ from strogoff.sim.engine.host import AllowAll, Host
 from strogoff.sim.engine.loop import Scheduled, VirtualLoop
 from strogoff.sim.engine.pipe import Pipe
 from strogoff.sim.engine.process_gate import GatedEngine, GatedNetwork, GatedTransport, ProcessGate
-from tests.broker.stage import Client, connect
+from tests.harness.broker import PacketClient, connect
 
 PATIENCE_S = 20.0
 
@@ -42,7 +42,7 @@ def snapshots_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_host, "Settings", lambda: Settings(raft=RaftSettings(tail=0, snapshot_every=1)))
 
 
-class StandingHost(ClusterHost):
+class PausableHost(ClusterHost):
     """A machine whose process can stand still (SIGSTOP): its clocks go on, and whatever reaches it waits."""
 
     gate: ProcessGate
@@ -80,12 +80,12 @@ class StandingHost(ClusterHost):
         pipe.gone = lambda reason: self.gate.enter(self._of_life(partial(gone, reason)))
 
 
-class Spot:
-    """One node as a stage of its own: what `Client` wants to know."""
+class NodeHarness:
+    """One node as a stage of its own: what `PacketClient` wants to know."""
 
-    def __init__(self, theatre: Theatre, disks: list[SimDisk]) -> None:
+    def __init__(self, theatre: ClusterHarness, disks: list[SimDisk]) -> None:
         self.theatre = theatre
-        self.host: StandingHost
+        self.host: PausableHost
         self.disks = disks
         self.loop = theatre.loop
 
@@ -103,7 +103,7 @@ class Spot:
     def settle(self) -> None:
         self.theatre.settle()
 
-    def client(self, client_id: str, version: int = 5, clean: bool = True, **fields: Any) -> Client:
+    def client(self, client_id: str, version: int = 5, clean: bool = True, **fields: Any) -> PacketClient:
         """A connected client."""
         client, connack = self.connect(client_id, version, clean, **fields)
         assert connack.reason == 0, connack
@@ -111,27 +111,27 @@ class Spot:
 
     def connect(
         self, client_id: str, version: int = 5, clean: bool = True, **fields: Any
-    ) -> tuple[Client, packets.Connack]:
-        client = Client(self, version)  # type: ignore[arg-type]
+    ) -> tuple[PacketClient, packets.Connack]:
+        client = PacketClient(self, version)  # type: ignore[arg-type]
         client.send(connect(client_id, version, clean, fields.pop("expiry_s", None), **fields))
         self.settle()
         connack, *client.received = client.take()
         assert isinstance(connack, packets.Connack)
         return client, connack
 
-    def connect_soon(self, client_id: str, version: int = 5, clean: bool = True, **fields: Any) -> Client:
+    def connect_soon(self, client_id: str, version: int = 5, clean: bool = True, **fields: Any) -> PacketClient:
         """A client whose CONNECT may not be answered yet."""
-        client = Client(self, version)  # type: ignore[arg-type]
+        client = PacketClient(self, version)  # type: ignore[arg-type]
         client.send(connect(client_id, version, clean, fields.pop("expiry_s", None), **fields))
         self.settle()
         return client
 
-    def stand_still(self) -> None:
+    def pause_process(self) -> None:
         """SIGSTOP. When it goes on the process reads its sockets before it looks at its timers, as asyncio does."""
         self.host.gate.sockets_first = True
         self.host.gate.stop()
 
-    def go_on(self) -> None:
+    def resume_process(self) -> None:
         """SIGCONT: what came meanwhile comes now, in order."""
         self.host.gate.go_on()
 
@@ -162,26 +162,26 @@ class Spot:
         return problems[0]
 
 
-def _both(spot: Spot) -> tuple[Callable[[Host], Any], Callable[[Host], Any]]:
+def _both(spot: NodeHarness) -> tuple[Callable[[Host], Any], Callable[[Host], Any]]:
     def engine(number: int) -> Callable[[Host], Any]:
         return lambda _: GatedEngine(spot.disks[number], spot.host.gate)
 
     return engine(0), engine(1)
 
 
-class Theatre:
+class ClusterHarness:
     """`nodes` nodes named n1, n2, ... joined into one cluster unless `joined` is False."""
 
     def __init__(self, nodes: int = 3, joined: bool = True, seed: int = 0, level: int = 1, **options: Any) -> None:
         self.loop = loop = VirtualLoop()
         self.network = GatedNetwork(loop.call_soon, loop.call_later)
-        self.spots: list[Spot] = []
+        self.spots: list[NodeHarness] = []
         settings = Options(**{"allow_anonymous": True, "systree_enabled": False, **options})
         for number in range(1, nodes + 1):
             name = f"n{number}"
-            spot = Spot(self, [self.disk(f"{seed}/{name}/a"), self.disk(f"{seed}/{name}/b")])
+            spot = NodeHarness(self, [self.disk(f"{seed}/{name}/a"), self.disk(f"{seed}/{name}/b")])
             disk, meta = _both(spot)
-            spot.host = host = StandingHost(
+            spot.host = host = PausableHost(
                 loop, self.network, disk, meta, settings, seed, name, {"plugin": AllowAll()}
             )
             host.gate = self.network.gates[name] = ProcessGate(loop.call_soon)
@@ -209,7 +209,7 @@ class Theatre:
         """A disk that takes no time; empty, or with this on it."""
         return SimDisk(Random(name), self.loop.call_later, lambda: self.loop.now_s, "sync", (0.0, 0.0), content)
 
-    def __getitem__(self, number: int) -> Spot:
+    def __getitem__(self, number: int) -> NodeHarness:
         """Node n1 has number 1."""
         return self.spots[number - 1]
 

@@ -17,7 +17,7 @@ from strogoff.cluster.membership.coordinator import MembershipCoordinator
 from strogoff.cluster.membership.lease import LeaseHolder
 from strogoff.cluster.membership.state_machine import MembershipState
 
-from .host import Host
+from .membership_host import Host
 
 CLUSTER = "c"
 
@@ -37,7 +37,7 @@ class Parts:
     """The faults that show a plant; all kinds if there are none."""
 
 
-class World:
+class MembershipHarness:
     """`names` a, b, c... of `size` hosts, all started and joined at time 0, in milliseconds."""
 
     def __init__(self, seed: int, size: int, parts: type[Parts] = Parts, slow: float = 0.02) -> None:

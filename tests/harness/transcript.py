@@ -8,16 +8,16 @@ from typing import Any
 from strogoff.broker.plugins.hooks import Verdict
 from strogoff.mqtt.packets import Connack, Disconnect, Will
 
-from .stage import Client, Stage
+from .broker import BrokerHarness, PacketClient
 
 CLOSED = "closed"
 """What stands in a transcript where the broker closed the connection."""
 
 
-class Caller(Client):
+class RawClient(PacketClient):
     """A connection that has said nothing yet; `listener` is what differs from a plain listener."""
 
-    def __init__(self, stage: Stage, version: int = 4, **listener: Any) -> None:
+    def __init__(self, stage: BrokerHarness, version: int = 4, **listener: Any) -> None:
         super().__init__(stage, version, **listener)
         self._close_told = False
 
@@ -36,10 +36,10 @@ class Caller(Client):
         return heard
 
 
-class Questions:
+class PendingHooks:
     """The `spawn` port in the hands of a test: what asynchronous plugins are asked waits until `answer`."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: BrokerHarness) -> None:
         self._stage = stage
         self._waiting: list[Callable[[], None]] = []
         stage.node.services.spawn = self._spawn
@@ -67,7 +67,7 @@ def accepted(present: bool = False, **properties: Any) -> Connack:
     return Connack(present, 0, properties or None)
 
 
-def refused(client: Caller, code: int) -> bool:
+def refused(client: RawClient, code: int) -> bool:
     """True if the last thing that `client` heard, and the only one, is a CONNACK with this code and then the close."""
     heard = client.hears()
     return len(heard) == 2 and heard[0].reason == code and not heard[0].session_present and heard[1] == CLOSED

@@ -25,7 +25,7 @@ class Disk:
 class Node:
     """One process: its `Links` and their resident. `commit_s` passes until an item is durable; None: at once."""
 
-    def __init__(self, world: World, name: str, boot: int, disk: Disk, commit_s: float | None = None) -> None:
+    def __init__(self, world: LinkHarness, name: str, boot: int, disk: Disk, commit_s: float | None = None) -> None:
         self.world = world
         self.name = name
         self.boot = boot
@@ -128,7 +128,7 @@ class Node:
         return [event[1:] for event in self.events if event[0] == kind]
 
 
-class World:
+class LinkHarness:
     """Some nodes on one network."""
 
     def __init__(self, seed: int = 1, settings: LinkSettings | None = None) -> None:

@@ -20,13 +20,13 @@ from strogoff.broker.queues.records import InboundRecord
 from strogoff.broker.routing.ack_context import AckContext
 from strogoff.broker.routing.remote import RemoteMembers, RemoteTarget
 from strogoff.broker.routing.remote_table import NOWHERE, RemoteMatch
-from tests.broker.stage import Stage
+from tests.harness.broker import BrokerHarness
 
 
-class Lanes:
+class FakeLinks:
     """A lane to each node: (number, stamp, message) in the order of sending, and what became void."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: BrokerHarness) -> None:
         self.stage = stage
         self.sent: dict[str, list[tuple[int, int, ForwardedMessage]]] = {}
         self.told_open: dict[str, list[OpenMids]] = {}
@@ -116,7 +116,7 @@ class ForwardingCluster(Standalone):
         self.sender.closed(boot, counter)
 
 
-class Post(Stage):
+class ForwardingHarness(BrokerHarness):
     """A stage whose node sends to others: `elsewhere` says what these have subscribed to."""
 
     def __init__(self, **options: Any) -> None:
@@ -126,7 +126,7 @@ class Post(Stage):
 
     def wire(self) -> None:
         """Join the node, which was started just now, to lanes of its own."""
-        self.lanes = Lanes(self)
+        self.lanes = FakeLinks(self)
         self.sender = ForwardSender(self.node, self.lanes)
         self.sender.since = 7
         self.cluster = ForwardingCluster(self.sender, self.matches)

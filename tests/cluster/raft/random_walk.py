@@ -14,7 +14,7 @@ from strogoff.cluster.raft.core import Raft
 from strogoff.cluster.raft.interface import ChangePending, NotLeader, Ready, Rejected, Settings
 from strogoff.cluster.raft.messages import Change, Kind
 
-from .world import Peer, World, saved_voters
+from .raft_harness import Peer, RaftHarness, saved_voters
 
 SETTINGS = [
     Settings(election_ms=(800, 1200), max_append_bytes=size, max_inflight=3, tail=2, caught_up=3) for size in (1, 40)
@@ -26,7 +26,7 @@ class Broken(AssertionError):
     """A property of figure 3 does not hold."""
 
 
-class Walk(World):
+class Walk(RaftHarness):
     """A world that takes random steps and checks each of them."""
 
     def __init__(

@@ -21,10 +21,10 @@ from strogoff.sim.engine.loop import Scheduled, VirtualLoop
 from strogoff.storage.store import Store
 
 
-class Guest:
+class RecordingListener:
     """A listener that has no routes to announce and takes every item."""
 
-    def __init__(self, seat: Seat) -> None:
+    def __init__(self, seat: Machine) -> None:
         self.seat = seat
         self.said: list[tuple[Any, ...]] = []
         self.taken: list[tuple[str, bytes]] = []
@@ -78,10 +78,10 @@ class Guest:
         self.said.append(("room", node))
 
 
-class Seat:
+class Machine:
     """One machine: two disks, a number of starts, and the process that runs there."""
 
-    def __init__(self, company: Company, name: str) -> None:
+    def __init__(self, company: MemberHarness, name: str) -> None:
         self.company = company
         self.name = name
         self.disk_id = f"{name}-disk"
@@ -94,7 +94,7 @@ class Seat:
         self.log: list[tuple[str, str]] = []
         self.events: list[tuple[str, dict[str, Any]]] = []
         self.member: ClusterNode
-        self.guest: Guest
+        self.guest: RecordingListener
         self.up = False
         self.left = 0
 
@@ -127,7 +127,7 @@ class Seat:
             event=lambda kind, **facts: self.events.append((kind, facts)),
         )
         me = Identity(self.name, self.disk_id, self.boot, f"{self.name}/{life}", f"{self.name}:1", self.cluster_id)
-        self.guest = Guest(self)
+        self.guest = RecordingListener(self)
         self.member = ClusterNode(me, ports, self.settings, dict(NAMESPACES), self.guest)
         self.member.on_left = self._left
         self.member.open()
@@ -205,13 +205,13 @@ class Seat:
         return self.up and self.member.leased() and self.member.clustered
 
 
-class Company:
+class MemberHarness:
     """`size` machines; joined into one cluster unless `joined` is False."""
 
     def __init__(self, size: int = 3, joined: bool = True) -> None:
         self.loop = loop = VirtualLoop()
         self.network = MemoryNetwork(loop.call_soon, loop.call_later)
-        self.seats = [Seat(self, f"n{number}") for number in range(1, size + 1)]
+        self.seats = [Machine(self, f"n{number}") for number in range(1, size + 1)]
         for seat in self.seats:
             seat.start()
         if joined:
@@ -224,11 +224,11 @@ class Company:
         loop = self.loop
         return SimDisk(Random(name), loop.call_later, lambda: loop.now_s, "sync", (0.0, 0.0), content)
 
-    def __getitem__(self, number: int) -> Seat:
+    def __getitem__(self, number: int) -> Machine:
         """Node n1 has number 1."""
         return self.seats[number - 1]
 
-    def join(self, seat: Seat, address: str = "n1:1") -> None:
+    def join(self, seat: Machine, address: str = "n1:1") -> None:
         """The node becomes a member and serves."""
         answers = seat.join(address)
         self.until(lambda: bool(answers))
@@ -251,7 +251,7 @@ class Company:
         """All that run serve, see all members, and know all voters that there should be."""
         return self.until(lambda: all(seat.serving and seat.settled for seat in self.seats if seat.up))
 
-    def leader(self) -> Seat:
+    def leader(self) -> Machine:
         """Who leads."""
         leading = [seat for seat in self.seats if seat.up and seat.member.consensus and seat.member.consensus.leads]
         assert len(leading) == 1, [seat.name for seat in leading]

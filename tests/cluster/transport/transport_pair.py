@@ -8,7 +8,7 @@ from strogoff.cluster.transport.wire import Accepted, Wire
 from strogoff.sim.engine.loop import VirtualLoop
 
 
-class Ear:
+class RecordingEvents:
     """`WireEvents` that remembers."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Ear:
         self.wire.send(frame)
 
 
-class Two:
+class TransportPair:
     """Hosts a and b; b listens."""
 
     def __init__(self, notice_s: float = 1.0) -> None:
@@ -47,22 +47,22 @@ class Two:
         self.network = MemoryNetwork(self.loop.call_soon, self.loop.call_later, notice_s)
         self.a = MemoryTransport(self.network, "a")
         self.b = MemoryTransport(self.network, "b")
-        self.accepted: list[Ear] = []
+        self.accepted: list[RecordingEvents] = []
         self.address = self.b.listen("b:0", self._accept)
 
     def _accept(self, hello: bytes, wire: Wire) -> Accepted:
-        ear = Ear()
+        ear = RecordingEvents()
         ear.wire = wire
         self.accepted.append(ear)
         return Accepted(b"", ear)
 
-    def dial(self) -> Ear:
+    def dial(self) -> RecordingEvents:
         """a dials b."""
-        ear = Ear()
+        ear = RecordingEvents()
         self.a.dial(self.address, b"", ear)
         return ear
 
-    def joined(self) -> tuple[Ear, Ear]:
+    def joined(self) -> tuple[RecordingEvents, RecordingEvents]:
         """One open stream, both ends."""
         ear = self.dial()
         self.loop.settle()

@@ -22,7 +22,7 @@ def quick(settings: ClusterSettings) -> ClusterSettings:
     return scaled(settings, 5, 3)
 
 
-class Trio:
+class ServerHarness:
     """Servers n1, n2, n3; each is started when it is asked for."""
 
     def __init__(self, folder: Path) -> None:
@@ -61,13 +61,13 @@ class Trio:
         return made
 
 
-def run(folder: Path, scenario: Callable[[Trio], Awaitable[None]]) -> Trio:
+def run(folder: Path, scenario: Callable[[ServerHarness], Awaitable[None]]) -> ServerHarness:
     """Run a scenario, bounded; the loop must have nothing to complain of."""
     complaints: list[Any] = []
 
-    async def main() -> Trio:
+    async def main() -> ServerHarness:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-        trio = Trio(folder)
+        trio = ServerHarness(folder)
         try:
             async with asyncio.timeout(40):
                 await scenario(trio)

@@ -17,7 +17,7 @@ from strogoff.cluster.links.lane import ReceiveLane, SendLane
 from strogoff.cluster.links.links import Lane, LinkSettings
 from strogoff.cluster.links.ports import Refuse, Unreadable
 
-from .pair import Disk, Node, World, join
+from .link_harness import Disk, LinkHarness, Node, join
 
 SETTINGS = LinkSettings(
     publish_window_bytes=200, append_window_bytes=200, gather_bytes=100, piece_bytes=64, max_item_bytes=1000
@@ -31,7 +31,7 @@ class Walk:
 
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
-        self.world = World(seed, SETTINGS)
+        self.world = LinkHarness(seed, SETTINGS)
         self.nodes = {name: self._start(name, 1, Disk(f"disk of {name}")) for name in "ab"}
         self.disks: list[tuple[str, Disk]] = [(name, node.disk) for name, node in self.nodes.items()]
         self.voided: set[bytes] = set()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .world import Parts, Violation, World
+from .membership import MembershipHarness, Parts, Violation
 
 KINDS = (
     "kill",
@@ -20,9 +20,9 @@ KINDS = (
 )
 
 
-def walk(seed: int, parts: type[Parts] = Parts, ms: float = 25_000) -> World:
+def walk(seed: int, parts: type[Parts] = Parts, ms: float = 25_000) -> MembershipHarness:
     """One walk; raises `Violation`. The seed decides the size, which kinds of faults there are, and all the rest."""
-    world = World(seed, 2 + seed % 4, parts)
+    world = MembershipHarness(seed, 2 + seed % 4, parts)
     rng = world.rng
     kinds = [kind for kind in parts.kinds or KINDS if parts.kinds or rng.random() < 0.5] or list(KINDS)
     world.run(2000)
@@ -39,7 +39,7 @@ def walk(seed: int, parts: type[Parts] = Parts, ms: float = 25_000) -> World:
     return world
 
 
-def inject(world: World, kind: str, name: str, ms: float) -> None:
+def inject(world: MembershipHarness, kind: str, name: str, ms: float) -> None:
     """One fault at one host, and its end after a time."""
     host = world.hosts[name]
     others = [other for other in world.names if other != name]
@@ -75,7 +75,7 @@ def inject(world: World, kind: str, name: str, ms: float) -> None:
         world.later(ms, lambda: world.cuts.difference_update(pairs))
 
 
-def heal(world: World) -> None:
+def heal(world: MembershipHarness) -> None:
     """Everything works again from now on; messages are fast."""
     world.cuts.clear()
     world.slow = 0

@@ -11,10 +11,10 @@ from strogoff.cluster.replicated_map.messages import Ack, Writes, decode, encode
 from strogoff.cluster.replicated_map.replica import Replica
 from strogoff.cluster.replicated_map.version_vector import VersionVector
 
-from .world import World
+from .map_harness import MapHarness
 
 
-def ack_before_apply(world: World, map_: ReplicatedMap) -> None:
+def ack_before_apply(world: MapHarness, map_: ReplicatedMap) -> None:
     """Writes are acknowledged when they arrive and applied a little later."""
     receive = map_.receive
 
@@ -30,7 +30,7 @@ def ack_before_apply(world: World, map_: ReplicatedMap) -> None:
     map_.receive = eager  # type: ignore[method-assign]
 
 
-def ack_from_memory(world: World, map_: ReplicatedMap) -> None:
+def ack_from_memory(world: MapHarness, map_: ReplicatedMap) -> None:
     """Writes are acknowledged when they are applied, before they are on the disk."""
     map_._durable_acks._store = None
 
@@ -80,23 +80,23 @@ class NoFloor(Replica):
         return more
 
 
-def whole_values(world: World, map_: ReplicatedMap) -> None:
+def whole_values(world: MapHarness, map_: ReplicatedMap) -> None:
     """Last writer wins by arrival."""
     _become(map_, LastArrivalWins)
 
 
-def no_tombstones(world: World, map_: ReplicatedMap) -> None:
+def no_tombstones(world: MapHarness, map_: ReplicatedMap) -> None:
     """Deletions are not spread to those who were away."""
     _become(map_, NoTombstones)
 
 
-def past_gaps(world: World, map_: ReplicatedMap) -> None:
+def past_gaps(world: MapHarness, map_: ReplicatedMap) -> None:
     """The clock goes past a gap."""
     for replica in map_._halves:
         replica.clock.__class__ = PastGaps
 
 
-def early_trim(world: World, map_: ReplicatedMap) -> None:
+def early_trim(world: MapHarness, map_: ReplicatedMap) -> None:
     """Deletions are collected before all members have them, without a floor to tell."""
     _become(map_, NoFloor)
 

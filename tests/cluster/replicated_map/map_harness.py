@@ -17,13 +17,13 @@ from strogoff.sim.engine.loop import VirtualLoop
 from strogoff.storage.store import Store
 
 Dot = tuple[str, int, int]
-Plant = Callable[["World", ReplicatedMap], None]
+Plant = Callable[["MapHarness", ReplicatedMap], None]
 
 
 class Node:
     """One process of a node: a map, and the disk under it."""
 
-    def __init__(self, world: World, name: str, boot: int, disk: SimDisk) -> None:
+    def __init__(self, world: MapHarness, name: str, boot: int, disk: SimDisk) -> None:
         self.world, self.name, self.boot, self.disk = world, name, boot, disk
         self.alive = True
         self.view = self.entered = 0
@@ -63,7 +63,7 @@ class Node:
             self.world.loop.call_later(0.25, self.tick)
 
 
-class World:
+class MapHarness:
     """All of it. `history[dot]` is (key, value, the dots of this key that the writer had seen); `promised[name]` are
     the durable ones that this node was said to have when a barrier was passed."""
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from .world import Dot, Plant, World, covers, siblings, state
+from .map_harness import Dot, MapHarness, Plant, covers, siblings, state
 
 KEYS = [b"t%d" % number for number in range(4)] + [b"c%d" % number for number in range(2)]
 
 
 def walk(seed: int, steps: int = 120, plant: Plant | None = None) -> list[str]:
     """One walk; what was wrong comes back."""
-    world = World(seed, plant=plant)
+    world = MapHarness(seed, plant=plant)
     rng = world.rng
     names = "ABCDE"[: rng.randint(2, 5)]
-    world = World(seed, names, plant, rng.choice(["os", "sync"]), rng.choice([0.005, 0.5]))
+    world = MapHarness(seed, names, plant, rng.choice(["os", "sync"]), rng.choice([0.005, 0.5]))
     rng = world.rng
     faults = rng.sample(["cut", "kill", "power", "disk"], rng.randint(0, 4))
     for step in range(steps):
@@ -38,7 +38,7 @@ def walk(seed: int, steps: int = 120, plant: Plant | None = None) -> list[str]:
     return world.errors + judge(world)
 
 
-def heal(world: World) -> None:
+def heal(world: MapHarness) -> None:
     """No more faults; several intervals of anti-entropy."""
     world.loss = 0.0
     world.heal()
@@ -51,7 +51,7 @@ def heal(world: World) -> None:
         world.loop.run_for(0.1)
 
 
-def judge(world: World) -> list[str]:
+def judge(world: MapHarness) -> list[str]:
     """All maps equal in values and contexts, nothing lost, nothing risen, no tombstone, nothing pending."""
     wrong = []
     states = {name: state(node.map) for name, node in world.nodes.items()}
@@ -74,7 +74,7 @@ def judge(world: World) -> list[str]:
     return wrong
 
 
-def unexpected(world: World, name: str) -> list[str]:
+def unexpected(world: MapHarness, name: str) -> list[str]:
     """Where a map is not what follows from its clock: of the writes it has seen, those that no other has replaced."""
     map_ = world.nodes[name].map
     wrong = []

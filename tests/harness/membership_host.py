@@ -13,7 +13,7 @@ from strogoff.cluster.membership.voters import Transfer
 from strogoff.cluster.raft.messages import Configuration
 
 if TYPE_CHECKING:
-    from .world import World
+    from .membership import MembershipHarness
 
 RATES = (0.955, 1.045)
 """Clocks differ by less than 10 %."""
@@ -22,7 +22,7 @@ RATES = (0.955, 1.045)
 class Host:
     """Faults: `kill` and `start`, `pause` or `freeze` (its clock too) and `resume`, `stall` and `unstall`."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: MembershipHarness, name: str) -> None:
         self.world = world
         self.name = name
         self.rate = world.rng.uniform(*RATES)

@@ -92,7 +92,7 @@ class Machine:
 class Peer:
     """One peer with its disk and machine; `crash` and `restart` leave nothing but the disk."""
 
-    def __init__(self, world: World, name: str, saved: Saved) -> None:
+    def __init__(self, world: RaftHarness, name: str, saved: Saved) -> None:
         self.world = world
         self.name = name
         self.disk = Disk(saved)
@@ -144,7 +144,7 @@ class Peer:
         return done
 
 
-class World:
+class RaftHarness:
     """Peers by name, the messages under way, one clock."""
 
     def __init__(self, seed: int = 0, settings: Settings | None = None, core: type[Raft] = Raft) -> None:
@@ -158,7 +158,7 @@ class World:
         self.eager = False  # a mistake: messages leave before the writes of their batch
 
     @classmethod
-    def of(cls, *voters: str, settings: Settings | None = None, core: type[Raft] = Raft) -> World:
+    def of(cls, *voters: str, settings: Settings | None = None, core: type[Raft] = Raft) -> RaftHarness:
         world = cls(settings=settings, core=core)
         for voter in voters:
             world.add(voter, saved_voters(*voters))

@@ -12,7 +12,7 @@ from strogoff.cluster.membership.messages import LeaseReply
 from strogoff.cluster.membership.state_machine import MembershipState
 from strogoff.cluster.membership.view import View
 
-from .world import Parts
+from .membership import Parts
 
 
 class _NodesOnly(MembershipState):

@@ -56,7 +56,7 @@ class RouteMap:
         return len(self.writes)
 
 
-class Neighbour:
+class RouteNode:
     """One node: its clients, what it announces, and what it knows of the others."""
 
     def __init__(self, name: str) -> None:

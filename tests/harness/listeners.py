@@ -34,7 +34,7 @@ def run(test: Callable[[], Coroutine[Any, Any, None]], loop: str = "asyncio", co
     assert [repr(each.get("exception")) for each in complaints] == ([complaint] if complaint else [])
 
 
-class Echo:
+class EchoConnection:
     """A handler that sends back its input. `quit` makes it close, `boom` abort, `raise` raise an error."""
 
     def __init__(self, harness: ListenerHarness, link: ClientTransport, origin: ConnectionOrigin) -> None:
@@ -73,7 +73,7 @@ class ListenerHarness:
 
     def __init__(self, **options: Any) -> None:
         self.lines: list[str] = []
-        self.handlers: list[Echo] = []
+        self.handlers: list[EchoConnection] = []
         self.changed = asyncio.Event()
         self.listeners = Listeners(self._log, LimiterOptions(**options))
 
@@ -85,8 +85,8 @@ class ListenerHarness:
         self.lines.append(f"{level} {line}")
         self.changed.set()
 
-    def make_handler(self, link: ClientTransport, origin: ConnectionOrigin) -> Echo:
-        handler = Echo(self, link, origin)
+    def make_handler(self, link: ClientTransport, origin: ConnectionOrigin) -> EchoConnection:
+        handler = EchoConnection(self, link, origin)
         self.handlers.append(handler)
         self.changed.set()
         return handler
@@ -105,13 +105,13 @@ class ListenerHarness:
                 await asyncio.wait([waiter], timeout=0.01)
                 waiter.cancel()
 
-    async def handler(self, number: int = 0) -> Echo:
+    async def handler(self, number: int = 0) -> EchoConnection:
         """The handler of that number, once it exists."""
         await self.until(lambda: len(self.handlers) > number)
         return self.handlers[number]
 
 
-def with_harness(
+def with_listeners(
     test: Callable[[ListenerHarness], Awaitable[None]], loop: str = "asyncio", complaint: str = "", **options: Any
 ) -> None:
     """Run a test in a harness, which is closed afterwards and must be empty then."""

@@ -54,7 +54,7 @@ class Recorder:
         return self.all(kind)
 
 
-class Place:
+class WireServer:
     """Accepts every hello but b"no", with the welcome b"welcome to " + hello; remembers what it accepted."""
 
     def __init__(self, transport: Transport, on_frame: Callable[[Wire, bytes], None] | None = None) -> None:
