@@ -48,10 +48,10 @@ def test_the_table_is_bounded() -> None:
 def test_a_guesser_is_not_heard_any_more_and_nobody_else_is_disturbed(version: int, user: str) -> None:
     """The plugin is not asked either. One answer for a wrong password and for a user that nobody knows."""
     plugin = Knows()
-    stage = BrokerHarness(plugin, allow_anonymous=False, max_failed_logins=MOST)
+    broker = BrokerHarness(plugin, allow_anonymous=False, max_failed_logins=MOST)
 
     def login(name: str, password: bytes) -> int:
-        return int(stage.connect("c", version, username=name, password=password)[1].reason)
+        return int(broker.connect("c", version, username=name, password=password)[1].reason)
 
     wrong, later = (0x86, 0x9F) if version == 5 else (4, 3)
     if user == "ann":
@@ -60,12 +60,12 @@ def test_a_guesser_is_not_heard_any_more_and_nobody_else_is_disturbed(version: i
     assert (login(user, b"guess"), login(user, b"secret"), plugin.asked) == (later, later, MOST)
     if user != "ann":
         assert login("ann", b"secret") == 0
-    stage.pass_s(WINDOW_MS / 1000)
+    broker.pass_s(WINDOW_MS / 1000)
     assert login("ann", b"secret") == 0
-    assert [each["reason"] for each in stage.events("conn.refuse")][MOST].startswith("too many failed logins")
+    assert [each["reason"] for each in broker.events("conn.refuse")][MOST].startswith("too many failed logins")
 
 
 def test_without_a_limit_everybody_may_try_for_ever() -> None:
-    stage = BrokerHarness(Knows(), allow_anonymous=False, max_failed_logins=0)
-    answers = [stage.connect("c", 5, username="ann", password=b"no")[1].reason for _ in range(50)]
+    broker = BrokerHarness(Knows(), allow_anonymous=False, max_failed_logins=0)
+    answers = [broker.connect("c", 5, username="ann", password=b"no")[1].reason for _ in range(50)]
     assert set(answers) == {0x86}

@@ -38,64 +38,64 @@ class Setting:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_orderly_stop(version: int) -> None:
     """v5 clients are told 0x8B, wills are sent, and the node takes nobody any more."""
-    stage = BrokerHarness()
-    stage.persistent("s").subscribe(("will", 1))
-    caller = RawClient(stage, version)
+    broker = BrokerHarness()
+    broker.persistent("s").subscribe(("will", 1))
+    caller = RawClient(broker, version)
     assert caller.says(connect("c", version, will=will(qos=1))) == [accepted()]
-    node = stage.node
+    node = broker.node
     ended: list[bool] = []
-    stage.host.stop(lambda: ended.append(True))
+    broker.host.stop(lambda: ended.append(True))
     assert caller.hears() == ([Disconnect(0x8B), CLOSED] if version == 5 else [CLOSED])
     assert node.closing and not node.connections and ended == [True]
     with pytest.raises(ConnectionRefusedError):
-        RawClient(stage)
-    assert [event["type"] for event in stage.host.events][-1] == "node.stop"
-    assert stage.events("will.fire")
+        RawClient(broker)
+    assert [event["type"] for event in broker.host.events][-1] == "node.stop"
+    assert broker.events("will.fire")
 
 
 def test_what_an_orderly_stop_keeps() -> None:
     """Sessions, their messages and retained messages are there again; the will that was sent is not sent twice."""
-    stage = BrokerHarness()
-    stage.persistent("s").subscribe(("will", 1))
-    stage.client("c", will=will(qos=1)).publish("r", b"kept", 1, retain=True)
-    stage.host.stop(lambda: None)
-    stage.settle()
-    stage.disk = stage.disk.reopen()
-    stage.host.start()
-    stage.settle()
-    client, connack = stage.connect("s", clean=False)
+    broker = BrokerHarness()
+    broker.persistent("s").subscribe(("will", 1))
+    broker.client("c", will=will(qos=1)).publish("r", b"kept", 1, retain=True)
+    broker.host.stop(lambda: None)
+    broker.settle()
+    broker.disk = broker.disk.reopen()
+    broker.host.start()
+    broker.settle()
+    client, connack = broker.connect("s", clean=False)
     assert connack.session_present
     assert client.payloads() == [b"gone"]
-    _, retained = stage.client("late").subscribe(("r", 0))
+    _, retained = broker.client("late").subscribe(("r", 0))
     assert retained.payload == b"kept"
-    assert stage.events("node.start")[-1]["sessions"] == 1
-    assert stage.events("node.start")[-1]["retained"] == 1
+    assert broker.events("node.start")[-1]["sessions"] == 1
+    assert broker.events("node.start")[-1]["retained"] == 1
 
 
 def test_a_connection_is_counted() -> None:
     """Opened when it is accepted, closed once, whatever ended it."""
-    stage = BrokerHarness()
-    counters = stage.node.env.counters
-    RawClient(stage).vanish()
-    stage.client("a").leave()
-    stage.client("b").ask(b"\x00\x00")
-    stage.client("c")
+    broker = BrokerHarness()
+    counters = broker.node.env.counters
+    RawClient(broker).vanish()
+    broker.client("a").leave()
+    broker.client("b").ask(b"\x00\x00")
+    broker.client("c")
     assert (counters.socket_open, counters.socket_close) == (4, 3)
-    assert len(stage.node.connections) == 1
-    assert [event["client"] for event in stage.events("conn.open")] == ["a", "b", "c"]
-    assert [event["client"] for event in stage.events("conn.close")] == ["a", "b"]
+    assert len(broker.node.connections) == 1
+    assert [event["client"] for event in broker.events("conn.open")] == ["a", "b", "c"]
+    assert [event["client"] for event in broker.events("conn.close")] == ["a", "b"]
 
 
 def test_a_connection_that_never_opened_does_not_close() -> None:
     """Events come in pairs: one that ends before its CONNACK was no connection of that client."""
-    stage = BrokerHarness()
-    stage.hold_disk()
-    client = RawClient(stage)
+    broker = BrokerHarness()
+    broker.hold_disk()
+    client = RawClient(broker)
     assert client.says(connect("c", 4, False)) == []
     client.vanish()
-    assert stage.events("conn.open", "conn.close") == []
-    stage.free_disk()
-    assert stage.events("conn.open", "conn.close") == []
+    assert broker.events("conn.open", "conn.close") == []
+    broker.free_disk()
+    assert broker.events("conn.open", "conn.close") == []
 
 
 # -- splits
@@ -115,9 +115,9 @@ def test_a_connection_that_never_opened_does_not_close() -> None:
 )
 def test_a_client_may_have_its_own_flag(version: int, flag: str, own: object, state: str, serves: bool) -> None:
     """`allow_register` of auth_on_register goes before the node's setting, as a bool or in its words."""
-    stage = BrokerHarness(Setting(allow_register=own), allow_anonymous=False, allow_register_during_netsplit=flag)
-    stage.node.policy.view_state = ViewState(state)
-    caller = RawClient(stage, version)
+    broker = BrokerHarness(Setting(allow_register=own), allow_anonymous=False, allow_register_during_netsplit=flag)
+    broker.node.policy.view_state = ViewState(state)
+    caller = RawClient(broker, version)
     caller.send(connect("c", version))
     if serves:
         assert caller.hears() == [accepted()]
@@ -127,29 +127,29 @@ def test_a_client_may_have_its_own_flag(version: int, flag: str, own: object, st
 
 def test_a_client_s_own_flag_for_publish() -> None:
     """The same for what a connected client does."""
-    stage = BrokerHarness(Setting(allow_publish="off"), allow_anonymous=False, allow_publish_during_netsplit="on")
-    client = stage.client("c", 5)
+    broker = BrokerHarness(Setting(allow_publish="off"), allow_anonymous=False, allow_publish_during_netsplit="on")
+    client = broker.client("c", 5)
     assert client.publish("t", b"", 1, 1) == [Puback(1, 0x10)]
-    stage.node.policy.view_state = ViewState.MINORITY
+    broker.node.policy.view_state = ViewState.MINORITY
     (answer,) = client.publish("t", b"", 1, 2)
     assert answer.reason >= 0x80
-    stage.node.policy.view_state = ViewState.WHOLE
+    broker.node.policy.view_state = ViewState.WHOLE
     assert client.publish("t", b"", 1, 3) == [Puback(3, 0x10)]
 
 
 def test_a_split_ends_nothing_that_is_there() -> None:
     """Connected clients keep getting what is on its way; sessions that wait stay."""
-    stage = BrokerHarness(allow_publish_during_netsplit="majority")
-    subscriber = stage.persistent("s", 5)
+    broker = BrokerHarness(allow_publish_during_netsplit="majority")
+    subscriber = broker.persistent("s", 5)
     subscriber.subscribe(("t", 1))
-    client = stage.client("p", 5)
-    stage.node.policy.view_state = ViewState.MAJORITY
+    client = broker.client("p", 5)
+    broker.node.policy.view_state = ViewState.MAJORITY
     assert client.publish("t", b"1", 1, 1) == [Puback(1)]
     assert subscriber.payloads() == [b"1"]
-    stage.node.policy.view_state = ViewState.MINORITY
+    broker.node.policy.view_state = ViewState.MINORITY
     subscriber.vanish()
-    stage.node.policy.view_state = ViewState.WHOLE
-    assert [m.payload for m in stage.persistent("s", 5).drain()] == [b"1"]
+    broker.node.policy.view_state = ViewState.WHOLE
+    assert [m.payload for m in broker.persistent("s", 5).drain()] == [b"1"]
 
 
 # -- retained messages and what the node publishes
@@ -157,85 +157,85 @@ def test_a_split_ends_nothing_that_is_there() -> None:
 
 def test_retained_messages_come_back_with_their_mountpoint() -> None:
     """After a kill the same as before it, with what was left of their time."""
-    stage = BrokerHarness()
-    here = RawClient(stage, 5)
-    there = RawClient(stage, 5, mountpoint="there")
+    broker = BrokerHarness()
+    here = RawClient(broker, 5)
+    there = RawClient(broker, 5, mountpoint="there")
     assert here.says(connect("c", 5)) == there.says(connect("c", 5)) == [accepted()]
     here.publish("t", b"here", 1, 1, retain=True)
     there.publish("t", b"there", 1, 1, retain=True, message_expiry_interval=100)
     here.publish("gone", b"x", 1, 2, retain=True)
     here.publish("gone", b"", 1, 3, retain=True)
     here.publish("short", b"x", 1, 4, retain=True, message_expiry_interval=5)
-    stage.restart()
-    stage.pass_s(10)
-    there = RawClient(stage, 5, mountpoint="there")
+    broker.restart()
+    broker.pass_s(10)
+    there = RawClient(broker, 5, mountpoint="there")
     there.says(connect("c", 5))
     _, retained = there.subscribe(("#", 0))
     assert retained.payload == b"there"
     assert retained.properties == {"message_expiry_interval": 90}
-    _, retained = stage.client("c", 5).subscribe(("#", 0))
+    _, retained = broker.client("c", 5).subscribe(("#", 0))
     assert retained.payload == b"here"
 
 
 def test_expired_retained_messages_are_swept() -> None:
     """`expire_retain_cache`: they leave memory and disk without anybody asking for them."""
-    stage = BrokerHarness(expire_retain_cache_s=30)
-    stage.client("c", 5).publish("t", b"x", 1, 1, retain=True, message_expiry_interval=20)
-    assert stage.node.retained.count == 1 and len(stage.keys(b"r")) == 1
-    stage.pass_s(29)
-    assert stage.node.retained.count == 1
-    stage.pass_s(2)
-    assert stage.node.retained.count == 0 and stage.keys(b"r") == []
+    broker = BrokerHarness(expire_retain_cache_s=30)
+    broker.client("c", 5).publish("t", b"x", 1, 1, retain=True, message_expiry_interval=20)
+    assert broker.node.retained.count == 1 and len(broker.keys(b"r")) == 1
+    broker.pass_s(29)
+    assert broker.node.retained.count == 1
+    broker.pass_s(2)
+    assert broker.node.retained.count == 0 and broker.keys(b"r") == []
 
 
 def test_a_refused_retained_message_is_said() -> None:
     """`retained.max_messages`: the message goes to its subscribers, is kept by nobody, and there is an event (P8)."""
-    stage = BrokerHarness(retained_max_messages=1)
-    subscriber = stage.client("s")
+    broker = BrokerHarness(retained_max_messages=1)
+    subscriber = broker.client("s")
     subscriber.subscribe(("#", 0))
-    client = stage.client("c")
+    client = broker.client("c")
     client.publish("a", b"1", 1, 1, retain=True)
     client.publish("b", b"2", 1, 2, retain=True)
     assert subscriber.payloads() == [b"1", b"2"]
-    assert stage.node.retained.count == 1
-    assert [event["topic"] for event in stage.events("ret.refuse")] == ["b"]
+    assert broker.node.retained.count == 1
+    assert [event["topic"] for event in broker.events("ret.refuse")] == ["b"]
 
 
 def test_publishing_from_inside() -> None:
     """A message of a plugin or of `$SYS`: routed and kept as any other."""
-    stage = BrokerHarness()
-    subscriber = stage.client("s")
+    broker = BrokerHarness()
+    subscriber = broker.client("s")
     subscriber.subscribe(("t", 0))
-    node = stage.node
+    node = broker.node
     node.publisher.publish(Message("", "t", b"x", 0, True, None, 0, "", node.env.origin, node.env.numbers.next()))
     assert subscriber.payloads() == [b"x"]
-    _, retained = stage.client("late").subscribe(("t", 0))
+    _, retained = broker.client("late").subscribe(("t", 0))
     assert retained.retain and retained.payload == b"x"
 
 
 def test_the_totals_are_told_at_the_end() -> None:
     """`node.stats` has what happened since the start."""
-    stage = BrokerHarness()
-    stage.client("s").subscribe(("t", 0))
-    stage.client("p", 5).publish("t")
-    stage.settle()
-    stage.node.close()
-    (stats,) = stage.events("node.stats")
+    broker = BrokerHarness()
+    broker.client("s").subscribe(("t", 0))
+    broker.client("p", 5).publish("t")
+    broker.settle()
+    broker.node.close()
+    (stats,) = broker.events("node.stats")
     assert (stats["connects"], stats["publishes"], stats["deliveries"], stats["drops"]) == (2, 1, 1, {})
 
 
 def test_the_state_of_the_disk_is_told() -> None:
     """A full disk and its return are events and lines of the log."""
-    stage = BrokerHarness()
-    stage.persistent("s").subscribe(("t", 1))
-    stage.disk.full = True
-    stage.client("p").publish("t", b"", 1, 1)
-    stage.pass_s(0.1)
-    assert stage.node.policy.restricted
-    stage.disk.full = False
-    stage.pass_s(10)
-    assert not stage.node.policy.restricted
-    states = [event["state"] for event in stage.events("store.state")]
+    broker = BrokerHarness()
+    broker.persistent("s").subscribe(("t", 1))
+    broker.disk.full = True
+    broker.client("p").publish("t", b"", 1, 1)
+    broker.pass_s(0.1)
+    assert broker.node.policy.restricted
+    broker.disk.full = False
+    broker.pass_s(10)
+    assert not broker.node.policy.restricted
+    states = [event["state"] for event in broker.events("store.state")]
     assert states[-1] == "serving" and len(states) == 2
-    levels = [level for level, line in stage.host.lines if line.startswith("message store")]
+    levels = [level for level, line in broker.host.lines if line.startswith("message store")]
     assert levels == ["error", "warning"]

@@ -13,11 +13,11 @@ from strogoff.mqtt.packets import Puback, Pubcomp, Pubrec, Pubrel
 from ..harness.broker import BrokerHarness, option
 
 
-def story(stage: BrokerHarness, *types: str) -> list[tuple[str, ...]]:
+def story(broker: BrokerHarness, *types: str) -> list[tuple[str, ...]]:
     """Type, client and reason of the events of these types, in order."""
     return [
         tuple(str(event[name]) for name in ("type", "client", "reason") if name in event)
-        for event in stage.events(*types)
+        for event in broker.events(*types)
     ]
 
 
@@ -27,12 +27,12 @@ SESSION_TYPES = ("conn.open", "conn.close", "sess.create", "sess.resume", "sess.
 @pytest.mark.parametrize("version", [4, 5])
 def test_the_life_of_a_session(version: int) -> None:
     """Created, resumed, taken over, ended."""
-    stage = BrokerHarness()
-    stage.persistent("c", version).vanish()
-    stage.persistent("c", version)
-    stage.persistent("c", version).leave()
-    stage.client("c", version).leave()
-    assert story(stage, *SESSION_TYPES) == [
+    broker = BrokerHarness()
+    broker.persistent("c", version).vanish()
+    broker.persistent("c", version)
+    broker.persistent("c", version).leave()
+    broker.client("c", version).leave()
+    assert story(broker, *SESSION_TYPES) == [
         ("conn.open", "c"),
         ("sess.create", "c"),
         ("conn.close", "c", "connection reset"),
@@ -52,11 +52,11 @@ def test_the_life_of_a_session(version: int) -> None:
 
 def test_expiry_and_wills_are_told() -> None:
     """A will whose delay is longer than the session fires when that ends (MQTT 5.0 section 3.1.3.2.2)."""
-    stage = BrokerHarness()
-    stage.client("c", 5, expiry_s=5, will=packets.Will("w", b"", properties={"will_delay_interval": 9})).vanish()
-    stage.pass_s(6)
+    broker = BrokerHarness()
+    broker.client("c", 5, expiry_s=5, will=packets.Will("w", b"", properties={"will_delay_interval": 9})).vanish()
+    broker.pass_s(6)
     types = ("will.arm", "will.fire", "will.cancel", "sess.expire", "sess.end")
-    assert story(stage, *types) == [
+    assert story(broker, *types) == [
         ("will.arm", "c"),
         ("will.fire", "c"),
         ("sess.expire", "c"),
@@ -66,10 +66,10 @@ def test_expiry_and_wills_are_told() -> None:
 
 def test_events_of_messages_from_publisher_to_subscriber() -> None:
     """At level `message`: the whole way of a QoS 1 and a QoS 2 message, in order, under one mid each."""
-    stage = BrokerHarness(level=2)
-    subscriber = stage.persistent("s")
+    broker = BrokerHarness(level=2)
+    subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 2))
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     publisher.publish("t", b"one", 1, 1)
     publisher.publish("t", b"two", 2, 2)
     publisher.ask(Pubrel(2))
@@ -81,7 +81,7 @@ def test_events_of_messages_from_publisher_to_subscriber() -> None:
             subscriber.ask(Pubcomp(message.packet_id))
     types = ("pub.recv", "pub.route", "pub.ack", "q.enq", "q.durable", "dlv.send", "dlv.ack")
     ways: dict[Any, list[str]] = {}
-    for event in stage.events(*types):
+    for event in broker.events(*types):
         ways.setdefault(event["mid"], []).append(event["type"])
     assert len(ways) == 2
     for way in ways.values():
@@ -92,50 +92,50 @@ def test_events_of_messages_from_publisher_to_subscriber() -> None:
 
 def test_every_row_is_one_of_the_schema() -> None:
     """Types, fields and levels as in analytics/schema.py, whatever happens."""
-    stage = BrokerHarness(level=2, max_online_messages=1, max_inflight_messages=1, retained_max_messages=1)
-    subscriber = stage.persistent("s", 5, will=packets.Will("w", b"", 1))
+    broker = BrokerHarness(level=2, max_online_messages=1, max_inflight_messages=1, retained_max_messages=1)
+    subscriber = broker.persistent("s", 5, will=packets.Will("w", b"", 1))
     subscriber.subscribe(option("t", 2, no_local=True), ("$share/g/u", 1))
-    publisher = stage.client("p", 5)
+    publisher = broker.client("p", 5)
     for number in range(1, 5):
         publisher.publish("t", b"", 1, number, retain=True, message_expiry_interval=1)
         publisher.publish("u", b"x", 0, retain=True)
         publisher.publish("v", b"x", 1, number, retain=True)
-    stage.client("late").subscribe(("#", 0))
+    broker.client("late").subscribe(("#", 0))
     subscriber.unsubscribe("t")
     subscriber.vanish()
-    stage.pass_s(5)
-    stage.persistent("s", 5).drain()
-    stage.host.stop(lambda: None)
-    stage.settle()
-    assert len({event["type"] for event in stage.host.events}) > 20
-    for event in stage.host.events:
+    broker.pass_s(5)
+    broker.persistent("s", 5).drain()
+    broker.host.stop(lambda: None)
+    broker.settle()
+    assert len({event["type"] for event in broker.host.events}) > 20
+    for event in broker.host.events:
         assert schema.validate(event) == [], event
 
 
 def test_a_session_with_no_local_is_observed_like_any_other() -> None:
     """Its messages have entered a queue, too."""
-    stage = BrokerHarness(level=2)
-    stage.persistent("s", 5).subscribe(option("t", 1, no_local=True))
-    stage.client("p").publish("t", b"", 1, 1)
-    assert [event["client"] for event in stage.events("q.enq", "q.durable")] == ["s", "s"]
+    broker = BrokerHarness(level=2)
+    broker.persistent("s", 5).subscribe(option("t", 1, no_local=True))
+    broker.client("p").publish("t", b"", 1, 1)
+    assert [event["client"] for event in broker.events("q.enq", "q.durable")] == ["s", "s"]
 
 
 def test_level_session_says_nothing_of_messages() -> None:
     """But drops and expiries are always told (P8)."""
-    stage = BrokerHarness(max_inflight_messages=1, max_online_messages=0)
-    stage.client("s").subscribe(("t", 1))
-    publisher = stage.client("p")
+    broker = BrokerHarness(max_inflight_messages=1, max_online_messages=0)
+    broker.client("s").subscribe(("t", 1))
+    publisher = broker.client("p")
     for number in (1, 2, 3):
         publisher.publish("t", b"", 1, number)
-    levels = {event["type"].split(".")[0] for event in stage.host.events}
+    levels = {event["type"].split(".")[0] for event in broker.host.events}
     assert "pub" not in levels and "dlv" not in levels
-    assert story(stage, "q.drop") == [("q.drop", "s", "queue_full")] * 2
+    assert story(broker, "q.drop") == [("q.drop", "s", "queue_full")] * 2
 
 
 def test_counters() -> None:
     """Under VerneMQ's names, by version."""
-    stage = BrokerHarness()
-    subscriber, publisher = stage.client("s", 5), stage.client("p", 4)
+    broker = BrokerHarness()
+    subscriber, publisher = broker.client("s", 5), broker.client("p", 4)
     subscriber.subscribe(("t", 2))
     publisher.publish("t", b"", 0)
     publisher.publish("t", b"", 1, 1)
@@ -143,7 +143,7 @@ def test_counters() -> None:
     publisher.ask(Pubrel(2))
     subscriber.drain()
     publisher.leave()
-    counters = stage.node.env.counters
+    counters = broker.node.env.counters
     assert counters.publish_received == [3, 0] and counters.publish_sent == [0, 3]
     assert (counters.puback_sent, counters.pubrec_sent, counters.pubcomp_sent) == (1, 1, 1)
     assert (counters.puback_received, counters.pubrec_received, counters.pubcomp_received) == (1, 1, 1)
@@ -185,10 +185,10 @@ class Listener:
 def test_hooks_of_a_session(version: int) -> None:
     """on_register, on_client_wakeup, on_client_offline, on_client_gone, on_session_expired."""
     plugin = Listener()
-    stage = BrokerHarness(plugin, persistent_client_expiration_s=1000)
-    stage.client("clean", version, username="u").leave()
-    stage.persistent("kept", version).leave()
-    stage.pass_s(1001)
+    broker = BrokerHarness(plugin, persistent_client_expiration_s=1000)
+    broker.client("clean", version, username="u").leave()
+    broker.persistent("kept", version).leave()
+    broker.pass_s(1001)
     assert plugin.heard == [
         ("register", "clean", "u"),
         ("gone", "clean"),
@@ -201,9 +201,9 @@ def test_hooks_of_a_session(version: int) -> None:
 
 def test_totals() -> None:
     """node.stats: what the counters say (schema)."""
-    stage = BrokerHarness()
-    stage.client("s").subscribe(("t", 0))
-    stage.client("p").publish("t")
-    stage.node.env.observer.emit_stats()
-    (event,) = stage.events("node.stats")
+    broker = BrokerHarness()
+    broker.client("s").subscribe(("t", 0))
+    broker.client("p").publish("t")
+    broker.node.env.observer.emit_stats()
+    (event,) = broker.events("node.stats")
     assert (event["connects"], event["publishes"], event["deliveries"], event["drops"]) == (2, 1, 1, {})

@@ -16,13 +16,13 @@ from ..harness.routes import RouteMap
 SETTINGS: Settings = load(None, {}, {"max_inflight_messages": "5"})
 
 
-def runtime(stage: BrokerHarness, settings: Settings = SETTINGS) -> RuntimeSettings:
-    return RuntimeSettings(settings, stage.node.env.store)
+def runtime(broker: BrokerHarness, settings: Settings = SETTINGS) -> RuntimeSettings:
+    return RuntimeSettings(settings, broker.node.env.store)
 
 
 def test_a_change_is_in_force_at_once_and_after_a_restart_until_it_is_reset() -> None:
-    stage = BrokerHarness()
-    changes = runtime(stage)
+    broker = BrokerHarness()
+    changes = runtime(broker)
     options = changes.options
     assert (options.max_inflight_messages, options.retry_interval_s) == (5, 20)
     changes.set("max_inflight_messages", "7")
@@ -34,9 +34,9 @@ def test_a_change_is_in_force_at_once_and_after_a_restart_until_it_is_reset() ->
         3600,
     )
     assert list(changes) == ["max_inflight_messages", "persistent_client_expiration", "retry_interval"]
-    stage.settle()
-    stage.restart()
-    again = runtime(stage)
+    broker.settle()
+    broker.restart()
+    again = runtime(broker)
     assert again.options == options
     assert again.text("max_inflight_messages") == "7"
     assert again.reset("max_inflight_messages")
@@ -59,8 +59,8 @@ def test_a_change_is_in_force_at_once_and_after_a_restart_until_it_is_reset() ->
     ],
 )
 def test_what_cannot_be_set_is_refused_and_changes_nothing(key: str, text: str, said: str) -> None:
-    stage = BrokerHarness()
-    changes = runtime(stage)
+    broker = BrokerHarness()
+    changes = runtime(broker)
     for attempt in (changes.check, changes.set):
         with pytest.raises(SetError) as error:
             attempt(key, text)
@@ -70,9 +70,9 @@ def test_what_cannot_be_set_is_refused_and_changes_nothing(key: str, text: str, 
 
 
 def test_a_stored_change_that_means_nothing_any_more_is_named_and_left_aside() -> None:
-    stage = BrokerHarness()
-    stage.node.env.store.put(b"nset.gone", b"1")
-    changes = runtime(stage)
+    broker = BrokerHarness()
+    broker.node.env.store.put(b"nset.gone", b"1")
+    changes = runtime(broker)
     assert changes.problems == ["set at run time and not applied: gone: unknown key"]
     assert changes.options == from_settings(SETTINGS)
 
@@ -121,13 +121,13 @@ def test_what_is_set_for_the_node_counts_more_than_what_is_set_for_all() -> None
 
 
 def test_both_outlive_a_restart_of_a_node_alone() -> None:
-    stage = BrokerHarness()
-    changes = runtime(stage)
+    broker = BrokerHarness()
+    changes = runtime(broker)
     changes.set(LIMIT, "7", EVERYWHERE)
     changes.set("retry_interval", "3")
-    stage.settle()
-    stage.restart()
-    again = runtime(stage)
+    broker.settle()
+    broker.restart()
+    again = runtime(broker)
     assert (again.everywhere(LIMIT), again.own("retry_interval"), again.options) == ("7", "3", changes.options)
 
 

@@ -18,10 +18,10 @@ WHY = "messages/000005.ldb: a block of the table is damaged: its keys cannot be 
 class Damage:
     """Reads of the disk that touch a key from `first` on, below `last`, fail as LevelDB's do."""
 
-    def __init__(self, stage: BrokerHarness, first: bytes, last: bytes) -> None:
+    def __init__(self, broker: BrokerHarness, first: bytes, last: bytes) -> None:
         self.on = True
         self.error: StorageError = Corrupted("messages/000005.ldb", WHY[21:].split(". ")[0], "Run `strogoff repair`")
-        engine: Any = stage.disk
+        engine: Any = broker.disk
         get, scan, keys = engine.get, engine.scan, engine.keys
 
         def broken_get(key: bytes) -> Any:
@@ -44,23 +44,23 @@ class Damage:
             raise self.error
 
 
-def backlog(stage: BrokerHarness, count: int, version: int = 4, payload: bytes = b"m") -> bytes:
+def backlog(broker: BrokerHarness, count: int, version: int = 4, payload: bytes = b"m") -> bytes:
     """An absent session `s` with so many messages; the prefix of its queue."""
-    stage.persistent("s", version).subscribe(("t", 1))
-    session = stage.node.sessions.get("", "s")
+    broker.persistent("s", version).subscribe(("t", 1))
+    session = broker.node.sessions.get("", "s")
     assert session is not None
     session.connection.drop("test")  # type: ignore[union-attr]
-    publisher = stage.client("filler")
+    publisher = broker.client("filler")
     for number in range(count):
         publisher.publish("t", payload + b"%d" % number, 1, number + 1)
     publisher.leave()
     return queue_prefix(session.key, session.incarnation)
 
 
-def attempt(stage: BrokerHarness, version: int) -> tuple[PacketClient, Connack]:
-    client = PacketClient(stage, version)
+def attempt(broker: BrokerHarness, version: int) -> tuple[PacketClient, Connack]:
+    client = PacketClient(broker, version)
     client.send(connect("s", version, False, 1000 if version == 5 else None))
-    stage.settle()
+    broker.settle()
     connack, *client.received = client.take()
     return client, connack
 
@@ -68,19 +68,19 @@ def attempt(stage: BrokerHarness, version: int) -> tuple[PacketClient, Connack]:
 @pytest.mark.parametrize(("version", "code"), [(3, 3), (4, 3), (5, 0x88)])
 def test_its_client_is_refused_with_a_code_that_says_why(version: int, code: int) -> None:
     """And gets everything once the disk gives it back."""
-    stage = BrokerHarness()
-    prefix = backlog(stage, 5, version)
-    damage = Damage(stage, prefix, prefix + b"\xff")
+    broker = BrokerHarness()
+    prefix = backlog(broker, 5, version)
+    damage = Damage(broker, prefix, prefix + b"\xff")
     for _ in range(3):
-        client, connack = attempt(stage, version)
+        client, connack = attempt(broker, version)
         assert (connack.reason, client.closed) == (code, True)
         if version == 5:
             assert "cannot read the queue" in connack.properties["reason_string"]  # type: ignore[index]
-    assert stage.node.env.store.damage == WHY
-    (event,) = stage.events("store.state")
+    assert broker.node.env.store.damage == WHY
+    (event,) = broker.events("store.state")
     assert (event["state"], event["detail"]) == ("damaged", WHY)
     damage.on = False
-    client, connack = attempt(stage, version)
+    client, connack = attempt(broker, version)
     assert connack.reason == 0
     assert [m.payload for m in client.drain()] == [b"m%d" % number for number in range(5)]
 
@@ -88,30 +88,30 @@ def test_its_client_is_refused_with_a_code_that_says_why(version: int, code: int
 @pytest.mark.parametrize("counted", [True, False])
 def test_nobody_else_is_disturbed(counted: bool) -> None:
     """Publishers to it are answered, and what they sent is kept; another session gets its messages."""
-    stage = BrokerHarness()
-    prefix = backlog(stage, 5)
+    broker = BrokerHarness()
+    prefix = backlog(broker, 5)
     if not counted:
-        stage.restart()
-    damage = Damage(stage, prefix, prefix + b"\xff")
-    other, publisher = stage.client("other"), stage.client("p")
+        broker.restart()
+    damage = Damage(broker, prefix, prefix + b"\xff")
+    other, publisher = broker.client("other"), broker.client("p")
     other.subscribe(("t", 0))
     assert publisher.publish("t", b"more", 1, 9) == [Puback(9)]
     assert other.payloads() == [b"more"]
-    attempt(stage, 4)
+    attempt(broker, 4)
     assert publisher.publish("t", b"and more", 1, 10) == [Puback(10)]
     assert not publisher.closed and not other.closed
     damage.on = False
-    client, _ = attempt(stage, 4)
+    client, _ = attempt(broker, 4)
     assert [m.payload for m in client.drain()][5:] == [b"more", b"and more"]
 
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_damage_further_back_ends_the_connection_when_it_is_reached(version: int) -> None:
     """What lies before it is delivered; what lies behind it is kept."""
-    stage = BrokerHarness(memory_window=4)
-    prefix = backlog(stage, 20, version)
-    damage = Damage(stage, prefix + (10).to_bytes(8, "big"), prefix + b"\xff")
-    client, connack = attempt(stage, version)
+    broker = BrokerHarness(memory_window=4)
+    prefix = backlog(broker, 20, version)
+    damage = Damage(broker, prefix + (10).to_bytes(8, "big"), prefix + b"\xff")
+    client, connack = attempt(broker, version)
     assert connack.reason == 0
     came = client.received
     got = client.drain()
@@ -119,66 +119,66 @@ def test_damage_further_back_ends_the_connection_when_it_is_reached(version: int
     assert [each.payload for each in got] == [b"m%d" % number for number in range(len(got))]
     assert (version == 5) is any(isinstance(each, Disconnect) for each in [*came, *client.received])
     damage.on = False
-    client, _ = attempt(stage, version)
+    client, _ = attempt(broker, version)
     rest = [each.payload for each in client.drain()]
     assert rest[-1] == b"m19" and set(rest) | {each.payload for each in got} == {b"m%d" % n for n in range(20)}
 
 
 def test_a_shared_body_that_cannot_be_read() -> None:
     """The body of a message that several queues hold: those sessions are refused, the message stays."""
-    stage = BrokerHarness()
+    broker = BrokerHarness()
     for name in ("s", "s2"):
-        client = stage.persistent(name)
+        client = broker.persistent(name)
         client.subscribe(("t", 1))
         client.leave()
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     publisher.publish("t", bytes(1000), 1, 1)
-    damage = Damage(stage, b"m", b"n")
-    _, connack = attempt(stage, 4)
+    damage = Damage(broker, b"m", b"n")
+    _, connack = attempt(broker, 4)
     assert connack.reason == 3
     damage.on = False
-    client, connack = attempt(stage, 4)
+    client, connack = attempt(broker, 4)
     assert [type(each) for each in client.drain()] == [Publish]
 
 
 def test_a_count_of_holders_that_cannot_be_read() -> None:
     """The publisher is answered; each queue keeps the message in itself."""
-    stage = BrokerHarness()
+    broker = BrokerHarness()
     for name in ("s", "s2"):
-        client = stage.persistent(name)
+        client = broker.persistent(name)
         client.subscribe(("t", 1))
         client.leave()
-    damage = Damage(stage, b"c", b"d")
-    real = stage.disk.get
-    stage.disk.get = lambda key: damage._look(key[:1] == b"c") or real(key)  # type: ignore[method-assign,func-returns-value]
-    publisher = stage.client("p")
+    damage = Damage(broker, b"c", b"d")
+    real = broker.disk.get
+    broker.disk.get = lambda key: damage._look(key[:1] == b"c") or real(key)  # type: ignore[method-assign,func-returns-value]
+    publisher = broker.client("p")
     assert publisher.publish("t", bytes(1000), 1, 1) == [Puback(1)]
-    client, connack = attempt(stage, 4)
+    client, connack = attempt(broker, 4)
     assert connack.reason == 0 and len(client.drain()) == 1
 
 
 def test_a_clean_start_leaves_it_behind() -> None:
     """The client can begin anew; the rest is deleted once it can be read."""
-    stage = BrokerHarness()
-    prefix = backlog(stage, 5)
-    damage = Damage(stage, prefix, prefix + b"\xff")
-    client = stage.client("s")
+    broker = BrokerHarness()
+    prefix = backlog(broker, 5)
+    damage = Damage(broker, prefix, prefix + b"\xff")
+    client = broker.client("s")
     assert client.publish("x", qos=1) == [Puback(1)]
     damage.on = False
-    stage.restart()
-    assert [key for key in stage.keys(b"q") if key.startswith(prefix)] == []
+    broker.restart()
+    assert [key for key in broker.keys(b"q") if key.startswith(prefix)] == []
 
 
 def test_a_lack_of_descriptors_is_no_damage() -> None:
     """The client is refused for now; nothing is said to be damaged."""
     from strogoff.storage.engine import OutOfDescriptors
 
-    stage = BrokerHarness()
-    prefix = backlog(stage, 5)
-    damage = Damage(stage, prefix, prefix + b"\xff")
+    broker = BrokerHarness()
+    prefix = backlog(broker, 5)
+    damage = Damage(broker, prefix, prefix + b"\xff")
     damage.error = OutOfDescriptors("no file descriptor is left")
-    _, connack = attempt(stage, 4)
-    assert (connack.reason, stage.node.env.store.damage) == (3, "")
+    _, connack = attempt(broker, 4)
+    assert (connack.reason, broker.node.env.store.damage) == (3, "")
     damage.on = False
-    _, connack = attempt(stage, 4)
+    _, connack = attempt(broker, 4)
     assert connack.reason == 0

@@ -12,11 +12,11 @@ from tests.harness.members import Machine, MemberHarness
 
 
 class Walk:
-    """A company of four under faults."""
+    """A cluster of four nodes under faults."""
 
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
-        self.company = MemberHarness(4)
+        self.cluster = MemberHarness(4)
         self.sent: dict[tuple[str, str], int] = {}
         self.steps = [
             self.cut,
@@ -31,42 +31,42 @@ class Walk:
         ]
 
     def pair(self) -> tuple[Machine, Machine]:
-        one, other = self.rng.sample(self.company.seats, 2)
+        one, other = self.rng.sample(self.cluster.machines, 2)
         return one, other
 
     def cut(self) -> None:
         one, other = self.pair()
-        self.company.network.cut(one.name, other.name)
+        self.cluster.network.cut(one.name, other.name)
 
     def one_way(self) -> None:
         one, other = self.pair()
-        self.company.network.one_way(one.name, other.name)
+        self.cluster.network.one_way(one.name, other.name)
 
     def heal(self) -> None:
-        self.company.network.heal()
+        self.cluster.network.heal()
 
     def kill(self) -> None:
-        seat = self.pair()[0]
-        if seat.up:
-            seat.kill(power=self.rng.random() < 0.5)
+        machine = self.pair()[0]
+        if machine.up:
+            machine.kill(power=self.rng.random() < 0.5)
 
     def start(self) -> None:
-        for seat in self.company.seats:
-            if not seat.up:
-                seat.start()
+        for machine in self.cluster.machines:
+            if not machine.up:
+                machine.start()
                 return
 
     def freeze(self) -> None:
         self.pair()[0].wall_off_ms += self.rng.choice([-3000, 700, 5000])
 
     def stall(self) -> None:
-        seat = self.pair()[0]
-        if seat.up:
-            seat.disks[self.rng.randrange(2)].stall_until = inf
+        machine = self.pair()[0]
+        if machine.up:
+            machine.disks[self.rng.randrange(2)].stall_until = inf
 
     def free(self) -> None:
-        for seat in self.company.seats:
-            for disk in seat.disks:
+        for machine in self.cluster.machines:
+            for disk in machine.disks:
                 disk.stall_until = 0.0
 
     def send(self) -> None:
@@ -77,7 +77,7 @@ class Walk:
 
     def check(self) -> None:
         """Two leases: each is in the view of the other, so that neither answers without the other (P4; H-05)."""
-        leased = [seat for seat in self.company.seats if seat.serving]
+        leased = [machine for machine in self.cluster.machines if machine.serving]
         for one in leased:
             names = one.member.view.nodes
             for other in leased:
@@ -87,23 +87,23 @@ class Walk:
         for _ in range(steps):
             self.rng.choice(self.steps)()
             for _ in range(self.rng.randrange(40)):
-                self.company.pass_s(0.02)
+                self.cluster.pass_s(0.02)
                 self.check()
 
     def end(self) -> None:
         """All is well again: all serve, and what was sent arrived at most once to each process, in order."""
         self.heal()
         self.free()
-        for seat in self.company.seats:
-            if not seat.up:
-                seat.start()
-        self.company.whole()
-        self.company.pass_s(1.0)
-        for seat in self.company.seats:
-            for sender in {node for node, _ in seat.guest.taken}:
-                taken = [payload.split(b"/") for node, payload in seat.guest.taken if node == sender]
+        for machine in self.cluster.machines:
+            if not machine.up:
+                machine.start()
+        self.cluster.whole()
+        self.cluster.pass_s(1.0)
+        for machine in self.cluster.machines:
+            for sender in {node for node, _ in machine.listener.taken}:
+                taken = [payload.split(b"/") for node, payload in machine.listener.taken if node == sender]
                 order = [(int(boot), int(number)) for boot, number in taken]
-                assert order == sorted(set(order)), (sender, seat.name, order)
+                assert order == sorted(set(order)), (sender, machine.name, order)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -20,14 +20,14 @@ Properties = dict[str, Any]
 class PacketClient(Peer):
     """A client that decides nothing: it sends what the test says and shows what it gets."""
 
-    def __init__(self, stage: BrokerHarness, version: int, **listener: Any) -> None:
-        super().__init__(stage.host, version, **listener)
-        self.stage = stage
+    def __init__(self, broker: BrokerHarness, version: int, **listener: Any) -> None:
+        super().__init__(broker.host, version, **listener)
+        self.broker = broker
 
     def ask(self, *sent: Any) -> list[Any]:
         """Send, let everything that is due happen, and return what came."""
         self.send(*sent)
-        self.stage.settle()
+        self.broker.settle()
         return self.take()
 
     def subscribe(self, *wanted: Any, packet_id: int = 1, **properties: Any) -> list[Any]:
@@ -54,7 +54,7 @@ class PacketClient(Peer):
 
     def messages(self) -> list[packets.Publish]:
         """The PUBLISH packets that came since the last look; everything else that came is forgotten."""
-        self.stage.settle()
+        self.broker.settle()
         return [packet for packet in self.take() if isinstance(packet, packets.Publish)]
 
     def payloads(self) -> list[bytes]:
@@ -65,7 +65,7 @@ class PacketClient(Peer):
         """Take messages and answer them for good until no more come."""
         found: list[packets.Publish] = []
         while True:
-            self.stage.settle()
+            self.broker.settle()
             came = self.take()
             if not came:
                 return found
@@ -86,12 +86,12 @@ class PacketClient(Peer):
     def leave(self) -> None:
         """DISCONNECT: the session goes on without a connection, or ends."""
         self.send(packets.Disconnect())
-        self.stage.settle()
+        self.broker.settle()
 
     def vanish(self) -> None:
         """The connection is lost."""
         self.break_off()
-        self.stage.settle()
+        self.broker.settle()
 
 
 class BrokerHarness:

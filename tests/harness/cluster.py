@@ -81,13 +81,13 @@ class PausableHost(ClusterHost):
 
 
 class NodeHarness:
-    """One node as a stage of its own: what `PacketClient` wants to know."""
+    """One node of the cluster, with its clients."""
 
-    def __init__(self, theatre: ClusterHarness, disks: list[SimDisk]) -> None:
-        self.theatre = theatre
+    def __init__(self, cluster: ClusterHarness, disks: list[SimDisk]) -> None:
+        self.cluster = cluster
         self.host: PausableHost
         self.disks = disks
-        self.loop = theatre.loop
+        self.loop = cluster.loop
 
     @property
     def node(self) -> Node:
@@ -101,7 +101,7 @@ class NodeHarness:
         return member is not None and member.consensus is not None and member.consensus.leads
 
     def settle(self) -> None:
-        self.theatre.settle()
+        self.cluster.settle()
 
     def client(self, client_id: str, version: int = 5, clean: bool = True, **fields: Any) -> PacketClient:
         """A connected client."""
@@ -150,7 +150,7 @@ class NodeHarness:
         host = self.host
         if host.up:
             self.kill()
-        self.disks[:] = [self.theatre.disk(f"{host.name}/new/{kind}") for kind in "ab"]
+        self.disks[:] = [self.cluster.disk(f"{host.name}/new/{kind}") for kind in "ab"]
         host.disk_id, host.cluster_id = f"{host.name}-another-disk", "none"
         host.boot += UNLOGGED_MAX
 
@@ -158,13 +158,13 @@ class NodeHarness:
         """Join the cluster of the node at that address; the problem, if there is one."""
         problems: list[str] = []
         self.host.join(address, problems.append)
-        self.theatre.until(lambda: bool(problems))
+        self.cluster.until(lambda: bool(problems))
         return problems[0]
 
 
-def _both(spot: NodeHarness) -> tuple[Callable[[Host], Any], Callable[[Host], Any]]:
+def _both(harness: NodeHarness) -> tuple[Callable[[Host], Any], Callable[[Host], Any]]:
     def engine(number: int) -> Callable[[Host], Any]:
-        return lambda _: GatedEngine(spot.disks[number], spot.host.gate)
+        return lambda _: GatedEngine(harness.disks[number], harness.host.gate)
 
     return engine(0), engine(1)
 
@@ -175,28 +175,28 @@ class ClusterHarness:
     def __init__(self, nodes: int = 3, joined: bool = True, seed: int = 0, level: int = 1, **options: Any) -> None:
         self.loop = loop = VirtualLoop()
         self.network = GatedNetwork(loop.call_soon, loop.call_later)
-        self.spots: list[NodeHarness] = []
+        self.nodes: list[NodeHarness] = []
         settings = Options(**{"allow_anonymous": True, "systree_enabled": False, **options})
         for number in range(1, nodes + 1):
             name = f"n{number}"
-            spot = NodeHarness(self, [self.disk(f"{seed}/{name}/a"), self.disk(f"{seed}/{name}/b")])
-            disk, meta = _both(spot)
-            spot.host = host = PausableHost(
+            harness = NodeHarness(self, [self.disk(f"{seed}/{name}/a"), self.disk(f"{seed}/{name}/b")])
+            disk, meta = _both(harness)
+            harness.host = host = PausableHost(
                 loop, self.network, disk, meta, settings, seed, name, {"plugin": AllowAll()}
             )
             host.gate = self.network.gates[name] = ProcessGate(loop.call_soon)
             host.event_level = level
-            self.spots.append(spot)
+            self.nodes.append(harness)
             host.start()
         if joined:
-            for spot in self.spots[1:]:
-                assert spot.join() == ""
+            for harness in self.nodes[1:]:
+                assert harness.join() == ""
             self.whole()
             self.until(self._settled)
 
     def _settled(self) -> bool:
         """All who should vote do, as far as each node knows: else one that dies may be half of the voters."""
-        members = [spot.host.member for spot in self.spots]
+        members = [harness.host.member for harness in self.nodes]
         return all(
             each
             and each.consensus
@@ -211,11 +211,11 @@ class ClusterHarness:
 
     def __getitem__(self, number: int) -> NodeHarness:
         """Node n1 has number 1."""
-        return self.spots[number - 1]
+        return self.nodes[number - 1]
 
     def isolate(self, number: int) -> None:
         """Nothing passes between this node and the others."""
-        for other in range(1, len(self.spots) + 1):
+        for other in range(1, len(self.nodes) + 1):
             if other != number:
                 self.network.cut(f"n{number}", f"n{other}")
 
@@ -242,4 +242,4 @@ class ClusterHarness:
         return self.until(lambda: all(state is ViewState.WHOLE for state in self.states()))
 
     def states(self) -> list[ViewState]:
-        return [spot.node.policy.view_state for spot in self.spots if spot.host.up]
+        return [harness.node.policy.view_state for harness in self.nodes if harness.host.up]

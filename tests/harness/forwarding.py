@@ -26,8 +26,8 @@ from tests.harness.broker import BrokerHarness
 class FakeLinks:
     """A lane to each node: (number, stamp, message) in the order of sending, and what became void."""
 
-    def __init__(self, stage: BrokerHarness) -> None:
-        self.stage = stage
+    def __init__(self, broker: BrokerHarness) -> None:
+        self.broker = broker
         self.sent: dict[str, list[tuple[int, int, ForwardedMessage]]] = {}
         self.told_open: dict[str, list[OpenMids]] = {}
         self.voided: dict[str, list[int]] = {}
@@ -50,7 +50,7 @@ class FakeLinks:
             if not self.takes:
                 self.full = {*self.full, node}
         lane = self.sent.setdefault(node, [])
-        forwarded = decode_forward(payload[4:], self.stage.node.env.origins)
+        forwarded = decode_forward(payload[4:], self.broker.node.env.origins)
         lane.append((len(lane) + 1, int.from_bytes(payload[:4], "big"), forwarded))
         return len(lane)
 
@@ -117,7 +117,7 @@ class ForwardingCluster(Standalone):
 
 
 class ForwardingHarness(BrokerHarness):
-    """A stage whose node sends to others: `elsewhere` says what these have subscribed to."""
+    """A broker that forwards to other nodes: `matches` says what these have subscribed to."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -126,8 +126,8 @@ class ForwardingHarness(BrokerHarness):
 
     def wire(self) -> None:
         """Join the node, which was started just now, to lanes of its own."""
-        self.lanes = FakeLinks(self)
-        self.sender = ForwardSender(self.node, self.lanes)
+        self.links = FakeLinks(self)
+        self.sender = ForwardSender(self.node, self.links)
         self.sender.since = 7
         self.cluster = ForwardingCluster(self.sender, self.matches)
         self.node.env.cluster = self.cluster
@@ -145,8 +145,8 @@ class ForwardingHarness(BrokerHarness):
 
     def room(self, node: str, takes: int | None = None) -> None:
         """The lane to a node takes so many messages; None: all that there are."""
-        self.lanes.takes = takes
-        self.lanes.full = set(self.lanes.full) - {node}
+        self.links.takes = takes
+        self.links.full = set(self.links.full) - {node}
         self.sender.room(node)
         self.settle()
 

@@ -24,8 +24,8 @@ from strogoff.storage.store import Store
 class RecordingListener:
     """A listener that has no routes to announce and takes every item."""
 
-    def __init__(self, seat: Machine) -> None:
-        self.seat = seat
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
         self.said: list[tuple[Any, ...]] = []
         self.taken: list[tuple[str, bytes]] = []
         self.acknowledged: dict[str, int] = {}
@@ -44,7 +44,7 @@ class RecordingListener:
         self.said.append(("view", after.id))
 
     def lease_changed(self) -> None:
-        self.said.append(("standing", self.seat.member.leased(), self.seat.member.whole))
+        self.said.append(("standing", self.machine.member.leased(), self.machine.member.whole))
 
     def replaced(self, node: str) -> None:
         self.said.append(("replaced", node))
@@ -57,7 +57,7 @@ class RecordingListener:
 
     def deliver(self, node: str, seq: int, payload: bytes) -> None:
         self.taken.append((node, payload))
-        self.seat.member.links.ack(node, 2, seq)  # type: ignore[arg-type]
+        self.machine.member.links.ack(node, 2, seq)  # type: ignore[arg-type]
 
     def acked(self, node: str, upto: int) -> None:
         self.acknowledged[node] = upto
@@ -81,8 +81,8 @@ class RecordingListener:
 class Machine:
     """One machine: two disks, a number of starts, and the process that runs there."""
 
-    def __init__(self, company: MemberHarness, name: str) -> None:
-        self.company = company
+    def __init__(self, cluster: MemberHarness, name: str) -> None:
+        self.cluster = cluster
         self.name = name
         self.disk_id = f"{name}-disk"
         self.boot = 0
@@ -90,21 +90,21 @@ class Machine:
         self.wall_off_ms = 1.76e12
         self.cluster_id = f"cluster-of-{name}"
         self.settings = Settings()
-        self.disks = [company.disk(f"{name}/{kind}") for kind in ("messages", "meta")]
+        self.disks = [cluster.disk(f"{name}/{kind}") for kind in ("messages", "meta")]
         self.log: list[tuple[str, str]] = []
         self.events: list[tuple[str, dict[str, Any]]] = []
         self.member: ClusterNode
-        self.guest: RecordingListener
+        self.listener: RecordingListener
         self.up = False
         self.left = 0
 
     def start(self, boot: int | None = None) -> None:
         """Start a process."""
-        loop = self.company.loop
+        loop = self.cluster.loop
         self.boot = self.boot + 1 if boot is None else boot
         self.life += 1
         life, self.up = self.life, True
-        self.transport = transport = MemoryTransport(self.company.network, self.name)
+        self.transport = transport = MemoryTransport(self.cluster.network, self.name)
 
         def soon(function: Callable[[], None]) -> None:
             loop.call_soon(lambda: function() if self.life == life and self.up else None)
@@ -127,8 +127,8 @@ class Machine:
             event=lambda kind, **facts: self.events.append((kind, facts)),
         )
         me = Identity(self.name, self.disk_id, self.boot, f"{self.name}/{life}", f"{self.name}:1", self.cluster_id)
-        self.guest = RecordingListener(self)
-        self.member = ClusterNode(me, ports, self.settings, dict(NAMESPACES), self.guest)
+        self.listener = RecordingListener(self)
+        self.member = ClusterNode(me, ports, self.settings, dict(NAMESPACES), self.listener)
         self.member.on_left = self._left
         self.member.open()
         transport.listen(me.address, self.member.links.accept, self.member.answer_call)
@@ -150,14 +150,14 @@ class Machine:
 
     def restore(self, backup: list[dict[bytes, bytes]]) -> None:
         """The disks of a node that does not run become those of a backup."""
-        self.disks = [self.company.disk(f"{self.name}/restored", content) for content in backup]
+        self.disks = [self.cluster.disk(f"{self.name}/restored", content) for content in backup]
 
     def replace_disk(self, name: str) -> None:
         """A new machine under the old name, whose operator has been told above which number its starts have to be."""
         self.boot += UNLOGGED_MAX
         self.disk_id = name
         self.cluster_id = f"cluster-of-{name}"
-        self.disks = [self.company.disk(f"{name}/{kind}") for kind in ("messages", "meta")]
+        self.disks = [self.cluster.disk(f"{name}/{kind}") for kind in ("messages", "meta")]
 
     def ask(self, address: str, method: str, request: bytes, answers: list[CallAnswer]) -> None:
         """A call that follows redirections; the last answer is added to `answers`."""
@@ -211,12 +211,12 @@ class MemberHarness:
     def __init__(self, size: int = 3, joined: bool = True) -> None:
         self.loop = loop = VirtualLoop()
         self.network = MemoryNetwork(loop.call_soon, loop.call_later)
-        self.seats = [Machine(self, f"n{number}") for number in range(1, size + 1)]
-        for seat in self.seats:
-            seat.start()
+        self.machines = [Machine(self, f"n{number}") for number in range(1, size + 1)]
+        for machine in self.machines:
+            machine.start()
         if joined:
-            for seat in self.seats[1:]:
-                self.join(seat)
+            for machine in self.machines[1:]:
+                self.join(machine)
             self.whole()
 
     def disk(self, name: str, content: dict[bytes, bytes] | None = None) -> SimDisk:
@@ -226,14 +226,14 @@ class MemberHarness:
 
     def __getitem__(self, number: int) -> Machine:
         """Node n1 has number 1."""
-        return self.seats[number - 1]
+        return self.machines[number - 1]
 
-    def join(self, seat: Machine, address: str = "n1:1") -> None:
+    def join(self, machine: Machine, address: str = "n1:1") -> None:
         """The node becomes a member and serves."""
-        answers = seat.join(address)
+        answers = machine.join(address)
         self.until(lambda: bool(answers))
-        seat.adopt(answers[0])
-        self.until(lambda: seat.serving)
+        machine.adopt(answers[0])
+        self.until(lambda: machine.serving)
 
     def until(self, true: Callable[[], object], patience_s: float = 20.0) -> float:
         """Let time pass until something is so; how long it took."""
@@ -249,10 +249,14 @@ class MemberHarness:
 
     def whole(self) -> float:
         """All that run serve, see all members, and know all voters that there should be."""
-        return self.until(lambda: all(seat.serving and seat.settled for seat in self.seats if seat.up))
+        return self.until(lambda: all(machine.serving and machine.settled for machine in self.machines if machine.up))
 
     def leader(self) -> Machine:
         """Who leads."""
-        leading = [seat for seat in self.seats if seat.up and seat.member.consensus and seat.member.consensus.leads]
-        assert len(leading) == 1, [seat.name for seat in leading]
+        leading = [
+            machine
+            for machine in self.machines
+            if machine.up and machine.member.consensus and machine.member.consensus.leads
+        ]
+        assert len(leading) == 1, [machine.name for machine in leading]
         return leading[0]

@@ -67,18 +67,18 @@ def run(folder: Path, scenario: Callable[[ServerHarness], Awaitable[None]]) -> S
 
     async def main() -> ServerHarness:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-        trio = ServerHarness(folder)
+        harness = ServerHarness(folder)
         try:
             async with asyncio.timeout(40):
-                await scenario(trio)
+                await scenario(harness)
         finally:
-            for name in list(trio.servers):
-                await trio.stop(name)
-        return trio
+            for name in list(harness.servers):
+                await harness.stop(name)
+        return harness
 
-    trio = asyncio.run(main())
+    harness = asyncio.run(main())
     assert not complaints, complaints
-    return trio
+    return harness
 
 
 async def until(true: Callable[[], object]) -> None:

@@ -17,8 +17,8 @@ CLOSED = "closed"
 class RawClient(PacketClient):
     """A connection that has said nothing yet; `listener` is what differs from a plain listener."""
 
-    def __init__(self, stage: BrokerHarness, version: int = 4, **listener: Any) -> None:
-        super().__init__(stage, version, **listener)
+    def __init__(self, broker: BrokerHarness, version: int = 4, **listener: Any) -> None:
+        super().__init__(broker, version, **listener)
         self._close_told = False
 
     def says(self, *sent: Any) -> list[Any]:
@@ -28,7 +28,7 @@ class RawClient(PacketClient):
 
     def hears(self) -> list[Any]:
         """What came since the last look, with `CLOSED` behind the last packet."""
-        self.stage.settle()
+        self.broker.settle()
         heard = self.take()
         if self.closed and not self._close_told:
             self._close_told = True
@@ -39,10 +39,10 @@ class RawClient(PacketClient):
 class PendingHooks:
     """The `spawn` port in the hands of a test: what asynchronous plugins are asked waits until `answer`."""
 
-    def __init__(self, stage: BrokerHarness) -> None:
-        self._stage = stage
+    def __init__(self, broker: BrokerHarness) -> None:
+        self._broker = broker
         self._waiting: list[Callable[[], None]] = []
-        stage.node.services.spawn = self._spawn
+        broker.node.services.spawn = self._spawn
 
     def _spawn(self, question: Awaitable[Verdict], then: Callable[[Verdict], None]) -> None:
         def answer() -> None:
@@ -59,7 +59,7 @@ class PendingHooks:
     def answer(self) -> None:
         """The oldest question gets its answer."""
         self._waiting.pop(0)()
-        self._stage.settle()
+        self._broker.settle()
 
 
 def accepted(present: bool = False, **properties: Any) -> Connack:

@@ -17,10 +17,10 @@ KINDS |= {"SUBACK": packets.Suback, "UNSUBACK": packets.Unsuback}
 FILTERS = ("a", "b/#")
 
 
-def perform(stage: BrokerHarness, client: PacketClient, packet: str, version: int) -> tuple[list[Any], bool]:
+def perform(broker: BrokerHarness, client: PacketClient, packet: str, version: int) -> tuple[list[Any], bool]:
     """Offer a packet for the first time; what came, and whether the connection that offered it is closed."""
     if packet == "CONNECT":
-        client = PacketClient(stage, version)
+        client = PacketClient(broker, version)
         return client.ask(connect("new", version)), client.closed
     if packet == "SUBSCRIBE":
         return client.subscribe(*((each, 1) for each in FILTERS), packet_id=9), client.closed
@@ -34,12 +34,12 @@ def codes(answer: Any) -> list[int]:
     return list(answer.reasons) if hasattr(answer, "reasons") else [answer.reason]
 
 
-def effect(stage: BrokerHarness, client: PacketClient, watcher: PacketClient, packet: str) -> bool:
+def effect(broker: BrokerHarness, client: PacketClient, watcher: PacketClient, packet: str) -> bool:
     """Whether the packet did what it is for."""
-    session = stage.node.sessions.get("", "c")
+    session = broker.node.sessions.get("", "c")
     assert session is not None
     if packet == "CONNECT":
-        return stage.node.sessions.get("", "new") is not None
+        return broker.node.sessions.get("", "new") is not None
     if packet == "SUBSCRIBE":
         return set(FILTERS) <= set(session.subscriptions)
     if packet == "UNSUBSCRIBE":
@@ -66,16 +66,16 @@ def test_what_a_client_sees(flag: str, state: ViewState, refusal: Refusal, versi
     flags: dict[str, Any] = {
         f"allow_{each}_during_netsplit": flag if each == refusal.operation else other for each in OPERATIONS
     }
-    stage = BrokerHarness(**flags)
-    watcher = stage.client("watcher")
+    broker = BrokerHarness(**flags)
+    watcher = broker.client("watcher")
     watcher.subscribe(("t", 2))
-    client = stage.client("c", version)
+    client = broker.client("c", version)
     if refusal.operation == "unsubscribe":
         client.subscribe(*((each, 1) for each in FILTERS))
-    stage.node.policy.view_state = state
-    answers, closed = perform(stage, client, refusal.packet, version)
+    broker.node.policy.view_state = state
+    answers, closed = perform(broker, client, refusal.packet, version)
     refused = decide(flag, state) is Decision.REFUSE
-    assert effect(stage, client, watcher, refusal.packet) is not refused
+    assert effect(broker, client, watcher, refusal.packet) is not refused
     code = refusal.v5 if version == 5 else refusal.v3
     if refusal.answer and not (refused and code is None):
         (answer,) = answers
@@ -85,14 +85,14 @@ def test_what_a_client_sees(flag: str, state: ViewState, refusal: Refusal, versi
     else:
         assert answers == []
     assert closed is (refused and refusal.operation == "register")
-    denied = [(event["operation"], event["reason"]) for event in stage.events("policy.deny")]
+    denied = [(event["operation"], event["reason"]) for event in broker.events("policy.deny")]
     assert denied == ([(refusal.operation, "netsplit")] if refused else [])
-    check_metrics(stage, refusal, version, refused)
+    check_metrics(broker, refusal, version, refused)
 
 
-def check_metrics(stage: BrokerHarness, refusal: Refusal, version: int, refused: bool) -> None:
+def check_metrics(broker: BrokerHarness, refusal: Refusal, version: int, refused: bool) -> None:
     """What is refused is counted as an error; what is parked is not, because it will be accepted."""
-    counters, five = stage.node.env.counters, version == 5
+    counters, five = broker.node.env.counters, version == 5
     parked = refusal.packet in ("PUBLISH QoS 1", "PUBLISH QoS 2") and not five
     found = {
         "publish": counters.publish_error[five],
@@ -113,15 +113,15 @@ def test_a_plugin_sets_the_flags_of_a_client(state: ViewState, own: bool | str, 
     node_flag = "on" if refused else "off"
     refusal = next(each for each in REFUSALS if each.operation == operation and each.answer)
     flags: dict[str, Any] = {f"allow_{each}_during_netsplit": node_flag for each in OPERATIONS}
-    stage = BrokerHarness(Doorman(f"allow_{operation}", own), allow_anonymous=False, **flags)
-    watcher = stage.client("watcher")
+    broker = BrokerHarness(Doorman(f"allow_{operation}", own), allow_anonymous=False, **flags)
+    watcher = broker.client("watcher")
     watcher.subscribe(("t", 2))
-    client = stage.client("c", version)
+    client = broker.client("c", version)
     if operation == "unsubscribe":
         client.subscribe(*((each, 1) for each in FILTERS))
-    stage.node.policy.view_state = state
-    perform(stage, client, refusal.packet, version)
-    assert effect(stage, client, watcher, refusal.packet) is not refused
+    broker.node.policy.view_state = state
+    perform(broker, client, refusal.packet, version)
+    assert effect(broker, client, watcher, refusal.packet) is not refused
 
 
 class Doorman:

@@ -26,11 +26,11 @@ WAITS = [(ViewState.MINORITY, "off"), (ViewState.MINORITY, "majority")]
 def with_watcher(
     version: int = 4, topic: str = "t", **options: Any
 ) -> tuple[BrokerHarness, PacketClient, PacketClient]:
-    """A stage, a client that sees every message of the topic, and one that publishes."""
-    stage = BrokerHarness(**options)
-    watcher = stage.client("watcher", 5)
+    """A broker, a client that sees every message of the topic, and one that publishes."""
+    broker = BrokerHarness(**options)
+    watcher = broker.client("watcher", 5)
     watcher.subscribe((topic, 2))
-    return stage, watcher, stage.client("p", version)
+    return broker, watcher, broker.client("p", version)
 
 
 # -- what may have been accepted before
@@ -41,13 +41,13 @@ def with_watcher(
 @pytest.mark.parametrize(("state", "flag"), RESENT)
 def test_dup_is_taken_where_there_is_a_lease(state: ViewState, flag: str, qos: int, version: int) -> None:
     """Its first copy may have been accepted, by this node or by one that is dead now; also the second on a topic."""
-    stage, watcher, _ = with_watcher(allow_register_during_netsplit="on", allow_publish_during_netsplit=flag)
-    stage.node.policy.view_state = state
-    client = stage.client("c", version)
+    broker, watcher, _ = with_watcher(allow_register_during_netsplit="on", allow_publish_during_netsplit=flag)
+    broker.node.policy.view_state = state
+    client = broker.client("c", version)
     assert client.publish("t", b"1", qos, 1, dup=True) == [ACKS[qos](1)]
     assert client.publish("t", b"2", qos, 2, dup=True) == [ACKS[qos](2)]
     assert watcher.payloads() == [b"1", b"2"]
-    assert stage.events("policy.deny") == []
+    assert broker.events("policy.deny") == []
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -55,27 +55,27 @@ def test_dup_is_taken_where_there_is_a_lease(state: ViewState, flag: str, qos: i
 @pytest.mark.parametrize(("state", "flag"), WAITS)
 def test_dup_waits_where_there_is_none(state: ViewState, flag: str, qos: int, version: int) -> None:
     """It is neither acknowledged without a lease nor refused: also v5 hears nothing until heal."""
-    stage, watcher, _ = with_watcher(allow_register_during_netsplit="on", allow_publish_during_netsplit=flag)
-    stage.node.policy.view_state = state
-    client = stage.client("c", version)
+    broker, watcher, _ = with_watcher(allow_register_during_netsplit="on", allow_publish_during_netsplit=flag)
+    broker.node.policy.view_state = state
+    client = broker.client("c", version)
     assert client.publish("t", b"1", qos, 1, dup=True) == []
     assert client.publish("t", b"2", qos, 2, dup=True) == []
     assert watcher.payloads() == []
-    stage.node.policy.view_state = ViewState.WHOLE
-    stage.settle()
+    broker.node.policy.view_state = ViewState.WHOLE
+    broker.settle()
     assert client.take() == [ACKS[qos](1), ACKS[qos](2)]
     assert watcher.payloads() == [b"1", b"2"]
 
 
 def test_dup_does_not_overtake_what_is_parked() -> None:
     """3.1 may repeat on the same connection: what is repeated stays behind what came first (P2)."""
-    stage, watcher, client = with_watcher(3)
-    stage.node.policy.view_state = ViewState.MAJORITY
+    broker, watcher, client = with_watcher(3)
+    broker.node.policy.view_state = ViewState.MAJORITY
     client.publish("t", b"1", 1, 1)
     client.publish("t", b"2", 1, 2)
     assert client.publish("t", b"2", 1, 2, dup=True) == []
-    stage.node.policy.view_state = ViewState.WHOLE
-    stage.settle()
+    broker.node.policy.view_state = ViewState.WHOLE
+    broker.settle()
     assert client.take() == [Puback(1), Puback(2), Puback(2)]
     assert watcher.payloads() == [b"1", b"2", b"2"]
 
@@ -84,9 +84,9 @@ def test_dup_does_not_overtake_what_is_parked() -> None:
 @pytest.mark.parametrize("state", SPLITS)
 def test_a_handshake_goes_on(state: ViewState, version: int) -> None:
     """A packet id that is in use is answered, PUBREL too, whatever the split and the flags say."""
-    stage, watcher, client = with_watcher(version)
+    broker, watcher, client = with_watcher(version)
     assert client.publish("t", b"x", 2, 7) == [Pubrec(7)]
-    stage.node.policy.view_state = state
+    broker.node.policy.view_state = state
     assert client.publish("t", b"x", 2, 7, dup=True) == [Pubrec(7)]
     assert client.ask(Pubrel(7)) == [Pubcomp(7)]
     assert watcher.payloads() == [b"x"]
@@ -94,16 +94,16 @@ def test_a_handshake_goes_on(state: ViewState, version: int) -> None:
 
 def test_a_full_disk_does_not_refuse_dup_to_v5_either() -> None:
     """0x97 only before a message was handed to anyone (H-20): its answer waits."""
-    stage, watcher, client = with_watcher(5)
-    stage.persistent("d", 5).subscribe(("d", 1))
-    stage.disk.full = True
-    stage.client("other", 5).publish("d", b"", 1, 1)
-    stage.pass_s(0.1)
-    assert stage.node.policy.restricted
+    broker, watcher, client = with_watcher(5)
+    broker.persistent("d", 5).subscribe(("d", 1))
+    broker.disk.full = True
+    broker.client("other", 5).publish("d", b"", 1, 1)
+    broker.pass_s(0.1)
+    assert broker.node.policy.restricted
     assert client.publish("t", b"x", 1, 1, dup=True) == []
     assert client.publish("t", b"y", 1, 2) == [Puback(2, 0x97)]
-    stage.disk.full = False
-    stage.pass_s(10)
+    broker.disk.full = False
+    broker.pass_s(10)
     assert client.take() == [Puback(1)]
     assert watcher.payloads() == [b"x"]
 
@@ -115,15 +115,15 @@ def test_a_full_disk_does_not_refuse_dup_to_v5_either() -> None:
 @pytest.mark.parametrize("state", SPLITS)
 def test_deliveries_go_on(state: ViewState, version: int) -> None:
     """A durable session that is connected gets what waits for it, and its acknowledgements count."""
-    stage = BrokerHarness(max_inflight_messages=1)
-    subscriber = stage.persistent("s", version, **({"receive_maximum": 1} if version == 5 else {}))
+    broker = BrokerHarness(max_inflight_messages=1)
+    subscriber = broker.persistent("s", version, **({"receive_maximum": 1} if version == 5 else {}))
     subscriber.subscribe(("t", 2))
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     for number in range(1, 5):
         publisher.publish("t", b"%d" % number, 1 + number % 2, number)
-    stage.node.policy.view_state = state
+    broker.node.policy.view_state = state
     assert [message.payload for message in subscriber.drain()] == [b"1", b"2", b"3", b"4"]
-    session = stage.node.sessions.get("", "s")
+    session = broker.node.sessions.get("", "s")
     assert session is not None and not session.queue.inflight and not session.queue.waiting
     assert subscriber.ask(Pingreq()) == [Pingresp()]
 
@@ -131,12 +131,12 @@ def test_deliveries_go_on(state: ViewState, version: int) -> None:
 @pytest.mark.parametrize("state", SPLITS)
 def test_the_broker_speaks_always(state: ViewState) -> None:
     """`$SYS` knows no policy."""
-    stage = BrokerHarness(systree_enabled=True, systree_interval_ms=1000)
-    client = stage.client("c")
+    broker = BrokerHarness(systree_enabled=True, systree_interval_ms=1000)
+    client = broker.client("c")
     client.subscribe(("$SYS/#", 0))
-    Systree(stage.node).start()
-    stage.node.policy.view_state = state
-    stage.pass_s(1.5)
+    Systree(broker.node).start()
+    broker.node.policy.view_state = state
+    broker.pass_s(1.5)
     assert len(client.messages()) > 10
 
 
@@ -144,14 +144,14 @@ def test_the_broker_speaks_always(state: ViewState) -> None:
 @pytest.mark.parametrize("flag", ["off", "majority"])
 def test_a_will_on_a_side_with_a_lease_is_published(flag: str, version: int) -> None:
     """P5: the policy of PUBLISH does not touch it, whoever is missing."""
-    stage = BrokerHarness(allow_publish_during_netsplit=flag)
-    watcher = stage.client("watcher", 5)
+    broker = BrokerHarness(allow_publish_during_netsplit=flag)
+    watcher = broker.client("watcher", 5)
     watcher.subscribe(("will", 1))
-    client = stage.client("c", version, will=packets.Will("will", b"gone", 1))
-    stage.node.policy.view_state = ViewState.MAJORITY
+    client = broker.client("c", version, will=packets.Will("will", b"gone", 1))
+    broker.node.policy.view_state = ViewState.MAJORITY
     client.vanish()
     assert watcher.payloads() == [b"gone"]
-    assert stage.events("policy.deny") == []
+    assert broker.events("policy.deny") == []
 
 
 # -- what is refused leaves no trace, what is parked keeps its order
@@ -161,19 +161,19 @@ def test_a_will_on_a_side_with_a_lease_is_published(flag: str, version: int) -> 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_a_retained_message_that_is_refused_is_not_stored(qos: int, version: int) -> None:
     """Neither set nor deleted; what was parked is retained at heal."""
-    stage = BrokerHarness()
-    client = stage.client("c", version)
+    broker = BrokerHarness()
+    client = broker.client("c", version)
     client.publish("r", b"old", 1, 1, retain=True)
-    stage.node.policy.view_state = ViewState.MAJORITY
+    broker.node.policy.view_state = ViewState.MAJORITY
     client.publish("r", b"", qos, 2, retain=True)
     client.publish("r2", b"new", qos, 3, retain=True)
 
     def retained(topic: str) -> list[bytes]:
-        return [message.payload for message in stage.node.retained.table("").match(topic, stage.node.env.now)]
+        return [message.payload for message in broker.node.retained.table("").match(topic, broker.node.env.now)]
 
     assert (retained("r"), retained("r2")) == ([b"old"], [])
-    stage.node.policy.view_state = ViewState.WHOLE
-    stage.settle()
+    broker.node.policy.view_state = ViewState.WHOLE
+    broker.settle()
     parked = qos > 0 and version < 5
     assert (retained("r"), retained("r2")) == (([], [b"new"]) if parked else ([b"old"], []))
 
@@ -181,18 +181,18 @@ def test_a_retained_message_that_is_refused_is_not_stored(qos: int, version: int
 @pytest.mark.parametrize("version", [3, 4])
 def test_parked_publishes_are_accepted_in_order(version: int) -> None:
     """So the default `off` never reorders (P2): two heals that are none, a window that is full, both QoS."""
-    stage, watcher, client = with_watcher(version, max_parked_publishes=3)
-    stage.node.policy.view_state = ViewState.MINORITY
+    broker, watcher, client = with_watcher(version, max_parked_publishes=3)
+    broker.node.policy.view_state = ViewState.MINORITY
     for number in range(1, 9):
         client.send(publish("t", b"%d" % number, 1 + number % 2, number))
-    stage.settle()
+    broker.settle()
     assert client.take() == []
-    stage.node.policy.view_state = ViewState.MAJORITY
-    stage.node.policy.view_state = ViewState.MINORITY
-    stage.settle()
-    assert client.take() == [] and len(stage.events("policy.deny")) == 3, "each is refused once"
-    stage.node.policy.view_state = ViewState.WHOLE
-    stage.settle()
+    broker.node.policy.view_state = ViewState.MAJORITY
+    broker.node.policy.view_state = ViewState.MINORITY
+    broker.settle()
+    assert client.take() == [] and len(broker.events("policy.deny")) == 3, "each is refused once"
+    broker.node.policy.view_state = ViewState.WHOLE
+    broker.settle()
     assert sorted(packet.packet_id for packet in client.take()) == list(range(1, 9))
     came = watcher.payloads()
     for qos in (1, 2):
@@ -204,48 +204,48 @@ def test_parked_publishes_are_accepted_in_order(version: int) -> None:
 
 def test_majority_takes_what_was_parked_without_a_lease() -> None:
     """With `majority` the side that gets its lease back need not be whole."""
-    stage, watcher, client = with_watcher(4, allow_publish_during_netsplit="majority")
-    stage.node.policy.view_state = ViewState.MINORITY
+    broker, watcher, client = with_watcher(4, allow_publish_during_netsplit="majority")
+    broker.node.policy.view_state = ViewState.MINORITY
     assert client.publish("t", b"1", 1, 1) == []
-    stage.node.policy.view_state = ViewState.MAJORITY
-    stage.settle()
+    broker.node.policy.view_state = ViewState.MAJORITY
+    broker.settle()
     assert client.take() == [Puback(1)]
     assert watcher.payloads() == [b"1"]
 
 
 def test_a_flag_that_is_changed_in_a_split_does_not_reorder() -> None:
     """`vmq-admin set allow_publish_during_netsplit=majority`: the next PUBLISH takes those before it along (P2)."""
-    stage, watcher, client = with_watcher(4)
-    stage.node.policy.view_state = ViewState.MAJORITY
+    broker, watcher, client = with_watcher(4)
+    broker.node.policy.view_state = ViewState.MAJORITY
     client.publish("t", b"1", 1, 1)
     client.publish("t", b"2", 1, 2)
-    stage.node.env.options.allow_publish_during_netsplit = "majority"
+    broker.node.env.options.allow_publish_during_netsplit = "majority"
     assert client.publish("t", b"3", 1, 3) == [Puback(1), Puback(2), Puback(3)]
-    stage.node.policy.view_state = ViewState.WHOLE
+    broker.node.policy.view_state = ViewState.WHOLE
     assert client.publish("t", b"4", 1, 4) == [Puback(4)]
     assert watcher.payloads() == [b"1", b"2", b"3", b"4"]
 
 
 def test_what_was_permitted_in_a_split_is_fast_again_afterwards() -> None:
     """In a split every PUBLISH is looked at, for its DUP; the permission itself stays."""
-    stage, _, _ = with_watcher(allow_register_during_netsplit="on", allow_publish_during_netsplit="on")
-    stage.node.policy.view_state = ViewState.MAJORITY
-    client = stage.client("c", 5)
+    broker, _, _ = with_watcher(allow_register_during_netsplit="on", allow_publish_during_netsplit="on")
+    broker.node.policy.view_state = ViewState.MAJORITY
+    client = broker.client("c", 5)
     client.publish("t", b"1", 1, 1)
-    connection = next(connection for connection in stage.node.connections.values() if connection.client_id == "c")
-    epoch = stage.node.env.hooks.epoch
+    connection = next(connection for connection in broker.node.connections.values() if connection.client_id == "c")
+    epoch = broker.node.env.hooks.epoch
     assert connection.publishing.permitted == {"t": ~epoch}
-    stage.node.policy.view_state = ViewState.WHOLE
+    broker.node.policy.view_state = ViewState.WHOLE
     client.publish("t", b"2", 1, 2)
     assert connection.publishing.permitted == {"t": epoch}
 
 
 def test_unsubscribing_in_a_split_is_retried_by_v3() -> None:
     """3.1 and 3.1.1 hear nothing, keep the subscription, and are served after the heal."""
-    stage, watcher, client = with_watcher(4)
+    broker, watcher, client = with_watcher(4)
     client.subscribe(("x", 1))
-    stage.node.policy.view_state = ViewState.MAJORITY
+    broker.node.policy.view_state = ViewState.MAJORITY
     assert client.unsubscribe("x") == []
-    stage.node.policy.view_state = ViewState.WHOLE
+    broker.node.policy.view_state = ViewState.WHOLE
     assert client.unsubscribe("x") == [packets.Unsuback(1, [])]
     assert watcher.ask(Pingreq()) == [Pingresp()]

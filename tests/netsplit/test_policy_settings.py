@@ -30,25 +30,25 @@ def stage_of(tmp_path: Path, text: str) -> tuple[BrokerHarness, list[str]]:
 @pytest.mark.parametrize("state", [ViewState.MAJORITY, ViewState.MINORITY], ids=lambda state: state.value)
 def test_trade_consistency_is_three_flags(tmp_path: Path, state: ViewState) -> None:
     """Deprecated, and accepted with one warning: publish, subscribe and unsubscribe go on, registration does not."""
-    stage, notices = stage_of(tmp_path, "trade_consistency = on")
+    broker, notices = stage_of(tmp_path, "trade_consistency = on")
     (notice,) = notices
     assert "trade_consistency is deprecated" in notice
-    client = stage.client("c", 5)
-    stage.node.policy.view_state = state
+    client = broker.client("c", 5)
+    broker.node.policy.view_state = state
     assert client.subscribe(("t", 1)) == [Suback(1, [1])]
     assert Puback(2) in client.publish("t", b"m", 1, 2)
     assert client.unsubscribe("t") == [Unsuback(1, [0])]
-    newcomer = Caller(stage, 5)
+    newcomer = Caller(broker, 5)
     (answer,) = newcomer.ask(connect("new", 5))
     assert isinstance(answer, packets.Connack) and answer.reason == 0x88 and newcomer.closed
 
 
 def test_an_explicit_flag_goes_before_trade_consistency(tmp_path: Path) -> None:
-    stage, _ = stage_of(tmp_path, "allow_publish_during_netsplit = majority\ntrade_consistency = on")
-    client = stage.client("c", 5)
-    stage.node.policy.view_state = ViewState.MAJORITY
+    broker, _ = stage_of(tmp_path, "allow_publish_during_netsplit = majority\ntrade_consistency = on")
+    client = broker.client("c", 5)
+    broker.node.policy.view_state = ViewState.MAJORITY
     assert client.publish("t", b"m", 1, 1) == [Puback(1, 0x10)]
-    stage.node.policy.view_state = ViewState.MINORITY
+    broker.node.policy.view_state = ViewState.MINORITY
     assert client.publish("t", b"m", 1, 2) == [Puback(2, 0x83)]
     assert client.subscribe(("t", 1)) == [Suback(1, [1])]
 
@@ -57,8 +57,8 @@ def test_an_explicit_flag_goes_before_trade_consistency(tmp_path: Path) -> None:
 @pytest.mark.parametrize("flag", FLAGS)
 def test_every_flag_takes_every_value_of_the_table(tmp_path: Path, flag: str, operation: str) -> None:
     key = f"allow_{operation}_during_netsplit"
-    stage, notices = stage_of(tmp_path, f"{key} = {flag}")
-    assert getattr(stage.node.env.options, key) == flag and notices == []
+    broker, notices = stage_of(tmp_path, f"{key} = {flag}")
+    assert getattr(broker.node.env.options, key) == flag and notices == []
     assert decide(flag, ViewState.WHOLE)
 
 

@@ -15,17 +15,17 @@ from ..harness.broker import BrokerHarness
 @pytest.mark.parametrize("persistent", [False, True])
 def test_a_will_without_a_lease_is_parked(persistent: bool, flag: str, version: int) -> None:
     """Whatever the flags say: the side with a lease may publish it, and it is published once."""
-    stage = BrokerHarness(allow_publish_during_netsplit=flag)
-    watcher = stage.client("watcher", 5)
+    broker = BrokerHarness(allow_publish_during_netsplit=flag)
+    watcher = broker.client("watcher", 5)
     watcher.subscribe(("will", 1))
     will = packets.Will("will", b"gone", 1)
-    client = (stage.persistent if persistent else stage.client)("c", version, will=will)
-    stage.node.policy.view_state = ViewState.MINORITY
+    client = (broker.persistent if persistent else broker.client)("c", version, will=will)
+    broker.node.policy.view_state = ViewState.MINORITY
     client.vanish()
-    stage.node.policy.view_state = ViewState.MINORITY
+    broker.node.policy.view_state = ViewState.MINORITY
     assert watcher.payloads() == []
-    assert stage.events("will.fire") == []
-    stage.node.policy.view_state = ViewState.MAJORITY
+    assert broker.events("will.fire") == []
+    broker.node.policy.view_state = ViewState.MAJORITY
     assert watcher.payloads() == [b"gone"]
-    stage.node.policy.view_state = ViewState.WHOLE
+    broker.node.policy.view_state = ViewState.WHOLE
     assert watcher.payloads() == []

@@ -20,13 +20,13 @@ def background() -> Iterator[Background]:
 
 
 @pytest.fixture(scope="session")
-def house(background: Background, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerHarness]:
+def shared(background: Background, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerHarness]:
     """The shared broker. That it stops cleanly, with nothing bad in its log, is checked when the tests are over."""
-    shared = ServerHarness(tmp_path_factory.mktemp("house"))
-    background.run(shared.broker.start())
-    yield shared
-    assert background.run(shared.broker.stop()) == 0
-    assert shared.broker.tracebacks() == []
+    harness = ServerHarness(tmp_path_factory.mktemp("shared"))
+    background.run(harness.broker.start())
+    yield harness
+    assert background.run(harness.broker.stop()) == 0
+    assert harness.broker.tracebacks() == []
 
 
 @pytest.fixture

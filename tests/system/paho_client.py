@@ -41,10 +41,10 @@ def properties_of(message: paho.MQTTMessage) -> Any:
 
 
 class Paho:
-    """One client of `house`, over tcp, ws, ssl, wss or unix, or of the broker at `port`. Leaving `with` disconnects."""
+    """One client of `shared` over tcp, ws, ssl, wss or unix, or of the broker at `port`. Leaving `with` disconnects."""
 
     def __init__(
-        self, house: ServerHarness | None, client_id: str, version: int, transport: str = "tcp", **options: Any
+        self, shared: ServerHarness | None, client_id: str, version: int, transport: str = "tcp", **options: Any
     ) -> None:
         clean = {} if version == MQTT_5 else {"clean_session": options.pop("clean", True)}
         self.client = paho.Client(
@@ -57,13 +57,13 @@ class Paho:
         )
         self.version = version
         if transport in ("ssl", "wss"):
-            assert house is not None
-            self.client.tls_set(str(house.pem.ca))
+            assert shared is not None
+            self.client.tls_set(str(shared.pem.ca))
         if transport in ("ws", "wss"):
             self.client.ws_set_options("/mqtt")
         self.place = ("127.0.0.1", options.pop("port", 0))
-        if house is not None and self.place[1] == 0:
-            self.place = (str(house.unix), 1) if transport == "unix" else ("127.0.0.1", house.port(transport))
+        if shared is not None and self.place[1] == 0:
+            self.place = (str(shared.unix), 1) if transport == "unix" else ("127.0.0.1", shared.port(transport))
         self.connect_properties: dict[str, Any] = options.pop("connect", {})
         self.clean_start: bool = options.pop("clean", True)
         self.keepalive: int = options.pop("keepalive", 60)

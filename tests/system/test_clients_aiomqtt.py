@@ -16,16 +16,16 @@ versions = pytest.mark.parametrize("version", [4, 5])
 
 
 def client(
-    house: ServerHarness, identifier: str, version: int, transport: str = "tcp", **options: Any
+    shared: ServerHarness, identifier: str, version: int, transport: str = "tcp", **options: Any
 ) -> aiomqtt.Client:
-    """A client for one listener of the house."""
+    """A client for one listener of the shared broker."""
     if transport in ("ssl", "wss"):
-        options["tls_params"] = aiomqtt.TLSParameters(ca_certs=str(house.pem.ca))
+        options["tls_params"] = aiomqtt.TLSParameters(ca_certs=str(shared.pem.ca))
     if transport in ("ws", "wss"):
         options |= {"transport": "websockets", "websocket_path": "/mqtt"}
     return aiomqtt.Client(
         "127.0.0.1",
-        house.port(transport),
+        shared.port(transport),
         identifier=identifier,
         protocol=aiomqtt.ProtocolVersion(version),
         **options,
@@ -34,13 +34,13 @@ def client(
 
 @versions
 @pytest.mark.parametrize("transport", ["tcp", "ssl", "ws", "wss"])
-def test_publish_and_subscribe(house: ServerHarness, name: str, version: int, transport: str) -> None:
+def test_publish_and_subscribe(shared: ServerHarness, name: str, version: int, transport: str) -> None:
     """Each QoS in order. [MQTT-4.6.0-6] [MQTT5-4.6.0-5]"""
 
     async def run() -> None:
         async with (
-            client(house, f"{name}-r", version, transport) as reader,
-            client(house, f"{name}-w", version, transport) as writer,
+            client(shared, f"{name}-r", version, transport) as reader,
+            client(shared, f"{name}-w", version, transport) as writer,
         ):
             await reader.subscribe(f"{name}/#", qos=2)
             for number in range(30):
@@ -58,11 +58,11 @@ def test_publish_and_subscribe(house: ServerHarness, name: str, version: int, tr
 
 
 @versions
-def test_a_crowd_of_clients(house: ServerHarness, name: str, version: int) -> None:
+def test_a_crowd_of_clients(shared: ServerHarness, name: str, version: int) -> None:
     """Twenty clients on one topic: each gets each message of each, all of one sender in order."""
 
     async def one(number: int, ready: asyncio.Barrier) -> list[tuple[int, int]]:
-        async with client(house, f"{name}-{number}", version) as me:
+        async with client(shared, f"{name}-{number}", version) as me:
             await me.subscribe(name, qos=1)
             await ready.wait()
             for index in range(10):
@@ -88,7 +88,7 @@ def test_a_crowd_of_clients(house: ServerHarness, name: str, version: int) -> No
 
 
 @versions
-def test_a_persistent_session(house: ServerHarness, name: str, version: int) -> None:
+def test_a_persistent_session(shared: ServerHarness, name: str, version: int) -> None:
     """[MQTT-3.1.2-4] [MQTT5-3.1.2-5]"""
     stays: dict[str, Any] = {"clean_session": False}
     if version == 5:
@@ -100,12 +100,12 @@ def test_a_persistent_session(house: ServerHarness, name: str, version: int) -> 
         stays = {"clean_start": False, "properties": wanted}
 
     async def run() -> None:
-        async with client(house, f"{name}-r", version, **stays) as reader:
+        async with client(shared, f"{name}-r", version, **stays) as reader:
             await reader.subscribe(f"{name}/#", qos=2)
-        async with client(house, f"{name}-w", version) as writer:
+        async with client(shared, f"{name}-w", version) as writer:
             for number in range(20):
                 await writer.publish(f"{name}/x", number, qos=2)
-        async with client(house, f"{name}-r", version, **stays) as reader:
+        async with client(shared, f"{name}-r", version, **stays) as reader:
             got = []
             async for message in reader.messages:
                 assert isinstance(message.payload, bytes)
@@ -118,15 +118,15 @@ def test_a_persistent_session(house: ServerHarness, name: str, version: int) -> 
 
 
 @versions
-def test_a_will(house: ServerHarness, name: str, version: int) -> None:
+def test_a_will(shared: ServerHarness, name: str, version: int) -> None:
     """Of a client that is taken over: its connection ends without DISCONNECT. [MQTT-3.1.2-8] [MQTT5-3.1.2-8]"""
 
     async def run() -> None:
         will = aiomqtt.Will(f"{name}/will", b"gone", qos=1)
-        async with client(house, f"{name}-r", version) as reader:
+        async with client(shared, f"{name}-r", version) as reader:
             await reader.subscribe(f"{name}/#", qos=1)
             with pytest.raises(aiomqtt.MqttError):  # noqa: PT012 - leaving the clients raises
-                async with client(house, name, version, will=will) as first, client(house, name, version):
+                async with client(shared, name, version, will=will) as first, client(shared, name, version):
                     message = await anext(aiter(reader.messages))
                     assert (str(message.topic), message.payload) == (f"{name}/will", b"gone")
                     async for _ in first.messages:

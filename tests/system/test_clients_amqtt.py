@@ -18,13 +18,13 @@ class Client:
     """An amqtt client; `async with` connects and disconnects."""
 
     def __init__(
-        self, house: ServerHarness, client_id: str, transport: str = "tcp", clean: bool = True, **config: Any
+        self, shared: ServerHarness, client_id: str, transport: str = "tcp", clean: bool = True, **config: Any
     ) -> None:
         self.client = MQTTClient(client_id, config={**CONFIG, **config})
         scheme = {"tcp": "mqtt", "ssl": "mqtts", "ws": "ws", "wss": "wss"}[transport]
         path = "/mqtt" if transport in ("ws", "wss") else ""
-        self.uri = f"{scheme}://localhost:{house.port(transport)}{path}".replace("localhost", "127.0.0.1")
-        self.cafile = str(house.pem.ca) if transport in ("ssl", "wss") else None
+        self.uri = f"{scheme}://localhost:{shared.port(transport)}{path}".replace("localhost", "127.0.0.1")
+        self.cafile = str(shared.pem.ca) if transport in ("ssl", "wss") else None
         self.clean = clean
 
     async def __aenter__(self) -> MQTTClient:
@@ -43,13 +43,13 @@ async def next_message(client: MQTTClient) -> tuple[int, bytes]:
 
 
 @pytest.mark.parametrize("transport", ["tcp", "ssl", "ws", "wss"])
-def test_publish_and_subscribe(house: ServerHarness, name: str, transport: str) -> None:
+def test_publish_and_subscribe(shared: ServerHarness, name: str, transport: str) -> None:
     """Each QoS in order. [MQTT-4.6.0-6] [MQTT-6.0.0-1]"""
 
     async def run() -> None:
         async with (
-            Client(house, f"{name}-r", transport) as reader,
-            Client(house, f"{name}-w", transport) as writer,
+            Client(shared, f"{name}-r", transport) as reader,
+            Client(shared, f"{name}-w", transport) as writer,
         ):
             assert await reader.subscribe([(f"{name}/#", 2)]) == [2]
             for number in range(30):
@@ -65,33 +65,33 @@ def test_publish_and_subscribe(house: ServerHarness, name: str, transport: str) 
 
 
 @pytest.mark.parametrize("transport", ["tcp", "ws"])
-def test_a_persistent_session_and_a_retained_message(house: ServerHarness, name: str, transport: str) -> None:
+def test_a_persistent_session_and_a_retained_message(shared: ServerHarness, name: str, transport: str) -> None:
     """[MQTT-3.1.2-4] [MQTT-3.3.1-6]"""
 
     async def run() -> None:
-        async with Client(house, f"{name}-r", transport, clean=False) as reader:
+        async with Client(shared, f"{name}-r", transport, clean=False) as reader:
             await reader.subscribe([(f"{name}/#", 2)])
-        async with Client(house, f"{name}-w", transport) as writer:
+        async with Client(shared, f"{name}-w", transport) as writer:
             for number in range(10):
                 await writer.publish(f"{name}/x", b"%d" % number, qos=1 + number % 2, retain=number == 9)
-        async with Client(house, f"{name}-r", transport, clean=False) as reader:
+        async with Client(shared, f"{name}-r", transport, clean=False) as reader:
             got = [int((await next_message(reader))[1]) for _ in range(10)]
             assert sorted(got) == list(range(10))
-        async with Client(house, f"{name}-late", transport) as late:
+        async with Client(shared, f"{name}-late", transport) as late:
             await late.subscribe([(f"{name}/x", 1)])
             assert (await next_message(late)) == (1, b"9")
 
     run_test(run())
 
 
-def test_a_will(house: ServerHarness, name: str) -> None:
+def test_a_will(shared: ServerHarness, name: str) -> None:
     """Of a client that another one with its name takes over. [MQTT-3.1.2-8] [MQTT-3.1.4-2]"""
 
     async def run() -> None:
         will = {"topic": f"{name}/will", "message": "gone", "qos": 1, "retain": False}
-        async with Client(house, f"{name}-r") as reader:
+        async with Client(shared, f"{name}-r") as reader:
             await reader.subscribe([(f"{name}/#", 1)])
-            async with Client(house, name, will=will), Client(house, name):
+            async with Client(shared, name, will=will), Client(shared, name):
                 assert await next_message(reader) == (1, b"gone")
 
     run_test(run())

@@ -75,22 +75,22 @@ def guarded(background: Background, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def knocker(
-    broker: ConfBroker, house: ServerHarness, name: str, version: int, user: str, password: str, **more: Any
+    broker: ConfBroker, shared: ServerHarness, name: str, version: int, user: str, password: str, **more: Any
 ) -> Paho:
     """A paho client at the guarded broker."""
-    return Paho(house, name, version, port=broker.port, user=user, password=password, **more)
+    return Paho(shared, name, version, port=broker.port, user=user, password=password, **more)
 
 
 @modern
 def test_a_known_user_is_let_in_and_others_are_not(
-    guarded: ConfBroker, house: ServerHarness, name: str, version: int
+    guarded: ConfBroker, shared: ServerHarness, name: str, version: int
 ) -> None:
     """[MQTT-3.2.2-4] [MQTT-3.2.2-5] [MQTT5-3.1.4-2] [MQTT5-3.2.2-7]"""
-    with knocker(guarded, house, name, version, "alice", "wonder"):
+    with knocker(guarded, shared, name, version, "alice", "wonder"):
         pass
     # one answer for a wrong password and for a user that nobody knows; paho shows code 4 of 3.1.1 as that of 5
     for user, password in (("alice", "wrong"), ("bob", "wonder"), ("mallory", "wonder")):
-        with knocker(guarded, house, name, version, user, password, expect=0x86) as stranger:
+        with knocker(guarded, shared, name, version, user, password, expect=0x86) as stranger:
             assert stranger.gone.wait(WITHIN_S)
     log = guarded.conf.parent / "log" / "console.log"
 
@@ -107,12 +107,12 @@ def test_a_known_user_is_let_in_and_others_are_not(
 
 
 @modern
-def test_the_acl_file_decides(guarded: ConfBroker, house: ServerHarness, name: str, version: int) -> None:
+def test_the_acl_file_decides(guarded: ConfBroker, shared: ServerHarness, name: str, version: int) -> None:
     """Reading and writing apart, rules for all, for one, and with %u and %c. [MQTT-3.3.5-2]"""
     refused = 0x87 if version == MQTT_5 else 0x80
     with (
-        knocker(guarded, house, f"{name}-a", version, "alice", "wonder") as alice,
-        knocker(guarded, house, f"{name}-b", version, "bob", "builder") as bob,
+        knocker(guarded, shared, f"{name}-a", version, "alice", "wonder") as alice,
+        knocker(guarded, shared, f"{name}-b", version, "bob", "builder") as bob,
     ):
         assert bob.subscribe("news/#", 1) == [1]
         assert bob.subscribe("alice/public", 1) == [1]
@@ -135,20 +135,20 @@ def test_the_acl_file_decides(guarded: ConfBroker, house: ServerHarness, name: s
         assert alice.next().payload == b"the end"
 
 
-def test_a_new_password_counts_without_a_restart(guarded: ConfBroker, house: ServerHarness, name: str) -> None:
+def test_a_new_password_counts_without_a_restart(guarded: ConfBroker, shared: ServerHarness, name: str) -> None:
     """The file is looked at every second; who is connected stays connected."""
-    with knocker(guarded, house, f"{name}-old", MQTT_5, "carol", "first") as connected:
+    with knocker(guarded, shared, f"{name}-old", MQTT_5, "carol", "first") as connected:
         set_password(guarded.conf.parent / "vmq.passwd", "carol", "second")
         for attempt in range(200):
             try:
-                with knocker(guarded, house, f"{name}-{attempt}", MQTT_5, "carol", "second"):
+                with knocker(guarded, shared, f"{name}-{attempt}", MQTT_5, "carol", "second"):
                     break
             except AssertionError:
                 assert not connected.gone.wait(0.05)
         else:
             raise AssertionError("the new password was not accepted")
         assert not connected.gone.is_set()
-    with pytest.raises(AssertionError, match="CONNACK"), knocker(guarded, house, name, MQTT_5, "carol", "first"):
+    with pytest.raises(AssertionError, match="CONNACK"), knocker(guarded, shared, name, MQTT_5, "carol", "first"):
         pass
 
 
@@ -191,7 +191,7 @@ def test_the_other_clients_can_log_in_too(guarded: ConfBroker, name: str) -> Non
 
 @modern
 @pytest.mark.parametrize("header", ["PROXY TCP4 203.0.113.9 127.0.0.1 5555 1883\r\n", "PROXY UNKNOWN\r\n"])
-def test_a_client_behind_a_proxy(house: ServerHarness, name: str, version: int, header: str) -> None:
+def test_a_client_behind_a_proxy(shared: ServerHarness, name: str, version: int, header: str) -> None:
     """The PROXY header comes before MQTT; without it the listener does not answer."""
 
     class Proxied(paho.mqtt.client.Client):
@@ -201,7 +201,7 @@ def test_a_client_behind_a_proxy(house: ServerHarness, name: str, version: int, 
             made.sendall(header.encode())
             return made
 
-    client = Paho(house, name, version, "proxied")
+    client = Paho(shared, name, version, "proxied")
     client.client.__class__ = Proxied
     with client:
         client.subscribe(name, 1)
@@ -209,17 +209,17 @@ def test_a_client_behind_a_proxy(house: ServerHarness, name: str, version: int, 
         assert client.next().payload == b"through a proxy"
 
 
-def test_the_proxys_word_counts_for_the_address(house: ServerHarness, name: str) -> None:
+def test_the_proxys_word_counts_for_the_address(shared: ServerHarness, name: str) -> None:
     """A refusal is logged with the client's address, not with the proxy's."""
 
     async def run() -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", house.proxied)
+        reader, writer = await asyncio.open_connection("127.0.0.1", shared.proxied)
         too_long = "x" * 120
         writer.write(b"PROXY TCP4 203.0.113.77 127.0.0.1 5555 1883\r\n")
         body = b"\0\x04MQTT\x04\x02\0\x3c" + len(too_long).to_bytes(2, "big") + too_long.encode()
         writer.write(b"\x10" + bytes([len(body) | 0x80, len(body) >> 7]) + body)
         assert await asyncio.wait_for(reader.read(), WITHIN_S) == b"\x20\x02\0\x02"
         writer.close()
-        await asyncio.to_thread(until, lambda: "203.0.113.77" in house.broker.log.read_text())
+        await asyncio.to_thread(until, lambda: "203.0.113.77" in shared.broker.log.read_text())
 
     run_test(run())

@@ -22,12 +22,12 @@ class Client:
     """A gmqtt client with a queue of messages; `async with` connects and disconnects."""
 
     def __init__(
-        self, house: ServerHarness, client_id: str, version: int, transport: str = "tcp", **options: Any
+        self, shared: ServerHarness, client_id: str, version: int, transport: str = "tcp", **options: Any
     ) -> None:
         self.client = gmqtt.Client(client_id, **options)
         self.client.set_config({"reconnect_retries": 0, "reconnect_delay": 0})
-        self.place = ("127.0.0.1", house.port(transport))
-        self.tls: Any = ssl.create_default_context(cafile=str(house.pem.ca)) if transport == "ssl" else False
+        self.place = ("127.0.0.1", shared.port(transport))
+        self.tls: Any = ssl.create_default_context(cafile=str(shared.pem.ca)) if transport == "ssl" else False
         self.version = version
         self.messages: asyncio.Queue[tuple[str, bytes, int, dict[str, Any]]] = asyncio.Queue()
         self.granted: asyncio.Queue[tuple[int, ...]] = asyncio.Queue()
@@ -65,13 +65,13 @@ class Client:
 
 @versions
 @pytest.mark.parametrize("transport", ["tcp", "ssl"])
-def test_publish_and_subscribe(house: ServerHarness, name: str, version: int, transport: str) -> None:
+def test_publish_and_subscribe(shared: ServerHarness, name: str, version: int, transport: str) -> None:
     """Each QoS in order. [MQTT-4.6.0-6] [MQTT5-4.6.0-5]"""
 
     async def run() -> None:
         async with (
-            Client(house, f"{name}-r", version, transport) as reader,
-            Client(house, f"{name}-w", version, transport) as writer,
+            Client(shared, f"{name}-r", version, transport) as reader,
+            Client(shared, f"{name}-w", version, transport) as writer,
         ):
             assert await reader.subscribe(f"{name}/#", 2) == (2,)
             for number in range(30):
@@ -85,13 +85,13 @@ def test_publish_and_subscribe(house: ServerHarness, name: str, version: int, tr
     run_test(run())
 
 
-def test_properties_and_aliases(house: ServerHarness, name: str) -> None:
+def test_properties_and_aliases(shared: ServerHarness, name: str) -> None:
     """User properties, expiry, content type, subscription identifier; aliases of the broker are gmqtt's own affair."""
 
     async def run() -> None:
         async with (
-            Client(house, f"{name}-r", MQTTv50, topic_alias_maximum=5) as reader,
-            Client(house, f"{name}-w", MQTTv50) as writer,
+            Client(shared, f"{name}-r", MQTTv50, topic_alias_maximum=5) as reader,
+            Client(shared, f"{name}-w", MQTTv50) as writer,
         ):
             await reader.subscribe(f"{name}/#", 1, subscription_identifier=9)
             for number in range(20):
@@ -117,23 +117,23 @@ def test_properties_and_aliases(house: ServerHarness, name: str) -> None:
 
 
 @versions
-def test_a_persistent_session(house: ServerHarness, name: str, version: int) -> None:
+def test_a_persistent_session(shared: ServerHarness, name: str, version: int) -> None:
     """[MQTT-3.1.2-4] [MQTT-3.2.2-2] [MQTT5-3.1.2-5] [MQTT5-3.2.2-3]"""
     stays: dict[str, Any] = {"clean_session": False}
     if version == MQTTv50:
         stays["session_expiry_interval"] = 600
 
     async def run() -> None:
-        async with Client(house, f"{name}-r", version, **stays) as reader:
+        async with Client(shared, f"{name}-r", version, **stays) as reader:
             assert reader.flags == 0
             await reader.subscribe(f"{name}/#", 2)
-        async with Client(house, f"{name}-w", version) as writer, Client(house, f"{name}-w2", version) as second:
+        async with Client(shared, f"{name}-w", version) as writer, Client(shared, f"{name}-w2", version) as second:
             await second.subscribe(f"{name}/#", 2)
             for number in range(20):
                 writer.client.publish(f"{name}/x", str(number), qos=1 + number % 2)
             for _ in range(20):
                 await second.next()
-        async with Client(house, f"{name}-r", version, **stays) as reader:
+        async with Client(shared, f"{name}-r", version, **stays) as reader:
             assert reader.flags == 1
             numbers = [int((await reader.next())[1]) for _ in range(20)]
             assert sorted(numbers) == list(range(20))
@@ -141,19 +141,19 @@ def test_a_persistent_session(house: ServerHarness, name: str, version: int) -> 
     run_test(run())
 
 
-def test_a_shared_subscription(house: ServerHarness, name: str) -> None:
+def test_a_shared_subscription(shared: ServerHarness, name: str) -> None:
     """[MQTT5-4.8.2-4]: each message to one member."""
 
     async def run() -> None:
         async with (
-            Client(house, f"{name}-1", MQTTv50) as one,
-            Client(house, f"{name}-2", MQTTv50) as two,
-            Client(house, f"{name}-w", MQTTv50) as writer,
+            Client(shared, f"{name}-1", MQTTv50) as one,
+            Client(shared, f"{name}-2", MQTTv50) as two,
+            Client(shared, f"{name}-w", MQTTv50) as writer,
         ):
-            shared: asyncio.Queue[int] = asyncio.Queue()
+            received: asyncio.Queue[int] = asyncio.Queue()
 
             def note(_client: object, _topic: str, payload: bytes, _qos: int, _properties: object) -> int:
-                shared.put_nowait(int(payload))
+                received.put_nowait(int(payload))
                 return 0
 
             for member in (one, two):
@@ -162,9 +162,9 @@ def test_a_shared_subscription(house: ServerHarness, name: str) -> None:
             await writer.subscribe(f"{name}-end", 1)
             for number in range(40):
                 writer.client.publish(name, str(number), qos=1)
-            got = [await asyncio.wait_for(shared.get(), WITHIN_S) for _ in range(40)]
+            got = [await asyncio.wait_for(received.get(), WITHIN_S) for _ in range(40)]
             writer.client.publish(f"{name}-end", "end", qos=1)
             assert (await writer.next())[1] == b"end"
-            assert sorted(got) == list(range(40)) and shared.empty()
+            assert sorted(got) == list(range(40)) and received.empty()
 
     run_test(run())

@@ -12,22 +12,22 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
 versions = pytest.mark.parametrize("version", ["mqttv31", "mqttv311", "mqttv5"])
 
 
-def where(house: ServerHarness, transport: str) -> list[str]:
+def where(shared: ServerHarness, transport: str) -> list[str]:
     """The options that lead to a listener."""
     if transport == "unix":
-        return ["--unix", str(house.unix)]
+        return ["--unix", str(shared.unix)]
     if transport == "ssl":
-        return ["-h", "127.0.0.1", "-p", str(house.ssl), "--cafile", str(house.pem.ca)]
-    return ["-h", "127.0.0.1", "-p", str(house.tcp)]
+        return ["-h", "127.0.0.1", "-p", str(shared.ssl), "--cafile", str(shared.pem.ca)]
+    return ["-h", "127.0.0.1", "-p", str(shared.tcp)]
 
 
 @versions
 @pytest.mark.parametrize("transport", ["tcp", "ssl", "unix"])
-def test_lines_go_through_in_order(house: ServerHarness, name: str, version: str, transport: str) -> None:
+def test_lines_go_through_in_order(shared: ServerHarness, name: str, version: str, transport: str) -> None:
     """A hundred lines of standard input, at every QoS."""
 
     async def run() -> None:
-        at = [*where(house, transport), "-V", version]
+        at = [*where(shared, transport), "-V", version]
         for qos in "012":
             topic = f"{name}/{qos}"
             sub = await Sub.start(*at, "-t", topic, "-q", "2", "-F", "%q %p")
@@ -39,11 +39,11 @@ def test_lines_go_through_in_order(house: ServerHarness, name: str, version: str
 
 
 @versions
-def test_retained_and_deleted(house: ServerHarness, name: str, version: str) -> None:
+def test_retained_and_deleted(shared: ServerHarness, name: str, version: str) -> None:
     """-r keeps the last one, -r -n deletes it. [MQTT-3.3.1-5] [MQTT5-3.3.1-5]"""
 
     async def run() -> None:
-        at = [*where(house, "tcp"), "-V", version]
+        at = [*where(shared, "tcp"), "-V", version]
         for text in ("old", "new"):
             assert await pub(*at, "-t", f"{name}/a", "-q", "1", "-r", "-m", text) == 0
         sub = await Sub.start(*at, "-t", f"{name}/+", "-q", "1", "-F", "%r %p")
@@ -57,11 +57,11 @@ def test_retained_and_deleted(house: ServerHarness, name: str, version: str) -> 
 
 
 @versions
-def test_the_will_of_a_killed_client(house: ServerHarness, name: str, version: str) -> None:
+def test_the_will_of_a_killed_client(shared: ServerHarness, name: str, version: str) -> None:
     """[MQTT-3.1.2-8] [MQTT5-3.1.2-8] with a process that is killed."""
 
     async def run() -> None:
-        at = [*where(house, "tcp"), "-V", version]
+        at = [*where(shared, "tcp"), "-V", version]
         will = ["--will-topic", f"{name}/will", "--will-payload", "killed", "--will-qos", "2"]
         watch = await Sub.start(*at, "-t", f"{name}/#", "-q", "2", "-F", "%t %q %p")
         dying = await Sub.start(*at, "-t", f"{name}-other", "-i", name[-20:], *will)
@@ -72,11 +72,11 @@ def test_the_will_of_a_killed_client(house: ServerHarness, name: str, version: s
     run_test(run())
 
 
-def test_properties_of_version_5(house: ServerHarness, name: str) -> None:
+def test_properties_of_version_5(shared: ServerHarness, name: str) -> None:
     """As mosquitto_sub prints them."""
 
     async def run() -> None:
-        at = [*where(house, "tcp"), "-V", "mqttv5"]
+        at = [*where(shared, "tcp"), "-V", "mqttv5"]
         sub = await Sub.start(*at, "-t", name, "-q", "1", "-F", "%C|%R|%D|%P|%p")
         assert (
             await pub(
@@ -94,12 +94,12 @@ def test_properties_of_version_5(house: ServerHarness, name: str) -> None:
     run_test(run())
 
 
-def test_a_wrong_certificate_authority_is_refused_by_the_client(house: ServerHarness, name: str) -> None:
+def test_a_wrong_certificate_authority_is_refused_by_the_client(shared: ServerHarness, name: str) -> None:
     """And the broker goes on."""
 
     async def run() -> None:
-        at = ["-h", "127.0.0.1", "-p", str(house.ssl), "--cafile", str(house.pem.cert)]
+        at = ["-h", "127.0.0.1", "-p", str(shared.ssl), "--cafile", str(shared.pem.cert)]
         assert await pub(*at, "-t", name, "-m", "x") != 0
-        assert await pub(*where(house, "ssl"), "-t", name, "-m", "x", "-q", "1") == 0
+        assert await pub(*where(shared, "ssl"), "-t", name, "-m", "x", "-q", "1") == 0
 
     run_test(run())

@@ -24,15 +24,15 @@ def stays(version: int) -> dict[str, Any]:
 
 @transports
 @modern
-def test_every_qos_over_every_transport(house: ServerHarness, name: str, version: int, transport: str) -> None:
+def test_every_qos_over_every_transport(shared: ServerHarness, name: str, version: int, transport: str) -> None:
     """Each message once, in order, with its QoS and its bytes, over each kind of listener.
 
     [MQTT-6.0.0-1] [MQTT-6.0.0-3] [MQTT5-6.0.0-1] [MQTT5-6.0.0-3] frames are binary and the subprotocol is mqtt;
     [MQTT-4.6.0-6] [MQTT5-4.6.0-5] in order; [MQTT-3.8.4-5] [MQTT5-3.8.4-6] each SUBSCRIBE has its answer.
     """
     with (
-        Paho(house, f"{name}-r", version, transport) as reader,
-        Paho(house, f"{name}-w", version, transport) as writer,
+        Paho(shared, f"{name}-r", version, transport) as reader,
+        Paho(shared, f"{name}-w", version, transport) as writer,
     ):
         assert reader.subscribe(f"{name}/#", 2) == [2]
         for number in range(30):
@@ -47,10 +47,10 @@ def test_every_qos_over_every_transport(house: ServerHarness, name: str, version
 
 @transports
 @modern
-def test_large_messages_over_every_transport(house: ServerHarness, name: str, version: int, transport: str) -> None:
+def test_large_messages_over_every_transport(shared: ServerHarness, name: str, version: int, transport: str) -> None:
     """A megabyte each way, in many segments and WebSocket frames. [MQTT-6.0.0-2] [MQTT5-6.0.0-2]"""
     payload = bytes(range(256)) * 4096
-    with Paho(house, name, version, transport) as client:
+    with Paho(shared, name, version, transport) as client:
         client.subscribe(name, 1)
         client.publish(name, payload, 1)
         assert client.next().payload == payload
@@ -58,10 +58,10 @@ def test_large_messages_over_every_transport(house: ServerHarness, name: str, ve
 
 @versions
 def test_a_retained_message_waits_for_subscribers_and_can_be_deleted(
-    house: ServerHarness, name: str, version: int
+    shared: ServerHarness, name: str, version: int
 ) -> None:
     """[MQTT-3.3.1-6] [MQTT-3.3.1-8] [MQTT-3.3.1-9] [MQTT-3.3.1-10] [MQTT5-3.3.1-6] [MQTT5-3.3.1-9]"""
-    with Paho(house, f"{name}-w", version) as writer, Paho(house, f"{name}-r", version) as reader:
+    with Paho(shared, f"{name}-w", version) as writer, Paho(shared, f"{name}-r", version) as reader:
         writer.publish(f"{name}/state", b"on", 1, retain=True)
         reader.subscribe(f"{name}/+", 1)
         first = reader.next()
@@ -79,17 +79,17 @@ def test_a_retained_message_waits_for_subscribers_and_can_be_deleted(
 
 @versions
 def test_a_will_is_published_when_the_connection_is_cut_and_not_after_disconnect(
-    house: ServerHarness, name: str, version: int
+    shared: ServerHarness, name: str, version: int
 ) -> None:
     """[MQTT-3.1.2-8] [MQTT-3.1.2-10] [MQTT5-3.1.2-8] [MQTT5-3.1.2-10]"""
-    with Paho(house, f"{name}-r", version) as reader:
+    with Paho(shared, f"{name}-r", version) as reader:
         reader.subscribe(f"{name}/#", 2)
         will = {"topic": f"{name}/polite", "payload": b"wrong", "qos": 1}
-        with Paho(house, f"{name}-polite", version, will=will):
+        with Paho(shared, f"{name}-polite", version, will=will):
             pass
         for qos in (0, 1, 2):
             will = {"topic": f"{name}/will", "payload": b"%d" % qos, "qos": qos}
-            client = Paho(house, f"{name}-{qos}", version, will=will)
+            client = Paho(shared, f"{name}-{qos}", version, will=will)
             client.__enter__()
             client.vanish()
             got = reader.next()
@@ -97,28 +97,28 @@ def test_a_will_is_published_when_the_connection_is_cut_and_not_after_disconnect
 
 
 @versions
-def test_a_session_is_resumed_with_what_came_meanwhile(house: ServerHarness, name: str, version: int) -> None:
+def test_a_session_is_resumed_with_what_came_meanwhile(shared: ServerHarness, name: str, version: int) -> None:
     """[MQTT-3.1.2-4] [MQTT-3.1.2-5] [MQTT-3.2.2-2] [MQTT-4.5.0-1] [MQTT5-3.1.2-5] [MQTT5-3.2.2-3] [MQTT5-4.5.0-1]"""
-    with Paho(house, f"{name}-r", version, **stays(version)) as reader:
+    with Paho(shared, f"{name}-r", version, **stays(version)) as reader:
         assert not reader.session_present
         reader.subscribe(f"{name}/#", 2)
-    with Paho(house, f"{name}-w", version) as writer:
+    with Paho(shared, f"{name}-w", version) as writer:
         for number in range(50):
             writer.publish(f"{name}/{number % 3}", b"%d" % number, 1 + number % 2)
-    with Paho(house, f"{name}-r", version, **stays(version)) as reader:
+    with Paho(shared, f"{name}-r", version, **stays(version)) as reader:
         assert reader.session_present is (version > 3)  # MQTT 3.1 has no such flag
         assert sorted(map(int, reader.payloads(50))) == list(range(50))
         assert reader.messages.empty()
 
 
 @modern
-def test_a_clean_session_forgets(house: ServerHarness, name: str, version: int) -> None:
+def test_a_clean_session_forgets(shared: ServerHarness, name: str, version: int) -> None:
     """[MQTT-3.1.2-6] [MQTT-3.2.2-1] [MQTT5-3.1.2-4] [MQTT5-3.2.2-2]"""
-    with Paho(house, f"{name}-r", version, **stays(version)) as reader:
+    with Paho(shared, f"{name}-r", version, **stays(version)) as reader:
         reader.subscribe(f"{name}/#", 1)
-    with Paho(house, f"{name}-r", version, clean=True) as reader:
+    with Paho(shared, f"{name}-r", version, clean=True) as reader:
         assert not reader.session_present
-        with Paho(house, f"{name}-w", version) as writer:
+        with Paho(shared, f"{name}-w", version) as writer:
             writer.publish(f"{name}/lost", b"lost", 1)
             reader.subscribe(f"{name}/found", 1)
             writer.publish(f"{name}/found", b"found", 1)
@@ -126,9 +126,9 @@ def test_a_clean_session_forgets(house: ServerHarness, name: str, version: int) 
 
 
 @modern
-def test_a_second_connection_of_the_same_client_takes_over(house: ServerHarness, name: str, version: int) -> None:
+def test_a_second_connection_of_the_same_client_takes_over(shared: ServerHarness, name: str, version: int) -> None:
     """[MQTT-3.1.4-2] [MQTT5-3.1.4-3]: the first is closed, in version 5 with 0x8E."""
-    with Paho(house, name, version) as first, Paho(house, name, version) as second:
+    with Paho(shared, name, version) as first, Paho(shared, name, version) as second:
         assert first.gone.wait(WITHIN_S)
         if version == MQTT_5:
             assert first.gone_reason.value == 0x8E
@@ -138,13 +138,13 @@ def test_a_second_connection_of_the_same_client_takes_over(house: ServerHarness,
 
 
 @modern
-def test_a_shared_subscription_gives_each_message_to_one_member(house: ServerHarness, name: str, version: int) -> None:
+def test_a_shared_subscription_gives_each_message_to_one_member(shared: ServerHarness, name: str, version: int) -> None:
     """Two members and one ordinary subscriber. [MQTT5-4.8.2-4] [MQTT5-4.8.2-5] and as VerneMQ for 3.1.1."""
     with (
-        Paho(house, f"{name}-1", version) as one,
-        Paho(house, f"{name}-2", version) as two,
-        Paho(house, f"{name}-all", version) as everything,
-        Paho(house, f"{name}-w", version) as writer,
+        Paho(shared, f"{name}-1", version) as one,
+        Paho(shared, f"{name}-2", version) as two,
+        Paho(shared, f"{name}-all", version) as everything,
+        Paho(shared, f"{name}-w", version) as writer,
     ):
         for member in (one, two):
             assert member.subscribe(f"$share/group/{name}/#", 1) == [1]
@@ -163,9 +163,9 @@ def test_a_shared_subscription_gives_each_message_to_one_member(house: ServerHar
 
 
 @modern
-def test_keepalive_is_answered(house: ServerHarness, name: str, version: int) -> None:
+def test_keepalive_is_answered(shared: ServerHarness, name: str, version: int) -> None:
     """[MQTT-3.12.4-1] [MQTT5-3.12.4-1]: pings keep a silent client connected beyond 1.5 times its keepalive."""
-    with Paho(house, name, version, keepalive=1) as client:
+    with Paho(shared, name, version, keepalive=1) as client:
         assert not client.gone.wait(2.5)
         client.subscribe(name, 1)
         client.publish(name, b"still here", 1)

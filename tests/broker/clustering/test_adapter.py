@@ -83,10 +83,10 @@ def test_a_key_that_cannot_be_read_is_left_out(calm: ClusterHarness) -> None:
 
 def test_a_lane_that_is_held_is_asked_for_with_the_next_view(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is refused belongs to an entrance that is not applied yet, most of the time: nobody waits for a timer."""
-    theatre = ClusterHarness(3)
-    writer, reader = theatre[1].client("writer"), theatre[2].client("reader")
+    cluster = ClusterHarness(3)
+    writer, reader = cluster[1].client("writer"), cluster[2].client("reader")
     reader.subscribe(("t", 1))
-    resident, member = theatre[2].host.clustering, theatre[2].host.member
+    resident, member = cluster[2].host.clustering, cluster[2].host.member
     assert resident is not None and member is not None
     view, deliver = member.view.id, resident.deliver
 
@@ -97,11 +97,11 @@ def test_a_lane_that_is_held_is_asked_for_with_the_next_view(monkeypatch: pytest
 
     monkeypatch.setattr(resident, "deliver", refuse)
     writer.publish("t", b"1", 1)
-    theatre.pass_s(5.0)  # asked for every 2 s by now
+    cluster.pass_s(5.0)  # asked for every 2 s by now
     assert reader.payloads() == []
-    theatre[3].kill()
-    theatre.until(lambda: member.view.id != view)
-    theatre.pass_s(0.05)
+    cluster[3].kill()
+    cluster.until(lambda: member.view.id != view)
+    cluster.pass_s(0.05)
     assert reader.payloads() == [b"1"]
 
 
@@ -125,13 +125,13 @@ def test_what_another_node_deleted_is_deleted_everywhere_when_that_is_acknowledg
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """P4: n2's deletion is on its way to n3 when somebody deletes the same at n1, where nothing is left."""
-    theatre = ClusterHarness(3)
-    first, second = theatre[2].client("first"), theatre[1].client("second")
+    cluster = ClusterHarness(3)
+    first, second = cluster[2].client("first"), cluster[1].client("second")
     first.publish("kept", b"v1", 1, retain=True)
-    member = theatre[2].host.member
+    member = cluster[2].host.member
     assert member is not None
     speak = member.links.send
-    assert theatre[3].client("early").subscribe(("kept", 1))[0].reasons == [1]
+    assert cluster[3].client("early").subscribe(("kept", 1))[0].reasons == [1]
 
     def say(node: str, lane: Lane, data: bytes) -> int:
         return 0 if (node, lane) == ("n3", Lane.METADATA) else speak(node, lane, data)
@@ -140,7 +140,7 @@ def test_what_another_node_deleted_is_deleted_everywhere_when_that_is_acknowledg
     assert first.publish("other", b"v", 1, retain=True) == []
     assert first.publish("kept", b"", 1, 2, retain=True) == []
     assert [type(each) for each in second.publish("kept", b"", 1, retain=True)] == [packets.Puback]
-    assert [type(each) for each in theatre[3].client("late").subscribe(("kept", 1))] == [packets.Suback]
+    assert [type(each) for each in cluster[3].client("late").subscribe(("kept", 1))] == [packets.Suback]
 
 
 def test_one_member_of_a_shared_subscription_gets_it(calm: ClusterHarness) -> None:
@@ -155,55 +155,55 @@ def test_one_member_of_a_shared_subscription_gets_it(calm: ClusterHarness) -> No
 
 
 def test_a_killed_node_is_out_within_the_detection_time_and_its_clean_sessions_hold_nobody_up() -> None:
-    theatre = ClusterHarness(3, allow_publish_during_netsplit="majority")
-    theatre[2].client("reader").subscribe(("t", 1))
-    theatre[3].client("other").subscribe(("t", 1))
-    writer = theatre[1].client("writer")
-    theatre[2].kill()
+    cluster = ClusterHarness(3, allow_publish_during_netsplit="majority")
+    cluster[2].client("reader").subscribe(("t", 1))
+    cluster[3].client("other").subscribe(("t", 1))
+    writer = cluster[1].client("writer")
+    cluster[2].kill()
     assert writer.publish("t", b"1", 1) == []  # reader at n2 may be alive for all that n1 knows
-    took = theatre.until(lambda: theatre[1].node.policy.view_state is ViewState.MAJORITY)
+    took = cluster.until(lambda: cluster[1].node.policy.view_state is ViewState.MAJORITY)
     assert 1.5 < took < 4.5
-    theatre.settle()
+    cluster.settle()
     assert [type(each) for each in writer.take()] == [packets.Puback]
-    theatre[2].start()
-    assert theatre.whole() < 2.0
+    cluster[2].start()
+    assert cluster.whole() < 2.0
     (puback,) = writer.publish("t", b"2", 1)
     assert puback.reason == 0
 
 
 def test_a_durable_session_of_a_node_that_is_away_keeps_its_messages_waiting() -> None:
-    theatre = ClusterHarness(3, allow_publish_during_netsplit="majority")
-    reader = theatre[2].client("reader", clean=False, expiry_s=1000)
+    cluster = ClusterHarness(3, allow_publish_during_netsplit="majority")
+    reader = cluster[2].client("reader", clean=False, expiry_s=1000)
     reader.subscribe(("t", 1))
-    writer = theatre[1].client("writer")
-    theatre[2].kill()
-    theatre.until(lambda: theatre[1].node.policy.view_state is ViewState.MAJORITY)
+    writer = cluster[1].client("writer")
+    cluster[2].kill()
+    cluster.until(lambda: cluster[1].node.policy.view_state is ViewState.MAJORITY)
     for number in (1, 2):
         assert writer.publish("t", str(number).encode(), 1, packet_id=number) == []
-    theatre[2].start()
-    theatre.whole()
-    theatre.pass_s(1.0)
+    cluster[2].start()
+    cluster.whole()
+    cluster.pass_s(1.0)
     assert [(type(each), each.packet_id) for each in writer.take()] == [(packets.Puback, 1), (packets.Puback, 2)]
-    reader = theatre[2].client("reader", clean=False, expiry_s=1000)
+    reader = cluster[2].client("reader", clean=False, expiry_s=1000)
     assert reader.payloads() == [b"1", b"2"]
 
 
 def test_a_node_that_is_cut_off_promises_nothing_and_closes_what_missed_something() -> None:
-    theatre = ClusterHarness(3, allow_publish_during_netsplit="majority")
-    clean = theatre[3].client("clean")
+    cluster = ClusterHarness(3, allow_publish_during_netsplit="majority")
+    clean = cluster[3].client("clean")
     clean.subscribe(("t", 1))
-    stuck = theatre[3].client("stuck")
-    writer = theatre[1].client("writer")
-    reader = theatre[1].client("reader")
+    stuck = cluster[3].client("stuck")
+    writer = cluster[1].client("writer")
+    reader = cluster[1].client("reader")
     reader.subscribe(("u", 1))
-    theatre.network.cut("n1", "n3")
-    theatre.network.cut("n2", "n3")
+    cluster.network.cut("n1", "n3")
+    cluster.network.cut("n2", "n3")
     assert stuck.publish("u", b"x", 1) == []
-    theatre.until(lambda: theatre[3].node.policy.view_state is ViewState.MINORITY)
-    theatre.until(lambda: theatre[1].node.policy.view_state is ViewState.MAJORITY)
+    cluster.until(lambda: cluster[3].node.policy.view_state is ViewState.MINORITY)
+    cluster.until(lambda: cluster[1].node.policy.view_state is ViewState.MAJORITY)
     assert writer.publish("t", b"missed", 1)[0].reason == 0x10
-    theatre.network.heal()
-    assert theatre.whole() < 3.0
+    cluster.network.heal()
+    assert cluster.whole() < 3.0
     (goodbye,) = clean.take()
     assert isinstance(goodbye, packets.Disconnect)
     assert goodbye.reason == 0x83
@@ -226,109 +226,109 @@ def test_a_route_reaches_the_plan_in_the_turn_in_which_it_comes(calm: ClusterHar
 
 
 def test_suback_waits_for_all_nodes_of_the_view() -> None:
-    theatre = ClusterHarness(3, allow_subscribe_during_netsplit="majority")
-    theatre.network.cut("n1", "n3")
-    reader = theatre[1].client("reader")
+    cluster = ClusterHarness(3, allow_subscribe_during_netsplit="majority")
+    cluster.network.cut("n1", "n3")
+    reader = cluster[1].client("reader")
     assert reader.subscribe(("t", 1)) == []
-    theatre.until(lambda: theatre[1].node.policy.view_state is ViewState.MAJORITY)
-    theatre.settle()
+    cluster.until(lambda: cluster[1].node.policy.view_state is ViewState.MAJORITY)
+    cluster.settle()
     assert [type(each) for each in reader.take()] == [packets.Suback]
 
 
 def test_suback_waits_for_filters_of_all_its_turns_and_nobody_else_does() -> None:
     """Those of the first turn are written, those of the second are refused; another client publishes in between."""
-    theatre = ClusterHarness(3, allow_subscribe_during_netsplit="majority", topic_max_depth=2)
-    reader, writer = theatre[1].client("reader"), theatre[1].client("writer")
-    theatre.network.cut("n1", "n3")
+    cluster = ClusterHarness(3, allow_subscribe_during_netsplit="majority", topic_max_depth=2)
+    reader, writer = cluster[1].client("reader"), cluster[1].client("writer")
+    cluster.network.cut("n1", "n3")
     filters = [f"t/{number}" for number in range(FILTERS_PER_TURN)] + ["too/deep/for/it"]
     reader.send(packets.Subscribe(1, [option(text, 1) for text in filters]))
-    while not theatre[1].node.env.counters.subscribe_received[True]:
-        assert theatre.loop.turn()
+    while not cluster[1].node.env.counters.subscribe_received[True]:
+        assert cluster.loop.turn()
     frame = encode(publish("nobody", b"x", 1, 7), 5)
     assert frame is not None and writer.pipe.to_node.deliver is not None
     writer.pipe.to_node.deliver(frame)
-    theatre.settle()
+    cluster.settle()
     assert [packet.packet_id for packet in writer.take()] == [7]
     assert reader.take() == []
-    theatre.until(lambda: theatre[1].node.policy.view_state is ViewState.MAJORITY)
-    theatre.settle()
+    cluster.until(lambda: cluster[1].node.policy.view_state is ViewState.MAJORITY)
+    cluster.settle()
     assert [packet.reasons[-2:] for packet in reader.take()] == [[1, ReasonCode.TOPIC_FILTER_INVALID]]
 
 
 def test_a_node_that_founds_a_cluster_goes_on_serving() -> None:
-    theatre = ClusterHarness(2, joined=False, level=1)
-    theatre.settle()
-    seen = {spot.node.policy.view_state for spot in theatre.spots}
+    cluster = ClusterHarness(2, joined=False, level=1)
+    cluster.settle()
+    seen = {harness.node.policy.view_state for harness in cluster.nodes}
     problems: list[str] = []
-    theatre[2].host.join("n1:1", problems.append)
+    cluster[2].host.join("n1:1", problems.append)
     while not problems:
-        theatre.pass_s(0.001)
-        seen.add(theatre[1].node.policy.view_state)
+        cluster.pass_s(0.001)
+        seen.add(cluster[1].node.policy.view_state)
     assert problems == [""]
-    theatre.whole()
+    cluster.whole()
     assert seen == {ViewState.WHOLE}
 
 
 def test_sessions_of_a_founder_are_known_to_the_newcomer() -> None:
-    theatre = ClusterHarness(2, joined=False)
-    theatre[1].client("old").subscribe(("t/#", 1))
-    theatre[1].client("old-writer").publish("r/1", b"kept", 1, retain=True)
+    cluster = ClusterHarness(2, joined=False)
+    cluster[1].client("old").subscribe(("t/#", 1))
+    cluster[1].client("old-writer").publish("r/1", b"kept", 1, retain=True)
     problems: list[str] = []
-    theatre[2].host.join("n1:1", problems.append)
-    theatre.until(lambda: bool(problems))
-    theatre.whole()
-    writer = theatre[2].client("writer")
+    cluster[2].host.join("n1:1", problems.append)
+    cluster.until(lambda: bool(problems))
+    cluster.whole()
+    writer = cluster[2].client("writer")
     (puback,) = writer.publish("t/1", b"x", 1)
     assert puback.reason == 0
-    _, retained = theatre[2].client("reader").subscribe(("r/#", 1))
+    _, retained = cluster[2].client("reader").subscribe(("r/#", 1))
     assert retained.payload == b"kept"
 
 
 def test_an_acknowledgement_that_the_guard_holds_back_is_not_in_the_log() -> None:
     """It never left: whoever judges the log must not take it for a promise."""
-    theatre = ClusterHarness(3, allow_publish_during_netsplit="majority")
-    theatre[1].client("reader", clean=False, expiry_s=1000).subscribe(("u", 1))
-    writer = theatre[3].client("writer")
+    cluster = ClusterHarness(3, allow_publish_during_netsplit="majority")
+    cluster[1].client("reader", clean=False, expiry_s=1000).subscribe(("u", 1))
+    writer = cluster[3].client("writer")
     said: list[tuple[str, str]] = []
-    events = theatre[3].node.env.events
+    events = cluster[3].node.env.events
     events.set_level(MESSAGE)
     events.add(lambda row: said.append((row["type"], row.get("client", ""))))
     assert [type(each) for each in writer.publish("u", b"1", 1)] == [packets.Puback]
     assert ("pub.ack", "writer") in said
-    theatre.network.cut("n1", "n3")
-    theatre.network.cut("n2", "n3")
+    cluster.network.cut("n1", "n3")
+    cluster.network.cut("n2", "n3")
     said.clear()
     assert writer.publish("u", b"2", 1, packet_id=2) == []
-    theatre.state_of(3, ViewState.MINORITY)
-    theatre.state_of(1, ViewState.MAJORITY)
-    theatre.network.heal()
-    theatre.whole()
+    cluster.state_of(3, ViewState.MINORITY)
+    cluster.state_of(1, ViewState.MAJORITY)
+    cluster.network.heal()
+    cluster.whole()
     assert [type(each) for each in writer.take()] == [packets.Disconnect]
     assert ("pub.recv", "writer") in said and ("pub.ack", "writer") not in said
 
 
 def test_what_the_others_skip_is_not_acknowledged_where_no_lease_is_asked_for() -> None:
     """A publish of the last moment before a cut: the others void that entrance, so its publisher has to send again."""
-    theatre = ClusterHarness(3, allow_publish_during_netsplit="on")
-    reader = theatre[1].client("reader", clean=False, expiry_s=1000)
+    cluster = ClusterHarness(3, allow_publish_during_netsplit="on")
+    reader = cluster[1].client("reader", clean=False, expiry_s=1000)
     reader.subscribe(("u", 1))
-    writer = theatre[3].client("writer", clean=False, expiry_s=1000)
-    theatre.network.cut("n1", "n3")
-    theatre.network.cut("n2", "n3")
+    writer = cluster[3].client("writer", clean=False, expiry_s=1000)
+    cluster.network.cut("n1", "n3")
+    cluster.network.cut("n2", "n3")
     assert writer.publish("u", b"last", 1) == []
-    theatre.until(lambda: theatre[3].node.policy.view_state is ViewState.MINORITY)
-    theatre.until(lambda: theatre[1].node.policy.view_state is ViewState.MAJORITY)
-    theatre.network.heal()
-    theatre.whole()
+    cluster.until(lambda: cluster[3].node.policy.view_state is ViewState.MINORITY)
+    cluster.until(lambda: cluster[1].node.policy.view_state is ViewState.MAJORITY)
+    cluster.network.heal()
+    cluster.whole()
     answers = writer.take()
     assert [type(each) for each in answers] == [packets.Disconnect] or b"last" in reader.payloads()
 
 
 def test_the_event_log_follows_a_message_from_node_to_node() -> None:
-    theatre = ClusterHarness(2, level=2)
-    theatre[2].client("reader", clean=False, expiry_s=100).subscribe(("t", 1))
-    theatre[1].client("writer").publish("t", b"x", 1)
-    rows = [[row for row in spot.host.events if "mid" in row] for spot in theatre.spots]
+    cluster = ClusterHarness(2, level=2)
+    cluster[2].client("reader", clean=False, expiry_s=100).subscribe(("t", 1))
+    cluster[1].client("writer").publish("t", b"x", 1)
+    rows = [[row for row in harness.host.events if "mid" in row] for harness in cluster.nodes]
     seen = [[row["type"] for row in each if row["type"] not in ("pub.route", "dlv.send", "q.durable")] for each in rows]
     assert seen == [["pub.recv", "fwd.send", "fwd.ack", "pub.ack"], ["fwd.recv", "q.enq"]]
     assert len({tuple(row["mid"]) for each in rows for row in each}) == 1
@@ -338,15 +338,15 @@ def test_the_event_log_follows_a_message_from_node_to_node() -> None:
 @pytest.mark.parametrize("text", ["t", "$share/g/t"])
 def test_a_message_that_expires_on_its_way_reaches_nobody(text: str) -> None:
     """[MQTT5-3.3.2-5] also where it waited for the network and not in a queue."""
-    theatre = ClusterHarness(2)
-    reader = theatre[2].client("reader")
+    cluster = ClusterHarness(2)
+    reader = cluster[2].client("reader")
     reader.subscribe((text, 1))
-    writer = theatre[1].client("writer")
-    theatre.network.one_way("n1", "n2")
+    writer = cluster[1].client("writer")
+    cluster.network.one_way("n1", "n2")
     assert writer.publish("t", b"stale", 1, message_expiry_interval=1) == []
-    theatre.pass_s(1.2)
-    theatre.network.heal()
-    theatre.settle()
+    cluster.pass_s(1.2)
+    cluster.network.heal()
+    cluster.settle()
     assert [type(each) for each in writer.take()] == [packets.Puback]
     assert reader.payloads() == []
-    assert [row["client"] for row in theatre[2].host.events if row["type"] == "q.expire"] == ["reader"]
+    assert [row["client"] for row in cluster[2].host.events if row["type"] == "q.expire"] == ["reader"]

@@ -14,30 +14,30 @@ LASTS = {"clean": False, "expiry_s": 10_000}
 
 
 @pytest.fixture
-def theatre() -> ClusterHarness:
+def cluster() -> ClusterHarness:
     return ClusterHarness(3, **MAJORITY)
 
 
-def stored(theatre: ClusterHarness, number: int) -> list[tuple[str, str, str]]:
+def stored(cluster: ClusterHarness, number: int) -> list[tuple[str, str, str]]:
     """The routes on the disk of a node: space, writer, filter."""
-    keys = [key[1:] for key in theatre[number].disks[0].content() if key[:2] in (b"d" + LIVE, b"d" + LASTING)]
+    keys = [key[1:] for key in cluster[number].disks[0].content() if key[:2] in (b"d" + LIVE, b"d" + LASTING)]
     return sorted([(key[:1].decode(), *parse_route_key(key)[1:]) for key in keys])
 
 
-def subscriber(theatre: ClusterHarness, number: int, text: str, name: str = "reader") -> PacketClient:
-    reader = theatre[number].client(name, **LASTS)  # type: ignore[arg-type]
+def subscriber(cluster: ClusterHarness, number: int, text: str, name: str = "reader") -> PacketClient:
+    reader = cluster[number].client(name, **LASTS)  # type: ignore[arg-type]
     reader.subscribe((text, 1))
     return reader
 
 
-def restart_both(theatre: ClusterHarness, power: bool) -> None:
+def restart_both(cluster: ClusterHarness, power: bool) -> None:
     """n1 and n2 start again at the same time, while n3 is not there, and serve."""
     for number in (1, 2):
-        theatre[number].kill(power)
+        cluster[number].kill(power)
     for number in (1, 2):
-        theatre[number].start()
+        cluster[number].start()
     for number in (1, 2):
-        theatre.state_of(number, ViewState.MAJORITY)
+        cluster.state_of(number, ViewState.MAJORITY)
 
 
 def acks(client: PacketClient) -> list[type]:
@@ -47,127 +47,127 @@ def acks(client: PacketClient) -> list[type]:
 @pytest.mark.parametrize("power", [False, True])
 @pytest.mark.parametrize("text", ["t", "$share/g/t"])
 def test_nodes_that_restart_while_another_is_away_know_its_sessions(
-    theatre: ClusterHarness, text: str, power: bool
+    cluster: ClusterHarness, text: str, power: bool
 ) -> None:
     """Nobody has in memory what it had said: a publish was acknowledged and did not reach the session."""
-    subscriber(theatre, 3, text)
-    theatre.isolate(3)
-    theatre.state_of(1, ViewState.MAJORITY)
-    restart_both(theatre, power)
-    writer = theatre[1].client("writer")
+    subscriber(cluster, 3, text)
+    cluster.isolate(3)
+    cluster.state_of(1, ViewState.MAJORITY)
+    restart_both(cluster, power)
+    writer = cluster[1].client("writer")
     writer.publish("t", b"m", 1)
-    theatre.pass_s(5.0)
+    cluster.pass_s(5.0)
     assert acks(writer) == [], "it is owed, until n3 is back"
-    theatre.network.heal()
-    theatre.whole()
-    theatre.pass_s(1.0)
+    cluster.network.heal()
+    cluster.whole()
+    cluster.pass_s(1.0)
     assert acks(writer) == [packets.Puback]
-    reader = theatre[3].client("reader", **LASTS)  # type: ignore[arg-type]
+    reader = cluster[3].client("reader", **LASTS)  # type: ignore[arg-type]
     assert [each.payload for each in reader.drain()] == [b"m"]
 
 
-def test_all_lose_power_and_one_comes_late(theatre: ClusterHarness) -> None:
-    subscriber(theatre, 3, "t").leave()
-    for spot in theatre.spots:
-        spot.kill(power=True)
+def test_all_lose_power_and_one_comes_late(cluster: ClusterHarness) -> None:
+    subscriber(cluster, 3, "t").leave()
+    for harness in cluster.nodes:
+        harness.kill(power=True)
     for number in (1, 2):
-        theatre[number].start()
-    theatre.state_of(1, ViewState.MAJORITY)
-    writer = theatre[1].client("writer")
+        cluster[number].start()
+    cluster.state_of(1, ViewState.MAJORITY)
+    writer = cluster[1].client("writer")
     writer.publish("t", b"m", 1)
-    theatre.pass_s(2.0)
+    cluster.pass_s(2.0)
     assert acks(writer) == []
-    theatre[3].start()
-    theatre.whole()
-    theatre.pass_s(1.0)
+    cluster[3].start()
+    cluster.whole()
+    cluster.pass_s(1.0)
     assert acks(writer) == [packets.Puback]
-    reader = theatre[3].client("reader", **LASTS)  # type: ignore[arg-type]
+    reader = cluster[3].client("reader", **LASTS)  # type: ignore[arg-type]
     assert [each.payload for each in reader.drain()] == [b"m"]
 
 
-def test_routes_to_clean_sessions_cost_no_disk(theatre: ClusterHarness) -> None:
-    subscriber(theatre, 3, "t")
-    theatre[3].client("clean").subscribe(("t", 1))
-    theatre[3].client("clean").subscribe(("u", 1))
-    theatre.pass_s(1.0)
+def test_routes_to_clean_sessions_cost_no_disk(cluster: ClusterHarness) -> None:
+    subscriber(cluster, 3, "t")
+    cluster[3].client("clean").subscribe(("t", 1))
+    cluster[3].client("clean").subscribe(("u", 1))
+    cluster.pass_s(1.0)
     for number in (1, 2, 3):
-        assert stored(theatre, number) == [("l", "n3", "t")]
+        assert stored(cluster, number) == [("l", "n3", "t")]
 
 
 @pytest.mark.parametrize("away", [1, None])
 def test_what_a_restarted_node_does_not_say_again_is_forgotten_everywhere(
-    theatre: ClusterHarness, away: int | None
+    cluster: ClusterHarness, away: int | None
 ) -> None:
     """A session ended while its node was out of the view, and the node restarted: nobody deletes the route."""
-    reader = subscriber(theatre, 3, "gone")
-    subscriber(theatre, 3, "kept", "other")
-    theatre.isolate(3)
-    theatre.state_of(1, ViewState.MAJORITY)
-    theatre[3].node.end_sessions("test")
-    theatre.pass_s(1.0)
+    reader = subscriber(cluster, 3, "gone")
+    subscriber(cluster, 3, "kept", "other")
+    cluster.isolate(3)
+    cluster.state_of(1, ViewState.MAJORITY)
+    cluster[3].node.end_sessions("test")
+    cluster.pass_s(1.0)
     assert reader.closed
-    theatre[3].kill()
+    cluster[3].kill()
     if away is not None:
-        theatre.network.heal()
-        theatre.isolate(away)
-        theatre.until(lambda: theatre[2].node.policy.view_state is ViewState.MINORITY)
+        cluster.network.heal()
+        cluster.isolate(away)
+        cluster.until(lambda: cluster[2].node.policy.view_state is ViewState.MINORITY)
     else:
-        theatre.network.heal()
-    theatre[3].start()
-    theatre.until(lambda: theatre[3].node.policy.view_state is not ViewState.MINORITY)
+        cluster.network.heal()
+    cluster[3].start()
+    cluster.until(lambda: cluster[3].node.policy.view_state is not ViewState.MINORITY)
     if away is not None:
-        theatre.network.heal()
-    theatre.whole()
-    subscriber(theatre, 3, "new")
-    theatre.pass_s(1.0)
+        cluster.network.heal()
+    cluster.whole()
+    subscriber(cluster, 3, "new")
+    cluster.pass_s(1.0)
     for number in (1, 2, 3):
-        assert stored(theatre, number) == [("l", "n3", "new")]
-        assert len(theatre[number].host.clustering.routes) == (number != 3)  # type: ignore[union-attr]
+        assert stored(cluster, number) == [("l", "n3", "new")]
+        assert len(cluster[number].host.clustering.routes) == (number != 3)  # type: ignore[union-attr]
 
 
-def test_a_node_that_has_left_for_good_is_owed_nothing_after_a_restart(theatre: ClusterHarness) -> None:
-    subscriber(theatre, 3, "t")
-    theatre[3].kill()
-    theatre.state_of(1, ViewState.MAJORITY)
+def test_a_node_that_has_left_for_good_is_owed_nothing_after_a_restart(cluster: ClusterHarness) -> None:
+    subscriber(cluster, 3, "t")
+    cluster[3].kill()
+    cluster.state_of(1, ViewState.MAJORITY)
     problems: list[str] = []
-    theatre[1].host.leave("n3", problems.append)
-    theatre.until(lambda: bool(problems))
+    cluster[1].host.leave("n3", problems.append)
+    cluster.until(lambda: bool(problems))
     assert problems == [""]
-    theatre.pass_s(1.0)
-    assert stored(theatre, 1) == stored(theatre, 2) == []
+    cluster.pass_s(1.0)
+    assert stored(cluster, 1) == stored(cluster, 2) == []
     for number in (1, 2):
-        theatre[number].kill()
-        theatre[number].start()
-    theatre.until(lambda: all(theatre[number].node.policy.view_state is ViewState.WHOLE for number in (1, 2)))
-    assert [type(each) for each in theatre[1].client("writer").publish("t", b"m", 1)] == [packets.Puback]
+        cluster[number].kill()
+        cluster[number].start()
+    cluster.until(lambda: all(cluster[number].node.policy.view_state is ViewState.WHOLE for number in (1, 2)))
+    assert [type(each) for each in cluster[1].client("writer").publish("t", b"m", 1)] == [packets.Puback]
 
 
 @pytest.mark.parametrize("early", [True, False])
 def test_a_clean_session_misses_a_publish_that_is_acknowledged_only_when_its_node_is_back(early: bool) -> None:
     """H-18: n2 owes its acknowledgement for longer than n3 was away, and by then nobody is missing."""
-    theatre = ClusterHarness(5, **MAJORITY)
-    member = theatre[1].host.member
+    cluster = ClusterHarness(5, **MAJORITY)
+    member = cluster[1].host.member
     assert member is not None and member.consensus is not None
     raft = member.consensus.raft
-    theatre.until(lambda: len(raft.configuration.voters) == 5)
-    subscriber(theatre, 2, "t")
-    reader = theatre[3].client("clean")
+    cluster.until(lambda: len(raft.configuration.voters) == 5)
+    subscriber(cluster, 2, "t")
+    reader = cluster[3].client("clean")
     reader.subscribe(("t", 1))
-    writer = theatre[1].client("writer")
+    writer = cluster[1].client("writer")
     for number in (2, 3):
-        theatre.isolate(number)
+        cluster.isolate(number)
         if early and number == 3:
             writer.publish("t", b"m", 1)
-        theatre.until(lambda gone=f"n{number}": gone not in member.view.nodes)
+        cluster.until(lambda gone=f"n{number}": gone not in member.view.nodes)
     if not early:
         writer.publish("t", b"m", 1)
-    theatre.network.heal("n3")
-    theatre.until(lambda: "n3" in member.view.serving)
-    theatre.pass_s(0.5)
+    cluster.network.heal("n3")
+    cluster.until(lambda: "n3" in member.view.serving)
+    cluster.pass_s(0.5)
     assert acks(writer) == []
-    theatre.network.heal()
-    theatre.whole()
-    theatre.pass_s(1.0)
+    cluster.network.heal()
+    cluster.whole()
+    cluster.pass_s(1.0)
     assert acks(writer) == [packets.Puback]
     assert packets.Disconnect in [type(each) for each in reader.take()]
 
@@ -179,23 +179,23 @@ def test_what_a_session_was_owed_that_expired_while_this_node_was_cut_off(
     """Its node restarted meanwhile and serves again; a snapshot skips the views in which it came."""
     if snapshot:
         snapshots_only(monkeypatch)
-    theatre = ClusterHarness(3, **MAJORITY)
-    reader = theatre[2].client("reader", clean=False, expiry_s=10)
+    cluster = ClusterHarness(3, **MAJORITY)
+    reader = cluster[2].client("reader", clean=False, expiry_s=10)
     reader.subscribe(("t", 1))
-    member = theatre[1].host.member
+    member = cluster[1].host.member
     assert member is not None
     member.metadata.sync_interval_ms = 1 << 40  # it hears of the route when it enters, and not before
-    theatre.pass_s(6.0)
-    theatre.isolate(1)
+    cluster.pass_s(6.0)
+    cluster.isolate(1)
     reader.vanish()
-    theatre.state_of(2, ViewState.MAJORITY)
-    theatre[2].kill()
-    theatre.pass_s(20.0)
-    theatre[2].start()
-    theatre.state_of(2, ViewState.MAJORITY)
-    theatre.network.heal()
-    theatre.whole()
-    theatre[2].kill()
-    theatre.state_of(1, ViewState.MAJORITY)
-    writer = theatre[1].client("writer")
+    cluster.state_of(2, ViewState.MAJORITY)
+    cluster[2].kill()
+    cluster.pass_s(20.0)
+    cluster[2].start()
+    cluster.state_of(2, ViewState.MAJORITY)
+    cluster.network.heal()
+    cluster.whole()
+    cluster[2].kill()
+    cluster.state_of(1, ViewState.MAJORITY)
+    writer = cluster[1].client("writer")
     assert [type(each) for each in writer.publish("t", b"m", 1)] == [packets.Puback]

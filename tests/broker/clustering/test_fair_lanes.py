@@ -21,43 +21,45 @@ AHEAD, BEHIND, WINDOW = 2000, 20_000, 10_000
 
 
 @pytest.fixture
-def theatre(monkeypatch: pytest.MonkeyPatch) -> ClusterHarness:
+def cluster(monkeypatch: pytest.MonkeyPatch) -> ClusterHarness:
     """From n1 to n3 a window of 10,000 bytes passes in a tenth of a second."""
     links = LinkSettings(publish_window_bytes=WINDOW, ahead_bytes=AHEAD, behind_bytes=BEHIND)
     monkeypatch.setattr(cluster_host, "Settings", lambda: Settings(links=links))
-    theatre = ClusterHarness(3, max_online_messages=-1)
-    theatre.network.delay("n1", "n3", DELAY_S)
-    theatre.network.delay("n3", "n1", DELAY_S)
-    theatre.pass_s(1.0)
-    return theatre
+    cluster = ClusterHarness(3, max_online_messages=-1)
+    cluster.network.delay("n1", "n3", DELAY_S)
+    cluster.network.delay("n3", "n1", DELAY_S)
+    cluster.pass_s(1.0)
+    return cluster
 
 
-def waiting(spot: NodeHarness) -> int:
+def waiting(harness: NodeHarness) -> int:
     """Copies that wait at a node for n3."""
-    assert spot.host.clustering is not None
-    queue = spot.host.clustering.sender._waiting.queues.get("n3")
+    assert harness.host.clustering is not None
+    queue = harness.host.clustering.sender._waiting.queues.get("n3")
     return 0 if queue is None else queue.items
 
 
-def held(spot: NodeHarness) -> list[str]:
+def held(harness: NodeHarness) -> list[str]:
     return sorted(
-        connection.client_id for connection in spot.node.connections.values() if "cluster" in connection.flow.paused_for
+        connection.client_id
+        for connection in harness.node.connections.values()
+        if "cluster" in connection.flow.paused_for
     )
 
 
-def subscribed(theatre: ClusterHarness, qos: int, **fields: Any) -> PacketClient:
+def subscribed(cluster: ClusterHarness, qos: int, **fields: Any) -> PacketClient:
     """A client of n3 that wants everything, as all nodes know."""
-    reader = theatre[3].client("reader", **fields)
+    reader = cluster[3].client("reader", **fields)
     reader.subscribe(("#", qos))
-    theatre.pass_s(0.5)
+    cluster.pass_s(0.5)
     return reader
 
 
-def flooded(theatre: ClusterHarness, number: int, count: int, qos: int = 0) -> PacketClient:
+def flooded(cluster: ClusterHarness, number: int, count: int, qos: int = 0) -> PacketClient:
     """A client of n1 that sends so many messages at once, more than the link takes in a second."""
-    client = theatre[1].client(f"flood{number}")
+    client = cluster[1].client(f"flood{number}")
     client.send(*[publish(f"flood/{number}", b"%d" % each + bytes(100), qos, each + 1) for each in range(count)])
-    theatre.settle()
+    cluster.settle()
     return client
 
 
@@ -65,72 +67,72 @@ def of(came: list[packets.Publish], topic: str) -> list[int]:
     return [int(each.payload.rstrip(b"\0")) for each in came if each.topic == topic]
 
 
-def test_one_message_passes_many_that_wait(theatre: ClusterHarness) -> None:
+def test_one_message_passes_many_that_wait(cluster: ClusterHarness) -> None:
     """In a few round trips, while the flood takes seconds; the flood is held back by its sockets and nothing of it is
     dropped, others are read."""
-    reader = subscribed(theatre, 0)
+    reader = subscribed(cluster, 0)
     for number in range(4):
-        flooded(theatre, number, 1000)
-    assert waiting(theatre[1]) > 50 and held(theatre[1]) == [f"flood{number}" for number in range(4)]
+        flooded(cluster, number, 1000)
+    assert waiting(cluster[1]) > 50 and held(cluster[1]) == [f"flood{number}" for number in range(4)]
     came: list[packets.Publish] = []
-    other = theatre[1].client("other")
+    other = cluster[1].client("other")
     for number in range(10):
-        begin = theatre.loop.now_s
+        begin = cluster.loop.now_s
         other.publish("other", b"%d" % number, 0)
         while not of(came, "other")[number:]:
-            theatre.pass_s(0.01)
+            cluster.pass_s(0.01)
             came += reader.drain()
-            assert theatre.loop.now_s - begin < 6 * DELAY_S, "it waits behind the flood"
-        assert waiting(theatre[1]) > 50
-    assert "other" not in held(theatre[1]) and len(came) < 3000
-    began = theatre.loop.now_s
+            assert cluster.loop.now_s - begin < 6 * DELAY_S, "it waits behind the flood"
+        assert waiting(cluster[1]) > 50
+    assert "other" not in held(cluster[1]) and len(came) < 3000
+    began = cluster.loop.now_s
     while len(came) < 4010:
-        theatre.pass_s(0.1)
+        cluster.pass_s(0.1)
         came += reader.drain()
-        assert theatre.loop.now_s - began < 120
-    assert theatre.loop.now_s - began > 1
+        assert cluster.loop.now_s - began < 120
+    assert cluster.loop.now_s - began > 1
     for number in range(4):
         assert of(came, f"flood/{number}") == list(range(1000))
-    theatre.pass_s(1.0)
-    assert held(theatre[1]) == [] and waiting(theatre[1]) == 0
+    cluster.pass_s(1.0)
+    assert held(cluster[1]) == [] and waiting(cluster[1]) == 0
 
 
-def test_floods_get_equal_parts(theatre: ClusterHarness) -> None:
-    reader = subscribed(theatre, 0)
+def test_floods_get_equal_parts(cluster: ClusterHarness) -> None:
+    reader = subscribed(cluster, 0)
     for number in range(3):
-        flooded(theatre, number, 1000)
-    theatre.pass_s(1.0)
+        flooded(cluster, number, 1000)
+    cluster.pass_s(1.0)
     reader.drain()
-    theatre.pass_s(2.0)
+    cluster.pass_s(2.0)
     came = reader.drain()
     parts = [len(of(came, f"flood/{number}")) for number in range(3)]
     assert min(parts) > 30 and max(parts) - min(parts) < 30
 
 
 def test_many_who_publish_little_each_are_held_back_by_the_memory_that_they_take(
-    theatre: ClusterHarness, monkeypatch: pytest.MonkeyPatch
+    cluster: ClusterHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody has more than its part, but all together have more than a lane may take: what waits counts, too."""
-    assert theatre[1].host.member is not None
-    links = theatre[1].host.member.links
+    assert cluster[1].host.member is not None
+    links = cluster[1].host.member.links
     monkeypatch.setitem(links._out["n3"]._limits, Lane.PUBLISH, 300_000)
-    reader = subscribed(theatre, 1)
-    clients = [theatre[1].client(f"many{number}") for number in range(60)]
+    reader = subscribed(cluster, 1)
+    clients = [cluster[1].client(f"many{number}") for number in range(60)]
     for each in range(10):
         for number, client in enumerate(clients):
             client.send(publish(f"flood/{number}", b"%d" % each + bytes(100), 1, each + 1))
-        theatre.settle()
+        cluster.settle()
     assert links.slow[Lane.PUBLISH] == {"n3": None} and 300_000 < links.memory_bytes("n3") < 380_000
-    assert len(held(theatre[1])) == 60
+    assert len(held(cluster[1])) == 60
     came: list[packets.Publish] = []
 
     def all_came() -> bool:
         came.extend(reader.drain())
         return len(came) == 600
 
-    theatre.until(all_came, 60.0)
-    theatre.pass_s(1.0)
-    assert held(theatre[1]) == [] and links.slow[Lane.PUBLISH] == {}
+    cluster.until(all_came, 60.0)
+    cluster.pass_s(1.0)
+    assert held(cluster[1]) == [] and links.slow[Lane.PUBLISH] == {}
     for number, client in enumerate(clients):
         assert of(came, f"flood/{number}") == list(range(10)) and len(client.take()) == 10
 
@@ -138,26 +140,26 @@ def test_many_who_publish_little_each_are_held_back_by_the_memory_that_they_take
 @pytest.mark.parametrize("qos", [1, 2])
 @pytest.mark.parametrize("fault", ["break", "kill", "power", "cut"])
 def test_what_waits_survives_a_broken_link_and_a_node_that_is_away(
-    theatre: ClusterHarness, fault: str, qos: int
+    cluster: ClusterHarness, fault: str, qos: int
 ) -> None:
     """For a session that lasts: each message comes once, in the order of its publisher, and is acknowledged."""
-    reader = subscribed(theatre, qos, **LASTS)
+    reader = subscribed(cluster, qos, **LASTS)
     each_sends = 100 if qos == 1 else 40  # in one turn: what comes later may be refused, as the cluster is not whole
-    floods = [flooded(theatre, number, each_sends, qos) for number in range(6 if qos == 1 else 30)]
-    theatre.pass_s(0.12)
-    assert waiting(theatre[1]) > 10
+    floods = [flooded(cluster, number, each_sends, qos) for number in range(6 if qos == 1 else 30)]
+    cluster.pass_s(0.12)
+    assert waiting(cluster[1]) > 10
     came = reader.drain()
     if fault == "break":
-        theatre.network.drop("n1", "n3")
+        cluster.network.drop("n1", "n3")
     elif fault == "cut":
-        theatre.network.cut("n1", "n3")
+        cluster.network.cut("n1", "n3")
     else:
-        theatre[3].kill(fault == "power")
-    theatre.pass_s(3.0)
+        cluster[3].kill(fault == "power")
+    cluster.pass_s(3.0)
     if fault == "cut":
-        theatre.network.heal()
+        cluster.network.heal()
     elif fault != "break":
-        theatre[3].start()
+        cluster[3].start()
     answered: list[list[int]] = [[] for _ in floods]
     again: PacketClient | None = None
 
@@ -170,18 +172,18 @@ def test_what_waits_survives_a_broken_link_and_a_node_that_is_away(
                     ids.append(packet.packet_id)
                 elif isinstance(packet, packets.Pubrec):
                     client.send(packets.Pubrel(packet.packet_id))
-        if again is None and theatre[3].host.up and theatre[3].node.policy.view_state is ViewState.WHOLE:
-            again, _ = theatre[3].connect("reader", **LASTS)
+        if again is None and cluster[3].host.up and cluster[3].node.policy.view_state is ViewState.WHOLE:
+            again, _ = cluster[3].connect("reader", **LASTS)
         if again is not None:
             came.extend(again.drain())
         return all(len(ids) == each_sends for ids in answered)
 
-    theatre.until(on, 60.0)
-    theatre.pass_s(1.0)
+    cluster.until(on, 60.0)
+    cluster.pass_s(1.0)
     on()
     for number, ids in enumerate(answered):
         assert ids == list(range(1, each_sends + 1))
         got = of(came, f"flood/{number}")
         assert list(dict.fromkeys(got)) == list(range(each_sends))
         assert len(got) <= each_sends + 65  # what was not acknowledged to the session before comes again there
-    assert waiting(theatre[1]) == 0 and held(theatre[1]) == []
+    assert waiting(cluster[1]) == 0 and held(cluster[1]) == []

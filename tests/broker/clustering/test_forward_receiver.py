@@ -134,7 +134,7 @@ def test_a_handshake_that_goes_on_waits_for_the_relay_that_is_under_way(target: 
     target.receiver.watermark("n9", 2)
     target.take(1, b"relay", qos=2, counter=7, topic="g", plain=False, groups=("$share/x/g",))
     assert target.acknowledged() == []
-    assert len(target.lanes.payloads("n3")) == 1
+    assert len(target.links.payloads("n3")) == 1
     assert target.keys(b"w") == [keys.owed_key("n9", 2, 1)]
     target.acked("n3", 1)
     assert target.acknowledged() == [1]
@@ -152,7 +152,7 @@ def test_what_was_relayed_comes_again_after_a_restart_also_if_more_was_taken_sin
     assert target.receiver.watermark("n9", 1) == 0
     target.take(1, b"m", qos=2, counter=7, topic="g", plain=False, groups=("$share/x/g",))
     target.take(2, b"m", qos=2, counter=7, topic="g", plain=False, groups=("$share/y/g",))
-    assert len(target.lanes.payloads("n3")) == 1
+    assert len(target.links.payloads("n3")) == 1
     assert target.acknowledged() == []
     target.acked("n3", 1)
     assert target.acknowledged() == [2]

@@ -13,25 +13,25 @@ from tests.harness.cluster import MAJORITY, ClusterHarness, snapshots_only
 
 def test_a_founder_that_restarts_without_the_others_is_not_alone() -> None:
     """H-01: its log says that there are others, applied or not."""
-    theatre = ClusterHarness(3, allow_publish_during_netsplit="majority", allow_register_during_netsplit="on")
-    theatre.isolate(1)
-    theatre[1].kill(power=True)
-    theatre[1].start()
+    cluster = ClusterHarness(3, allow_publish_during_netsplit="majority", allow_register_during_netsplit="on")
+    cluster.isolate(1)
+    cluster[1].kill(power=True)
+    cluster[1].start()
     for _ in range((SETTLE_MS + 1000) // 50):  # before, `on` lets nobody in
-        theatre.pass_s(0.05)
-        assert theatre[1].node.policy.view_state is ViewState.MINORITY
-    writer = theatre[1].client("writer")
+        cluster.pass_s(0.05)
+        assert cluster[1].node.policy.view_state is ViewState.MINORITY
+    writer = cluster[1].client("writer")
     assert writer.publish("t", b"x", 1)[0].reason == 0x83
-    theatre.network.heal()
-    theatre.whole()
+    cluster.network.heal()
+    cluster.whole()
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_a_message_is_retained_before_it_is_given_to_anybody(qos: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """H-04 (d): who subscribes in between, where others are subscribed already, waits for no barrier."""
-    theatre = ClusterHarness(2)
-    theatre[2].client("first").subscribe(("t", 1))
-    member = theatre[2].host.member
+    cluster = ClusterHarness(2)
+    cluster[2].client("first").subscribe(("t", 1))
+    member = cluster[2].host.member
     assert member is not None
     deliver, came = member.deliver, []
 
@@ -40,7 +40,7 @@ def test_a_message_is_retained_before_it_is_given_to_anybody(qos: int, monkeypat
         deliver(node, lane, seq, payload)
 
     monkeypatch.setattr(member, "deliver", noted)
-    theatre[1].client("writer").publish("t", b"x", qos, retain=True)
+    cluster[1].client("writer").publish("t", b"x", qos, retain=True)
     assert came[:2] == [Lane.METADATA, Lane.PUBLISH]
 
 
@@ -48,10 +48,10 @@ def test_a_copy_does_not_overtake_its_retained_message_where_much_waits_before_i
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A frame takes a part of each lane."""
-    theatre = ClusterHarness(3)
-    theatre[2].client("first").subscribe(("t", 1))
-    theatre[3].client("other").subscribe(("u/#", 1))
-    member = theatre[2].host.member
+    cluster = ClusterHarness(3)
+    cluster[2].client("first").subscribe(("t", 1))
+    cluster[3].client("other").subscribe(("u/#", 1))
+    member = cluster[2].host.member
     assert member is not None
     deliver, found = member.deliver, []
 
@@ -59,30 +59,30 @@ def test_a_copy_does_not_overtake_its_retained_message_where_much_waits_before_i
         deliver(node, lane, seq, payload)
         if lane == Lane.PUBLISH:
             found.append(
-                [each.topic for each in theatre[2].node.retained.table("").match("t", theatre[2].node.env.now)]
+                [each.topic for each in cluster[2].node.retained.table("").match("t", cluster[2].node.env.now)]
             )
 
     monkeypatch.setattr(member, "deliver", noted)
     before = [packets.Publish(f"u/{number}", bytes(20_000), retain=True) for number in range(40)]
-    theatre[1].client("writer").ask(*before, packets.Publish("t", b"x", retain=True))
+    cluster[1].client("writer").ask(*before, packets.Publish("t", b"x", retain=True))
     assert found == [["t"]]
 
 
 def test_routes_of_whom_this_node_has_not_heard_yet_are_not_purged() -> None:
     """H-04: metadata comes by another way than the log, and may be early."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    theatre.isolate(1)
-    theatre.state_of(2, ViewState.MAJORITY)
-    theatre[3].kill()
-    theatre[3].start()
-    theatre.state_of(3, ViewState.MAJORITY)
-    reader = theatre[3].client("reader")
+    cluster = ClusterHarness(3, **MAJORITY)
+    cluster.isolate(1)
+    cluster.state_of(2, ViewState.MAJORITY)
+    cluster[3].kill()
+    cluster[3].start()
+    cluster.state_of(3, ViewState.MAJORITY)
+    reader = cluster[3].client("reader")
     assert reader.subscribe(("t", 1))[0].reasons == [1]
-    theatre[1].disks[1].stall_until = theatre.loop.now_s + 10.0
-    theatre.network.heal()
-    theatre.pass_s(9.5)
-    theatre.whole()
-    writer = theatre[1].client("writer")
+    cluster[1].disks[1].stall_until = cluster.loop.now_s + 10.0
+    cluster.network.heal()
+    cluster.pass_s(9.5)
+    cluster.whole()
+    writer = cluster[1].client("writer")
     assert writer.publish("t", b"x", 1)[0].reason == 0
     assert reader.payloads() == [b"x"]
 
@@ -92,77 +92,77 @@ def test_a_publish_of_an_earlier_entrance_is_void_for_a_node_that_was_restarted(
 ) -> None:
     """H-14: what is stale follows from the view, not from what a process remembers."""
     snapshots_only(monkeypatch)
-    theatre = ClusterHarness(3, **MAJORITY)
-    reader = theatre[2].client("reader", clean=False, expiry_s=1000)
+    cluster = ClusterHarness(3, **MAJORITY)
+    reader = cluster[2].client("reader", clean=False, expiry_s=1000)
     reader.subscribe(("t", 1))
-    writer = theatre[1].client("writer")
-    theatre.isolate(1)
+    writer = cluster[1].client("writer")
+    cluster.isolate(1)
     assert writer.publish("t", b"stale", 1) == []
-    theatre.state_of(2, ViewState.MAJORITY)
-    assert theatre[3].client("other").publish("t", b"newer", 1)[0].reason == 0
-    theatre[2].kill()
-    theatre[2].start()
-    theatre.state_of(2, ViewState.MAJORITY)
-    theatre.network.heal()
-    origin, target = theatre[1].host.member, theatre[2].host.member
+    cluster.state_of(2, ViewState.MAJORITY)
+    assert cluster[3].client("other").publish("t", b"newer", 1)[0].reason == 0
+    cluster[2].kill()
+    cluster[2].start()
+    cluster.state_of(2, ViewState.MAJORITY)
+    cluster.network.heal()
+    origin, target = cluster[1].host.member, cluster[2].host.member
     assert origin is not None and target is not None
-    theatre.until(lambda: origin.view.row("n1") is None)
-    theatre[1].disks[1].stall_until = theatre.loop.now_s + 2.0  # it learns late that it is in again
-    theatre.until(lambda: target.view.row("n1") is not None)
-    theatre.pass_s(1.0)
+    cluster.until(lambda: origin.view.row("n1") is None)
+    cluster[1].disks[1].stall_until = cluster.loop.now_s + 2.0  # it learns late that it is in again
+    cluster.until(lambda: target.view.row("n1") is not None)
+    cluster.pass_s(1.0)
     assert origin.view.row("n1") is None
-    theatre.whole()
-    reader = theatre[2].client("reader", clean=False, expiry_s=1000)
+    cluster.whole()
+    reader = cluster[2].client("reader", clean=False, expiry_s=1000)
     assert [each.payload for each in reader.drain()] == [b"newer"]
 
 
 def test_a_suback_that_cannot_be_everywhere_in_time_says_so() -> None:
     """P4: the barrier has a bound."""
-    theatre = ClusterHarness(3)
-    reader = theatre[1].client("reader")
-    member = theatre[3].host.member
+    cluster = ClusterHarness(3)
+    reader = cluster[1].client("reader")
+    member = cluster[3].host.member
     assert member is not None
     member.metadata.flush = lambda: None  # type: ignore[method-assign]
     assert reader.subscribe(("t", 1)) == []
-    theatre.pass_s(10.0)
+    cluster.pass_s(10.0)
     assert [(type(each), each.reason) for each in reader.take()] == [(packets.Disconnect, 0x83)]
 
 
 def test_the_leader_leaves() -> None:
-    theatre = ClusterHarness(3)
-    leader = next(n for n in (1, 2, 3) if theatre[n].leads)
+    cluster = ClusterHarness(3)
+    leader = next(n for n in (1, 2, 3) if cluster[n].leads)
     other = leader % 3 + 1
     problems: list[str] = []
-    theatre[other].host.leave(f"n{leader}", problems.append)
-    theatre.until(lambda: bool(problems))
+    cluster[other].host.leave(f"n{leader}", problems.append)
+    cluster.until(lambda: bool(problems))
     assert problems == [""]
-    theatre.pass_s(5)
+    cluster.pass_s(5)
     rest = [n for n in (1, 2, 3) if n != leader]
-    assert [theatre[n].node.policy.view_state for n in rest] == [ViewState.WHOLE] * 2
-    reader = theatre[rest[0]].client("r")
+    assert [cluster[n].node.policy.view_state for n in rest] == [ViewState.WHOLE] * 2
+    reader = cluster[rest[0]].client("r")
     reader.subscribe(("t", 1))
-    assert theatre[rest[1]].client("w").publish("t", b"x", 1)[0].reason == 0
+    assert cluster[rest[1]].client("w").publish("t", b"x", 1)[0].reason == 0
 
 
 def test_all_nodes_lose_power() -> None:
     """P1, P4, P7: sync durability."""
-    theatre = ClusterHarness(3)
-    reader = theatre[2].client("reader", clean=False, expiry_s=1000)
+    cluster = ClusterHarness(3)
+    reader = cluster[2].client("reader", clean=False, expiry_s=1000)
     reader.subscribe(("t", 1))
     reader.vanish()
-    writer = theatre[1].client("writer")
+    writer = cluster[1].client("writer")
     assert writer.publish("t", b"1", 1)[0].reason == 0
     assert writer.publish("r", b"kept", 1, retain=True)
-    for spot in theatre.spots:
-        spot.kill(power=True)
-    theatre.pass_s(1)
-    for spot in theatre.spots:
-        spot.start()
-    theatre.whole()
-    assert theatre[1].client("writer").publish("t", b"2", 1)[0].reason == 0
-    reader = theatre[2].client("reader", clean=False, expiry_s=1000)
+    for harness in cluster.nodes:
+        harness.kill(power=True)
+    cluster.pass_s(1)
+    for harness in cluster.nodes:
+        harness.start()
+    cluster.whole()
+    assert cluster[1].client("writer").publish("t", b"2", 1)[0].reason == 0
+    reader = cluster[2].client("reader", clean=False, expiry_s=1000)
     assert [each.payload for each in reader.drain()] == [b"1", b"2"]
-    _, kept = theatre[3].client("k").subscribe(("r", 1))
+    _, kept = cluster[3].client("k").subscribe(("r", 1))
     assert kept.payload == b"kept"
 
 
@@ -170,18 +170,18 @@ def test_all_nodes_lose_power() -> None:
 @pytest.mark.parametrize("who", [1, 2])
 def test_a_clock_that_jumps_ends_no_session_and_no_message(leap_s: float, who: int) -> None:
     """H-17: on the leader, which all follow, and on another node."""
-    theatre = ClusterHarness(3)
-    reader = theatre[2].client("reader", clean=False, expiry_s=600)
+    cluster = ClusterHarness(3)
+    reader = cluster[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 1))
     reader.vanish()
-    writer = theatre[1].client("writer")
+    writer = cluster[1].client("writer")
     assert writer.publish("t", b"m", 1, message_expiry_interval=300)[0].reason == 0
-    theatre[who].host.wall_off_ms += leap_s * 1000
-    theatre.pass_s(60.0)
-    theatre.whole()
-    assert theatre[3].client("other").publish("t", b"n", 1, message_expiry_interval=300)[0].reason == 0
-    theatre.pass_s(100.0)
-    reader = theatre[2].client("reader", clean=False, expiry_s=600)
+    cluster[who].host.wall_off_ms += leap_s * 1000
+    cluster.pass_s(60.0)
+    cluster.whole()
+    assert cluster[3].client("other").publish("t", b"n", 1, message_expiry_interval=300)[0].reason == 0
+    cluster.pass_s(100.0)
+    reader = cluster[2].client("reader", clean=False, expiry_s=600)
     came = reader.drain()
     assert [each.payload for each in came] == [b"m", b"n"]
     for each, left in zip(came, (140, 200), strict=True):
@@ -190,17 +190,17 @@ def test_a_clock_that_jumps_ends_no_session_and_no_message(leap_s: float, who: i
 
 def test_a_full_disk_at_one_of_two_targets_refuses_nothing_that_the_other_has() -> None:
     """H-20: the disk is full where the other subscriber is."""
-    theatre = ClusterHarness(3)
-    readers = [theatre[number].client(f"reader{number}", clean=False, expiry_s=600) for number in (2, 3)]
+    cluster = ClusterHarness(3)
+    readers = [cluster[number].client(f"reader{number}", clean=False, expiry_s=600) for number in (2, 3)]
     for reader in readers:
         reader.subscribe(("t", 2))
-    theatre[3].disks[0].full = True
-    writer = theatre[1].client("writer")
+    cluster[3].disks[0].full = True
+    writer = cluster[1].client("writer")
     assert writer.publish("t", b"m", 2, 1) == []
-    theatre.pass_s(8.0)
-    assert theatre.states() == [ViewState.WHOLE] * 3
+    cluster.pass_s(8.0)
+    assert cluster.states() == [ViewState.WHOLE] * 3
     assert writer.take() == []
-    theatre[3].disks[0].full = False
-    theatre.pass_s(5.0)
+    cluster[3].disks[0].full = False
+    cluster.pass_s(5.0)
     assert [type(each) for each in writer.take()] == [packets.Pubrec]
     assert [[each.payload for each in reader.drain()] for reader in readers] == [[b"m"], [b"m"]]

@@ -15,16 +15,16 @@ class Absence:
     """A clean session at the last node subscribes to `t`, a writer and who is to die with a will on `t` are at n1."""
 
     def __init__(self, nodes: int = 3, **options: Any) -> None:
-        self.theatre = theatre = ClusterHarness(nodes, **{**MAJORITY, **options})
+        self.cluster = cluster = ClusterHarness(nodes, **{**MAJORITY, **options})
         self.last = nodes
-        self.clean, self.writer = theatre[nodes].client("clean"), theatre[1].client("writer")
-        self.dying = theatre[1].client("dying", will=packets.Will("t", b"gone", 1))
+        self.clean, self.writer = cluster[nodes].client("clean"), cluster[1].client("writer")
+        self.dying = cluster[1].client("dying", will=packets.Will("t", b"gone", 1))
         self.clean.subscribe(("t", 1))
 
     def cut_off(self) -> None:
         """The last node is out of the view of the others."""
-        self.theatre.isolate(self.last)
-        self.theatre.state_of(1, ViewState.MAJORITY)
+        self.cluster.isolate(self.last)
+        self.cluster.state_of(1, ViewState.MAJORITY)
 
     def publish(self) -> None:
         """Something is acknowledged on `t`."""
@@ -32,13 +32,13 @@ class Absence:
 
     def back(self) -> list[Any]:
         """The cluster is whole again; returns what came to the clean session."""
-        self.theatre.network.heal()
-        self.theatre.whole()
+        self.cluster.network.heal()
+        self.cluster.whole()
         return self.came()
 
     def came(self) -> list[Any]:
         """What came to the clean session until a second from now."""
-        self.theatre.pass_s(1.0)
+        self.cluster.pass_s(1.0)
         return self.clean.take()
 
 
@@ -62,10 +62,10 @@ def test_a_snapshot_may_skip_the_view_in_which_something_was_missed(monkeypatch:
     absence = Absence()
     absence.cut_off()
     absence.publish()
-    second = absence.theatre[2]
+    second = absence.cluster[2]
     second.kill()
     second.start()
-    absence.theatre.state_of(2, ViewState.MAJORITY)
+    absence.cluster.state_of(2, ViewState.MAJORITY)
     assert told(absence.back())
 
 
@@ -86,14 +86,14 @@ def test_who_missed_nothing_goes_on() -> None:
 def test_they_are_told_so_if_who_knew_that_something_was_missed_is_gone() -> None:
     """Two nodes go one after the other, and the second one accepts what it can tell nobody."""
     absence = Absence()
-    theatre = absence.theatre
+    cluster = absence.cluster
     absence.cut_off()
-    theatre.network.cut("n1", "n2")
-    theatre.pass_s(1.2)
+    cluster.network.cut("n1", "n2")
+    cluster.pass_s(1.2)
     absence.publish()
-    theatre[1].kill()
-    theatre.network.heal()
-    theatre.state_of(3, ViewState.MAJORITY)
+    cluster[1].kill()
+    cluster.network.heal()
+    cluster.state_of(3, ViewState.MAJORITY)
     assert told(absence.came())
 
 
@@ -101,25 +101,25 @@ def test_a_snapshot_may_skip_the_views_in_which_one_went_who_knew_it(monkeypatch
     """Who accepted it is gone before this node hears that it was out of the view itself."""
     snapshots_only(monkeypatch)
     absence = Absence(5)
-    theatre = absence.theatre
+    cluster = absence.cluster
     absence.cut_off()
-    theatre.isolate(1)
+    cluster.isolate(1)
     absence.publish()
-    theatre[1].kill()
-    member = theatre[2].host.member
+    cluster[1].kill()
+    member = cluster[2].host.member
     assert member is not None
-    theatre.until(lambda: {row.node for row in member.view.rows} == {"n2", "n3", "n4"})
-    theatre.network.heal()
-    theatre.until(lambda: theatre[5].node.policy.view_state is ViewState.MAJORITY)
+    cluster.until(lambda: {row.node for row in member.view.rows} == {"n2", "n3", "n4"})
+    cluster.network.heal()
+    cluster.until(lambda: cluster[5].node.policy.view_state is ViewState.MAJORITY)
     assert told(absence.came())
 
 
 def test_who_has_unsubscribed_since_is_told_so() -> None:
     """It is owed what was acknowledged while it was subscribed, whatever it is subscribed to when its node is back."""
     absence = Absence(allow_unsubscribe_during_netsplit="on")
-    other = absence.theatre[3].client("other")
+    other = absence.cluster[3].client("other")
     absence.cut_off()
-    absence.theatre.state_of(3, ViewState.MINORITY)
+    absence.cluster.state_of(3, ViewState.MINORITY)
     absence.publish()
     assert [type(each) for each in absence.clean.unsubscribe("t")] == [packets.Unsuback]
     assert told(absence.back())
@@ -129,9 +129,9 @@ def test_who_has_unsubscribed_since_is_told_so() -> None:
 def test_who_unsubscribed_before_its_node_was_cut_off_goes_on() -> None:
     """Also if its node was without a lease then, and has had one since."""
     absence = Absence(allow_unsubscribe_during_netsplit="on")
-    theatre = absence.theatre
-    theatre.isolate(3)
-    theatre.until(lambda: theatre[3].node.policy.view_state is ViewState.MINORITY)
+    cluster = absence.cluster
+    cluster.isolate(3)
+    cluster.until(lambda: cluster[3].node.policy.view_state is ViewState.MINORITY)
     assert [type(each) for each in absence.clean.unsubscribe("t")] == [packets.Unsuback]
     assert absence.back() == []
     absence.cut_off()

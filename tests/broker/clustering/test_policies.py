@@ -15,20 +15,20 @@ from tests.harness.cluster import MAJORITY, ON, ClusterHarness
 
 def test_parked_publishes_go_before_newer_ones_when_the_cluster_is_whole_again() -> None:
     """H-13 (a): default `off`, 3.1.1, no reconnect."""
-    theatre = ClusterHarness(3)
-    reader = theatre[2].client("reader", 4)
+    cluster = ClusterHarness(3)
+    reader = cluster[2].client("reader", 4)
     reader.subscribe(("t", 1))
-    writer = theatre[1].client("writer", 4)
-    theatre[3].kill()
-    theatre.state_of(1, ViewState.MAJORITY)
+    writer = cluster[1].client("writer", 4)
+    cluster[3].kill()
+    cluster.state_of(1, ViewState.MAJORITY)
     writer.send(*[publish("t", b"%d" % number, 1, number) for number in (1, 2, 3)])
     writer.send(publish("t", b"4", 2, 4))
-    theatre.settle()
+    cluster.settle()
     assert writer.take() == []
-    theatre[3].start()
-    theatre.whole()
+    cluster[3].start()
+    cluster.whole()
     writer.send(publish("t", b"5", 1, 5))
-    theatre.pass_s(0.5)
+    cluster.pass_s(0.5)
     assert [each.payload for each in reader.drain()] == [b"1", b"2", b"3", b"4", b"5"]
     assert [each.packet_id for each in writer.take()] == [1, 2, 3, 4, 5]
 
@@ -36,18 +36,18 @@ def test_parked_publishes_go_before_newer_ones_when_the_cluster_is_whole_again()
 @pytest.mark.parametrize("qos", [1, 2])
 def test_a_repeated_publish_is_no_first_acceptance(qos: int) -> None:
     """H-13 (b): accepted, a node dies, the client repeats it under policy off."""
-    theatre = ClusterHarness(3, allow_register_during_netsplit="majority")
-    reader = theatre[2].client("reader", clean=False, expiry_s=600)
+    cluster = ClusterHarness(3, allow_register_during_netsplit="majority")
+    reader = cluster[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 2))
-    writer = theatre[1].client("writer", clean=False, expiry_s=600)
-    theatre.network.one_way("n2", "n1")
+    writer = cluster[1].client("writer", clean=False, expiry_s=600)
+    cluster.network.one_way("n2", "n1")
     assert writer.publish("t", b"m", qos, 1) == []
-    theatre[3].kill()
-    theatre.pass_s(0.3)
-    theatre.network.heal("n2", "n1")
-    theatre.state_of(1, ViewState.MAJORITY)
+    cluster[3].kill()
+    cluster.pass_s(0.3)
+    cluster.network.heal("n2", "n1")
+    cluster.state_of(1, ViewState.MAJORITY)
     writer.vanish()
-    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    writer = cluster[1].client("writer", clean=False, expiry_s=600)
     kind = packets.Puback if qos == 1 else packets.Pubrec
     answers = writer.publish("t", b"m", qos, 1, dup=True)
     assert [(type(each), each.reason) for each in answers] == [(kind, 0)]
@@ -57,14 +57,14 @@ def test_a_repeated_publish_is_no_first_acceptance(qos: int) -> None:
 
 def test_a_session_that_is_ended_by_clean_start_while_its_deliveries_come() -> None:
     """P1 speaks of sessions that have not ended; the publisher waits for nobody who is gone."""
-    theatre = ClusterHarness(3)
-    reader = theatre[2].client("reader", clean=False, expiry_s=600)
+    cluster = ClusterHarness(3)
+    reader = cluster[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 1))
-    writer = theatre[1].client("writer")
-    theatre[2].disks[0].stall_until = theatre.loop.now_s + 0.5
+    writer = cluster[1].client("writer")
+    cluster[2].disks[0].stall_until = cluster.loop.now_s + 0.5
     assert writer.publish("t", b"m", 1) == []
-    fresh = theatre[2].connect_soon("reader", clean=True)
-    theatre.pass_s(1.0)
+    fresh = cluster[2].connect_soon("reader", clean=True)
+    cluster.pass_s(1.0)
     assert [type(each) for each in writer.take()] == [packets.Puback]
     assert [type(each) for each in fresh.take()] == [packets.Connack]
     fresh.subscribe(("t", 1))
@@ -74,22 +74,22 @@ def test_a_session_that_is_ended_by_clean_start_while_its_deliveries_come() -> N
 
 def test_a_lease_that_ends_between_match_and_flush() -> None:
     """H-04 (c): the process stands still after it routed, with the acknowledgement in its hands."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    writer = theatre[1].client("writer", clean=False, expiry_s=600)
-    own = theatre[1].client("own", clean=False, expiry_s=600)
+    cluster = ClusterHarness(3, **MAJORITY)
+    writer = cluster[1].client("writer", clean=False, expiry_s=600)
+    own = cluster[1].client("own", clean=False, expiry_s=600)
     own.subscribe(("t", 1))
     writer.publish("u", b"", 0)
-    theatre[1].disks[0].stall_until = theatre.loop.now_s + 0.01
+    cluster[1].disks[0].stall_until = cluster.loop.now_s + 0.01
     assert writer.publish("t", b"m", 1) == []
-    theatre[1].pause_process()
-    theatre.state_of(2, ViewState.MAJORITY)
-    reader = theatre[2].client("reader", clean=False, expiry_s=600)
+    cluster[1].pause_process()
+    cluster.state_of(2, ViewState.MAJORITY)
+    reader = cluster[2].client("reader", clean=False, expiry_s=600)
     assert reader.subscribe(("t", 1))[0].reasons == [1]
-    theatre[1].resume_process()
-    theatre.settle()
+    cluster[1].resume_process()
+    cluster.settle()
     assert not [each for each in writer.take() if isinstance(each, packets.Puback)]
-    theatre.whole()
-    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    cluster.whole()
+    writer = cluster[1].client("writer", clean=False, expiry_s=600)
     assert writer.publish("t", b"m", 1, dup=True)[0].reason == 0
     assert reader.payloads() == [b"m"]
 
@@ -100,11 +100,11 @@ def test_what_is_read_after_a_pause_is_not_promised_before_the_node_knows_that_i
 
     The machine was frozen: its wall clock is ahead, and no timer is due.
     """
-    theatre = ClusterHarness(3, allow_publish_during_netsplit=flag)
-    theatre[1].client("own", clean=False, expiry_s=600).subscribe(("t", 1))
-    writer = theatre[1].client("writer")
+    cluster = ClusterHarness(3, allow_publish_during_netsplit=flag)
+    cluster[1].client("own", clean=False, expiry_s=600).subscribe(("t", 1))
+    writer = cluster[1].client("writer")
     assert [type(each) for each in writer.publish("t", b"1", 1)] == [packets.Puback]
-    node = theatre[1].node
+    node = cluster[1].node
     known: list[ViewState] = []
     accepts = node.policy.accepts_without_lease
 
@@ -113,7 +113,7 @@ def test_what_is_read_after_a_pause_is_not_promised_before_the_node_knows_that_i
         return accepts(operations, modifiers)
 
     node.policy.accepts_without_lease = asked  # type: ignore[method-assign]
-    theatre[1].host.wall_ahead_ms = 5000.0
+    cluster[1].host.wall_ahead_ms = 5000.0
     assert [type(each) for each in writer.publish("t", b"2", 1, 2)] == [packets.Disconnect]
     assert known == [ViewState.WHOLE], "it was asked before the node knew"
 
@@ -121,56 +121,56 @@ def test_what_is_read_after_a_pause_is_not_promised_before_the_node_knows_that_i
 @pytest.mark.parametrize("qos", [1, 2])
 def test_what_waits_for_the_disk_when_its_node_enters_again_was_matched_before(qos: int) -> None:
     """H-04, H-14: read before the node knew that it stood still, and a full disk keeps its lease."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    theatre[3].client("keeper", clean=False, expiry_s=600).subscribe(("t", qos))
-    writer = theatre[3].client("writer")
-    reader = theatre[1].client("reader")
-    theatre[3].pause_process()
-    theatre.state_of(1, ViewState.MAJORITY)
+    cluster = ClusterHarness(3, **MAJORITY)
+    cluster[3].client("keeper", clean=False, expiry_s=600).subscribe(("t", qos))
+    writer = cluster[3].client("writer")
+    reader = cluster[1].client("reader")
+    cluster[3].pause_process()
+    cluster.state_of(1, ViewState.MAJORITY)
     assert reader.subscribe(("t", qos))[0].reasons == [qos]
     writer.send(publish("t", b"x", qos, 7))
-    theatre.settle()
-    theatre[3].disks[0].full = True
-    theatre[3].resume_process()
-    theatre.whole()
-    theatre[3].disks[0].full = False
-    theatre.pass_s(3.0)
+    cluster.settle()
+    cluster[3].disks[0].full = True
+    cluster[3].resume_process()
+    cluster.whole()
+    cluster[3].disks[0].full = False
+    cluster.pass_s(3.0)
     assert [type(each) for each in writer.take()] == [packets.Disconnect]
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_a_retained_message_that_waited_while_the_node_stood_still_replaces_no_newer_one(qos: int) -> None:
     """H-14: the node reads it before it knows that its lease is over; its writer said something newer."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    writer = theatre[1].client("writer")
-    theatre[1].pause_process()
+    cluster = ClusterHarness(3, **MAJORITY)
+    writer = cluster[1].client("writer")
+    cluster[1].pause_process()
     writer.send(publish("t", b"old", qos, retain=True))
-    theatre.state_of(2, ViewState.MAJORITY)
-    assert theatre[2].client("again").publish("t", b"new", 1, retain=True)[0].reason in (0, 0x10)
-    theatre.pass_s(0.5)
-    theatre[1].resume_process()
-    theatre.whole()
-    theatre.pass_s(2.0)
-    for spot in theatre.spots:
-        reader = spot.client("reader")
+    cluster.state_of(2, ViewState.MAJORITY)
+    assert cluster[2].client("again").publish("t", b"new", 1, retain=True)[0].reason in (0, 0x10)
+    cluster.pass_s(0.5)
+    cluster[1].resume_process()
+    cluster.whole()
+    cluster.pass_s(2.0)
+    for harness in cluster.nodes:
+        reader = harness.client("reader")
         reader.send(packets.Subscribe(1, [option("t", 1)], None))
         assert reader.payloads() == [b"new"]
 
 
 def test_register_on_and_publish_majority_in_a_minority() -> None:
     """Sessions exist, publishes are parked, nothing is promised twice."""
-    theatre = ClusterHarness(3, **{**MAJORITY, "allow_register_during_netsplit": "on"})
-    reader = theatre[2].client("reader", clean=False, expiry_s=600)
+    cluster = ClusterHarness(3, **{**MAJORITY, "allow_register_during_netsplit": "on"})
+    reader = cluster[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 1))
-    theatre.isolate(1)
-    theatre.state_of(1, ViewState.MINORITY)
-    writer = theatre[1].client("writer", 4, clean=False)
+    cluster.isolate(1)
+    cluster.state_of(1, ViewState.MINORITY)
+    writer = cluster[1].client("writer", 4, clean=False)
     writer.send(publish("t", b"1", 1, 1), publish("t", b"2", 2, 2), publish("t", b"3", 1, 3, dup=True))
-    theatre.pass_s(1.0)
+    cluster.pass_s(1.0)
     assert writer.take() == []
-    theatre.network.heal()
-    theatre.whole()
-    theatre.pass_s(1.0)
+    cluster.network.heal()
+    cluster.whole()
+    cluster.pass_s(1.0)
     assert sorted(each.packet_id for each in writer.take()) == [1, 2, 3]  # in order for each QoS
     got = [each.payload for each in reader.drain()]
     assert sorted(got) == [b"1", b"2", b"3"]
@@ -180,44 +180,46 @@ def test_register_on_and_publish_majority_in_a_minority() -> None:
 @pytest.mark.parametrize("qos", [1, 2])
 def test_what_expired_while_it_waited_for_a_lease_is_said_by_each_node_of_its_own_sessions(qos: int) -> None:
     """[MQTT5-3.3.2-5], P8: no drop without its event, wherever the session is (3 nodes, seed 111)."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    readers = [spot.client(f"reader{number}", clean=False, expiry_s=600) for number, spot in enumerate(theatre.spots)]
+    cluster = ClusterHarness(3, **MAJORITY)
+    readers = [
+        harness.client(f"reader{number}", clean=False, expiry_s=600) for number, harness in enumerate(cluster.nodes)
+    ]
     for reader, topic_filter in zip(readers, ("t", "t", "$share/g/t"), strict=True):
         reader.subscribe((topic_filter, 2))
-    writer = theatre[1].client("writer", clean=False, expiry_s=600)
-    theatre.isolate(1)
-    theatre.state_of(1, ViewState.MINORITY)
+    writer = cluster[1].client("writer", clean=False, expiry_s=600)
+    cluster.isolate(1)
+    cluster.state_of(1, ViewState.MINORITY)
     writer.send(publish("t", b"m", qos, 7, dup=True, message_expiry_interval=1))
-    theatre.pass_s(2.0)
+    cluster.pass_s(2.0)
     assert writer.take() == []
-    theatre.network.heal()
-    theatre.whole()
-    theatre.pass_s(1.0)
+    cluster.network.heal()
+    cluster.whole()
+    cluster.pass_s(1.0)
     assert [type(each) for each in writer.take()] == [packets.Puback if qos == 1 else packets.Pubrec]
     assert [reader.drain() for reader in readers] == [[], [], []]
-    assert [spot.node.env.counters.queue_message_expired for spot in theatre.spots] == [1, 1, 1]
+    assert [harness.node.env.counters.queue_message_expired for harness in cluster.nodes] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
 def test_retained_writes_on_two_nodes_at_once_end_the_same_everywhere(order: tuple[int, int]) -> None:
     """P4: whoever subscribes anywhere after both acknowledgements gets the same one."""
-    theatre = ClusterHarness(3)
-    theatre.network.delay("n1", "n2", 0.1)
-    theatre.network.delay("n2", "n1", 0.15)
-    theatre.network.delay("n1", "n3", 0.02)
-    theatre.network.delay("n2", "n3", 0.2)
-    writers = {n: theatre[n].client(f"writer{n}") for n in (1, 2)}
-    theatre.pass_s(1.0)
+    cluster = ClusterHarness(3)
+    cluster.network.delay("n1", "n2", 0.1)
+    cluster.network.delay("n2", "n1", 0.15)
+    cluster.network.delay("n1", "n3", 0.02)
+    cluster.network.delay("n2", "n3", 0.2)
+    writers = {n: cluster[n].client(f"writer{n}") for n in (1, 2)}
+    cluster.pass_s(1.0)
     for n in order:
         writers[n].send(publish("r", b"%d" % n, 1, 1, retain=True))
-        theatre.pass_s(0.01)
+        cluster.pass_s(0.01)
     for n in order:
-        theatre.until(lambda n=n: bool(writers[n].received))
+        cluster.until(lambda n=n: bool(writers[n].received))
     seen = []
     for n in (1, 2, 3):
-        reader = theatre[n].client(f"reader{n}")
+        reader = cluster[n].client(f"reader{n}")
         reader.send(packets.Subscribe(1, [packets.SubscribeOptions("r", 1)], None))
-        theatre.pass_s(1.0)
+        cluster.pass_s(1.0)
         seen.append([each.payload for each in reader.messages()])
     assert seen[0] == seen[1] == seen[2]
     assert len(seen[0]) == 1
@@ -225,32 +227,32 @@ def test_retained_writes_on_two_nodes_at_once_end_the_same_everywhere(order: tup
 
 def test_on_accepts_nothing_after_a_restart_before_the_node_knows_the_others_subscribers() -> None:
     """It acknowledged what it gave to nobody: 147 messages of 812, at a plain restart."""
-    theatre = ClusterHarness(3, **ON)
-    reader = theatre[2].client("reader")
+    cluster = ClusterHarness(3, **ON)
+    reader = cluster[2].client("reader")
     reader.subscribe(("t", 1))
-    theatre[1].kill()
-    theatre.pass_s(3.0)
-    theatre[1].start()
+    cluster[1].kill()
+    cluster.pass_s(3.0)
+    cluster[1].start()
     accepted = 0
     for number in range(400):
-        theatre.pass_s(0.01)
-        writer, connack = theatre[1].connect(f"writer-{number}")
+        cluster.pass_s(0.01)
+        writer, connack = cluster[1].connect(f"writer-{number}")
         if connack.reason == 0 and writer.publish("t", b"%d" % number, 1):
             accepted += 1
         writer.vanish()
-    theatre.whole()
-    theatre.pass_s(1.0)
+    cluster.whole()
+    cluster.pass_s(1.0)
     got = {each.payload for each in reader.drain()}
     assert accepted > 50 and len(got) == accepted
 
 
 def test_on_accepts_without_a_lease_when_none_came_within_the_bound_and_says_so() -> None:
-    theatre = ClusterHarness(3, **ON)
+    cluster = ClusterHarness(3, **ON)
     for number in (1, 2, 3):
-        theatre[number].kill()
-    theatre[1].start()
-    theatre.pass_s(9.0)
-    assert theatre[1].connect("early")[1].reason == 0x88
-    theatre.pass_s(1.5)
-    writer = theatre[1].client("writer")
+        cluster[number].kill()
+    cluster[1].start()
+    cluster.pass_s(9.0)
+    assert cluster[1].connect("early")[1].reason == 0x88
+    cluster.pass_s(1.5)
+    writer = cluster[1].client("writer")
     assert [type(each) for each in writer.publish("t", b"m", 1)] == [packets.Puback]

@@ -13,13 +13,13 @@ from tests.harness.broker import PacketClient, publish
 from tests.harness.cluster import MAJORITY, ClusterHarness, NodeHarness
 
 
-def _durable(spot: NodeHarness, name: str) -> PacketClient:
-    return spot.client(name, clean=False, expiry_s=1000)
+def _durable(harness: NodeHarness, name: str) -> PacketClient:
+    return harness.client(name, clean=False, expiry_s=1000)
 
 
-def _resume(spot: NodeHarness, name: str, topic: str, packet_id: int = 7) -> list[object]:
+def _resume(harness: NodeHarness, name: str, topic: str, packet_id: int = 7) -> list[object]:
     """Reconnect and repeat the PUBLISH; what comes."""
-    return _durable(spot, name).publish(topic, b"m", 2, packet_id, dup=True)
+    return _durable(harness, name).publish(topic, b"m", 2, packet_id, dup=True)
 
 
 def _got(reader: PacketClient) -> list[bytes]:
@@ -30,78 +30,78 @@ def _got(reader: PacketClient) -> list[bytes]:
 def test_what_was_routed_by_an_old_table_goes_to_the_others_again() -> None:
     """H-04 (c), H-12: the PUBREC that the lease forbade must not leave for the repeated PUBLISH unless who
     subscribed meanwhile has the message."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    writer = _durable(theatre[1], "writer")
+    cluster = ClusterHarness(3, **MAJORITY)
+    writer = _durable(cluster[1], "writer")
     writer.publish("u", b"", 0)
-    theatre[1].disks[0].stall_until = theatre.loop.now_s + 0.01
+    cluster[1].disks[0].stall_until = cluster.loop.now_s + 0.01
     assert writer.publish("t", b"m", 2, 7) == []
-    theatre[1].pause_process()
-    theatre.state_of(2, ViewState.MAJORITY)
-    reader = _durable(theatre[2], "reader")
+    cluster[1].pause_process()
+    cluster.state_of(2, ViewState.MAJORITY)
+    reader = _durable(cluster[2], "reader")
     assert reader.subscribe(("t", 2))[0].reasons == [2]
-    theatre[1].resume_process()
-    theatre.settle()
+    cluster[1].resume_process()
+    cluster.settle()
     assert [type(each) for each in writer.take() if not isinstance(each, packets.Disconnect)] == []
-    theatre.whole()
-    assert [type(each) for each in _resume(theatre[1], "writer", "t")] == [packets.Pubrec]
+    cluster.whole()
+    assert [type(each) for each in _resume(cluster[1], "writer", "t")] == [packets.Pubrec]
     assert _got(reader) == [b"m"]
 
 
 def test_a_handshake_that_goes_on_without_a_lease_promises_nothing() -> None:
     """H-06, H-12: the disk of the origin hangs until its lease is over, with the PUBLISH in it."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    reader = _durable(theatre[2], "reader")
+    cluster = ClusterHarness(3, **MAJORITY)
+    reader = _durable(cluster[2], "reader")
     reader.subscribe(("t", 2))
-    writer = _durable(theatre[1], "writer")
-    theatre[1].disks[0].stall_until = theatre.loop.now_s + 5.0
+    writer = _durable(cluster[1], "writer")
+    cluster[1].disks[0].stall_until = cluster.loop.now_s + 5.0
     assert writer.publish("t", b"m", 2, 7) == []
-    theatre.pass_s(5.0)
-    theatre.whole()
-    theatre[2].disks[0].stall_until = theatre.loop.now_s + 0.5
+    cluster.pass_s(5.0)
+    cluster.whole()
+    cluster[2].disks[0].stall_until = cluster.loop.now_s + 0.5
     answers = writer.take()
     if writer.closed:
-        answers = _resume(theatre[1], "writer", "t")
-    assert answers == [] or not theatre[1].host.clustering.sender.copies  # type: ignore[union-attr]
-    theatre.pass_s(1.0)
+        answers = _resume(cluster[1], "writer", "t")
+    assert answers == [] or not cluster[1].host.clustering.sender.copies  # type: ignore[union-attr]
+    cluster.pass_s(1.0)
     assert _got(reader) == [b"m"]
 
 
 def test_an_abandoned_handshake_without_a_lease_reaches_nobody_later() -> None:
     """H-14: unacknowledged, its publisher gone, and something newer acknowledged."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    reader = _durable(theatre[2], "reader")
+    cluster = ClusterHarness(3, **MAJORITY)
+    reader = _durable(cluster[2], "reader")
     reader.subscribe(("t", 2))
-    writer = _durable(theatre[1], "writer")
-    theatre[1].disks[0].stall_until = theatre.loop.now_s + 5.0
+    writer = _durable(cluster[1], "writer")
+    cluster[1].disks[0].stall_until = cluster.loop.now_s + 5.0
     assert writer.publish("t", b"old", 2, 7) == []
-    theatre.state_of(2, ViewState.MAJORITY)
+    cluster.state_of(2, ViewState.MAJORITY)
     writer.vanish()
-    assert theatre[3].client("writer").publish("t", b"new", 1)[0].reason == 0
-    theatre.pass_s(5.0)
-    theatre.whole()
-    theatre.pass_s(1.0)
+    assert cluster[3].client("writer").publish("t", b"new", 1)[0].reason == 0
+    cluster.pass_s(5.0)
+    cluster.whole()
+    cluster.pass_s(1.0)
     assert _got(reader) == [b"new"]
 
 
 def test_handshakes_that_waited_for_a_lease_go_on_in_their_order() -> None:
     """P2: for some of them another member has to be drawn, which is on the disk before they go on."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    before, after, reader = theatre[1].client("before"), _durable(theatre[2], "after"), _durable(theatre[3], "reader")
+    cluster = ClusterHarness(3, **MAJORITY)
+    before, after, reader = cluster[1].client("before"), _durable(cluster[2], "after"), _durable(cluster[3], "reader")
     reader.subscribe(("#", 2))
     before.subscribe(("$share/g/t", 2))
-    writer = _durable(theatre[1], "writer")
-    theatre[1].disks[0].stall_until = math.inf
-    theatre[1].connect_soon("busy", clean=False, expiry_s=600)  # its record is being written
+    writer = _durable(cluster[1], "writer")
+    cluster[1].disks[0].stall_until = math.inf
+    cluster[1].connect_soon("busy", clean=False, expiry_s=600)  # its record is being written
     writer.send(*[publish(topic, b"%d" % number, 2, number) for number, topic in enumerate("ttut", 1)])
     after.subscribe(("$share/g/t", 2))
     before.send(packets.Unsubscribe(2, ["$share/g/t"]))
-    theatre.isolate(1)
-    theatre.state_of(1, ViewState.MINORITY)
-    theatre[1].disks[0].stall_until = 0.0
-    theatre.pass_s(0.1)
-    theatre.network.heal()
-    theatre.whole()
-    theatre.pass_s(1.0)
+    cluster.isolate(1)
+    cluster.state_of(1, ViewState.MINORITY)
+    cluster[1].disks[0].stall_until = 0.0
+    cluster.pass_s(0.1)
+    cluster.network.heal()
+    cluster.whole()
+    cluster.pass_s(1.0)
     assert [each.packet_id for each in writer.take()] == [1, 2, 3, 4]
     assert _got(reader) == [b"1", b"2", b"3", b"4"]
     assert _got(after) == [b"1", b"2", b"4"]
@@ -111,20 +111,20 @@ def test_handshakes_that_waited_for_a_lease_go_on_in_their_order() -> None:
 @pytest.mark.parametrize("shared", ["", "$share/g/"])
 def test_a_handshake_over_a_cut_or_over_two_boots_reaches_everybody_once(restart: bool, shared: str) -> None:
     """H-12: the copy for the other node was never sent, or is void."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    reader = _durable(theatre[2], "reader")
+    cluster = ClusterHarness(3, **MAJORITY)
+    reader = _durable(cluster[2], "reader")
     reader.subscribe((f"{shared}t", 2))
-    writer = _durable(theatre[1], "writer")
-    theatre.isolate(1)
+    writer = _durable(cluster[1], "writer")
+    cluster.isolate(1)
     assert writer.publish("t", b"m", 2, 7) == []
     if restart:
-        theatre.pass_s(0.5)
-        theatre[1].kill(power=True)
-        theatre[1].start()
-    theatre.pass_s(5.0)
-    theatre.network.heal()
-    theatre.whole()
-    assert [type(each) for each in _resume(theatre[1], "writer", "t")] == [packets.Pubrec]
+        cluster.pass_s(0.5)
+        cluster[1].kill(power=True)
+        cluster[1].start()
+    cluster.pass_s(5.0)
+    cluster.network.heal()
+    cluster.whole()
+    assert [type(each) for each in _resume(cluster[1], "writer", "t")] == [packets.Pubrec]
     assert _got(reader) == [b"m"]
 
 
@@ -132,40 +132,40 @@ def test_a_handshake_over_a_cut_or_over_two_boots_reaches_everybody_once(restart
 @pytest.mark.parametrize("who", [1, 2])
 def test_an_acknowledgement_between_nodes_that_got_lost(who: int, shared: str) -> None:
     """H-07, H-12: the target has the message, and the origin or the target dies before the origin knows."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    reader = _durable(theatre[2], "reader")
+    cluster = ClusterHarness(3, **MAJORITY)
+    reader = _durable(cluster[2], "reader")
     reader.subscribe((f"{shared}t", 2))
-    writer = _durable(theatre[1], "writer")
-    theatre.network.one_way("n2", "n1")
+    writer = _durable(cluster[1], "writer")
+    cluster.network.one_way("n2", "n1")
     assert writer.publish("t", b"m", 2, 7) == []
     assert [each.payload for each in reader.messages()] == [b"m"]
-    theatre[who].kill()
-    theatre[who].start()
-    theatre.network.heal()
-    theatre.pass_s(1.0)
-    theatre.whole()
+    cluster[who].kill()
+    cluster[who].start()
+    cluster.network.heal()
+    cluster.pass_s(1.0)
+    cluster.whole()
     if who == 1:
-        assert [type(each) for each in _resume(theatre[1], "writer", "t")] == [packets.Pubrec]
+        assert [type(each) for each in _resume(cluster[1], "writer", "t")] == [packets.Pubrec]
     else:
-        theatre.pass_s(1.0)
+        cluster.pass_s(1.0)
         assert [type(each) for each in writer.take()] == [packets.Pubrec]
-        reader = _durable(theatre[2], "reader")
-    theatre.pass_s(1.0)
+        reader = _durable(cluster[2], "reader")
+    cluster.pass_s(1.0)
     came = [each for each in reader.drain() if not each.dup]
     assert [each.payload for each in came] == []
 
 
 def test_a_repeated_publish_is_not_acknowledged_before_the_first_is_safe() -> None:
     """H-07, H-12: the publisher takes its own client id over while copies are under way."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    reader = _durable(theatre[2], "reader")
+    cluster = ClusterHarness(3, **MAJORITY)
+    reader = _durable(cluster[2], "reader")
     reader.subscribe(("t", 2))
-    writer = _durable(theatre[1], "writer")
-    theatre[2].disks[0].stall_until = theatre.loop.now_s + 0.5
+    writer = _durable(cluster[1], "writer")
+    cluster[2].disks[0].stall_until = cluster.loop.now_s + 0.5
     assert writer.publish("t", b"m", 2, 7) == []
-    writer = _durable(theatre[1], "writer")
+    writer = _durable(cluster[1], "writer")
     assert writer.publish("t", b"m", 2, 7, dup=True) == []
-    theatre.pass_s(0.6)
+    cluster.pass_s(0.6)
     assert [type(each) for each in writer.take()] == [packets.Pubrec]
     assert _got(reader) == [b"m"]
     writer.send(publish("t", b"m", 2, 7, dup=True))
@@ -175,21 +175,21 @@ def test_a_repeated_publish_is_not_acknowledged_before_the_first_is_safe() -> No
 
 def test_whom_of_a_group_a_message_is_for_is_safe_before_it_leaves() -> None:
     """H-12: its node dies when a member elsewhere has the message, and draws again (3 nodes, seed 200)."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    readers = [_durable(theatre[number], f"reader{number}") for number in (2, 3)]
+    cluster = ClusterHarness(3, **MAJORITY)
+    readers = [_durable(cluster[number], f"reader{number}") for number in (2, 3)]
     for reader in readers:
         reader.subscribe(("$share/g/t", 2))
     for _ in range(6):
-        writer = _durable(theatre[1], "writer")
-        theatre[1].disks[0].latency_s = (0.1, 0.1)
+        writer = _durable(cluster[1], "writer")
+        cluster[1].disks[0].latency_s = (0.1, 0.1)
         writer.send(publish("t", b"m", 2, 7))
-        theatre.until(lambda: any(reader.received for reader in readers))
-        theatre[1].kill()
-        theatre[1].start()
-        theatre[1].disks[0].latency_s = (0.0, 0.0)
-        theatre.pass_s(1.0)
-        theatre.whole()
-        writer = _durable(theatre[1], "writer")
+        cluster.until(lambda: any(reader.received for reader in readers))
+        cluster[1].kill()
+        cluster[1].start()
+        cluster[1].disks[0].latency_s = (0.0, 0.0)
+        cluster.pass_s(1.0)
+        cluster.whole()
+        writer = _durable(cluster[1], "writer")
         assert [type(each) for each in writer.publish("t", b"m", 2, 7, dup=True)] == [packets.Pubrec]
         assert [type(each) for each in writer.ask(packets.Pubrel(7))] == [packets.Pubcomp]
         assert [each for reader in readers for each in _got(reader)] == [b"m"]
@@ -197,8 +197,8 @@ def test_whom_of_a_group_a_message_is_for_is_safe_before_it_leaves() -> None:
 
 def test_a_repeated_publish_waits_again_for_what_took_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """P4: a node that holds a lease, and does not say that it has the retained message."""
-    theatre = ClusterHarness(3)
-    member = theatre[3].host.member
+    cluster = ClusterHarness(3)
+    member = cluster[3].host.member
     assert member is not None
     speak = member.links.send
     unsaid: list[tuple[str, Lane, bytes]] = []
@@ -211,47 +211,47 @@ def test_a_repeated_publish_waits_again_for_what_took_too_long(monkeypatch: pyte
 
     monkeypatch.setattr(member.links, "send", say)
     for _ in range(2):
-        writer = _durable(theatre[1], "writer")
+        writer = _durable(cluster[1], "writer")
         assert writer.publish("t", b"m", 2, 7, retain=True, dup=True) == []
-        theatre.pass_s(9.6)
+        cluster.pass_s(9.6)
         assert [type(each) for each in writer.take()] == [packets.Disconnect]
-    writer = _durable(theatre[1], "writer")
+    writer = _durable(cluster[1], "writer")
     assert writer.publish("t", b"m", 2, 7, retain=True, dup=True) == []
     monkeypatch.undo()
     for each in unsaid:
         speak(*each)
-    theatre.settle()
+    cluster.settle()
     assert [type(each) for each in writer.take()] == [packets.Pubrec]
 
 
 def test_one_handshake_that_stays_open_makes_nobody_remember_all_that_follows() -> None:
     """And it is taken once when it goes on, after both nodes were started again."""
-    theatre = ClusterHarness(2)
-    reader = _durable(theatre[2], "reader")
+    cluster = ClusterHarness(2)
+    reader = _durable(cluster[2], "reader")
     reader.subscribe(("#", 2))
-    slow = _durable(theatre[1], "slow")
+    slow = _durable(cluster[1], "slow")
     slow.publish("slow", b"m", 2, 7)
-    theatre.pass_s(0.1)
-    writer = theatre[1].client("writer")
+    cluster.pass_s(0.1)
+    writer = cluster[1].client("writer")
     for _ in range(700):
         writer.publish("t", b"x", 2, 1)
         writer.ask(packets.Pubrel(1))
-    theatre.settle()
-    assert len(_seen(theatre[2])) < 300
+    cluster.settle()
+    assert len(_seen(cluster[2])) < 300
     assert len(_got(reader)) == 701
-    for spot in (theatre[2], theatre[1]):
-        spot.kill(power=True)
-        spot.start()
-    theatre.whole()
-    reader = _durable(theatre[2], "reader")
-    assert [type(each) for each in _resume(theatre[1], "slow", "slow")] == [packets.Pubrec]
-    theatre.pass_s(0.5)
+    for harness in (cluster[2], cluster[1]):
+        harness.kill(power=True)
+        harness.start()
+    cluster.whole()
+    reader = _durable(cluster[2], "reader")
+    assert [type(each) for each in _resume(cluster[1], "slow", "slow")] == [packets.Pubrec]
+    cluster.pass_s(0.5)
     assert _got(reader) == []
-    theatre[1].client("writer").publish("t", b"y", 2, 1)
-    theatre.settle()
-    assert len(_seen(theatre[2])) == 2
+    cluster[1].client("writer").publish("t", b"y", 2, 1)
+    cluster.settle()
+    assert len(_seen(cluster[2])) == 2
 
 
-def _seen(spot: NodeHarness) -> list[bytes]:
+def _seen(harness: NodeHarness) -> list[bytes]:
     """What a node remembers of QoS 2 messages that others may send again."""
-    return spot.node.env.store.keys(b"x", b"y")
+    return harness.node.env.store.keys(b"x", b"y")

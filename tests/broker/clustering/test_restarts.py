@@ -22,59 +22,59 @@ from tests.harness.cluster import MAJORITY, ON, ClusterHarness
 @pytest.mark.parametrize("last", [1, 2, 3])
 def test_who_starts_first_does_not_serve_before_it_knows_the_sessions_of_the_others(last: int) -> None:
     """Only the node of a session tells of it: a publish accepted before it has come would not be matched with it."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    reader = theatre[last].client("reader", clean=False, expiry_s=600)
+    cluster = ClusterHarness(3, **MAJORITY)
+    reader = cluster[last].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 1))
-    for spot in theatre.spots:
-        spot.kill(power=True)
+    for harness in cluster.nodes:
+        harness.kill(power=True)
     first = last % 3 + 1
     for number in (1, 2, 3):
         if number != last:
-            theatre[number].start()
-    theatre.pass_s(1.5)
-    theatre[last].start()
-    theatre.until(lambda: theatre[first].node.policy.view_state is not ViewState.MINORITY)
-    assert theatre[first].client("writer").publish("t", b"m", 1)[0].reason == 0
-    theatre.until(lambda: theatre[last].node.policy.view_state is not ViewState.MINORITY)
-    reader = theatre[last].client("reader", clean=False, expiry_s=600)
+            cluster[number].start()
+    cluster.pass_s(1.5)
+    cluster[last].start()
+    cluster.until(lambda: cluster[first].node.policy.view_state is not ViewState.MINORITY)
+    assert cluster[first].client("writer").publish("t", b"m", 1)[0].reason == 0
+    cluster.until(lambda: cluster[last].node.policy.view_state is not ViewState.MINORITY)
+    reader = cluster[last].client("reader", clean=False, expiry_s=600)
     assert [each.payload for each in reader.drain()] == [b"m"]
 
 
 def test_who_asked_the_first_before_the_last_came_does_not_serve_before_it_knows_what_the_last_one_knew() -> None:
     """P1, P4: n1 and n2 do not have the route on their disks, which are full: SUBACK does not wait for them."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    reader = theatre[3].client("reader", clean=False, expiry_s=600)
+    cluster = ClusterHarness(3, **MAJORITY)
+    reader = cluster[3].client("reader", clean=False, expiry_s=600)
     for number in (1, 2):
-        theatre[number].disks[0].full = True
+        cluster[number].disks[0].full = True
     reader.send(packets.Subscribe(1, [option("t", 1)], None))
-    theatre.until(lambda: bool(reader.received))
+    cluster.until(lambda: bool(reader.received))
     assert reader.take()[0].reasons == [1]
-    for spot in theatre.spots:
-        spot.kill(power=True)
+    for harness in cluster.nodes:
+        harness.kill(power=True)
     for path in (("n1", "n3"), ("n3", "n1")):
-        theatre.network.delay(*path, 0.25)
+        cluster.network.delay(*path, 0.25)
     for number in (1, 2):
-        theatre[number].start()
-        theatre[number].disks[0].full = False
-        assert not theatre[number].node.env.cluster.remote_matches("", "t").plain
-    theatre[3].start()
-    members = [theatre[number].host.member for number in (1, 2)]
-    theatre.until(lambda: all(each.membership.boots["n3"] == 2 for each in members if each))
-    theatre[3].kill()  # nobody waits for its last lease now, and it comes behind the others
+        cluster[number].start()
+        cluster[number].disks[0].full = False
+        assert not cluster[number].node.env.cluster.remote_matches("", "t").plain
+    cluster[3].start()
+    members = [cluster[number].host.member for number in (1, 2)]
+    cluster.until(lambda: all(each.membership.boots["n3"] == 2 for each in members if each))
+    cluster[3].kill()  # nobody waits for its last lease now, and it comes behind the others
 
     def exchanged() -> bool:
         holders = [each.lease_service.holder for each in members if each and each.lease_service]
         return all(each.incarnation and not each.wants_exchange for each in holders)
 
-    theatre.until(exchanged)
-    theatre[3].start()
-    theatre.until(lambda: theatre[1].node.policy.view_state is not ViewState.MINORITY)
-    writer = theatre[1].client("writer")
+    cluster.until(exchanged)
+    cluster[3].start()
+    cluster.until(lambda: cluster[1].node.policy.view_state is not ViewState.MINORITY)
+    writer = cluster[1].client("writer")
     writer.send(publish("t", b"m", 1, 1))
-    theatre.until(lambda: bool(writer.received))
+    cluster.until(lambda: bool(writer.received))
     assert writer.take()[0].reason == 0
-    theatre.whole()
-    reader = theatre[3].client("reader", clean=False, expiry_s=600)
+    cluster.whole()
+    reader = cluster[3].client("reader", clean=False, expiry_s=600)
     assert [each.payload for each in reader.drain()] == [b"m"]
 
 
@@ -83,22 +83,22 @@ def test_an_acknowledgement_of_metadata_that_was_void_with_an_earlier_process_is
 
     To subscribe anew to a filter that is known writes nothing: no later acknowledgement says the same.
     """
-    theatre = ClusterHarness(3, **MAJORITY)
-    theatre.isolate(3)
-    theatre.state_of(2, ViewState.MAJORITY)
-    theatre[2].kill()
-    theatre[2].start()
-    theatre.until(lambda: theatre[2].node.policy.view_state is ViewState.MAJORITY)
-    reader = theatre[2].client("reader")
+    cluster = ClusterHarness(3, **MAJORITY)
+    cluster.isolate(3)
+    cluster.state_of(2, ViewState.MAJORITY)
+    cluster[2].kill()
+    cluster[2].start()
+    cluster.until(lambda: cluster[2].node.policy.view_state is ViewState.MAJORITY)
+    reader = cluster[2].client("reader")
     assert reader.subscribe(("t", 1))[0].reasons == [1]
-    theatre.network.heal()
-    theatre.network.cut("n2", "n3")
-    theatre.until(lambda: theatre[3].node.env.cluster.remote_matches("", "t").plain != ())
-    theatre.network.heal()
-    theatre.whole()
-    again = theatre[2].client("again")
+    cluster.network.heal()
+    cluster.network.cut("n2", "n3")
+    cluster.until(lambda: cluster[3].node.env.cluster.remote_matches("", "t").plain != ())
+    cluster.network.heal()
+    cluster.whole()
+    again = cluster[2].client("again")
     again.send(packets.Subscribe(1, [option("t", 1)], None))
-    theatre.until(lambda: bool(again.received), 5.0)
+    cluster.until(lambda: bool(again.received), 5.0)
     assert again.take()[0].reasons == [1]
 
 
@@ -108,92 +108,92 @@ def test_who_writes_for_a_node_that_is_away_holds_up_nobody_else_after_a_restart
     """The restarted node has a snapshot, and reads in no entry of its log that the other one has gone."""
     settings = Settings(raft=RaftSettings(tail=0, snapshot_every=1), links=LinkSettings(buffer_bytes=1000))
     monkeypatch.setattr(cluster_host, "Settings", lambda: settings)
-    theatre = ClusterHarness(3, **MAJORITY)
-    theatre[3].client("reader", clean=False, expiry_s=600).subscribe(("t", 1))
-    theatre[3].kill()
-    theatre.state_of(1, ViewState.MAJORITY)
-    theatre[1].kill()
-    theatre[1].start()
-    theatre.state_of(1, ViewState.MAJORITY)
-    assert theatre[1].client("writer").publish("t", bytes(2000), 1) == []
-    other = theatre[1].client("other")
+    cluster = ClusterHarness(3, **MAJORITY)
+    cluster[3].client("reader", clean=False, expiry_s=600).subscribe(("t", 1))
+    cluster[3].kill()
+    cluster.state_of(1, ViewState.MAJORITY)
+    cluster[1].kill()
+    cluster[1].start()
+    cluster.state_of(1, ViewState.MAJORITY)
+    assert cluster[1].client("writer").publish("t", bytes(2000), 1) == []
+    other = cluster[1].client("other")
     for packet_id in (1, 2):
         assert [type(each) for each in other.publish("u", b"", 1, packet_id)] == [packets.Puback]
 
 
 def test_an_old_copy_of_a_disk_serves_nobody_once_it_is_refused_also_with_on() -> None:
     """What it has forgotten it may have promised: it would give new messages packet ids that are in use (H-01)."""
-    theatre = ClusterHarness(3, allow_register_during_netsplit="on")
-    spot = theatre[3]
-    copies, boot = [disk.content() for disk in spot.disks], spot.host.boot
+    cluster = ClusterHarness(3, allow_register_during_netsplit="on")
+    harness = cluster[3]
+    copies, boot = [disk.content() for disk in harness.disks], harness.host.boot
     for _ in range(2):
-        spot.kill()
-        spot.start()
-        theatre.whole()
-    spot.kill()
-    theatre.isolate(3)
-    spot.disks[:] = [theatre.disk(f"copy/{number}", content) for number, content in enumerate(copies)]
-    spot.host.boot = boot
-    spot.host.start()
-    theatre.pass_s(11.0)
-    before = spot.client("before")  # nothing on the copy says that it is one
-    member = spot.host.member
+        harness.kill()
+        harness.start()
+        cluster.whole()
+    harness.kill()
+    cluster.isolate(3)
+    harness.disks[:] = [cluster.disk(f"copy/{number}", content) for number, content in enumerate(copies)]
+    harness.host.boot = boot
+    harness.host.start()
+    cluster.pass_s(11.0)
+    before = harness.client("before")  # nothing on the copy says that it is one
+    member = harness.host.member
     assert member is not None and not member.registrar.problem
-    theatre.network.heal()
-    theatre.until(lambda: bool(member.registrar.problem))
-    theatre.settle()
+    cluster.network.heal()
+    cluster.until(lambda: bool(member.registrar.problem))
+    cluster.settle()
     assert [type(each) for each in before.take()] == [packets.Disconnect]
-    _, connack = spot.connect("after")
+    _, connack = harness.connect("after")
     assert connack.reason == ReasonCode.SERVER_UNAVAILABLE
 
 
 @pytest.mark.parametrize("returns", [True, False])
 def test_nobody_serves_while_the_only_one_that_served_is_away(returns: bool) -> None:
     """P1: it had sessions that the others have not heard of. They wait for it, or until it is taken out."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    theatre[3].kill()
-    theatre.state_of(1, ViewState.MAJORITY)
-    theatre[2].kill()
-    theatre[2].start()
-    theatre[2].disks[0].stall_until = inf  # it votes, and does not serve
-    theatre.until(lambda: theatre[1].node.policy.view_state is ViewState.MAJORITY)
-    reader = theatre[1].connect_soon("reader", clean=False, expiry_s=600)
+    cluster = ClusterHarness(3, **MAJORITY)
+    cluster[3].kill()
+    cluster.state_of(1, ViewState.MAJORITY)
+    cluster[2].kill()
+    cluster[2].start()
+    cluster[2].disks[0].stall_until = inf  # it votes, and does not serve
+    cluster.until(lambda: cluster[1].node.policy.view_state is ViewState.MAJORITY)
+    reader = cluster[1].connect_soon("reader", clean=False, expiry_s=600)
     reader.send(packets.Subscribe(1, [option("t", 1)], None))
-    theatre.until(lambda: len(reader.received) == 2)
-    theatre[1].kill()
-    theatre[2].disks[0].stall_until = 0.0
-    theatre[3].start()
-    theatre.pass_s(10.0)
-    members = [theatre[number].host.member for number in (2, 3)]
+    cluster.until(lambda: len(reader.received) == 2)
+    cluster[1].kill()
+    cluster[2].disks[0].stall_until = 0.0
+    cluster[3].start()
+    cluster.pass_s(10.0)
+    members = [cluster[number].host.member for number in (2, 3)]
     assert all(each and each.view.nodes == ("n2", "n3") and not each.view.serving for each in members)
-    _, connack = theatre[2].connect("writer")
+    _, connack = cluster[2].connect("writer")
     assert connack.reason == ReasonCode.SERVER_UNAVAILABLE
     if returns:
-        theatre[1].start()
-        theatre.whole()
+        cluster[1].start()
+        cluster.whole()
     else:
         answers: list[bytes] = []
         for each in members:
             assert each is not None
             each.answer_call(LEAVE, encode_call(LeaveRequest("n1", True)), answers.append)
-        theatre.until(lambda: theatre[2].node.policy.view_state is ViewState.WHOLE)
-    assert theatre[2].client("writer").publish("t", b"m", 1)[0].reason == (0 if returns else 0x10)
+        cluster.until(lambda: cluster[2].node.policy.view_state is ViewState.WHOLE)
+    assert cluster[2].client("writer").publish("t", b"m", 1)[0].reason == (0 if returns else 0x10)
     if returns:
-        reader = theatre[1].client("reader", clean=False, expiry_s=600)
+        reader = cluster[1].client("reader", clean=False, expiry_s=600)
         assert [each.payload for each in reader.drain()] == [b"m"]
 
 
 def test_suback_waits_for_one_decision_after_a_start_of_another_node() -> None:
     """The view has been without it since its start: the log says only that those who serve are alone."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    theatre[3].kill()
-    theatre[3].start()
-    theatre[3].disks[0].stall_until = inf  # it does not come in
-    theatre.state_of(1, ViewState.MAJORITY)
-    reader = theatre[1].client("reader", clean=False, expiry_s=600)
+    cluster = ClusterHarness(3, **MAJORITY)
+    cluster[3].kill()
+    cluster[3].start()
+    cluster[3].disks[0].stall_until = inf  # it does not come in
+    cluster.state_of(1, ViewState.MAJORITY)
+    reader = cluster[1].client("reader", clean=False, expiry_s=600)
     reader.send(packets.Subscribe(1, [option("t", 1)], None))
-    assert theatre.until(lambda: bool(reader.received)) < 3.0
-    member = theatre[1].host.member
+    assert cluster.until(lambda: bool(reader.received)) < 3.0
+    member = cluster[1].host.member
     assert member is not None and member.membership.informed_members == ("n1", "n2")
 
 
@@ -204,88 +204,88 @@ HOUR_MS = 3_600_000.0
 @pytest.mark.parametrize("machine", ["", "the first boot", "another"])
 def test_a_restart_with_a_wrong_clock_ends_no_session(machine: str, wrong_ms: float) -> None:
     """The machine's own time says how long the node was away; where it was booted the node waits for the leader's."""
-    theatre = ClusterHarness(3)
-    reader = theatre[2].client("reader", clean=False, expiry_s=600)
+    cluster = ClusterHarness(3)
+    reader = cluster[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 1))
     reader.leave()
-    theatre[2].client("writer").publish("t", b"kept", 1, message_expiry_interval=500)
-    theatre.pass_s(30)
-    theatre[2].kill()
-    theatre.pass_s(200)
-    theatre[2].host.wall_off_ms = wrong_ms
-    theatre[2].host.machine = machine
-    theatre[2].start()
-    theatre.whole()
-    assert abs(theatre[2].node.env.clock.now_ms() - theatre[1].node.env.clock.now_ms()) < 100
-    assert [each.payload for each in theatre[2].client("reader", clean=False, expiry_s=600).drain()] == [b"kept"]
-    theatre.pass_s(100)
-    assert abs(theatre[2].node.env.clock.now_ms() - theatre[1].node.env.clock.now_ms()) < 100
+    cluster[2].client("writer").publish("t", b"kept", 1, message_expiry_interval=500)
+    cluster.pass_s(30)
+    cluster[2].kill()
+    cluster.pass_s(200)
+    cluster[2].host.wall_off_ms = wrong_ms
+    cluster[2].host.machine = machine
+    cluster[2].start()
+    cluster.whole()
+    assert abs(cluster[2].node.env.clock.now_ms() - cluster[1].node.env.clock.now_ms()) < 100
+    assert [each.payload for each in cluster[2].client("reader", clean=False, expiry_s=600).drain()] == [b"kept"]
+    cluster.pass_s(100)
+    assert abs(cluster[2].node.env.clock.now_ms() - cluster[1].node.env.clock.now_ms()) < 100
 
 
 @pytest.mark.parametrize("machine", ["the first boot", "another"])
 def test_deadlines_that_passed_while_a_node_was_away_pass_when_it_knows_the_time(machine: str) -> None:
-    theatre = ClusterHarness(3)
-    reader = theatre[2].client("reader", clean=False, expiry_s=100)
+    cluster = ClusterHarness(3)
+    reader = cluster[2].client("reader", clean=False, expiry_s=100)
     reader.subscribe(("t", 1))
     reader.leave()
-    theatre.pass_s(30)
-    theatre[2].kill()
-    theatre.pass_s(200)
-    theatre[2].host.machine = machine
-    theatre[2].start()
-    theatre.whole()
-    theatre.pass_s(1)
-    assert theatre[2].node.sessions.get("", "reader") is None
+    cluster.pass_s(30)
+    cluster[2].kill()
+    cluster.pass_s(200)
+    cluster[2].host.machine = machine
+    cluster[2].start()
+    cluster.whole()
+    cluster.pass_s(1)
+    assert cluster[2].node.sessions.get("", "reader") is None
 
 
 def test_when_all_were_away_the_first_leader_says_what_time_it_is() -> None:
-    theatre = ClusterHarness(3)
-    reader = theatre[1].client("reader", clean=False, expiry_s=600)
+    cluster = ClusterHarness(3)
+    reader = cluster[1].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 1))
     reader.leave()
-    theatre.pass_s(30)
-    for spot in theatre.spots:
-        spot.kill(power=True)
-    theatre.pass_s(200)
-    for spot in theatre.spots:
-        spot.host.machine = "another"
-        spot.start()
-    theatre.whole()
-    truth_ms = EPOCH_MS + theatre.loop.now_s * 1000
-    assert all(abs(spot.node.env.clock.now_ms() - truth_ms) < 100 for spot in theatre.spots)
-    assert theatre[1].node.sessions.get("", "reader") is not None
+    cluster.pass_s(30)
+    for harness in cluster.nodes:
+        harness.kill(power=True)
+    cluster.pass_s(200)
+    for harness in cluster.nodes:
+        harness.host.machine = "another"
+        harness.start()
+    cluster.whole()
+    truth_ms = EPOCH_MS + cluster.loop.now_s * 1000
+    assert all(abs(harness.node.env.clock.now_ms() - truth_ms) < 100 for harness in cluster.nodes)
+    assert cluster[1].node.sessions.get("", "reader") is not None
 
 
 @pytest.mark.parametrize("wrong_ms", [HOUR_MS, -HOUR_MS])
 def test_a_newcomer_takes_the_time_of_the_cluster(wrong_ms: float) -> None:
-    theatre = ClusterHarness(2, joined=False)
-    newcomer = theatre[2]
+    cluster = ClusterHarness(2, joined=False)
+    newcomer = cluster[2]
     newcomer.kill()
     newcomer.host.wall_off_ms = wrong_ms
     newcomer.start()
     client = newcomer.client("early")
     assert newcomer.join() == ""
-    theatre.whole()
-    theatre.pass_s(1)
-    assert abs(newcomer.node.env.clock.now_ms() - theatre[1].node.env.clock.now_ms()) < 100
+    cluster.whole()
+    cluster.pass_s(1)
+    assert abs(newcomer.node.env.clock.now_ms() - cluster[1].node.env.clock.now_ms()) < 100
     due: list[float] = []
-    newcomer.node.env.timers.at(newcomer.node.env.tick() + 2000, lambda: due.append(theatre.loop.now_s))
-    begin = theatre.loop.now_s
-    theatre.pass_s(5)
+    newcomer.node.env.timers.at(newcomer.node.env.tick() + 2000, lambda: due.append(cluster.loop.now_s))
+    begin = cluster.loop.now_s
+    cluster.pass_s(5)
     assert [at - begin for at in due] == [pytest.approx(2.0, abs=0.1)]
     assert [type(each) for each in client.publish("t", b"m", 1)] == [packets.Puback]
 
 
 def test_who_serves_without_a_lease_after_a_boot_of_its_machine_has_its_wall_clock() -> None:
     """With `on`: the expiry of what it accepts, and of what it has, would wait for a leader who may not come."""
-    theatre = ClusterHarness(2, **ON)
-    theatre.pass_s(30)
-    for spot in theatre.spots:
-        spot.kill()
-    theatre.pass_s(200)
-    theatre[2].host.machine = "another"
-    theatre[2].start()
-    theatre.pass_s(10)
-    assert not theatre[2].node.env.clock.known
-    theatre[2].client("c")
-    assert abs(theatre[2].node.env.clock.now_ms() - (EPOCH_MS + theatre.loop.now_s * 1000)) < 100
+    cluster = ClusterHarness(2, **ON)
+    cluster.pass_s(30)
+    for harness in cluster.nodes:
+        harness.kill()
+    cluster.pass_s(200)
+    cluster[2].host.machine = "another"
+    cluster[2].start()
+    cluster.pass_s(10)
+    assert not cluster[2].node.env.clock.known
+    cluster[2].client("c")
+    assert abs(cluster[2].node.env.clock.now_ms() - (EPOCH_MS + cluster.loop.now_s * 1000)) < 100

@@ -28,18 +28,18 @@ SMALL_FRAMES = Settings(links=LinkSettings(max_frame_bytes=2 << 20))
 @pytest.mark.parametrize(("key", "value", "said"), BROKEN)
 def test_what_cannot_be_read_stops_nobody(key: bytes, value: bytes, said: str) -> None:
     """It comes to every node, and again to each that starts."""
-    theatre = ClusterHarness(3)
-    theatre[1].client("before").publish("kept", b"1", 1, retain=True)
-    member = theatre[1].host.member
+    cluster = ClusterHarness(3)
+    cluster[1].client("before").publish("kept", b"1", 1, retain=True)
+    member = cluster[1].host.member
     assert member is not None
     member.metadata.put(key, value)
-    theatre.pass_s(1.0)
-    assert [sum(said in line for _, line in spot.host.lines) for spot in theatre.spots] == [0, 1, 1]
-    theatre[3].kill()
-    theatre[3].start()
-    theatre.whole()
-    theatre[1].client("writer").publish("u", b"2", 1, retain=True)
-    reader = theatre[3].client("reader")
+    cluster.pass_s(1.0)
+    assert [sum(said in line for _, line in harness.host.lines) for harness in cluster.nodes] == [0, 1, 1]
+    cluster[3].kill()
+    cluster[3].start()
+    cluster.whole()
+    cluster[1].client("writer").publish("u", b"2", 1, retain=True)
+    reader = cluster[3].client("reader")
     reader.send(packets.Subscribe(1, [packets.SubscribeOptions("#", 1)], None))
     assert sorted(reader.payloads()) == [b"1", b"2"]
 
@@ -47,30 +47,30 @@ def test_what_cannot_be_read_stops_nobody(key: bytes, value: bytes, said: str) -
 def test_a_large_retained_message_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that fits into no frame comes to every node, also to one with a new disk; acknowledgements go on."""
     monkeypatch.setattr(cluster_host, "Settings", lambda: SMALL_FRAMES)
-    theatre = ClusterHarness(3)
+    cluster = ClusterHarness(3)
     large = bytes(3 << 20)
-    writer = theatre[1].client("writer")
+    writer = cluster[1].client("writer")
     writer.send(publish("large", large, 1, 1, True), publish("small", b"1", 1, 2, True))
-    theatre.pass_s(2.0)
+    cluster.pass_s(2.0)
     assert [packet.packet_id for packet in writer.take()] == [1, 2]
-    reader = theatre[3].client("reader")
+    reader = cluster[3].client("reader")
     reader.subscribe(("#", 0))
-    theatre.pass_s(1.0)
-    assert [len(spot.node.retained.table("")) for spot in theatre.spots] == [2, 2, 2]
-    theatre[2].replace_disk()
-    theatre[2].host.start()
-    assert theatre[2].join() == ""
-    theatre.whole()
-    assert len(theatre[2].node.retained.table("")) == 2
+    cluster.pass_s(1.0)
+    assert [len(harness.node.retained.table("")) for harness in cluster.nodes] == [2, 2, 2]
+    cluster[2].replace_disk()
+    cluster[2].host.start()
+    assert cluster[2].join() == ""
+    cluster.whole()
+    assert len(cluster[2].node.retained.table("")) == 2
 
 
 def test_hundreds_of_retained_messages_in_one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are more than a frame takes; each is acknowledged, and each is at every node."""
     monkeypatch.setattr(cluster_host, "Settings", lambda: SMALL_FRAMES)
-    theatre = ClusterHarness(3)
-    writer = theatre[1].client("writer", receive_maximum=200)
+    cluster = ClusterHarness(3)
+    writer = cluster[1].client("writer", receive_maximum=200)
     writer.send(*[publish(f"kept/{number}", bytes(30_000), 1, number, True) for number in range(1, 141)])
-    theatre.pass_s(2.0)
+    cluster.pass_s(2.0)
     assert len(writer.take()) == 140
-    for spot in theatre.spots:
-        assert len(spot.node.retained.table("")) == 140
+    for harness in cluster.nodes:
+        assert len(harness.node.retained.table("")) == 140

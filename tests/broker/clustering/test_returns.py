@@ -13,21 +13,21 @@ LASTING = {"clean": False, "expiry_s": 10_000}
 
 
 @pytest.fixture
-def theatre() -> ClusterHarness:
+def cluster() -> ClusterHarness:
     return ClusterHarness(3, **MAJORITY)
 
 
-def cut_off(theatre: ClusterHarness, number: int) -> None:
+def cut_off(cluster: ClusterHarness, number: int) -> None:
     """One node is cut off until it has no lease and the others are without it."""
     others = [each for each in (1, 2, 3) if each != number]
     for other in others:
-        theatre.network.cut(f"n{other}", f"n{number}")
-    theatre.until(lambda: theatre[number].node.policy.view_state is ViewState.MINORITY)
-    theatre.until(lambda: all(theatre[other].node.policy.view_state is ViewState.MAJORITY for other in others))
+        cluster.network.cut(f"n{other}", f"n{number}")
+    cluster.until(lambda: cluster[number].node.policy.view_state is ViewState.MINORITY)
+    cluster.until(lambda: all(cluster[other].node.policy.view_state is ViewState.MAJORITY for other in others))
 
 
-def reader_at(spot: NodeHarness, qos: int = 2, name: str = "reader") -> PacketClient:
-    reader = spot.client(name, **LASTING)  # type: ignore[arg-type]
+def reader_at(harness: NodeHarness, qos: int = 2, name: str = "reader") -> PacketClient:
+    reader = harness.client(name, **LASTING)  # type: ignore[arg-type]
     reader.subscribe(("t", qos))
     return reader
 
@@ -36,23 +36,23 @@ def got(reader: PacketClient) -> list[bytes]:
     return [each.payload for each in reader.drain()]
 
 
-def back(spot: NodeHarness, name: str) -> PacketClient:
-    return spot.client(name, **LASTING)  # type: ignore[arg-type]
+def back(harness: NodeHarness, name: str) -> PacketClient:
+    return harness.client(name, **LASTING)  # type: ignore[arg-type]
 
 
 def test_a_qos_2_handshake_that_a_cut_interrupted_goes_on_and_its_message_is_there_once(
-    theatre: ClusterHarness,
+    cluster: ClusterHarness,
 ) -> None:
-    reader = reader_at(theatre[1])
-    writer = theatre[3].client("writer", **LASTING)  # type: ignore[arg-type]
+    reader = reader_at(cluster[1])
+    writer = cluster[3].client("writer", **LASTING)  # type: ignore[arg-type]
     for other in ("n1", "n2"):
-        theatre.network.cut(other, "n3")
+        cluster.network.cut(other, "n3")
     assert writer.publish("t", b"1", 2, 7) == []
-    cut_off(theatre, 3)
-    theatre.network.heal()
-    theatre.whole()
+    cut_off(cluster, 3)
+    cluster.network.heal()
+    cluster.whole()
     assert [type(each) for each in writer.take()] == [packets.Disconnect]
-    writer = back(theatre[3], "writer")
+    writer = back(cluster[3], "writer")
     assert [type(each) for each in writer.publish("t", b"1", 2, 7, dup=True)] == [packets.Pubrec]
     assert [type(each) for each in writer.ask(packets.Pubrel(7))] == [packets.Pubcomp]
     assert got(reader) == [b"1"]
@@ -61,36 +61,36 @@ def test_a_qos_2_handshake_that_a_cut_interrupted_goes_on_and_its_message_is_the
 @pytest.mark.parametrize("power", [False, True])
 @pytest.mark.parametrize("qos", [1, 2])
 def test_a_target_that_dies_between_disk_and_acknowledgement_takes_nothing_twice(
-    theatre: ClusterHarness, qos: int, power: bool
+    cluster: ClusterHarness, qos: int, power: bool
 ) -> None:
     """H-07: what it had on disk is in its watermark."""
-    reader_at(theatre[2]).leave()
-    writer = theatre[1].client("writer")
-    theatre.network.one_way("n2", "n1")
+    reader_at(cluster[2]).leave()
+    writer = cluster[1].client("writer")
+    cluster.network.one_way("n2", "n1")
     assert writer.publish("t", b"1", qos, 1) == []
-    theatre.pass_s(0.2)
-    theatre[2].kill(power)
-    theatre.network.heal()
-    theatre[2].start()
-    theatre.whole()
-    theatre.pass_s(1.0)
+    cluster.pass_s(0.2)
+    cluster[2].kill(power)
+    cluster.network.heal()
+    cluster[2].start()
+    cluster.whole()
+    cluster.pass_s(1.0)
     assert [type(each) for each in writer.take()] == [packets.Puback if qos == 1 else packets.Pubrec]
-    assert got(back(theatre[2], "reader")) == [b"1"]
+    assert got(back(cluster[2], "reader")) == [b"1"]
 
 
-def test_an_origin_that_is_restarted_in_a_qos_2_handshake_delivers_once(theatre: ClusterHarness) -> None:
+def test_an_origin_that_is_restarted_in_a_qos_2_handshake_delivers_once(cluster: ClusterHarness) -> None:
     """H-12 (a): the same mid on another lane."""
-    reader = reader_at(theatre[2])
-    writer = theatre[1].client("writer", **LASTING)  # type: ignore[arg-type]
-    theatre.network.one_way("n2", "n1")
+    reader = reader_at(cluster[2])
+    writer = cluster[1].client("writer", **LASTING)  # type: ignore[arg-type]
+    cluster.network.one_way("n2", "n1")
     assert writer.publish("t", b"1", 2, 7) == []
-    theatre.pass_s(0.1)
-    theatre[1].kill(power=True)
-    theatre.network.heal()
-    theatre[1].start()
-    theatre.whole()
-    writer = back(theatre[1], "writer")
-    theatre.until(lambda: theatre[1].node.policy.view_state is ViewState.WHOLE)
+    cluster.pass_s(0.1)
+    cluster[1].kill(power=True)
+    cluster.network.heal()
+    cluster[1].start()
+    cluster.whole()
+    writer = back(cluster[1], "writer")
+    cluster.until(lambda: cluster[1].node.policy.view_state is ViewState.WHOLE)
     answers = writer.publish("t", b"1", 2, 7, dup=True)
     assert [type(each) for each in answers] == [packets.Pubrec]
     writer.ask(packets.Pubrel(7))
@@ -98,67 +98,67 @@ def test_an_origin_that_is_restarted_in_a_qos_2_handshake_delivers_once(theatre:
     assert got(reader) == [b"1", b"2"]
 
 
-def test_a_will_in_the_last_moments_before_a_node_is_cut_off_arrives_once(theatre: ClusterHarness) -> None:
+def test_a_will_in_the_last_moments_before_a_node_is_cut_off_arrives_once(cluster: ClusterHarness) -> None:
     """Nobody sends it again, so a cut does not void it (P5)."""
-    reader = reader_at(theatre[1], qos=1)
-    mortal = theatre[3].client("mortal", will=packets.Will("t", b"gone", 1, False, None))
+    reader = reader_at(cluster[1], qos=1)
+    mortal = cluster[3].client("mortal", will=packets.Will("t", b"gone", 1, False, None))
     for other in ("n1", "n2"):
-        theatre.network.cut(other, "n3")
-    theatre.pass_s(0.2)
+        cluster.network.cut(other, "n3")
+    cluster.pass_s(0.2)
     mortal.vanish()
-    cut_off(theatre, 3)
-    theatre.network.heal()
-    theatre.whole()
-    theatre.pass_s(1.0)
+    cut_off(cluster, 3)
+    cluster.network.heal()
+    cluster.whole()
+    cluster.pass_s(1.0)
     assert got(reader) == [b"gone"]
 
 
-def test_a_message_that_its_publisher_gave_up_does_not_come_behind_a_newer_one(theatre: ClusterHarness) -> None:
+def test_a_message_that_its_publisher_gave_up_does_not_come_behind_a_newer_one(cluster: ClusterHarness) -> None:
     """H-14: it is void when its node is back."""
-    reader = reader_at(theatre[1], qos=1)
-    writer = theatre[3].client("writer")
+    reader = reader_at(cluster[1], qos=1)
+    writer = cluster[3].client("writer")
     for other in ("n1", "n2"):
-        theatre.network.cut(other, "n3")
+        cluster.network.cut(other, "n3")
     writer.publish("t", b"old", 1)
-    cut_off(theatre, 3)
-    assert [type(each) for each in theatre[2].client("elsewhere").publish("t", b"new", 1)] == [packets.Puback]
-    theatre.network.heal()
-    theatre.whole()
-    theatre.pass_s(1.0)
+    cut_off(cluster, 3)
+    assert [type(each) for each in cluster[2].client("elsewhere").publish("t", b"new", 1)] == [packets.Puback]
+    cluster.network.heal()
+    cluster.whole()
+    cluster.pass_s(1.0)
     assert got(reader) == [b"new"]
 
 
-def replace(theatre: ClusterHarness, number: int) -> None:
+def replace(cluster: ClusterHarness, number: int) -> None:
     """The machine is lost; another one joins under its name."""
-    theatre[number].replace_disk()
-    theatre[number].host.start()
-    assert theatre[number].join() == ""
-    theatre.whole()
+    cluster[number].replace_disk()
+    cluster[number].host.start()
+    assert cluster[number].join() == ""
+    cluster.whole()
 
 
 def test_a_number_of_a_start_that_the_log_never_had_is_not_used_again() -> None:
     """H-01: what that start wrote into the map others would take for what the new disk writes."""
-    theatre = ClusterHarness(5, **ON)
+    cluster = ClusterHarness(5, **ON)
     for number in (1, 2, 3, 5):
-        theatre[number].kill()
-    theatre[5].start()  # nobody can log it
-    theatre.pass_s(11.0)
-    writer = theatre[5].client("writer")
+        cluster[number].kill()
+    cluster[5].start()  # nobody can log it
+    cluster.pass_s(11.0)
+    writer = cluster[5].client("writer")
     assert [type(each) for each in writer.publish("t", b"lost", 1)] == [packets.Puback]
-    theatre.pass_s(1.0)
-    theatre[5].replace_disk()
+    cluster.pass_s(1.0)
+    cluster[5].replace_disk()
     for number in (1, 2, 3):
-        theatre[number].start()
-    theatre.state_of(1, ViewState.MAJORITY)
-    host = theatre[5].host
+        cluster[number].start()
+    cluster.state_of(1, ViewState.MAJORITY)
+    host = cluster[5].host
     host.boot = 0
     host.start()
-    assert theatre[5].join() != ""
-    theatre[5].kill()
+    assert cluster[5].join() != ""
+    cluster[5].kill()
     host.boot = host.boot_above
-    theatre[5].start()
-    assert theatre[5].join() == ""
-    theatre.whole()
+    cluster[5].start()
+    assert cluster[5].join() == ""
+    cluster.whole()
 
 
 @pytest.mark.parametrize("snapshot", [False, True])
@@ -169,42 +169,42 @@ def test_who_was_cut_off_while_a_node_was_replaced_knows_what_is_owed_to_the_new
     """P1, P4: a snapshot tells of the replacement together with the view in which the new one has entered."""
     if snapshot:
         snapshots_only(monkeypatch)
-    theatre = ClusterHarness(5, **MAJORITY)
-    theatre.isolate(1)
-    theatre.state_of(2, ViewState.MAJORITY)
-    theatre[5].replace_disk()
-    theatre[5].host.start()
-    assert theatre[5].join("n2:1") == ""
-    theatre.state_of(5, ViewState.MAJORITY)
-    reader_at(theatre[5]).leave()
+    cluster = ClusterHarness(5, **MAJORITY)
+    cluster.isolate(1)
+    cluster.state_of(2, ViewState.MAJORITY)
+    cluster[5].replace_disk()
+    cluster[5].host.start()
+    assert cluster[5].join("n2:1") == ""
+    cluster.state_of(5, ViewState.MAJORITY)
+    reader_at(cluster[5]).leave()
     if away:
-        theatre[5].kill()
-        member = theatre[2].host.member
+        cluster[5].kill()
+        member = cluster[2].host.member
         assert member is not None
-        theatre.until(lambda: member.view.row("n5") is None)
-    theatre.network.heal()
-    theatre.until(lambda: theatre[1].node.policy.view_state is (ViewState.MAJORITY if away else ViewState.WHOLE))
-    writer = theatre[1].client("writer")
+        cluster.until(lambda: member.view.row("n5") is None)
+    cluster.network.heal()
+    cluster.until(lambda: cluster[1].node.policy.view_state is (ViewState.MAJORITY if away else ViewState.WHOLE))
+    writer = cluster[1].client("writer")
     came = writer.publish("t", b"m", 1)
     if away:
         assert came == [], "it is owed"
-        theatre[5].start()
-        theatre.whole()
-        theatre.pass_s(1.0)
+        cluster[5].start()
+        cluster.whole()
+        cluster.pass_s(1.0)
         came = writer.take()
     assert [(type(each), each.reason) for each in came] == [(packets.Puback, 0)]
-    assert got(back(theatre[5], "reader")) == [b"m"]
+    assert got(back(cluster[5], "reader")) == [b"m"]
 
 
-def replaced_and_never_serves(theatre: ClusterHarness) -> None:
+def replaced_and_never_serves(cluster: ClusterHarness) -> None:
     """n3, where somebody read, joins with a new disk and is killed before it serves."""
-    reader_at(theatre[3]).leave()
-    theatre[3].replace_disk()
-    theatre.state_of(1, ViewState.MAJORITY)
-    theatre[3].host.start()
-    assert theatre[3].join("n2:1") == ""
-    theatre[3].kill()
-    theatre.pass_s(1.0)
+    reader_at(cluster[3]).leave()
+    cluster[3].replace_disk()
+    cluster.state_of(1, ViewState.MAJORITY)
+    cluster[3].host.start()
+    assert cluster[3].join("n2:1") == ""
+    cluster[3].kill()
+    cluster.pass_s(1.0)
 
 
 @pytest.mark.parametrize("snapshot", [False, True])
@@ -214,12 +214,12 @@ def test_who_restarts_before_a_replaced_node_serves_owes_nothing_to_the_lost_dis
     """P1: its own snapshot tells of the replacement, nothing else does."""
     if snapshot:
         snapshots_only(monkeypatch)
-    theatre = ClusterHarness(3, **MAJORITY)
-    replaced_and_never_serves(theatre)
-    theatre[1].kill()
-    theatre[1].start()
-    theatre.state_of(1, ViewState.MAJORITY)
-    came = theatre[1].client("writer").publish("t", b"m", 1)
+    cluster = ClusterHarness(3, **MAJORITY)
+    replaced_and_never_serves(cluster)
+    cluster[1].kill()
+    cluster[1].start()
+    cluster.state_of(1, ViewState.MAJORITY)
+    came = cluster[1].client("writer").publish("t", b"m", 1)
     assert [type(each) for each in came] == [packets.Puback]
 
 
@@ -228,62 +228,62 @@ def test_who_comes_in_before_a_replaced_node_serves_owes_nothing_to_the_lost_dis
 ) -> None:
     """P1: the routes of the lost disk are still in the map that it fetches."""
     snapshots_only(monkeypatch)
-    theatre = ClusterHarness(4, joined=False, **MAJORITY)
-    assert [theatre[number].join() for number in (2, 3)] == ["", ""]
-    theatre.until(lambda: all(theatre[number].node.policy.view_state is ViewState.WHOLE for number in (1, 2, 3)))
-    replaced_and_never_serves(theatre)
-    assert theatre[4].join() == ""
-    theatre.state_of(4, ViewState.MAJORITY)
-    came = theatre[4].client("writer").publish("t", b"m", 1)
+    cluster = ClusterHarness(4, joined=False, **MAJORITY)
+    assert [cluster[number].join() for number in (2, 3)] == ["", ""]
+    cluster.until(lambda: all(cluster[number].node.policy.view_state is ViewState.WHOLE for number in (1, 2, 3)))
+    replaced_and_never_serves(cluster)
+    assert cluster[4].join() == ""
+    cluster.state_of(4, ViewState.MAJORITY)
+    came = cluster[4].client("writer").publish("t", b"m", 1)
     assert [type(each) for each in came] == [packets.Puback]
 
 
-def test_after_a_node_was_replaced_others_can_restart_and_still_hear_it_once(theatre: ClusterHarness) -> None:
+def test_after_a_node_was_replaced_others_can_restart_and_still_hear_it_once(cluster: ClusterHarness) -> None:
     """The log that is read again says that it was replaced: that is not about the one that is there."""
-    reader_at(theatre[2], qos=1).leave()
-    replace(theatre, 3)
-    writer = theatre[3].client("writer")
+    reader_at(cluster[2], qos=1).leave()
+    replace(cluster, 3)
+    writer = cluster[3].client("writer")
     for number in (1, 2, 3):
         assert [type(each) for each in writer.publish("t", b"%d" % number, 1, number)] == [packets.Puback]
-    theatre.network.one_way("n2", "n3")
+    cluster.network.one_way("n2", "n3")
     assert writer.publish("t", b"4", 1, 4) == []
-    theatre.pass_s(0.1)
-    theatre[2].kill()
-    theatre.network.heal()
-    theatre[2].start()
-    theatre.whole()
-    theatre.pass_s(1.0)
+    cluster.pass_s(0.1)
+    cluster[2].kill()
+    cluster.network.heal()
+    cluster[2].start()
+    cluster.whole()
+    cluster.pass_s(1.0)
     assert [type(each) for each in writer.take()] == [packets.Puback]
     assert [type(each) for each in writer.publish("t", b"5", 1, 5)] == [packets.Puback]
-    assert got(back(theatre[2], "reader")) == [b"1", b"2", b"3", b"4", b"5"]
+    assert got(back(cluster[2], "reader")) == [b"1", b"2", b"3", b"4", b"5"]
 
 
-def test_what_was_owed_to_a_disk_that_is_lost_is_owed_no_more(theatre: ClusterHarness) -> None:
-    reader_at(theatre[3], qos=1)
-    writer = theatre[1].client("writer")
-    theatre[3].kill()
-    theatre.until(lambda: theatre[1].node.policy.view_state is ViewState.MAJORITY)
+def test_what_was_owed_to_a_disk_that_is_lost_is_owed_no_more(cluster: ClusterHarness) -> None:
+    reader_at(cluster[3], qos=1)
+    writer = cluster[1].client("writer")
+    cluster[3].kill()
+    cluster.until(lambda: cluster[1].node.policy.view_state is ViewState.MAJORITY)
     assert writer.publish("t", b"1", 1) == []
-    replace(theatre, 3)
-    theatre.pass_s(0.5)
+    replace(cluster, 3)
+    cluster.pass_s(0.5)
     assert [type(each) for each in writer.take()] == [packets.Puback]
 
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_a_group_whose_node_dies_gives_the_message_to_a_node_that_had_it_for_others(
-    theatre: ClusterHarness, qos: int
+    cluster: ClusterHarness, qos: int
 ) -> None:
-    plain = reader_at(theatre[2], qos=2)
-    member = theatre[3].client("member")
+    plain = reader_at(cluster[2], qos=2)
+    member = cluster[3].client("member")
     member.subscribe(("$share/g/t", 2))
-    heir = theatre[2].client("heir")
-    writer = theatre[1].client("writer")
+    heir = cluster[2].client("heir")
+    writer = cluster[1].client("writer")
     for other in ("n1", "n2"):
-        theatre.network.cut(other, "n3")
+        cluster.network.cut(other, "n3")
     assert writer.publish("t", b"1", qos) == []
     heir.subscribe(("$share/g/t", 2))
-    theatre.until(lambda: theatre[1].node.policy.view_state is ViewState.MAJORITY)
-    theatre.pass_s(0.5)
+    cluster.until(lambda: cluster[1].node.policy.view_state is ViewState.MAJORITY)
+    cluster.pass_s(0.5)
     assert [type(each) for each in writer.take()] == [packets.Puback if qos == 1 else packets.Pubrec]
     assert got(plain) == [b"1"]
     assert [each.payload for each in heir.drain()] == [b"1"]
@@ -291,18 +291,18 @@ def test_a_group_whose_node_dies_gives_the_message_to_a_node_that_had_it_for_oth
 
 @pytest.mark.parametrize("back_first", [1, 2])
 def test_the_first_publish_that_a_returning_node_accepts_sees_all_subscriptions(
-    theatre: ClusterHarness, back_first: int
+    cluster: ClusterHarness, back_first: int
 ) -> None:
     """H-04 (a, b): one link comes back before the other, and a publisher tries all the time."""
-    writer = theatre[3].client("writer")
-    cut_off(theatre, 3)
-    assert [type(each) for each in theatre[1].client("r1").subscribe(("t", 1))] == [packets.Suback]
-    theatre.network.heal()
-    theatre.network.cut(f"n{3 - back_first}", "n3")
-    theatre.pass_s(0.7)
-    late = theatre[2].client("r2")
+    writer = cluster[3].client("writer")
+    cut_off(cluster, 3)
+    assert [type(each) for each in cluster[1].client("r1").subscribe(("t", 1))] == [packets.Suback]
+    cluster.network.heal()
+    cluster.network.cut(f"n{3 - back_first}", "n3")
+    cluster.pass_s(0.7)
+    late = cluster[2].client("r2")
     assert [type(each) for each in late.subscribe(("t", 1))] == [packets.Suback]
-    theatre.network.heal()
+    cluster.network.heal()
     number, accepted = 0, b""
     while not accepted:
         number += 1
@@ -311,26 +311,26 @@ def test_the_first_publish_that_a_returning_node_accepts_sees_all_subscriptions(
         if any(isinstance(each, packets.Puback) and each.reason == 0 for each in writer.publish("t", sent, 1, number)):
             accepted = sent
         elif writer.closed:
-            writer, connack = theatre[3].connect("writer")
+            writer, connack = cluster[3].connect("writer")
             if connack.reason:
-                theatre.pass_s(0.001)
+                cluster.pass_s(0.001)
                 if not writer.closed:
                     writer.vanish()
-        theatre.pass_s(0.001)
-    theatre.settle()
+        cluster.pass_s(0.001)
+    cluster.settle()
     assert accepted in [each.payload for each in late.drain()]
 
 
-def test_a_retained_message_and_a_subscription_that_race_meet(theatre: ClusterHarness) -> None:
+def test_a_retained_message_and_a_subscription_that_race_meet(cluster: ClusterHarness) -> None:
     """H-04 (d): whichever is first, the subscriber has the last value in the end."""
     for number in range(20):
-        reader, writer = theatre[3].client(f"r{number}"), theatre[1].client(f"w{number}")
+        reader, writer = cluster[3].client(f"r{number}"), cluster[1].client(f"w{number}")
         topic = f"kept/{number}"
         writer.publish(topic, b"old", 1, 1, retain=True)
         delay = [0.0, 0.0001, 0.001, 0.01][number % 4]
-        theatre.network.delay("n1", "n3", delay)
+        cluster.network.delay("n1", "n3", delay)
         reader.send(packets.Subscribe(1, [packets.SubscribeOptions(topic, 1)], None))
-        theatre.pass_s(number * 0.0002)
+        cluster.pass_s(number * 0.0002)
         writer.send(packets.Publish(topic, b"new", 1, True, False, 2, None))
-        theatre.pass_s(0.2)
+        cluster.pass_s(0.2)
         assert [each.payload for each in reader.drain()][-1] == b"new", number

@@ -9,52 +9,52 @@ from strogoff.netsplit.policy import ViewState
 from ...harness.cluster import ClusterHarness
 
 
-def member(theatre: ClusterHarness, number: int) -> ClusterNode:
-    found = theatre[number].host.member
+def member(cluster: ClusterHarness, number: int) -> ClusterNode:
+    found = cluster[number].host.member
     assert found is not None
     return found
 
 
 def test_a_node_alone_is_a_cluster_of_one() -> None:
-    theatre = ClusterHarness(1, joined=False)
-    (row,) = node_rows(member(theatre, 1))
+    cluster = ClusterHarness(1, joined=False)
+    (row,) = node_rows(member(cluster, 1))
     assert (row.node, row.running, row.state, row.incarnation, row.voter) == ("n1", True, "serving", "", True)
-    status = status_row(member(theatre, 1), "whole", 0)
+    status = status_row(member(cluster, 1), "whole", 0)
     assert (status.members, status.serving, status.view_id, status.leader, status.lease_ms_left) == (1, 1, 0, "n1", 0)
 
 
 def test_nodes_come_and_go() -> None:
-    theatre = ClusterHarness(3)
-    theatre.pass_s(1.0)
-    rows = node_rows(member(theatre, 2))
+    cluster = ClusterHarness(3)
+    cluster.pass_s(1.0)
+    rows = node_rows(member(cluster, 2))
     assert [(row.node, row.running, row.state) for row in rows] == [(f"n{n}", True, "serving") for n in (1, 2, 3)]
     assert [row.incarnation.startswith("boot 1 since view ") for row in rows] == [True] * 3
     assert rows[1].heard_ms is None and rows[0].heard_ms is not None
     assert [row.voter for row in rows] == [True] * 3
-    theatre[3].kill()
-    theatre.until(lambda: theatre[1].node.policy.view_state is ViewState.MAJORITY)
-    gone = node_rows(member(theatre, 1))[2]
+    cluster[3].kill()
+    cluster.until(lambda: cluster[1].node.policy.view_state is ViewState.MAJORITY)
+    gone = node_rows(member(cluster, 1))[2]
     assert (gone.running, gone.state, gone.incarnation, gone.stale) == (False, "absent", "", False)
-    status = status_row(member(theatre, 1), "majority", 4)
+    status = status_row(member(cluster, 1), "majority", 4)
     assert (status.sees, status.members, status.serving, status.incidents) == ("majority", 3, 2, 4)
     assert 0 < status.lease_ms_left <= 2000 and status.leader in ("n1", "n2")
 
 
 def test_who_starts_again_and_reaches_nobody_does_not_serve_as_its_former_start_did() -> None:
     """Its log has the view of then: /health was OK for as long as it was cut off, and all clients were refused."""
-    theatre = ClusterHarness(3)
-    theatre.pass_s(1.0)
+    cluster = ClusterHarness(3)
+    cluster.pass_s(1.0)
     for number in (1, 2, 3):
-        theatre[number].kill()
-    theatre[3].start()
-    theatre.pass_s(3.0)
-    rows = node_rows(member(theatre, 3))
-    assert member(theatre, 3).view.row("n3") is not None
+        cluster[number].kill()
+    cluster[3].start()
+    cluster.pass_s(3.0)
+    rows = node_rows(member(cluster, 3))
+    assert member(cluster, 3).view.row("n3") is not None
     assert (rows[2].running, rows[2].state, rows[2].incarnation) == (True, "absent", "")
-    assert theatre[3].node.policy.view_state is ViewState.MINORITY
+    assert cluster[3].node.policy.view_state is ViewState.MINORITY
 
 
 def test_an_even_cluster_has_a_member_without_a_vote() -> None:
-    theatre = ClusterHarness(2)
-    theatre.pass_s(1.0)
-    assert [row.voter for row in node_rows(member(theatre, 1))] == [True, False]
+    cluster = ClusterHarness(2)
+    cluster.pass_s(1.0)
+    assert [row.voter for row in node_rows(member(cluster, 1))] == [True, False]

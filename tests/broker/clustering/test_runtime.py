@@ -26,8 +26,8 @@ async def said(shell: ClusterRuntime, node: str, kill: bool = True, accept_loss:
 
 
 def test_a_node_alone_is_a_cluster_of_its_own(tmp_path: Path) -> None:
-    async def scenario(trio: ServerHarness) -> None:
-        shell = await trio.start("n1")
+    async def scenario(harness: ServerHarness) -> None:
+        shell = await harness.start("n1")
         (row,) = shell.rows()
         assert (row.node, row.state, row.running, row.voter) == ("n1@127.0.0.1", "serving", True, True)
         status = shell.status()
@@ -41,8 +41,8 @@ def test_a_node_alone_is_a_cluster_of_its_own(tmp_path: Path) -> None:
 def test_who_cannot_note_that_it_has_joined_asks_once_more(tmp_path: Path) -> None:
     """A full disk, say. The others count it in already; discovery goes on after a `ClusterError`."""
 
-    async def scenario(trio: ServerHarness) -> None:
-        one, two = await trio.start("n1"), await trio.start("n2")
+    async def scenario(harness: ServerHarness) -> None:
+        one, two = await harness.start("n1"), await harness.start("n2")
         hindrance = tmp_path / "n2" / "strogoff.json.new"
         hindrance.mkdir()
         with pytest.raises(ClusterError, match=r"^the data directory of n2@127.0.0.1 cannot be written \(.*make room"):
@@ -56,8 +56,8 @@ def test_who_cannot_note_that_it_has_joined_asks_once_more(tmp_path: Path) -> No
 
 
 def test_join_leave_and_what_is_shown_meanwhile(tmp_path: Path) -> None:
-    async def scenario(trio: ServerHarness) -> None:
-        one, two, three = [await trio.start(name) for name in ("n1", "n2", "n3")]
+    async def scenario(harness: ServerHarness) -> None:
+        one, two, three = [await harness.start(name) for name in ("n1", "n2", "n3")]
         await two.join("127.0.0.1:44001", False)
         await three.join("n2@127.0.0.1:44002", False)  # anybody can be asked
         await until(lambda: all(shell.status().serving == 3 for shell in (one, two, three)))
@@ -77,20 +77,20 @@ def test_join_leave_and_what_is_shown_meanwhile(tmp_path: Path) -> None:
         assert [row.node for row in one.rows()] == ["n1@127.0.0.1", "n2@127.0.0.1"]
         await until(lambda: one.status().sees == "whole")
 
-    trio = run(tmp_path, scenario)
-    assert "warning: n3@127.0.0.1 has left the cluster" in trio.log["n3"]
+    harness = run(tmp_path, scenario)
+    assert "warning: n3@127.0.0.1 has left the cluster" in harness.log["n3"]
 
 
 def test_a_member_that_was_away_is_shown_as_absent_and_comes_back_by_itself(tmp_path: Path) -> None:
-    async def scenario(trio: ServerHarness) -> None:
-        one, two, three = [await trio.start(name) for name in ("n1", "n2", "n3")]
+    async def scenario(harness: ServerHarness) -> None:
+        one, two, three = [await harness.start(name) for name in ("n1", "n2", "n3")]
         await two.join("127.0.0.1:44001", False)
         await three.join("127.0.0.1:44001", False)
-        await trio.stop("n3")
+        await harness.stop("n3")
         await until(lambda: one.rows()[2].state == "absent")
         assert (one.rows()[2].running, one.rows()[2].incarnation) == (False, "")
         assert one.status().sees == "majority"
-        again = await trio.start("n3")
+        again = await harness.start("n3")
         assert again.status().sees == "minority"
         await until(lambda: again.status().sees == "whole" and one.status().sees == "whole")
         assert one.rows()[2].incarnation.startswith("boot 2 ")
@@ -101,26 +101,26 @@ def test_a_member_that_was_away_is_shown_as_absent_and_comes_back_by_itself(tmp_
 def test_a_member_that_keeps_its_messages_in_memory_is_a_member_still_when_it_starts_again(tmp_path: Path) -> None:
     """It was alone, served alone, and was refused as an old copy of its disk: the cluster's log was in memory, too."""
 
-    async def scenario(trio: ServerHarness) -> None:
+    async def scenario(harness: ServerHarness) -> None:
         names = ("n1", "n2", "n3")
-        _, two, three = [await trio.start(name, message_store__engine="memory") for name in names]
+        _, two, three = [await harness.start(name, message_store__engine="memory") for name in names]
         await two.join("127.0.0.1:44001", False)
         await three.join("127.0.0.1:44001", False)
         for stopped in (("n3",), names):
             for name in stopped:
-                await trio.stop(name)
+                await harness.stop(name)
             for name in stopped:
-                await trio.start(name, message_store__engine="memory")
-            shells = [server.cluster for server in trio.servers.values()]
+                await harness.start(name, message_store__engine="memory")
+            shells = [server.cluster for server in harness.servers.values()]
             await until(lambda: all(each and each.status().serving == 3 for each in shells))  # noqa: B023
 
-    trio = run(tmp_path, scenario)
-    assert not [line for line in trio.log["n3"] if line.startswith("error")]
+    harness = run(tmp_path, scenario)
+    assert not [line for line in harness.log["n3"] if line.startswith("error")]
 
 
 def test_when_this_node_has_left_its_owner_is_told(tmp_path: Path) -> None:
-    async def scenario(trio: ServerHarness) -> None:
-        one, two = await trio.start("n1"), await trio.start("n2")
+    async def scenario(harness: ServerHarness) -> None:
+        one, two = await harness.start("n1"), await harness.start("n2")
         await two.join("127.0.0.1:44001", False)
         told: list[str] = []
         two.when_left = lambda: told.append("left")
@@ -140,8 +140,8 @@ JOINS = [
 
 @pytest.mark.parametrize(("address", "problem"), JOINS)
 def test_a_join_that_cannot_be_says_why(tmp_path: Path, address: str, problem: str) -> None:
-    async def scenario(trio: ServerHarness) -> None:
-        shell = await trio.start("n1")
+    async def scenario(harness: ServerHarness) -> None:
+        shell = await harness.start("n1")
         with pytest.raises(ClusterError) as caught:
             await shell.join(address, False)
         assert problem in str(caught.value)
@@ -153,9 +153,9 @@ def test_a_join_that_cannot_be_says_why(tmp_path: Path, address: str, problem: s
 
 
 def test_who_is_a_member_already_does_not_join_again(tmp_path: Path) -> None:
-    async def scenario(trio: ServerHarness) -> None:
-        await trio.start("n1")
-        two = await trio.start("n2")
+    async def scenario(harness: ServerHarness) -> None:
+        await harness.start("n1")
+        two = await harness.start("n2")
         await two.join("127.0.0.1:44001", False)
         with pytest.raises(ClusterError, match="is a member of a cluster already, with n1@127"):
             await two.join("127.0.0.1:44001", False)
@@ -164,8 +164,8 @@ def test_who_is_a_member_already_does_not_join_again(tmp_path: Path) -> None:
 
 
 def test_one_join_at_a_time_and_nobody_founds_what_it_is_about_to_give_up(tmp_path: Path) -> None:
-    async def scenario(trio: ServerHarness) -> None:
-        _, two, three = [await trio.start(name) for name in ("n1", "n2", "n3")]
+    async def scenario(harness: ServerHarness) -> None:
+        _, two, three = [await harness.start(name) for name in ("n1", "n2", "n3")]
         joining = asyncio.create_task(two.join("127.0.0.1:44001", False))
         await until(lambda: two.member is not None and two.member.join_leave.joining)
         with pytest.raises(ClusterError, match="is joining already"):
@@ -180,10 +180,10 @@ def test_one_join_at_a_time_and_nobody_founds_what_it_is_about_to_give_up(tmp_pa
 
 
 def test_sessions_of_its_own_are_merged_only_if_that_is_wanted(tmp_path: Path) -> None:
-    async def scenario(trio: ServerHarness) -> None:
-        await trio.start("n1")
-        two = await trio.start("n2")
-        client = await trio.client("n2", "c", clean=False)
+    async def scenario(harness: ServerHarness) -> None:
+        await harness.start("n1")
+        two = await harness.start("n2")
+        client = await harness.client("n2", "c", clean=False)
         with pytest.raises(ClusterError, match=r"has 1 sessions and 0 retained messages of its own: --merge"):
             await two.join("127.0.0.1:44001", False)
         await two.join("127.0.0.1:44001", True)
@@ -200,15 +200,15 @@ LEAVES = [
 
 
 def test_a_leave_that_cannot_be_says_why(tmp_path: Path) -> None:
-    async def scenario(trio: ServerHarness) -> None:
-        one, two = await trio.start("n1"), await trio.start("n2")
+    async def scenario(harness: ServerHarness) -> None:
+        one, two = await harness.start("n1"), await harness.start("n2")
         await two.join("127.0.0.1:44001", False)
         with pytest.raises(ClusterError, match=LEAVES[0][1]):
             await said(one, LEAVES[0][0])
         for shell in (one, two):
             with pytest.raises(ClusterError, match="is needed for a majority of the members that vote"):
                 await said(shell, "n1@127.0.0.1")
-        client = await trio.client("n1", "c", clean=True)  # refused is refused: clients still find it open
+        client = await harness.client("n1", "c", clean=True)  # refused is refused: clients still find it open
         await client.abort()
         await said(one, "n2@127.0.0.1")
         with pytest.raises(ClusterError, match=LEAVES[1][1]):
@@ -218,10 +218,10 @@ def test_a_leave_that_cannot_be_says_why(tmp_path: Path) -> None:
 
 
 def test_without_a_lease_nobody_is_taken_out(tmp_path: Path) -> None:
-    async def scenario(trio: ServerHarness) -> None:
-        _, two = await trio.start("n1"), await trio.start("n2")
+    async def scenario(harness: ServerHarness) -> None:
+        _, two = await harness.start("n1"), await harness.start("n2")
         await two.join("127.0.0.1:44001", False)
-        await trio.stop("n1")
+        await harness.stop("n1")
         await until(lambda: two.status().sees == "minority")
         with pytest.raises(ClusterError, match="has no lease: a majority"):
             await said(two, "n1@127.0.0.1")
@@ -232,13 +232,13 @@ def test_without_a_lease_nobody_is_taken_out(tmp_path: Path) -> None:
 
 
 def test_sessions_that_last_are_given_up_only_if_that_is_said(tmp_path: Path) -> None:
-    async def scenario(trio: ServerHarness) -> None:
-        one, two = await trio.start("n1"), await trio.start("n2")
+    async def scenario(harness: ServerHarness) -> None:
+        one, two = await harness.start("n1"), await harness.start("n2")
         await two.join("127.0.0.1:44001", False)
-        client = await trio.client("n2", "c", clean=False)
+        client = await harness.client("n2", "c", clean=False)
         with pytest.raises(ClusterError, match="has 1 sessions that last"):
             await said(one, "n2@127.0.0.1")
-        other = await trio.client("n2", "other")  # refused is refused: clients still find it open
+        other = await harness.client("n2", "other")  # refused is refused: clients still find it open
         assert (await said(one, "n2@127.0.0.1", kill=False))[-1].startswith("Done! Use -k")
         assert (await said(one, "n2@127.0.0.1", accept_loss=True))[-1] == "Done"
         await client.abort()
@@ -248,9 +248,9 @@ def test_sessions_that_last_are_given_up_only_if_that_is_said(tmp_path: Path) ->
 
 
 def test_calls_that_make_no_sense_are_refused(tmp_path: Path) -> None:
-    async def scenario(trio: ServerHarness) -> None:
-        await trio.start("n1")
-        caller = AsyncioMemoryTransport(trio.network, "stranger")
+    async def scenario(harness: ServerHarness) -> None:
+        await harness.start("n1")
+        caller = AsyncioMemoryTransport(harness.network, "stranger")
         for method, request, problem in (
             (DEPART, b"\x01", "two bytes are expected, 1 came"),
             ("join", b"\xc1", "JoinRequest of 1 bytes"),
@@ -264,22 +264,22 @@ def test_calls_that_make_no_sense_are_refused(tmp_path: Path) -> None:
 def test_who_had_clients_before_the_others_came_founds_the_cluster(tmp_path: Path) -> None:
     """The lowest name does otherwise, and nobody with sessions of its own is let in: the two would stay alone."""
 
-    async def scenario(trio: ServerHarness) -> None:
+    async def scenario(harness: ServerHarness) -> None:
         places = "127.0.0.1:44001 127.0.0.1:44002"
-        two = await trio.start("n2")
-        await (await trio.client("n2", "c", clean=False)).abort()
-        await trio.stop("n2")
-        two = await trio.start("n2", discovery__nodes=places)
-        one = await trio.start("n1", discovery__nodes=places)
+        two = await harness.start("n2")
+        await (await harness.client("n2", "c", clean=False)).abort()
+        await harness.stop("n2")
+        two = await harness.start("n2", discovery__nodes=places)
+        one = await harness.start("n1", discovery__nodes=places)
         await until(lambda: one.status().serving == two.status().serving == 2)
 
     run(tmp_path, scenario)
 
 
 def test_nodes_that_start_together_find_each_other(tmp_path: Path) -> None:
-    async def scenario(trio: ServerHarness) -> None:
+    async def scenario(harness: ServerHarness) -> None:
         places = "127.0.0.1:44001 127.0.0.1:44002 127.0.0.1:44003"
-        shells = [await trio.start(name, discovery__nodes=places) for name in ("n3", "n2", "n1")]
+        shells = [await harness.start(name, discovery__nodes=places) for name in ("n3", "n2", "n1")]
         await until(lambda: all(shell.status().serving == 3 for shell in shells))
         assert len({shell.status().cluster_id for shell in shells}) == 1
 
@@ -289,20 +289,22 @@ def test_nodes_that_start_together_find_each_other(tmp_path: Path) -> None:
 def test_the_others_do_not_wait_for_a_node_that_is_stopped(tmp_path: Path) -> None:
     """It cost them the detection time, as if it had been killed: it says goodbye to the view first."""
 
-    async def scenario(trio: ServerHarness) -> None:
+    async def scenario(harness: ServerHarness) -> None:
         policy = {f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe")}
-        shells = [await trio.start(name, discovery__nodes=PLACES, **policy) for name in ("n1", "n2", "n3")]
+        shells = [await harness.start(name, discovery__nodes=PLACES, **policy) for name in ("n1", "n2", "n3")]
         await until(lambda: all(shell.status().serving == 3 for shell in shells))
         await until(lambda: all(len(_voters(shell)) == 3 for shell in shells))
-        await until(lambda: all(server.node.policy.view_state is ViewState.WHOLE for server in trio.servers.values()))
+        await until(
+            lambda: all(server.node.policy.view_state is ViewState.WHOLE for server in harness.servers.values())
+        )
         leader = shells[0].status().leader
         names = sorted(("n1", "n2", "n3"), key=lambda name: name == str(leader)[:2])
-        await (await trio.client(names[1], "reader")).subscribe("t", 1)
-        stopped = {name: trio.servers[name].cluster for name in names}[names[1]]
+        await (await harness.client(names[1], "reader")).subscribe("t", 1)
+        stopped = {name: harness.servers[name].cluster for name in names}[names[1]]
         assert stopped is not None and stopped.member is not None
-        await trio.stop(names[1])
+        await harness.stop(names[1])
         assert stopped.member.has_left_view
-        writer = await trio.client(names[0], "writer")
+        writer = await harness.client(names[0], "writer")
         began = asyncio.get_running_loop().time()
         await writer.publish("t", b"m", 1)
         await until(lambda: not writer.outgoing)
@@ -315,42 +317,42 @@ def _voters(shell: ClusterRuntime) -> list[str]:
     return [row.node for row in shell.rows() if row.voter]
 
 
-async def refused(trio: ServerHarness, name: str) -> None:
+async def refused(harness: ServerHarness, name: str) -> None:
     """A client finds the node open, and is told that it serves nobody."""
     with pytest.raises(ConnectionError):
-        await trio.client(name, "c")
+        await harness.client(name, "c")
 
 
 @pytest.mark.parametrize("others", ["away", "without a majority", "there"])
 def test_a_node_that_lost_its_disk_serves_nobody_before_it_has_joined(tmp_path: Path, others: str) -> None:
     """It looks like a new node, and acknowledged what its cluster never heard of."""
 
-    async def scenario(trio: ServerHarness) -> None:
+    async def scenario(harness: ServerHarness) -> None:
         places = "127.0.0.1:44001 127.0.0.1:44002 127.0.0.1:44003"
         policy = {f"allow_{each}_during_netsplit": "on" for each in ("register", "publish")}
         names = ("n1", "n2", "n3")
-        shells = [await trio.start(name, discovery__nodes=places, **policy) for name in names]
+        shells = [await harness.start(name, discovery__nodes=places, **policy) for name in names]
         await until(lambda: all(shell.status().serving == 3 for shell in shells))
         for name in {"away": names, "without a majority": ("n2", "n3"), "there": ("n3",)}[others]:
-            await trio.stop(name)
+            await harness.stop(name)
         shutil.rmtree(tmp_path / "n3")
-        three = await trio.start("n3", discovery__nodes=places, **policy)
+        three = await harness.start("n3", discovery__nodes=places, **policy)
         if others == "there":
             await until(lambda: "restart it" in three.serves_nobody)
         else:
             says = "1 of the 3 nodes" if others == "away" else "has no majority now, and knows n3@127.0.0.1 as a member"
             await until(lambda: says in three.serves_nobody)
-        await refused(trio, "n3")
+        await refused(harness, "n3")
         assert three.status().serves_nobody and three.status().sees == "minority"
         assert [row.state for row in three.rows()] == ["absent"]
         if others == "there":
-            await trio.stop("n3")
-            three = await trio.start("n3", discovery__nodes=places, **policy)
+            await harness.stop("n3")
+            three = await harness.start("n3", discovery__nodes=places, **policy)
             assert three.serves_nobody == ""
-            await (await trio.client("n3", "c")).abort()
+            await (await harness.client("n3", "c")).abort()
         if others == "away":
             await three.found()
-            await (await trio.client("n3", "c")).abort()
+            await (await harness.client("n3", "c")).abort()
             with pytest.raises(ClusterError, match="is a member of a cluster already"):
                 await three.found()
 
@@ -360,28 +362,28 @@ def test_a_node_that_lost_its_disk_serves_nobody_before_it_has_joined(tmp_path: 
 def test_a_node_by_hand_that_lost_its_disk_is_told_so_by_the_members(tmp_path: Path) -> None:
     """Nothing says that it was in a cluster, until a member dials it."""
 
-    async def scenario(trio: ServerHarness) -> None:
-        one, two = await trio.start("n1"), await trio.start("n2")
+    async def scenario(harness: ServerHarness) -> None:
+        one, two = await harness.start("n1"), await harness.start("n2")
         await two.join("127.0.0.1:44001", False)
         await until(lambda: one.status().serving == two.status().serving == 2)
-        await trio.stop("n2")
+        await harness.stop("n2")
         shutil.rmtree(tmp_path / "n2")
-        two = await trio.start("n2")
+        two = await harness.start("n2")
         await until(lambda: two.serves_nobody)
         assert two.serves_nobody.startswith("n1@127.0.0.1 says that n2@127.0.0.1 is a member of its cluster")
         assert "vmq-admin cluster join discovery-node=n1@127.0.0.1:44001 --replace" in two.serves_nobody
-        await refused(trio, "n2")
-        three = await trio.start("n3")
+        await refused(harness, "n2")
+        three = await harness.start("n3")
         with pytest.raises(ClusterError, match=r"n2@127\.0\.0\.1 is in no cluster itself: n1@127\.0\.0\.1 says"):
             await three.join("127.0.0.1:44002", False)
         for _ in range(2):
             with pytest.raises(ClusterError, match="restart it, and join again"):
                 await two.join("127.0.0.1:44001", False, True)
-        await trio.stop("n2")
-        two = await trio.start("n2")
+        await harness.stop("n2")
+        two = await harness.start("n2")
         await two.join("127.0.0.1:44001", False, True)
         assert two.serves_nobody == ""
-        await (await trio.client("n2", "c")).abort()
+        await (await harness.client("n2", "c")).abort()
 
     run(tmp_path, scenario)
 
@@ -389,29 +391,29 @@ def test_a_node_by_hand_that_lost_its_disk_is_told_so_by_the_members(tmp_path: P
 def test_a_node_that_stands_at_the_address_of_another_member_is_let_alone(tmp_path: Path) -> None:
     """It has another name: the member that was there before is not this one."""
 
-    async def scenario(trio: ServerHarness) -> None:
-        one, two = await trio.start("n1"), await trio.start("n2")
+    async def scenario(harness: ServerHarness) -> None:
+        one, two = await harness.start("n1"), await harness.start("n2")
         await two.join("127.0.0.1:44001", False)
-        await trio.stop("n2")
-        other = await trio.start("n3", listener__vmq__default="127.0.0.1:44002")
+        await harness.stop("n2")
+        other = await harness.start("n3", listener__vmq__default="127.0.0.1:44002")
         refusal = "warning: stream from n1@127.0.0.1 refused"
-        await until(lambda: any(line.startswith(refusal) for line in trio.log["n3"]) and other.probes > 2)
+        await until(lambda: any(line.startswith(refusal) for line in harness.log["n3"]) and other.probes > 2)
         assert other.serves_nobody == "" and one.status().members == 2
-        await (await trio.client("n3", "c")).abort()
+        await (await harness.client("n3", "c")).abort()
 
     run(tmp_path, scenario)
 
 
 def test_an_operator_may_found_a_cluster_without_the_others(tmp_path: Path) -> None:
-    async def scenario(trio: ServerHarness) -> None:
+    async def scenario(harness: ServerHarness) -> None:
         places = "127.0.0.1:44001 127.0.0.1:44002 127.0.0.1:44003"
-        one = await trio.start("n1", discovery__nodes=places)
-        await refused(trio, "n1")
+        one = await harness.start("n1", discovery__nodes=places)
+        await refused(harness, "n1")
         await one.found()
-        await (await trio.client("n1", "c")).abort()
-        two = await trio.start("n2", discovery__nodes=places)
+        await (await harness.client("n1", "c")).abort()
+        two = await harness.start("n2", discovery__nodes=places)
         await until(lambda: two.status().serving == 2)
-        three = await trio.start("n3", discovery__nodes=places, discovery__expected_nodes="1")
+        three = await harness.start("n3", discovery__nodes=places, discovery__expected_nodes="1")
         await until(lambda: three.status().serving == 3)
 
     run(tmp_path, scenario)
@@ -422,14 +424,14 @@ def test_who_comes_back_with_another_disk_has_to_come_back_empty(tmp_path: Path,
     """Its first starts have the numbers that starts of the lost disk had: what they write has the same names."""
     early = wrote.startswith("before")
 
-    async def scenario(trio: ServerHarness) -> None:
-        one, two = await trio.start("n1"), await trio.start("n2")
+    async def scenario(harness: ServerHarness) -> None:
+        one, two = await harness.start("n1"), await harness.start("n2")
         await two.join("127.0.0.1:44001", merge=False)
         two.config.put(b"k", b"of the lost disk")
         await two.spread()
-        await trio.stop("n2")
+        await harness.stop("n2")
         shutil.rmtree(tmp_path / "n2")
-        two = await trio.start("n2")
+        two = await harness.start("n2")
         if wrote == "before it asks":
             two.config.put(b"other", b"of the new one")
         problem = "empty data directory" if wrote == "before it asks" else "restart it, and join again"
@@ -438,8 +440,8 @@ def test_who_comes_back_with_another_disk_has_to_come_back_empty(tmp_path: Path,
         if wrote == "before the restart":
             two.config.put(b"other", b"of the new one")
         for _ in range(2):
-            await trio.stop("n2")
-            two = await trio.start("n2")
+            await harness.stop("n2")
+            two = await harness.start("n2")
         if early:
             with pytest.raises(ClusterError, match="empty data directory"):
                 await two.join("127.0.0.1:44001", merge=True, replace=True)
@@ -458,19 +460,19 @@ def test_who_comes_back_with_another_disk_has_to_come_back_empty(tmp_path: Path,
 def test_wills_of_a_node_that_is_stopped_reach_the_others(tmp_path: Path) -> None:
     """They fire when it closes its connections, and nobody sends them again: the stop waits for who is there (P5)."""
 
-    async def scenario(trio: ServerHarness) -> None:
-        one, two = await trio.start("n1"), await trio.start("n2")
+    async def scenario(harness: ServerHarness) -> None:
+        one, two = await harness.start("n1"), await harness.start("n2")
         await two.join("127.0.0.1:44001", False)
         await until(lambda: one.status().serving == two.status().serving == 2)
         came: list[bytes] = []
-        reader = await trio.client("n2", "reader", False)
+        reader = await harness.client("n2", "reader", False)
         reader.delivered = lambda topic, payload, *_: came.append(payload)
         await reader.subscribe("will/#", 1)
         wills = [packets.Will(f"will/{number}", b"%d" % number * 30000, 1) for number in range(100)]
-        port = trio.servers["n1"].listeners.show()[0].port
+        port = harness.servers["n1"].listeners.show()[0].port
         mortals = [SteadyClient(will.topic, port, 4, will=will) for will in wills]
         await asyncio.gather(*[mortal.connect(True) for mortal in mortals])
-        await trio.stop("n1")
+        await harness.stop("n1")
         await asyncio.gather(*[mortal.gone.wait() for mortal in mortals])
         await until(lambda: len(came) == 100)
 
@@ -480,25 +482,25 @@ def test_wills_of_a_node_that_is_stopped_reach_the_others(tmp_path: Path) -> Non
 def test_a_node_that_left_says_what_helps_and_that_helps(tmp_path: Path) -> None:
     """It was started again by its supervisor, and answered 503 for ever without a word."""
 
-    async def scenario(trio: ServerHarness) -> None:
+    async def scenario(harness: ServerHarness) -> None:
         policy = {f"allow_{each}_during_netsplit": "on" for each in ("register", "publish")}
-        one, two = await trio.start("n1"), await trio.start("n2", **policy)
+        one, two = await harness.start("n1"), await harness.start("n2", **policy)
         await two.join("127.0.0.1:44001", False)
         assert await said(two, "n2@127.0.0.1") == ["Done"]
-        await trio.stop("n2")
-        two = await trio.start("n2", **policy)
+        await harness.stop("n2")
+        two = await harness.start("n2", **policy)
         assert two.serves_nobody == (
             "this node has left the cluster. To take it in again, with no sessions: stop the node, run `strogoff reset "
             f"{tmp_path / 'n2'}`, and start it"
         )
-        await refused(trio, "n2")
+        await refused(harness, "n2")
         with pytest.raises(ClusterError, match="strogoff reset"):
             await two.join("127.0.0.1:44001", False)
-        await trio.stop("n2")
+        await harness.stop("n2")
         assert main(["reset", str(tmp_path / "n2")]) == 0
-        two = await trio.start("n2", **policy)
+        two = await harness.start("n2", **policy)
         await two.join("127.0.0.1:44001", False)
         await until(lambda: one.status().serving == two.status().serving == 2)
-        await (await trio.client("n2", "c")).abort()
+        await (await harness.client("n2", "c")).abort()
 
     run(tmp_path, scenario)

@@ -12,25 +12,25 @@ from tests.harness.cluster import MAJORITY, ClusterHarness
 
 def test_a_relayed_message_is_not_taken_for_one_of_the_relay() -> None:
     """H-12: mids of two origins with the same boot and counter."""
-    theatre = ClusterHarness(3)
-    reader = theatre[3].client("reader", clean=False, expiry_s=1000)
+    cluster = ClusterHarness(3)
+    reader = cluster[3].client("reader", clean=False, expiry_s=1000)
     reader.subscribe(("$share/g/#", 2))
-    before = theatre[2].client("before")
-    writers = [theatre[number].client(f"writer{number}", clean=False, expiry_s=1000) for number in (1, 2)]
+    before = cluster[2].client("before")
+    writers = [cluster[number].client(f"writer{number}", clean=False, expiry_s=1000) for number in (1, 2)]
     # both origins are to use the same counter next: in the mid, boot and counter alone do not tell them apart
-    numbers = [theatre[number].node.env.numbers for number in (1, 2)]
+    numbers = [cluster[number].node.env.numbers for number in (1, 2)]
     numbers[0].counter = numbers[1].counter = max(each.counter for each in numbers) + 10
     # the member at n2 goes after n1 has chosen it
     reader.unsubscribe("$share/g/#")
     before.subscribe(("$share/g/#", 2))
-    theatre.network.delay("n1", "n2", 0.2)
+    cluster.network.delay("n1", "n2", 0.2)
     writers[0].send(publish("a", b"relayed", 2))
-    theatre.settle()
+    cluster.settle()
     reader.subscribe(("$share/g/#", 2))
     before.unsubscribe("$share/g/#")
-    theatre.settle()
+    cluster.settle()
     writers[1].send(publish("b", b"own", 2))
-    theatre.pass_s(1.0)
+    cluster.pass_s(1.0)
     got = [each.payload for each in reader.drain()]
     assert sorted(got) == [b"own", b"relayed"]
     assert [type(each) for writer in writers for each in writer.take()] == [packets.Pubrec, packets.Pubrec]
@@ -38,38 +38,38 @@ def test_a_relayed_message_is_not_taken_for_one_of_the_relay() -> None:
 
 def test_two_nodes_that_relay_to_each_other_do_not_wait_for_ever() -> None:
     """H-15: the last members of two groups change places while messages are on their way to both."""
-    theatre = ClusterHarness(2, shared_subscription_policy="random", **MAJORITY)
-    one, two = theatre[1].client("one"), theatre[2].client("two")
+    cluster = ClusterHarness(2, shared_subscription_policy="random", **MAJORITY)
+    one, two = cluster[1].client("one"), cluster[2].client("two")
     for each in (one, two):
         each.subscribe(("$share/g/g", 1), ("$share/h/h", 1))
-    to_two, to_one = theatre[1].client("to-two"), theatre[2].client("to-one")
-    theatre.network.delay("n1", "n2", 0.2)
-    theatre.network.delay("n2", "n1", 0.2)
-    theatre.pass_s(1.0)
+    to_two, to_one = cluster[1].client("to-two"), cluster[2].client("to-one")
+    cluster.network.delay("n1", "n2", 0.2)
+    cluster.network.delay("n2", "n1", 0.2)
+    cluster.pass_s(1.0)
     for number in range(1, 11):
         to_two.send(publish("h", b"h", 1, number))
         to_one.send(publish("g", b"g", 1, number))
-    theatre.settle()
+    cluster.settle()
     one.send(packets.Unsubscribe(3, ["$share/g/g"], None))
     two.send(packets.Unsubscribe(3, ["$share/h/h"], None))
-    theatre.pass_s(5.0)
+    cluster.pass_s(5.0)
     assert [len(each.messages()) for each in (one, two)] == [10, 10]
     assert [len(writer.take()) for writer in (to_one, to_two)] == [10, 10]
 
 
 def test_messages_of_a_group_whose_member_dies_with_its_node_go_to_another() -> None:
     """P1, H-07: taken by the node of the chosen member, and never acknowledged."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    gone = theatre[2].client("gone")
+    cluster = ClusterHarness(3, **MAJORITY)
+    gone = cluster[2].client("gone")
     gone.subscribe(("$share/g/t", 1))
-    writer = theatre[1].client("writer")
-    theatre.network.one_way("n2", "n1")
+    writer = cluster[1].client("writer")
+    cluster.network.one_way("n2", "n1")
     assert writer.publish("t", b"m", 1) == []
-    theatre[2].kill()
-    other = theatre[3].client("other")
+    cluster[2].kill()
+    other = cluster[3].client("other")
     other.send(packets.Subscribe(1, [packets.SubscribeOptions("$share/g/t", 1)], None))
-    theatre.state_of(1, ViewState.MAJORITY)
-    theatre.settle()
+    cluster.state_of(1, ViewState.MAJORITY)
+    cluster.settle()
     assert [type(each) for each in writer.take()] == [packets.Puback]
     assert other.payloads() == [b"m"]
 
@@ -78,69 +78,69 @@ def test_messages_of_a_group_whose_member_dies_with_its_node_go_to_another() -> 
 @pytest.mark.parametrize("dies", [False, True])
 def test_a_qos_2_message_of_a_group_waits_for_the_node_of_a_member_that_lasts(lost: str, dies: bool) -> None:
     """It is for nobody else [MQTT5-4.8.2-5]: the node that left the view may have taken it (5 nodes, seed 1303)."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    chosen = theatre[2].client("chosen", clean=False, expiry_s=1000)
+    cluster = ClusterHarness(3, **MAJORITY)
+    chosen = cluster[2].client("chosen", clean=False, expiry_s=1000)
     chosen.subscribe(("$share/g/t", 2))
-    writer = theatre[1].client("writer")
-    theatre.network.one_way(*(("n1", "n2") if lost == "message" else ("n2", "n1")))
+    writer = cluster[1].client("writer")
+    cluster.network.one_way(*(("n1", "n2") if lost == "message" else ("n2", "n1")))
     assert writer.publish("t", b"m", 2) == []
     if dies:
-        theatre[2].kill()
-    other = theatre[3].client("other", clean=False, expiry_s=1000)
+        cluster[2].kill()
+    other = cluster[3].client("other", clean=False, expiry_s=1000)
     other.send(packets.Subscribe(1, [packets.SubscribeOptions("$share/g/t", 2)], None))
-    theatre.state_of(1, ViewState.MAJORITY)
-    theatre.pass_s(1.0)
+    cluster.state_of(1, ViewState.MAJORITY)
+    cluster.pass_s(1.0)
     assert writer.take() == []
-    theatre.network.heal()
+    cluster.network.heal()
     if dies:
-        theatre[2].start()
-    theatre.whole()
-    theatre.pass_s(1.0)
+        cluster[2].start()
+    cluster.whole()
+    cluster.pass_s(1.0)
     assert [type(each) for each in writer.take()] == [packets.Pubrec]
     if dies:
-        chosen = theatre[2].client("chosen", clean=False, expiry_s=1000)
+        chosen = cluster[2].client("chosen", clean=False, expiry_s=1000)
     assert [(each.payload, each.dup) for each in chosen.drain()] == [(b"m", dies and lost == "acknowledgement")]
     assert other.payloads() == []
 
 
 def test_an_abandoned_message_of_a_group_is_taken_once_by_a_node_that_comes_back() -> None:
     """H-12: taken, not acknowledged, and chosen again for the same node (3 nodes, seed 370)."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    reader = theatre[2].client("reader", clean=False, expiry_s=1000)
+    cluster = ClusterHarness(3, **MAJORITY)
+    reader = cluster[2].client("reader", clean=False, expiry_s=1000)
     reader.subscribe(("$share/g/t", 2))
-    writer = theatre[1].client("writer")
-    theatre.network.one_way("n2", "n1")
+    writer = cluster[1].client("writer")
+    cluster.network.one_way("n2", "n1")
     assert writer.publish("t", b"m", 2) == []
     assert [each.payload for each in reader.messages()] == [b"m"]
-    theatre[2].kill()
+    cluster[2].kill()
     writer.vanish()
-    theatre[1].client("other").publish("u", b"", 1)
-    theatre.state_of(1, ViewState.MAJORITY)
-    theatre[2].start()
-    theatre.network.heal()
-    theatre.pass_s(1.0)
-    theatre.whole()
-    reader = theatre[2].client("reader", clean=False, expiry_s=1000)
+    cluster[1].client("other").publish("u", b"", 1)
+    cluster.state_of(1, ViewState.MAJORITY)
+    cluster[2].start()
+    cluster.network.heal()
+    cluster.pass_s(1.0)
+    cluster.whole()
+    reader = cluster[2].client("reader", clean=False, expiry_s=1000)
     assert [(each.payload, each.dup) for each in reader.drain()] == [(b"m", True)]
 
 
 def test_a_node_that_was_killed_does_not_take_what_was_for_a_member_that_died_with_it() -> None:
     """P1: the new process has no member of the group, and does not know yet who has."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    theatre[2].client("first").subscribe(("$share/g/a", 1))
-    theatre.network.delay("n3", "n2", 0.2)
-    writer = theatre[3].client("writer")
+    cluster = ClusterHarness(3, **MAJORITY)
+    cluster[2].client("first").subscribe(("$share/g/a", 1))
+    cluster.network.delay("n3", "n2", 0.2)
+    writer = cluster[3].client("writer")
     writer.send(publish("a", b"m", 1))
-    theatre.settle()
-    second = theatre[1].client("second")
+    cluster.settle()
+    second = cluster[1].client("second")
     second.subscribe(("$share/g/a", 1))
-    theatre.network.cut("n1", "n2")  # the leader does not hear of the start for a while
-    theatre[2].kill()
-    theatre[2].start()
-    theatre.pass_s(1.0)
-    theatre.network.heal()
-    theatre.whole()
-    theatre.pass_s(1.0)
+    cluster.network.cut("n1", "n2")  # the leader does not hear of the start for a while
+    cluster[2].kill()
+    cluster[2].start()
+    cluster.pass_s(1.0)
+    cluster.network.heal()
+    cluster.whole()
+    cluster.pass_s(1.0)
     assert [type(each) for each in writer.take()] == [packets.Puback]
     assert [each.payload for each in second.drain()] == [b"m"]
 
@@ -148,87 +148,87 @@ def test_a_node_that_was_killed_does_not_take_what_was_for_a_member_that_died_wi
 @pytest.mark.parametrize("qos", [1, 2])
 def test_what_a_killed_node_had_not_relayed_yet_comes_again(qos: int) -> None:
     """P1: a message behind it that was safe on the disk of the node says nothing of it."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    first, second = theatre[2].client("first"), theatre[1].client("second")
+    cluster = ClusterHarness(3, **MAJORITY)
+    first, second = cluster[2].client("first"), cluster[1].client("second")
     for member in (first, second):
         member.subscribe(("$share/g/a", 2))
-    theatre[2].client("reader", clean=False, expiry_s=600).subscribe(("b", 1))
-    theatre.network.cut("n1", "n2")
-    theatre.pass_s(1.2)
-    theatre.network.delay("n3", "n2", 0.1)
-    writer = theatre[3].client("writer")
+    cluster[2].client("reader", clean=False, expiry_s=600).subscribe(("b", 1))
+    cluster.network.cut("n1", "n2")
+    cluster.pass_s(1.2)
+    cluster.network.delay("n3", "n2", 0.1)
+    writer = cluster[3].client("writer")
     for number in range(1, 11):
         writer.send(publish("a", str(number).encode(), qos, number))
     writer.send(publish("b", b"kept", 1, 11))
-    theatre.settle()
+    cluster.settle()
     first.close()
-    theatre.pass_s(0.15)
-    theatre[2].kill()
-    theatre[2].start()
-    theatre.pass_s(0.35)
-    theatre.network.heal()
-    theatre.whole()
-    theatre.pass_s(1.0)
+    cluster.pass_s(0.15)
+    cluster[2].kill()
+    cluster[2].start()
+    cluster.pass_s(0.35)
+    cluster.network.heal()
+    cluster.whole()
+    cluster.pass_s(1.0)
     assert len(writer.take()) == 11
     assert {each.payload for each in second.drain()} == {str(number).encode() for number in range(1, 11)}
-    reader = theatre[2].client("reader", clean=False, expiry_s=600)
+    reader = cluster[2].client("reader", clean=False, expiry_s=600)
     assert [each.payload for each in reader.drain()] == [b"kept"]
 
 
 @pytest.mark.parametrize("lasts", [True, False])
 def test_a_qos_2_message_that_came_back_to_its_origin_is_not_chosen_for_again(lasts: bool) -> None:
     """P2: the node that was chosen had no member any more, relayed it, and died before it said so."""
-    theatre = ClusterHarness(3, shared_subscription_policy="random", **MAJORITY)
-    first = theatre[2].client("first")
-    second = theatre[1].client("second", clean=not lasts, expiry_s=600 if lasts else None)
+    cluster = ClusterHarness(3, shared_subscription_policy="random", **MAJORITY)
+    first = cluster[2].client("first")
+    second = cluster[1].client("second", clean=not lasts, expiry_s=600 if lasts else None)
     for member in (first, second):
         member.subscribe(("$share/g/a", 2))
-    theatre.network.delay("n1", "n2", 0.2)
-    writer = theatre[1].client("writer")
+    cluster.network.delay("n1", "n2", 0.2)
+    writer = cluster[1].client("writer")
     for number in range(1, 11):
         writer.send(publish("a", str(number).encode(), 2, number))
-    theatre.settle()
+    cluster.settle()
     first.unsubscribe("$share/g/a")
     own = [each.payload for each in second.drain()]
-    theatre.pass_s(0.2)
+    cluster.pass_s(0.2)
     back = [each.payload for each in second.drain()]
     assert back
-    theatre[2].kill()
-    theatre.state_of(1, ViewState.MAJORITY)
-    theatre.settle()
+    cluster[2].kill()
+    cluster.state_of(1, ViewState.MAJORITY)
+    cluster.settle()
     assert [type(each) for each in writer.take()] == [packets.Pubrec] * 10
     again = [each.payload for each in second.drain()]
     assert sorted(int(each.decode()) for each in own + back + again) == list(range(1, 11))
     writer.send(publish("other", b"", 2, 11), *[packets.Pubrel(number) for number in range(1, 11)])
-    theatre.settle()
-    assert not list(theatre[1].node.env.store.scan(b"x", b"y"))
+    cluster.settle()
+    assert not list(cluster[1].node.env.store.scan(b"x", b"y"))
 
 
 def test_a_handshake_that_goes_on_gives_what_came_back_to_nobody_again() -> None:
     """P2: the node that was chosen had relayed the message to its origin, and died; so did the origin."""
-    theatre = ClusterHarness(3, shared_subscription_policy="random", **MAJORITY)
-    first = theatre[2].client("first")
-    second = theatre[1].client("second", clean=False, expiry_s=600)
+    cluster = ClusterHarness(3, shared_subscription_policy="random", **MAJORITY)
+    first = cluster[2].client("first")
+    second = cluster[1].client("second", clean=False, expiry_s=600)
     for member in (first, second):
         member.subscribe(("$share/g/a", 2))
-    theatre.network.delay("n1", "n2", 0.2)
-    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    cluster.network.delay("n1", "n2", 0.2)
+    writer = cluster[1].client("writer", clean=False, expiry_s=600)
     handshakes = [publish("a", str(number).encode(), 2, number) for number in range(1, 11)]
     writer.send(*handshakes)
-    theatre.settle()
+    cluster.settle()
     first.unsubscribe("$share/g/a")
     got = [each.payload for each in second.drain()]
-    theatre.pass_s(0.2)
+    cluster.pass_s(0.2)
     back = [each.payload for each in second.drain()]
     assert back
     for number in (2, 1):
-        theatre[number].kill()
-    theatre[1].start()
-    theatre.state_of(1, ViewState.MAJORITY)
-    second = theatre[1].client("second", clean=False, expiry_s=600)
-    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+        cluster[number].kill()
+    cluster[1].start()
+    cluster.state_of(1, ViewState.MAJORITY)
+    second = cluster[1].client("second", clean=False, expiry_s=600)
+    writer = cluster[1].client("writer", clean=False, expiry_s=600)
     writer.send(*[publish("a", each.payload, 2, each.packet_id, dup=True) for each in handshakes])
-    theatre.settle()
+    cluster.settle()
     assert [type(each) for each in writer.take()] == [packets.Pubrec] * 10
     got += back + [each.payload for each in second.drain()]
     assert sorted(int(each.decode()) for each in got) == list(range(1, 11))
@@ -236,25 +236,25 @@ def test_a_handshake_that_goes_on_gives_what_came_back_to_nobody_again() -> None
 
 def test_who_relayed_a_qos_2_message_chooses_again_when_the_next_node_dies() -> None:
     """P1: it has taken the message, and has given it to nobody."""
-    theatre = ClusterHarness(3, shared_subscription_policy="random", **MAJORITY)
-    first, third = theatre[2].client("first"), theatre[3].client("third")
+    cluster = ClusterHarness(3, shared_subscription_policy="random", **MAJORITY)
+    first, third = cluster[2].client("first"), cluster[3].client("third")
     for member in (first, third):
         member.subscribe(("$share/g/a", 2))
-    theatre.network.delay("n1", "n2", 0.2)
-    theatre.network.delay("n2", "n3", 0.2)
-    theatre.network.delay("n1", "n3", 0.2)
-    writer = theatre[1].client("writer")
+    cluster.network.delay("n1", "n2", 0.2)
+    cluster.network.delay("n2", "n3", 0.2)
+    cluster.network.delay("n1", "n3", 0.2)
+    writer = cluster[1].client("writer")
     for number in range(1, 11):
         writer.send(publish("a", str(number).encode(), 2, number))
-    theatre.settle()
+    cluster.settle()
     first.unsubscribe("$share/g/a")
-    theatre.pass_s(0.3)
+    cluster.pass_s(0.3)
     got = [each.payload for each in third.drain()]
-    theatre[3].kill()
-    second = theatre[2].client("second")
+    cluster[3].kill()
+    second = cluster[2].client("second")
     second.send(packets.Subscribe(1, [packets.SubscribeOptions("$share/g/a", 2)], None))
-    theatre.state_of(1, ViewState.MAJORITY)
-    theatre.pass_s(1.0)
+    cluster.state_of(1, ViewState.MAJORITY)
+    cluster.pass_s(1.0)
     assert len(writer.take()) == 10
     got += [each.payload for each in second.drain()]
     assert {int(each.decode()) for each in got} == set(range(1, 11))
@@ -262,56 +262,56 @@ def test_who_relayed_a_qos_2_message_chooses_again_when_the_next_node_dies() -> 
 
 def test_a_handshake_that_goes_on_gives_what_was_chosen_for_again_to_nobody_again() -> None:
     """P2: the node that was chosen died, a session here got the message, and then the origin was killed."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    theatre[2].client("first").subscribe(("$share/g/a", 2))
-    theatre.network.delay("n1", "n2", 0.2)
-    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    cluster = ClusterHarness(3, **MAJORITY)
+    cluster[2].client("first").subscribe(("$share/g/a", 2))
+    cluster.network.delay("n1", "n2", 0.2)
+    writer = cluster[1].client("writer", clean=False, expiry_s=600)
     writer.send(publish("a", b"m", 2, 7))
-    theatre.settle()
-    second = theatre[1].connect_soon("second", clean=False, expiry_s=600)
+    cluster.settle()
+    second = cluster[1].connect_soon("second", clean=False, expiry_s=600)
     second.send(packets.Subscribe(1, [packets.SubscribeOptions("$share/g/a", 2)], None))
-    theatre[2].kill()
-    theatre.state_of(1, ViewState.MAJORITY)
-    theatre.settle()
+    cluster[2].kill()
+    cluster.state_of(1, ViewState.MAJORITY)
+    cluster.settle()
     assert [each.payload for each in second.drain()] == [b"m"]
-    theatre[1].kill()
-    theatre[1].start()
-    theatre.state_of(1, ViewState.MAJORITY)
-    second = theatre[1].client("second", clean=False, expiry_s=600)
-    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    cluster[1].kill()
+    cluster[1].start()
+    cluster.state_of(1, ViewState.MAJORITY)
+    second = cluster[1].client("second", clean=False, expiry_s=600)
+    writer = cluster[1].client("writer", clean=False, expiry_s=600)
     writer.send(publish("a", b"m", 2, 7, dup=True))
-    theatre.settle()
+    cluster.settle()
     assert [type(each) for each in writer.take()] == [packets.Pubrec]
     assert second.drain() == []
     writer.send(packets.Pubrel(7), publish("other", b"", 2, 8))
-    theatre.settle()
-    assert not list(theatre[1].node.env.store.scan(b"x", b"y"))
+    cluster.settle()
+    assert not list(cluster[1].node.env.store.scan(b"x", b"y"))
 
 
 def test_a_handshake_that_goes_on_goes_to_the_node_that_was_chosen_again() -> None:
     """P2: the node that was chosen first has a member again (3 nodes, seed 42375)."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    theatre[2].client("first").subscribe(("$share/g/a", 2))
-    theatre.network.delay("n1", "n2", 0.2)
-    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    cluster = ClusterHarness(3, **MAJORITY)
+    cluster[2].client("first").subscribe(("$share/g/a", 2))
+    cluster.network.delay("n1", "n2", 0.2)
+    writer = cluster[1].client("writer", clean=False, expiry_s=600)
     writer.send(publish("a", b"m", 2, 7))
-    theatre.settle()
-    second = theatre[3].client("second", clean=False, expiry_s=600)
+    cluster.settle()
+    second = cluster[3].client("second", clean=False, expiry_s=600)
     second.send(packets.Subscribe(1, [packets.SubscribeOptions("$share/g/a", 2)], None))
-    theatre[2].kill()
-    theatre.network.delay("n3", "n1", 0.2)
-    theatre.until(lambda: [each.payload for each in second.drain()] == [b"m"])
-    theatre[1].kill()
-    theatre.network.delay("n1", "n2", 0.0)
-    theatre.network.delay("n3", "n1", 0.0)
+    cluster[2].kill()
+    cluster.network.delay("n3", "n1", 0.2)
+    cluster.until(lambda: [each.payload for each in second.drain()] == [b"m"])
+    cluster[1].kill()
+    cluster.network.delay("n1", "n2", 0.0)
+    cluster.network.delay("n3", "n1", 0.0)
     for number in (1, 2):
-        theatre[number].start()
-    theatre.whole()
-    third = theatre[2].client("third")
+        cluster[number].start()
+    cluster.whole()
+    third = cluster[2].client("third")
     third.subscribe(("$share/g/a", 2))
-    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    writer = cluster[1].client("writer", clean=False, expiry_s=600)
     writer.send(publish("a", b"m", 2, 7, dup=True))
-    theatre.pass_s(1.0)
+    cluster.pass_s(1.0)
     assert [type(each) for each in writer.take()] == [packets.Pubrec]
     assert third.payloads() == []
     assert second.drain() == []
@@ -320,24 +320,24 @@ def test_a_handshake_that_goes_on_goes_to_the_node_that_was_chosen_again() -> No
 @pytest.mark.parametrize("lasts", [True, False])
 def test_a_handshake_that_goes_on_waits_for_the_member_that_lasts_and_may_have_the_message(lasts: bool) -> None:
     """[MQTT5-4.8.2-5]: the origin was restarted, and the node that it had chosen is away."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    first = theatre[2].client("first", clean=not lasts, expiry_s=600 if lasts else None)
+    cluster = ClusterHarness(3, **MAJORITY)
+    first = cluster[2].client("first", clean=not lasts, expiry_s=600 if lasts else None)
     first.subscribe(("$share/g/a", 2))
-    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    writer = cluster[1].client("writer", clean=False, expiry_s=600)
     assert isinstance(writer.publish("a", b"m", 2)[0], packets.Pubrec)
     assert [each.payload for each in first.drain()] == [b"m"]
-    second = theatre[3].client("second")
+    second = cluster[3].client("second")
     second.subscribe(("$share/g/a", 2))
-    theatre[1].kill()
-    theatre.isolate(2)
-    theatre[1].start()
-    theatre.state_of(1, ViewState.MAJORITY)
-    writer = theatre[1].client("writer", clean=False, expiry_s=600)
+    cluster[1].kill()
+    cluster.isolate(2)
+    cluster[1].start()
+    cluster.state_of(1, ViewState.MAJORITY)
+    writer = cluster[1].client("writer", clean=False, expiry_s=600)
     answers = writer.publish("a", b"m", 2, dup=True)
-    theatre.pass_s(1.0)
+    cluster.pass_s(1.0)
     assert [each.payload for each in second.drain()] == ([] if lasts else [b"m"])
-    theatre.network.heal()
-    theatre.whole()
-    theatre.pass_s(1.0)
+    cluster.network.heal()
+    cluster.whole()
+    cluster.pass_s(1.0)
     assert [type(each) for each in [*answers, *writer.take()]] == [packets.Pubrec]
     assert [each.payload for each in first.drain()] == []

@@ -15,32 +15,32 @@ from tests.harness.cluster import MAJORITY, ClusterHarness
 @pytest.mark.parametrize("victim", [1, 2, 3])
 def test_a_fast_restart_in_the_middle_of_everything(victim: int) -> None:
     """H-01: publishes from all to all, one node loses power for 0.1 s; acknowledged means kept, in order."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    readers = [theatre[n].client(f"reader{n}", clean=False, expiry_s=600) for n in (1, 2, 3)]
+    cluster = ClusterHarness(3, **MAJORITY)
+    readers = [cluster[n].client(f"reader{n}", clean=False, expiry_s=600) for n in (1, 2, 3)]
     for reader in readers:
         reader.subscribe(("t/#", 1))
-    writers = {n: theatre[n].client(f"writer{n}") for n in (1, 2, 3)}
+    writers = {n: cluster[n].client(f"writer{n}") for n in (1, 2, 3)}
     acked: dict[int, list[int]] = {1: [], 2: [], 3: []}
     for number in range(1, 61):
         for n, writer in writers.items():
             if not writer.closed:
                 writer.send(publish(f"t/{n}", str(number).encode(), 1, number))
         if number == 20:
-            theatre[victim].kill(power=True)
+            cluster[victim].kill(power=True)
         if number == 25:
-            theatre[victim].start()
-        theatre.pass_s(0.02)
+            cluster[victim].start()
+        cluster.pass_s(0.02)
         for n, writer in writers.items():
             acked[n] += [each.packet_id for each in writer.take() if isinstance(each, packets.Puback)]
-    theatre.whole()
-    theatre.pass_s(5.0)
+    cluster.whole()
+    cluster.pass_s(5.0)
     for n, writer in writers.items():
         acked[n] += [each.packet_id for each in writer.take() if isinstance(each, packets.Puback)]
         assert acked[n] == sorted(acked[n])
         assert n == victim or acked[n] == list(range(1, 61))
     for n, reader in zip((1, 2, 3), readers, strict=True):
         if n == victim:
-            reader = theatre[n].client(f"reader{n}", clean=False, expiry_s=600)
+            reader = cluster[n].client(f"reader{n}", clean=False, expiry_s=600)
         came = reader.drain()
         for origin in (1, 2, 3):
             got = list(dict.fromkeys(int(each.payload) for each in came if each.topic == f"t/{origin}"))
@@ -50,43 +50,43 @@ def test_a_fast_restart_in_the_middle_of_everything(victim: int) -> None:
 
 def test_the_node_that_is_asked_dies_while_another_enters() -> None:
     """H-04: the required set changes in the middle of an exchange."""
-    theatre = ClusterHarness(4, **MAJORITY)
-    theatre[2].client("reader").subscribe(("t", 1))
-    theatre[4].kill()
-    theatre.state_of(1, ViewState.MAJORITY)
-    theatre[4].start()
-    member = theatre[4].host.member
+    cluster = ClusterHarness(4, **MAJORITY)
+    cluster[2].client("reader").subscribe(("t", 1))
+    cluster[4].kill()
+    cluster.state_of(1, ViewState.MAJORITY)
+    cluster[4].start()
+    member = cluster[4].host.member
     assert member is not None
-    theatre.until(lambda: member.view.row("n4") is not None)
-    theatre[3].kill()
-    theatre.until(lambda: theatre[4].node.policy.view_state is ViewState.MAJORITY)
-    reader = theatre[1].client("late")
+    cluster.until(lambda: member.view.row("n4") is not None)
+    cluster[3].kill()
+    cluster.until(lambda: cluster[4].node.policy.view_state is ViewState.MAJORITY)
+    reader = cluster[1].client("late")
     assert reader.subscribe(("u", 1))[0].reasons == [1]
-    assert theatre[4].client("writer").publish("u", b"x", 1)[0].reason == 0
+    assert cluster[4].client("writer").publish("u", b"x", 1)[0].reason == 0
     assert reader.payloads() == [b"x"]
-    assert theatre[4].client("writer").publish("t", b"y", 1)[0].reason == 0
+    assert cluster[4].client("writer").publish("t", b"y", 1)[0].reason == 0
 
 
 def test_a_subscription_at_one_node_while_another_comes_back() -> None:
     """H-04 (a, b): SUBACK in every moment of an entrance, and a publish at the returner at once."""
     for moment in range(0, 40, 2):
-        theatre = ClusterHarness(3, **MAJORITY)
-        theatre.isolate(3)
-        theatre.state_of(1, ViewState.MAJORITY)
-        theatre.network.delay("n1", "n3", 0.03)
-        theatre.network.delay("n3", "n1", 0.05)
-        theatre.network.delay("n2", "n3", 0.11)
-        theatre.network.delay("n2", "n1", 0.07)
-        theatre.network.heal()
-        theatre.pass_s(moment * 0.025)
-        reader = theatre[2].client("reader", clean=False, expiry_s=100)
+        cluster = ClusterHarness(3, **MAJORITY)
+        cluster.isolate(3)
+        cluster.state_of(1, ViewState.MAJORITY)
+        cluster.network.delay("n1", "n3", 0.03)
+        cluster.network.delay("n3", "n1", 0.05)
+        cluster.network.delay("n2", "n3", 0.11)
+        cluster.network.delay("n2", "n1", 0.07)
+        cluster.network.heal()
+        cluster.pass_s(moment * 0.025)
+        reader = cluster[2].client("reader", clean=False, expiry_s=100)
         reader.send(packets.Subscribe(1, [packets.SubscribeOptions("t", 1)], None))
-        theatre.until(lambda reader=reader: bool(reader.received))
-        assert theatre[3].node.policy.view_state is not ViewState.MAJORITY
-        theatre.state_of(3, ViewState.WHOLE)
-        writer = theatre[3].client("writer")
+        cluster.until(lambda reader=reader: bool(reader.received))
+        assert cluster[3].node.policy.view_state is not ViewState.MAJORITY
+        cluster.state_of(3, ViewState.WHOLE)
+        writer = cluster[3].client("writer")
         writer.send(publish("t", b"x", 1))
-        theatre.until(lambda writer=writer: bool(writer.received))
+        cluster.until(lambda writer=writer: bool(writer.received))
         assert writer.take()[0].reason == 0
         assert reader.payloads() == [b"x"]
 
@@ -94,42 +94,42 @@ def test_a_subscription_at_one_node_while_another_comes_back() -> None:
 @pytest.mark.parametrize("pair", [(2, 3), (1, 2), (1, 3)])
 def test_a_cut_between_two_of_three_stops_nobody_for_long(pair: tuple[int, int]) -> None:
     """H-06: one of them leaves the view."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    readers = {n: theatre[n].client(f"reader{n}", clean=False, expiry_s=600) for n in (1, 2, 3)}
+    cluster = ClusterHarness(3, **MAJORITY)
+    readers = {n: cluster[n].client(f"reader{n}", clean=False, expiry_s=600) for n in (1, 2, 3)}
     for reader in readers.values():
         reader.subscribe(("t", 1))
-    theatre.network.cut(*(f"n{n}" for n in pair))
-    theatre.pass_s(8.0)
-    states = theatre.states()
+    cluster.network.cut(*(f"n{n}" for n in pair))
+    cluster.pass_s(8.0)
+    states = cluster.states()
     assert states.count(ViewState.MAJORITY) == 2
     out = states.index(ViewState.MINORITY) + 1
     inside = next(n for n in (1, 2, 3) if n != out)
-    writer = theatre[inside].client("writer")
+    writer = cluster[inside].client("writer")
     # the durable session at the node outside has to have it: at once, if only the two others do not reach each other
     answers = writer.publish("t", b"x", 1)
-    theatre.network.heal()
-    theatre.whole()
-    theatre.pass_s(3.0)
+    cluster.network.heal()
+    cluster.whole()
+    cluster.pass_s(3.0)
     assert [type(each) for each in [*answers, *writer.take()]] == [packets.Puback]
     assert [[each.payload for each in reader.drain()] for reader in readers.values()] == [[b"x"]] * 3
 
 
 def test_a_member_that_comes_back_empty_owes_nothing() -> None:
     """H-01, H-07: a new disk under an old name."""
-    theatre = ClusterHarness(3, **MAJORITY)
-    reader = theatre[2].client("reader", clean=False, expiry_s=600)
+    cluster = ClusterHarness(3, **MAJORITY)
+    reader = cluster[2].client("reader", clean=False, expiry_s=600)
     reader.subscribe(("t", 1))
-    writer = theatre[1].client("writer")
-    theatre[2].kill()
+    writer = cluster[1].client("writer")
+    cluster[2].kill()
     assert writer.publish("t", b"x", 1) == []
-    theatre.state_of(1, ViewState.MAJORITY)
-    theatre[2].replace_disk()
-    theatre[2].host.start()
-    assert theatre[2].join() == ""
-    theatre.whole()
-    theatre.pass_s(2.0)
+    cluster.state_of(1, ViewState.MAJORITY)
+    cluster[2].replace_disk()
+    cluster[2].host.start()
+    assert cluster[2].join() == ""
+    cluster.whole()
+    cluster.pass_s(2.0)
     assert [type(each) for each in writer.take()] == [packets.Puback]
-    reader = theatre[2].client("reader", clean=False, expiry_s=600)
+    reader = cluster[2].client("reader", clean=False, expiry_s=600)
     assert reader.payloads() == []
     reader.subscribe(("t", 1))
     writer.publish("t", b"y", 1, 2)
@@ -138,19 +138,19 @@ def test_a_member_that_comes_back_empty_owes_nothing() -> None:
 
 def test_what_comes_while_a_lease_is_over_counts_once_there_is_another() -> None:
     """It was over for less than a tick, so that nobody else had noticed."""
-    theatre = ClusterHarness(3)
-    theatre[2].client("reader", clean=False, expiry_s=600).subscribe(("t", 1))
-    writer = theatre[1].client("writer")
-    member = theatre[1].host.member
+    cluster = ClusterHarness(3)
+    cluster[2].client("reader", clean=False, expiry_s=600).subscribe(("t", 1))
+    writer = cluster[1].client("writer")
+    member = cluster[1].host.member
     assert member is not None
     for number in (1, 2):
-        theatre[number].disks[0].stall_until = inf
+        cluster[number].disks[0].stall_until = inf
     writer.send(publish("t", b"1", 1, 1))
     while member.leased():
-        theatre.pass_s(0.001)
-    assert theatre[1].node.policy.view_state is ViewState.WHOLE
-    theatre[2].disks[0].stall_until = 0.0
-    theatre.settle()
-    theatre[1].disks[0].stall_until = 0.0
-    theatre.whole()
-    theatre.until(lambda: [each.packet_id for each in writer.take() if isinstance(each, packets.Puback)] == [1])
+        cluster.pass_s(0.001)
+    assert cluster[1].node.policy.view_state is ViewState.WHOLE
+    cluster[2].disks[0].stall_until = 0.0
+    cluster.settle()
+    cluster[1].disks[0].stall_until = 0.0
+    cluster.whole()
+    cluster.until(lambda: [each.packet_id for each in writer.take() if isinstance(each, packets.Puback)] == [1])

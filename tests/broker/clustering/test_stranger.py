@@ -44,7 +44,7 @@ def make(folder: Path, name: str, cookie: str = COOKIE) -> tuple[Server, list[st
     return Server(load(None, {}, wanted), lambda level, text: lines.append(f"{level}: {text}")), lines
 
 
-class House:
+class JoinTarget:
     """A cluster of one node that lets others in, and what a stranger knows: its address."""
 
     def __init__(self, server: Server, lines: list[str]) -> None:
@@ -73,27 +73,27 @@ class House:
         return (member.clustered, sorted(member.membership.members), member.view, len(self.server.listeners.show()))
 
 
-def in_house(tmp_path: Path, attack: Callable[[House], Awaitable[None]]) -> House:
+def attack_node(tmp_path: Path, attack: Callable[[JoinTarget], Awaitable[None]]) -> JoinTarget:
     """Attack one node, which is as it was afterwards, and whose loop has nothing to complain of."""
     complaints: list[Any] = []
 
-    async def main() -> House:
+    async def main() -> JoinTarget:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
         server, lines = make(tmp_path, "n1")
         await server.start()
         try:
-            house = House(server, lines)
-            before = house.state
+            target = JoinTarget(server, lines)
+            before = target.state
             async with asyncio.timeout(30):
-                await attack(house)
-            assert house.state == before
-            return house
+                await attack(target)
+            assert target.state == before
+            return target
         finally:
             await server.stop()
 
-    house = asyncio.run(main())
+    target = asyncio.run(main())
     assert complaints == []
-    return house
+    return target
 
 
 def a_hello() -> bytes:
@@ -115,22 +115,22 @@ def requests() -> list[tuple[str, bytes]]:
 def test_with_a_guessed_cookie(tmp_path: Path, cookie: str) -> None:
     """No call is answered, no stream opens, and the refusals tell nothing of the cluster."""
 
-    async def attack(house: House) -> None:
+    async def attack(target: JoinTarget) -> None:
         stranger = GrpcTransport(cookie=cookie)
         told: list[str] = []
         for method, request in requests():
             with pytest.raises(Unproven) as caught:
-                await stranger.call(house.address, method, request, 5)
+                await stranger.call(target.address, method, request, 5)
             told.append(str(caught.value))
         events = Recorder()
-        stranger.dial(house.address, a_hello(), events)
+        stranger.dial(target.address, a_hello(), events)
         told += await events.until("closed")
         assert events.all("opened") == []
-        assert [fact for fact in house.facts if fact in " ".join(told).encode()] == []
+        assert [fact for fact in target.facts if fact in " ".join(told).encode()] == []
         await stranger.close()
 
-    house = in_house(tmp_path, attack)
-    warned = [line for line in house.lines if "refused" in line]
+    target = attack_node(tmp_path, attack)
+    warned = [line for line in target.lines if "refused" in line]
     assert len(warned) == 1, "one line for all of it"
     assert "connection of another node from 127.0.0.1 refused: its proof is wrong" in warned[0]
     assert "all nodes of a cluster have the same distributed_cookie" in warned[0]
@@ -140,10 +140,10 @@ def test_with_a_guessed_cookie(tmp_path: Path, cookie: str) -> None:
 def test_without_a_handshake(tmp_path: Path, proof: bytes | None) -> None:
     """Messages to every method, with no proof or a made-up one: an end without a message, and without facts."""
 
-    async def attack(house: House) -> None:
+    async def attack(target: JoinTarget) -> None:
         metadata = () if proof is None else ((PROOF_HEADER, proof),)
         for method in (CALL, STREAM, CHALLENGE, "/strogoff.Peer/Other", "/x/y"):
-            async with grpc.aio.insecure_channel(house.address) as channel:
+            async with grpc.aio.insecure_channel(target.address) as channel:
                 call = channel.stream_stream(method)(metadata=metadata)
                 with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
                     await call.write(a_hello())
@@ -152,9 +152,9 @@ def test_without_a_handshake(tmp_path: Path, proof: bytes | None) -> None:
                 told = repr((await call.initial_metadata(), await call.trailing_metadata())).encode()
                 told += (await call.details() or "").encode()
                 assert method == CHALLENGE or await call.code() is not grpc.StatusCode.OK
-                assert [fact for fact in house.facts if fact in told] == []
+                assert [fact for fact in target.facts if fact in told] == []
 
-    in_house(tmp_path, attack)
+    attack_node(tmp_path, attack)
 
 
 def test_a_recorded_call_is_not_answered_again(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_recorded_call_is_not_answered_again(tmp_path: Path) -> None:
     async def main() -> None:
         server, _ = make(tmp_path, "n1")
         await server.start()
-        house = House(server, [])
+        target = JoinTarget(server, [])
         asked: list[str] = []
 
         def in_force(key: str) -> str:
@@ -172,7 +172,7 @@ def test_a_recorded_call_is_not_answered_again(tmp_path: Path) -> None:
 
         assert server.cluster is not None
         server.cluster.in_force = in_force
-        relay = Relay(int(house.address.rpartition(":")[2]))
+        relay = Relay(int(target.address.rpartition(":")[2]))
         node = GrpcTransport(cookie=COOKIE)
         place = await relay.open()
         assert await node.call(place, VALUES, msgspec.msgpack.encode(["allow_anonymous"]), 5)
@@ -181,9 +181,9 @@ def test_a_recorded_call_is_not_answered_again(tmp_path: Path) -> None:
         await relay.close()
         (recorded,) = relay.sent
         assert b"strogoff-proof-bin" in recorded and COOKIE.encode() not in recorded
-        answer = await asyncio.to_thread(_play, house.address, bytes(recorded))
+        answer = await asyncio.to_thread(_play, target.address, bytes(recorded))
         assert answer and b"the value in force" not in answer and asked == ["allow_anonymous"]
-        assert [fact for fact in house.facts if fact in answer] == []
+        assert [fact for fact in target.facts if fact in answer] == []
         await server.stop()
 
     asyncio.run(main())
@@ -201,9 +201,9 @@ def _play(address: str, recorded: bytes) -> bytes:
 def test_a_large_message_before_the_proof(tmp_path: Path) -> None:
     """Of 64 MiB that a stranger announces the node takes what fits into a window of HTTP/2, and ends the stream."""
 
-    async def attack(house: House) -> None:
+    async def attack(target: JoinTarget) -> None:
         def push(path: str) -> int:
-            stranger = RawHttp2Client(house.address, 10)
+            stranger = RawHttp2Client(target.address, 10)
             stranger.hello()
             stranger.hear()
             sent = 0
@@ -216,7 +216,7 @@ def test_a_large_message_before_the_proof(tmp_path: Path) -> None:
         for path in (STREAM, CALL, CHALLENGE, "/x/y"):
             assert await asyncio.to_thread(push, path) <= 64 << 10
 
-    in_house(tmp_path, attack)
+    attack_node(tmp_path, attack)
 
 
 @pytest.mark.parametrize(
@@ -225,19 +225,19 @@ def test_a_large_message_before_the_proof(tmp_path: Path) -> None:
 def test_garbage_and_silence(tmp_path: Path, first: bytes) -> None:
     """A connection that never becomes one of a node ends by itself; so does one that asks for nothing."""
 
-    async def attack(house: House) -> None:
+    async def attack(target: JoinTarget) -> None:
         began = time.monotonic()
-        assert await asyncio.to_thread(_until_closed, house.address, first)
+        assert await asyncio.to_thread(_until_closed, target.address, first)
         assert time.monotonic() - began < 7
 
-    in_house(tmp_path, attack)
+    attack_node(tmp_path, attack)
 
 
 def test_a_peer_that_says_hello_in_http2_and_nothing_more(tmp_path: Path) -> None:
-    async def attack(house: House) -> None:
-        assert await asyncio.to_thread(_until_closed, house.address, PREFACE + frame(SETTINGS, 0, 0))
+    async def attack(target: JoinTarget) -> None:
+        assert await asyncio.to_thread(_until_closed, target.address, PREFACE + frame(SETTINGS, 0, 0))
 
-    in_house(tmp_path, attack)
+    attack_node(tmp_path, attack)
 
 
 def _until_closed(address: str, first: bytes) -> bool:
@@ -253,9 +253,9 @@ def _until_closed(address: str, first: bytes) -> bool:
 def test_a_crowd_of_strangers_is_bounded(tmp_path: Path) -> None:
     """Connections have a bound; when the crowd has gone a node with the cookie is let in."""
 
-    async def attack(house: House) -> None:
+    async def attack(target: JoinTarget) -> None:
         def crowd() -> int:
-            strangers = [RawHttp2Client(house.address, 10) for _ in range(300)]
+            strangers = [RawHttp2Client(target.address, 10) for _ in range(300)]
             for each in strangers:
                 each.hello()
             for _ in range(3):
@@ -272,10 +272,10 @@ def test_a_crowd_of_strangers_is_bounded(tmp_path: Path) -> None:
         answer = b""
         while not answer:
             with suppress(CallFailed):  # until the node has noticed that they have gone
-                answer = await node.call(house.address, WHO, b"", 10)
+                answer = await node.call(target.address, WHO, b"", 10)
         await node.close()
 
-    in_house(tmp_path, attack)
+    attack_node(tmp_path, attack)
 
 
 def test_nodes_with_different_cookies_say_what_to_do(tmp_path: Path) -> None:

@@ -16,277 +16,279 @@ from tests.harness.forwarding import ForwardingHarness, durable, live
 
 
 @pytest.fixture
-def post() -> ForwardingHarness:
+def broker() -> ForwardingHarness:
     """The lane to n2 is full."""
     return filled(ForwardingHarness())
 
 
-def filled(post: ForwardingHarness) -> ForwardingHarness:
-    post.cluster.present = True
-    post.lanes.full = ["n2"]
-    post.lanes.ahead_bytes = 4  # the lane gets one message after another
-    post.route("t", live("n2"))
-    post.route("kept", durable("n2"))
-    return post
+def filled(broker: ForwardingHarness) -> ForwardingHarness:
+    broker.cluster.present = True
+    broker.links.full = ["n2"]
+    broker.links.ahead_bytes = 4  # the lane gets one message after another
+    broker.route("t", live("n2"))
+    broker.route("kept", durable("n2"))
+    return broker
 
 
 def kinds(answers: list[object]) -> list[str]:
     return [type(each).__name__ for each in answers]
 
 
-def paused(post: ForwardingHarness) -> list[str]:
+def paused(broker: ForwardingHarness) -> list[str]:
     """The clients that are not read because of another node."""
     return [
-        connection.client_id for connection in post.node.connections.values() if "cluster" in connection.flow.paused_for
+        connection.client_id
+        for connection in broker.node.connections.values()
+        if "cluster" in connection.flow.paused_for
     ]
 
 
-def test_a_message_leaves_although_many_of_another_publisher_wait(post: ForwardingHarness) -> None:
-    flood, other = post.client("flood", 5), post.client("other", 5)
+def test_a_message_leaves_although_many_of_another_publisher_wait(broker: ForwardingHarness) -> None:
+    flood, other = broker.client("flood", 5), broker.client("other", 5)
     flood.send(*[publish("t", b"flood %d" % number) for number in range(1000)])
-    post.settle()
+    broker.settle()
     other.publish("t", b"other", 1)
-    assert post.lanes.payloads("n2") == [] and post.sender.copies == 1001
-    assert post.lanes.waiting["n2"][0] == 1001
-    post.room("n2", 3)
-    assert b"other" in post.lanes.payloads("n2") and len(post.lanes.payloads("n2")) == 3
-    post.room("n2")
-    flooded = [payload for payload in post.lanes.payloads("n2") if payload != b"other"]
+    assert broker.links.payloads("n2") == [] and broker.sender.copies == 1001
+    assert broker.links.waiting["n2"][0] == 1001
+    broker.room("n2", 3)
+    assert b"other" in broker.links.payloads("n2") and len(broker.links.payloads("n2")) == 3
+    broker.room("n2")
+    flooded = [payload for payload in broker.links.payloads("n2") if payload != b"other"]
     assert flooded == [b"flood %d" % number for number in range(1000)]
-    assert post.lanes.waiting["n2"] == (0, 0)
-    post.acked("n2", 1001)
-    assert kinds(other.take()) == ["Puback"] and post.sender.copies == 0
+    assert broker.links.waiting["n2"] == (0, 0)
+    broker.acked("n2", 1001)
+    assert kinds(other.take()) == ["Puback"] and broker.sender.copies == 0
 
 
-def test_what_a_publisher_sends_never_overtakes_what_it_sent_before(post: ForwardingHarness) -> None:
+def test_what_a_publisher_sends_never_overtakes_what_it_sent_before(broker: ForwardingHarness) -> None:
     """Also its will, and also when the lane has room again for a moment."""
-    writer = post.client("writer", 5, will=packets.Will("t", b"will", 0))
+    writer = broker.client("writer", 5, will=packets.Will("t", b"will", 0))
     for number in range(6):
         writer.publish("t", b"%d" % number)
         if number == 3:
-            post.room("n2", 2)
+            broker.room("n2", 2)
     writer.vanish()
-    post.client("other", 5).publish("t", b"other")
-    assert post.lanes.payloads("n2") == [b"0", b"1"]
-    post.room("n2", 2)
-    assert post.lanes.payloads("n2") == [b"0", b"1", b"other", b"2"]
-    post.room("n2")
-    assert post.lanes.payloads("n2") == [b"0", b"1", b"other", b"2", b"3", b"4", b"5", b"will"]
-    post.client("third", 5).publish("t", b"straight")
-    assert post.lanes.payloads("n2")[-1] == b"straight"
+    broker.client("other", 5).publish("t", b"other")
+    assert broker.links.payloads("n2") == [b"0", b"1"]
+    broker.room("n2", 2)
+    assert broker.links.payloads("n2") == [b"0", b"1", b"other", b"2"]
+    broker.room("n2")
+    assert broker.links.payloads("n2") == [b"0", b"1", b"other", b"2", b"3", b"4", b"5", b"will"]
+    broker.client("third", 5).publish("t", b"straight")
+    assert broker.links.payloads("n2")[-1] == b"straight"
 
 
-def test_what_no_client_has_published_shares_a_turn(post: ForwardingHarness) -> None:
-    origin, counter = post.node.env.origin, post.node.env.numbers
+def test_what_no_client_has_published_shares_a_turn(broker: ForwardingHarness) -> None:
+    origin, counter = broker.node.env.origin, broker.node.env.numbers
     for number in range(10):
         text = b"plugin %d" % number
         message = Message("", "t", text, 0, False, None, 0, "", origin, counter.next())
-        post.node.router.route(message, post.node.router.plans(""), AckContext())
-    post.client("other", 5).publish("t", b"other")
-    post.room("n2", 2)
-    assert post.lanes.payloads("n2") == [b"plugin 0", b"other"]
+        broker.node.router.route(message, broker.node.router.plans(""), AckContext())
+    broker.client("other", 5).publish("t", b"other")
+    broker.room("n2", 2)
+    assert broker.links.payloads("n2") == [b"plugin 0", b"other"]
 
 
-def test_for_a_node_that_is_away_nothing_waits_for_its_turn(post: ForwardingHarness) -> None:
+def test_for_a_node_that_is_away_nothing_waits_for_its_turn(broker: ForwardingHarness) -> None:
     """Its lane has a bound of its own. But nothing overtakes what waits."""
-    writer = post.client("writer", 5)
-    post.route("kept", durable("n2", absent=True))
-    post.cluster.present = False
+    writer = broker.client("writer", 5)
+    broker.route("kept", durable("n2", absent=True))
+    broker.cluster.present = False
     writer.publish("kept", b"1", 1, 1)
-    assert post.lanes.payloads("n2") == [b"1"]
-    post.cluster.present = True
+    assert broker.links.payloads("n2") == [b"1"]
+    broker.cluster.present = True
     writer.publish("kept", b"2", 1, 2)
-    post.cluster.present = False
+    broker.cluster.present = False
     writer.publish("kept", b"3", 1, 3)
-    assert post.lanes.payloads("n2") == [b"1"]
-    post.room("n2")
-    assert post.lanes.payloads("n2") == [b"1", b"2", b"3"]
+    assert broker.links.payloads("n2") == [b"1"]
+    broker.room("n2")
+    assert broker.links.payloads("n2") == [b"1", b"2", b"3"]
 
 
-def test_a_view_without_the_node_ends_what_waits_for_its_clean_sessions_alone(post: ForwardingHarness) -> None:
-    writer, other = post.client("writer", 5), post.client("other", 5)
+def test_a_view_without_the_node_ends_what_waits_for_its_clean_sessions_alone(broker: ForwardingHarness) -> None:
+    writer, other = broker.client("writer", 5), broker.client("other", 5)
     writer.publish("t", b"live", 1)
     writer.publish("kept", b"kept", 1, 2)
     other.publish("kept", b"other", 1)
-    assert post.sender.disk_bytes["n2"] > 0
-    assert post.sender.away("n2")
-    post.settle()
+    assert broker.sender.disk_bytes["n2"] > 0
+    assert broker.sender.away("n2")
+    broker.settle()
     assert kinds(writer.take()) == ["Puback"] and other.take() == []
-    assert post.lanes.voided["n2"] == [] and sorted(post.lanes.payloads("n2")) == [b"kept", b"other"]
-    post.acked("n2", 2)
-    assert kinds(writer.take()) == kinds(other.take()) == ["Puback"] and post.sender.copies == 0
-    assert post.sender.disk_bytes == {"n2": 0}
+    assert broker.links.voided["n2"] == [] and sorted(broker.links.payloads("n2")) == [b"kept", b"other"]
+    broker.acked("n2", 2)
+    assert kinds(writer.take()) == kinds(other.take()) == ["Puback"] and broker.sender.copies == 0
+    assert broker.sender.disk_bytes == {"n2": 0}
 
 
-def test_what_waits_for_a_node_that_is_gone_is_owed_no_more_and_groups_choose_again(post: ForwardingHarness) -> None:
-    post.route("g", groups=(RemoteMembers("g", "g", "n2", 1, 0),))
-    writer, other = post.client("writer", 5), post.client("other", 5)
+def test_what_waits_for_a_node_that_is_gone_is_owed_no_more_and_groups_choose_again(broker: ForwardingHarness) -> None:
+    broker.route("g", groups=(RemoteMembers("g", "g", "n2", 1, 0),))
+    writer, other = broker.client("writer", 5), broker.client("other", 5)
     writer.publish("g", b"1", 2)
     other.publish("kept", b"2", 1)
-    post.route("g", groups=(RemoteMembers("g", "g", "n3", 1, 0),))
-    post.sender.gone("n2")
-    post.settle()
+    broker.route("g", groups=(RemoteMembers("g", "g", "n3", 1, 0),))
+    broker.sender.gone("n2")
+    broker.settle()
     assert kinds(other.take()) == ["Puback"] and writer.take() == []
-    assert post.lanes.payloads("n2") == [] and post.lanes.payloads("n3") == [b"1"]
-    post.acked("n3", 1)
-    assert kinds(writer.take()) == ["Pubrec"] and post.lanes.waiting["n2"] == (0, 0)
-    assert post.sender.disk_bytes == {"n2": 0}
-    mid = post.lanes.sent["n3"][0][2].message
-    assert post.sender._open_mids == {(mid.origin.boot, mid.counter): 1}
-    assert kinds(writer.ask(packets.Pubrel(1))) == ["Pubcomp"] and post.sender._open_mids == {}
+    assert broker.links.payloads("n2") == [] and broker.links.payloads("n3") == [b"1"]
+    broker.acked("n3", 1)
+    assert kinds(writer.take()) == ["Pubrec"] and broker.links.waiting["n2"] == (0, 0)
+    assert broker.sender.disk_bytes == {"n2": 0}
+    mid = broker.links.sent["n3"][0][2].message
+    assert broker.sender._open_mids == {(mid.origin.boot, mid.counter): 1}
+    assert kinds(writer.ask(packets.Pubrel(1))) == ["Pubcomp"] and broker.sender._open_mids == {}
 
 
-def test_what_waits_is_void_after_a_cut_and_what_has_to_arrive_is_not(post: ForwardingHarness) -> None:
-    writer = post.client("writer", 5)
-    gone = post.client("gone", 5, will=packets.Will("t", b"will", 1, False, None))
+def test_what_waits_is_void_after_a_cut_and_what_has_to_arrive_is_not(broker: ForwardingHarness) -> None:
+    writer = broker.client("writer", 5)
+    gone = broker.client("gone", 5, will=packets.Will("t", b"will", 1, False, None))
     writer.publish("t", b"1", 1)
     gone.vanish()
-    assert post.sender.passing_on(lambda name: name == "n2")
-    assert not post.sender.passing_on(lambda name: name == "n3")
-    post.sender.void_all()
-    assert post.lanes.payloads("n2") == [b"will"] and post.sender.copies == 1
-    post.room("n2")
-    assert post.lanes.payloads("n2") == [b"will"] and post.lanes.stamps("n2") == [0]
-    post.acked("n2", 1)
-    assert writer.take() == [] and post.sender.copies == 0
+    assert broker.sender.passing_on(lambda name: name == "n2")
+    assert not broker.sender.passing_on(lambda name: name == "n3")
+    broker.sender.void_all()
+    assert broker.links.payloads("n2") == [b"will"] and broker.sender.copies == 1
+    broker.room("n2")
+    assert broker.links.payloads("n2") == [b"will"] and broker.links.stamps("n2") == [0]
+    broker.acked("n2", 1)
+    assert writer.take() == [] and broker.sender.copies == 0
 
 
-def test_a_message_that_waits_goes_to_another_member_if_the_node_has_none(post: ForwardingHarness) -> None:
+def test_a_message_that_waits_goes_to_another_member_if_the_node_has_none(broker: ForwardingHarness) -> None:
     group = RemoteMembers("g", "g", "n2", 1, 0)
-    post.route("g", groups=(group,))
-    writer = post.client("writer", 5)
+    broker.route("g", groups=(group,))
+    writer = broker.client("writer", 5)
     writer.publish("g", b"1", 2)
-    [copy] = post.sender._waiting.copies("n2")
-    post.route("g", groups=(RemoteMembers("g", "g", "n3", 1, 0),))
-    assert post.sender.returned(copy.message, group.text, "n2")
-    assert post.lanes.payloads("n3") == [b"1"] and copy.groups == []
+    [copy] = broker.sender._waiting.copies("n2")
+    broker.route("g", groups=(RemoteMembers("g", "g", "n3", 1, 0),))
+    assert broker.sender.returned(copy.message, group.text, "n2")
+    assert broker.links.payloads("n3") == [b"1"] and copy.groups == []
 
 
-def overtaken(post: ForwardingHarness) -> tuple[int, int]:
+def overtaken(broker: ForwardingHarness) -> tuple[int, int]:
     """The mid of a QoS 2 message that waits behind what others send from now on, and whose handshake is over."""
-    gone = post.client("gone", 5)
+    gone = broker.client("gone", 5)
     gone.publish("t", b"0" * 100_000)
     gone.publish("t", b"1", 2)
-    _, copy = post.sender._waiting.copies("n2")
+    _, copy = broker.sender._waiting.copies("n2")
     gone.leave()
-    post.room("n2", 1)
+    broker.room("n2", 1)
     return copy.message.origin.boot, copy.message.counter
 
 
-def test_a_mid_is_open_while_its_copy_waits(post: ForwardingHarness) -> None:
+def test_a_mid_is_open_while_its_copy_waits(broker: ForwardingHarness) -> None:
     """Its handshake may be over before: who is overtaken must not be taken for one that comes again."""
-    mid = overtaken(post)
-    other = post.client("other", 5)
+    mid = overtaken(broker)
+    other = broker.client("other", 5)
     other.publish("t", b"2", 1, 1)
-    post.room("n2", 1)
-    assert post.lanes.payloads("n2")[1:] == [b"2"] and post.lanes.sent["n2"][1][2].qos2_stable == mid
-    post.room("n2", 1)
+    broker.room("n2", 1)
+    assert broker.links.payloads("n2")[1:] == [b"2"] and broker.links.sent["n2"][1][2].qos2_stable == mid
+    broker.room("n2", 1)
     other.publish("t", b"3", 1, 2)
-    post.room("n2")
-    assert post.lanes.payloads("n2")[1:] == [b"2", b"1", b"3"]
-    assert post.lanes.sent["n2"][3][2].qos2_stable > mid and post.sender._open_mids == {}
+    broker.room("n2")
+    assert broker.links.payloads("n2")[1:] == [b"2", b"1", b"3"]
+    assert broker.links.sent["n2"][3][2].qos2_stable > mid and broker.sender._open_mids == {}
 
 
 def test_a_list_of_open_handshakes_has_those_that_wait(
-    post: ForwardingHarness, monkeypatch: pytest.MonkeyPatch
+    broker: ForwardingHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "TELL_OPEN_EVERY", 2)
-    mid = overtaken(post)
-    other = post.client("other", 5)
+    mid = overtaken(broker)
+    other = broker.client("other", 5)
     for number in range(2, 20):
         other.publish("t", b"2", 2, 1)
-        post.room("n2", 1)
-        post.sender.acked_early("n2", [number])
-        post.settle()
+        broker.room("n2", 1)
+        broker.sender.acked_early("n2", [number])
+        broker.settle()
         assert kinds(other.take()) == ["Pubrec"] and kinds(other.ask(packets.Pubrel(1))) == ["Pubcomp"]
-    assert len(post.lanes.told_open["n2"]) > 2 and b"1" not in post.lanes.payloads("n2")
-    for told in post.lanes.told_open["n2"]:
+    assert len(broker.links.told_open["n2"]) > 2 and b"1" not in broker.links.payloads("n2")
+    for told in broker.links.told_open["n2"]:
         assert mid in told.mids
 
 
-def narrow(post: ForwardingHarness) -> None:
-    post.lanes.ahead_bytes, post.lanes.behind_bytes = 1000, 4000
+def narrow(broker: ForwardingHarness) -> None:
+    broker.links.ahead_bytes, broker.links.behind_bytes = 1000, 4000
 
 
-def test_only_who_has_much_waiting_is_not_read(post: ForwardingHarness) -> None:
+def test_only_who_has_much_waiting_is_not_read(broker: ForwardingHarness) -> None:
     """And is read again when half of its own part is gone, whatever waits of others. Its QoS 0 is not dropped."""
-    narrow(post)
-    first, second, other = post.client("first", 5), post.client("second", 5), post.client("other", 5)
+    narrow(broker)
+    first, second, other = broker.client("first", 5), broker.client("second", 5), broker.client("other", 5)
     for number in range(30):
         first.publish("t", b"1 %d" % number + bytes(100))
         second.publish("t", b"2 %d" % number + bytes(100))
         if number % 10 == 0:
             other.publish("t", b"other %d" % number)
-    assert paused(post) == ["first", "second"] and post.drops() == []
-    assert post.lanes.waiting["n2"][1] < 4000 + 400
-    waited = post.sender._waiting.queues["n2"]
+    assert paused(broker) == ["first", "second"] and broker.drops() == []
+    assert broker.links.waiting["n2"][1] < 4000 + 400
+    waited = broker.sender._waiting.queues["n2"]
     assert [waited.waits_of(("", name)) > 1000 for name in ("first", "second", "other")] == [True, True, False]
-    while "first" in paused(post):
+    while "first" in paused(broker):
         assert waited.waits_of(("", "first")) > 500
-        post.room("n2", 1)
+        broker.room("n2", 1)
     while waited.items:
-        post.room("n2", 10)
-    payloads = post.lanes.payloads("n2")
+        broker.room("n2", 10)
+    payloads = broker.links.payloads("n2")
     for name in (b"1 ", b"2 "):
         assert [text for text in payloads if text.startswith(name)] == [
             name + b"%d" % number + bytes(100) for number in range(30)
         ]
-    assert paused(post) == []
+    assert paused(broker) == []
 
 
-def test_clients_of_the_same_name_are_told_apart(post: ForwardingHarness) -> None:
-    narrow(post)
-    writer = post.client("writer", 5)
+def test_clients_of_the_same_name_are_told_apart(broker: ForwardingHarness) -> None:
+    narrow(broker)
+    writer = broker.client("writer", 5)
     writer.publish("t", bytes(5000))
-    assert paused(post) == ["writer"]
-    assert post.sender.congested("", "writer") == "n2" and post.sender.congested("other", "writer") == ""
+    assert paused(broker) == ["writer"]
+    assert broker.sender.congested("", "writer") == "n2" and broker.sender.congested("other", "writer") == ""
 
 
 @pytest.mark.parametrize("over", ["away", "gone", "void_all", "room"])
-def test_who_is_not_read_is_read_again_when_nothing_waits(post: ForwardingHarness, over: str) -> None:
-    narrow(post)
-    writer = post.client("writer", 5)
+def test_who_is_not_read_is_read_again_when_nothing_waits(broker: ForwardingHarness, over: str) -> None:
+    narrow(broker)
+    writer = broker.client("writer", 5)
     writer.publish("t", bytes(5000), 1)
-    assert paused(post) == ["writer"]
-    post.lanes.full = []
-    getattr(post.sender, over)(*(() if over == "void_all" else ("n2",)))
-    post.settle()
-    assert paused(post) == [] and post.sender._waiting.queues == {}
+    assert paused(broker) == ["writer"]
+    broker.links.full = []
+    getattr(broker.sender, over)(*(() if over == "void_all" else ("n2",)))
+    broker.settle()
+    assert paused(broker) == [] and broker.sender._waiting.queues == {}
 
 
-def test_a_qos_2_publisher_is_not_read_either(post: ForwardingHarness) -> None:
+def test_a_qos_2_publisher_is_not_read_either(broker: ForwardingHarness) -> None:
     """Its copy leaves when the packet id is safe, after the packet was handled."""
-    narrow(post)
-    writer = post.client("writer", 5, clean=False, expiry_s=60)
+    narrow(broker)
+    writer = broker.client("writer", 5, clean=False, expiry_s=60)
     writer.publish("t", bytes(5000), 2, 1)
-    post.client("other", 5).publish("t", b"2")
-    assert paused(post) == []
+    broker.client("other", 5).publish("t", b"2")
+    assert paused(broker) == []
     writer.publish("nowhere", b"1")
-    assert paused(post) == ["writer"]
+    assert paused(broker) == ["writer"]
 
 
-def test_the_log_says_who_is_held_back_and_when_that_is_over(post: ForwardingHarness) -> None:
-    narrow(post)
-    first, second = post.client("first", 5), post.client("second", 5)
+def test_the_log_says_who_is_held_back_and_when_that_is_over(broker: ForwardingHarness) -> None:
+    narrow(broker)
+    first, second = broker.client("first", 5), broker.client("second", 5)
     for number in range(5):
         first.publish("t", bytes(5000))
         second.publish("t", bytes(5000))
-        assert paused(post) == ["first", "second"]
-        post.room("n2")
-        assert paused(post) == []
-        post.lanes.full = ["n2"]
-        post.pass_s(SAY_AGAIN_MS / 2000 if number < 4 else 0)
-    said = [text for _, text in post.host.lines if "n2" in text]
+        assert paused(broker) == ["first", "second"]
+        broker.room("n2")
+        assert paused(broker) == []
+        broker.links.full = ["n2"]
+        broker.pass_s(SAY_AGAIN_MS / 2000 if number < 4 else 0)
+    said = [text for _, text in broker.host.lines if "n2" in text]
     assert [text.split(":")[0] for text in said] == ["client first publishes more for n2 than the link takes"]
-    post.pass_s(SAY_AGAIN_MS / 500)
-    said = [text for _, text in post.host.lines if "n2" in text]
+    broker.pass_s(SAY_AGAIN_MS / 500)
+    said = [text for _, text in broker.host.lines if "n2" in text]
     assert said[1:] == ["nobody is held back for n2 any more; these were: first, second"]
 
 
 def test_without_a_lease_what_waits_is_never_void() -> None:
-    post = filled(ForwardingHarness(allow_publish_during_netsplit="on"))
-    writer = post.client("writer", 5)
-    post.node.policy.view_state = ViewState.MINORITY
+    broker = filled(ForwardingHarness(allow_publish_during_netsplit="on"))
+    writer = broker.client("writer", 5)
+    broker.node.policy.view_state = ViewState.MINORITY
     assert kinds(writer.publish("t", b"1", 1)) == ["Puback"]
-    post.sender.void_all()
-    assert post.lanes.payloads("n2") == [b"1"] and post.lanes.stamps("n2") == [0]
+    broker.sender.void_all()
+    assert broker.links.payloads("n2") == [b"1"] and broker.links.stamps("n2") == [0]

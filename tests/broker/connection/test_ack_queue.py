@@ -28,8 +28,8 @@ from tests.harness.broker import BrokerHarness, PacketClient, publish
 from tests.harness.forwarding import ForwardingHarness, durable, live
 
 
-def connection_of(stage: BrokerHarness, client_id: str = "c") -> ClientConnection:
-    session = stage.node.sessions.get("", client_id)
+def connection_of(broker: BrokerHarness, client_id: str = "c") -> ClientConnection:
+    session = broker.node.sessions.get("", client_id)
     assert session is not None
     assert isinstance(session.connection, ClientConnection)
     return session.connection
@@ -39,18 +39,18 @@ class Pen:
     """Replies of one connection, as the numbers in which they leave."""
 
     def __init__(self) -> None:
-        self.stage = BrokerHarness()
-        self.client: PacketClient = self.stage.client("c", 5)
-        self.connection = connection_of(self.stage)
+        self.broker = BrokerHarness()
+        self.client: PacketClient = self.broker.client("c", 5)
+        self.connection = connection_of(self.broker)
         self.acks = self.connection.acks
         self.left: list[int] = []
         self.owed: dict[int, PendingAcks] = {}
-        self.stage.hold_disk()
+        self.broker.hold_disk()
 
     def reply(self, number: int, disk: bool, others: bool) -> None:
         owed = self.owed[number] = PendingAcks().add() if others else PendingAcks()
         if disk:
-            self.stage.node.env.store.put(b"nx%d" % number, b"")
+            self.broker.node.env.store.put(b"nx%d" % number, b"")
         self.acks.reply(lambda: self.left.append(number), disk, 1, owed, PUBLISH)
 
 
@@ -61,14 +61,14 @@ def test_any_mixture_leaves_in_order_and_each_only_when_its_time_has_come(
     pen, rng = Pen(), Random(seed)
     for number, (disk, others) in enumerate(wanted):
         pen.reply(number, disk, others)
-    pen.stage.settle()
+    pen.broker.settle()
     todo = ["disk", *[number for number, (_, others) in enumerate(wanted) if others]]
     rng.shuffle(todo)
     done: set[object] = set()
     for each in todo:
         done.add(each)
         if each == "disk":
-            pen.stage.free_disk()
+            pen.broker.free_disk()
         else:
             assert isinstance(each, int)
             pen.owed[each].complete()
@@ -157,84 +157,84 @@ class Guarded(ForwardingHarness):
 
 
 def test_each_kind_of_promise_is_asked_for_once_in_a_turn() -> None:
-    stage = Guarded()
-    client = stage.client("c", 5)
-    assert stage.asked == [REGISTER]
+    broker = Guarded()
+    client = broker.client("c", 5)
+    assert broker.asked == [REGISTER]
     client.ask(
         packets.Subscribe(1, [packets.SubscribeOptions("t", 1)], None),
         packets.Publish("nowhere", b"1", 1, False, False, 2, None),
         packets.Unsubscribe(3, ["t"]),
     )
-    assert stage.asked[1:] == [SUBSCRIBE | PUBLISH | UNSUBSCRIBE]
+    assert broker.asked[1:] == [SUBSCRIBE | PUBLISH | UNSUBSCRIBE]
 
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_without_a_lease_at_the_end_of_the_turn_no_promise_leaves(qos: int) -> None:
     """The match was made with a lease; it ended before the answer left: H-04 (c)."""
-    stage = Guarded()
-    stage.route("t", live("n2"))
-    client = stage.client("c", 5)
-    stage.node.env.events.set_level(MESSAGE)
+    broker = Guarded()
+    broker.route("t", live("n2"))
+    client = broker.client("c", 5)
+    broker.node.env.events.set_level(MESSAGE)
     assert client.publish("t", b"1", qos, 1) == []
-    stage.lease = False
-    stage.acked("n2", 1)
+    broker.lease = False
+    broker.acked("n2", 1)
     assert [type(each) for each in client.take()] == [packets.Disconnect]
     assert client.closed
-    assert stage.events("pub.recv") and not stage.events("pub.ack")
+    assert broker.events("pub.recv") and not broker.events("pub.ack")
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
 def test_a_client_whose_connack_may_not_leave_is_refused(version: int) -> None:
     """CONNACK is the first packet [MQTT-3.2.0-1]: no message goes before it, nor a DISCONNECT instead."""
-    stage = Guarded()
+    broker = Guarded()
     expiry_s = 100 if version == 5 else None
-    stage.client("c", version, clean=False, expiry_s=expiry_s).subscribe(("t", 1))
-    stage.client("writer", 5).publish("t", b"1", 1)
-    stage.lease = False
+    broker.client("c", version, clean=False, expiry_s=expiry_s).subscribe(("t", 1))
+    broker.client("writer", 5).publish("t", b"1", 1)
+    broker.lease = False
     will = packets.Will("t", b"nobody hears that it is accepted", 1)
-    client, answer = stage.connect("c", version, clean=False, expiry_s=expiry_s, will=will)
+    client, answer = broker.connect("c", version, clean=False, expiry_s=expiry_s, will=will)
     assert (answer.reason, answer.session_present) == (0x88 if version == 5 else 3, False)
     assert client.take() == []
     assert client.closed
-    stage.lease = True
-    again, _ = stage.connect("c", version, clean=False, expiry_s=expiry_s)
+    broker.lease = True
+    again, _ = broker.connect("c", version, clean=False, expiry_s=expiry_s)
     assert again.payloads() == [b"1"]
 
 
 def test_what_promises_nothing_needs_no_lease() -> None:
-    stage = Guarded()
-    client = stage.client("c", 5)
+    broker = Guarded()
+    client = broker.client("c", 5)
     client.subscribe(("t", 1))
-    stage.lease = False
+    broker.lease = False
     assert [type(each) for each in client.ask(packets.Pingreq())] == [packets.Pingresp]
     client.send(packets.Publish("t", b"1", 0, False, False, 0, None))
     assert client.payloads() == [b"1"]
 
 
 def test_deliveries_of_the_same_turn_are_dropped_with_the_promise_and_not_lost() -> None:
-    stage = Guarded()
-    client = stage.client("c", 5, clean=False, expiry_s=100)
+    broker = Guarded()
+    client = broker.client("c", 5, clean=False, expiry_s=100)
     client.subscribe(("t", 1))
-    stage.lease = False
+    broker.lease = False
     came = [type(each) for each in client.publish("t", b"1", 1, 9)]
     assert packets.Puback not in came
     assert came[-1] is packets.Disconnect
-    stage.lease = True
-    again, _ = stage.connect("c", 5, clean=False, expiry_s=100)
+    broker.lease = True
+    again, _ = broker.connect("c", 5, clean=False, expiry_s=100)
     assert again.payloads() == [b"1"]
 
 
 def test_a_copy_for_a_node_that_is_away_holds_up_its_own_connection_alone() -> None:
-    stage = ForwardingHarness()
-    stage.route("t", durable("n2", absent=True))
-    first, second = stage.client("a", 5), stage.client("b", 5)
+    broker = ForwardingHarness()
+    broker.route("t", durable("n2", absent=True))
+    first, second = broker.client("a", 5), broker.client("b", 5)
     assert first.publish("t", b"1", 1) == []
     assert [type(each) for each in second.publish("nowhere", b"2", 1)] == [packets.Puback]
 
 
 def test_what_has_to_wait_again_stays_before_what_came_behind_it() -> None:
     pen = Pen()
-    store = pen.stage.node.env.store
+    store = pen.broker.node.env.store
 
     def again() -> None:
         store.put(b"nagain", b"")
@@ -244,8 +244,8 @@ def test_what_has_to_wait_again_stays_before_what_came_behind_it() -> None:
     pen.acks.reply(again, True)
     pen.reply(2, True, False)
     pen.reply(3, False, False)
-    pen.stage.free_disk()
-    pen.stage.settle()
+    pen.broker.free_disk()
+    pen.broker.settle()
     assert pen.left == [1, 2, 3]
 
 
@@ -258,12 +258,12 @@ def test_what_an_item_sets_free_waits_until_the_item_is_done() -> None:
         pen.acks.requeue_all([])
         pen.left.append(1)
 
-    pen.stage.node.env.store.put(b"nfirst", b"")
+    pen.broker.node.env.store.put(b"nfirst", b"")
     pen.acks.reply(first, True)
     pen.reply(2, True, True)
     pen.reply(3, True, False)
-    pen.stage.free_disk()
-    pen.stage.settle()
+    pen.broker.free_disk()
+    pen.broker.settle()
     assert pen.left == [1, 2, 3]
 
 
@@ -281,25 +281,25 @@ def test_the_operations_that_frames_answer() -> None:
 @pytest.mark.parametrize(("version", "qos"), [(4, 1), (4, 2), (5, 1)])
 def test_a_client_with_many_packets_that_wait_for_answers_is_not_read(version: int, qos: int) -> None:
     """Each packet is kept until the node that is away has it: so their number is bounded (P8), and none is lost."""
-    stage = ForwardingHarness(max_unanswered_packets=20)
-    stage.route("t", durable("n2", absent=True))
-    client = stage.client("c", version)
+    broker = ForwardingHarness(max_unanswered_packets=20)
+    broker.route("t", durable("n2", absent=True))
+    client = broker.client("c", version)
     for number in range(1, 101):
         client.send(publish("t", b"%d" % number, qos, number))
-        stage.settle()
-    assert 20 <= len(connection_of(stage).acks.waiting) < 25 and len(stage.lanes.sent["n2"]) < 25
+        broker.settle()
+    assert 20 <= len(connection_of(broker).acks.waiting) < 25 and len(broker.links.sent["n2"]) < 25
     answers = []
     for _ in range(200):
-        stage.acked("n2", len(stage.lanes.sent["n2"]))
+        broker.acked("n2", len(broker.links.sent["n2"]))
         answers += client.take()
     assert [each.packet_id for each in answers] == list(range(1, 101))
-    assert [each.message.payload for _, _, each in stage.lanes.sent["n2"]] == [b"%d" % each for each in range(1, 101)]
+    assert [each.message.payload for _, _, each in broker.links.sent["n2"]] == [b"%d" % each for each in range(1, 101)]
 
 
 def test_a_client_that_sends_pubrel_late_is_read_for_that() -> None:
     """Handshakes whose PUBREC has left wait for the client: it could not go on with them if it were not read."""
-    stage = ForwardingHarness(max_unanswered_packets=5)
-    client = stage.client("c", 4)
+    broker = ForwardingHarness(max_unanswered_packets=5)
+    client = broker.client("c", 4)
     for number in range(1, 31):
         assert [type(each) for each in client.publish("t", b"", 2, number)] == [packets.Pubrec]
     for number in range(1, 31):
@@ -307,16 +307,16 @@ def test_a_client_that_sends_pubrel_late_is_read_for_that() -> None:
 
 
 def test_a_client_that_is_not_read_for_long_is_told_of() -> None:
-    stage = ForwardingHarness(max_unanswered_packets=10)
-    stage.route("t", durable("n2", absent=True))
-    client = stage.client("c", 4)
+    broker = ForwardingHarness(max_unanswered_packets=10)
+    broker.route("t", durable("n2", absent=True))
+    client = broker.client("c", 4)
     client.send(*[publish("t", b"", 1, number) for number in range(1, 16)])
-    stage.pass_s(1)
-    assert not stage.events("conn.pause")
-    stage.pass_s(5)
-    (row,) = stage.events("conn.pause")
+    broker.pass_s(1)
+    assert not broker.events("conn.pause")
+    broker.pass_s(5)
+    (row,) = broker.events("conn.pause")
     assert (row["client"], row["reason"], row["count"]) == ("c", "unanswered", 15)
-    stage.acked("n2", 15)
+    broker.acked("n2", 15)
     client.send(*[publish("t", b"", 1, number) for number in range(16, 20)])
-    stage.pass_s(10)
-    assert len(stage.events("conn.pause")) == 1
+    broker.pass_s(10)
+    assert len(broker.events("conn.pause")) == 1

@@ -65,9 +65,9 @@ def auth(reason: int = CONTINUE, data: bytes | None = None, name: str = "riddle"
 QUESTION = Auth(CONTINUE, method(b"6 * 7"))
 
 
-def authenticated(stage: BrokerHarness, **fields: Any) -> RawClient:
+def authenticated(broker: BrokerHarness, **fields: Any) -> RawClient:
     """A client that answered the riddle."""
-    caller = RawClient(stage, 5)
+    caller = RawClient(broker, 5)
     assert caller.says(connect("c", 5, **method(), **fields)) == [QUESTION]
     (connack,) = caller.says(auth(data=b"42"))
     assert connack.reason == 0
@@ -77,8 +77,8 @@ def authenticated(stage: BrokerHarness, **fields: Any) -> RawClient:
 @pytest.mark.parametrize("behind", [b"\x30\xff\xff\x7f", encode(publish("t", bytes(300_000)), 5)])
 def test_nothing_large_is_kept_before_the_client_is_accepted(behind: bytes) -> None:
     """While an exchange goes on, a packet that no CONNECT may be ends the connection by its header alone."""
-    stage = BrokerHarness(Riddle(), max_connect_bytes=200)
-    caller = RawClient(stage, 5)
+    broker = BrokerHarness(Riddle(), max_connect_bytes=200)
+    caller = RawClient(broker, 5)
     assert caller.says(connect("c", 5, **method())) == [QUESTION]
     refusal, closed = caller.says(behind[:4])
     assert (refusal.reason, closed) == (0x95, CLOSED)
@@ -90,14 +90,14 @@ def test_an_exchange() -> None:
     [MQTT5-4.12.0-2] [MQTT5-4.12.0-3] [MQTT5-4.12.0-5] [MQTT5-3.15.2-1] [MQTT5-3.2.0-1]
     """
     plugin = Riddle()
-    stage = BrokerHarness(plugin, allow_anonymous=False)
-    caller = RawClient(stage, 5)
+    broker = BrokerHarness(plugin, allow_anonymous=False)
+    caller = RawClient(broker, 5)
     assert caller.says(connect("c", 5, username="me", **method())) == [QUESTION]
-    assert len(stage.node.sessions) == 0
+    assert len(broker.node.sessions) == 0
     assert caller.says(auth(data=b"42")) == [accepted(**method(b"well done"))]
     assert caller.says(Pingreq()) == [Pingresp()]
     assert plugin.asked == [("me", "riddle", None), ("me", "riddle", b"42")]
-    session = stage.node.sessions.get("", "c")
+    session = broker.node.sessions.get("", "c")
     assert session is not None and session.username == "wise"
 
 
@@ -130,8 +130,8 @@ def test_a_code_that_no_connack_knows(code: int) -> None:
 
 def test_a_method_that_nobody_knows() -> None:
     """0x8C, whether there is no plugin for it at all or none that knows it [MQTT5-4.12.0-1]"""
-    for stage in (BrokerHarness(), BrokerHarness(Riddle())):
-        caller = RawClient(stage, 5)
+    for broker in (BrokerHarness(), BrokerHarness(Riddle())):
+        caller = RawClient(broker, 5)
         caller.send(connect("c", 5, **method(name="fingerprint")))
         assert refused(caller, 0x8C)
 
@@ -139,8 +139,8 @@ def test_a_method_that_nobody_knows() -> None:
 def test_a_client_without_method_gets_none() -> None:
     """[MQTT5-4.12.0-6], and its AUTH is a protocol error [MQTT5-4.12.0-7]"""
     plugin = Riddle()
-    stage = BrokerHarness(plugin)
-    caller = RawClient(stage, 5)
+    broker = BrokerHarness(plugin)
+    caller = RawClient(broker, 5)
     assert caller.says(connect("c", 5)) == [accepted()]
     assert plugin.asked == []
     assert reason_of(caller.says(auth(AGAIN))) == 0x82
@@ -154,10 +154,10 @@ def test_what_does_not_belong_into_an_exchange(wrong: Any) -> None:
 
     [MQTT5-3.1.2-30] [MQTT5-4.12.0-5] [MQTT5-3.14.0-1] [MQTT5-4.13.1-1]
     """
-    stage = BrokerHarness(Riddle())
-    watcher = stage.client("w")
+    broker = BrokerHarness(Riddle())
+    watcher = broker.client("w")
     watcher.subscribe(("#", 0))
-    caller = RawClient(stage, 5)
+    caller = RawClient(broker, 5)
     assert caller.says(connect("c", 5, **method())) == [QUESTION]
     caller.send(wrong, auth(data=b"42"))
     assert refused(caller, 0x82)
@@ -166,44 +166,44 @@ def test_what_does_not_belong_into_an_exchange(wrong: Any) -> None:
 
 def test_the_client_gives_up() -> None:
     """DISCONNECT within an exchange closes the connection; its will was never kept."""
-    stage = BrokerHarness(Riddle())
-    watcher = stage.client("w")
+    broker = BrokerHarness(Riddle())
+    watcher = broker.client("w")
     watcher.subscribe(("will", 0))
-    caller = RawClient(stage, 5)
+    caller = RawClient(broker, 5)
     assert caller.says(connect("c", 5, will=will(), **method())) == [QUESTION]
     assert caller.says(Disconnect(4)) == [CLOSED]
-    assert watcher.messages() == [] and len(stage.node.sessions) == 1
+    assert watcher.messages() == [] and len(broker.node.sessions) == 1
 
 
 def test_silence_ends_an_exchange() -> None:
     """Each step has the time of `mqtt_connect_timeout` (P8)."""
-    stage = BrokerHarness(Riddle(), mqtt_connect_timeout_ms=5000)
-    caller = RawClient(stage, 5)
-    stage.pass_s(4)
+    broker = BrokerHarness(Riddle(), mqtt_connect_timeout_ms=5000)
+    caller = RawClient(broker, 5)
+    broker.pass_s(4)
     assert caller.says(connect("c", 5, **method())) == [QUESTION]
-    stage.pass_s(4)
+    broker.pass_s(4)
     assert caller.says(auth()) == [QUESTION]
-    stage.pass_s(4.9)
+    broker.pass_s(4.9)
     assert caller.hears() == []
-    stage.pass_s(0.2)
+    broker.pass_s(0.2)
     assert caller.hears() == [CLOSED]
 
 
 def test_a_slow_plugin_is_not_the_clients_silence() -> None:
     """While the plugin thinks nobody waits for the client."""
     plugin = Slow()
-    stage = BrokerHarness(plugin, mqtt_connect_timeout_ms=1000)
-    questions = PendingHooks(stage)
-    caller = RawClient(stage, 5)
+    broker = BrokerHarness(plugin, mqtt_connect_timeout_ms=1000)
+    questions = PendingHooks(broker)
+    caller = RawClient(broker, 5)
     assert caller.says(connect("c", 5, **method())) == []
-    stage.pass_s(3)
+    broker.pass_s(3)
     questions.answer()
     assert caller.says(auth(data=b"42"), Pingreq()) == [QUESTION]
-    stage.pass_s(3)
+    broker.pass_s(3)
     assert caller.hears() == []
     questions.answer()
     assert caller.hears() == [accepted(**method(b"well done")), Pingresp()]
-    stage.pass_s(3)
+    broker.pass_s(3)
     assert caller.hears() == []
 
 
@@ -216,22 +216,22 @@ def test_authentication_again() -> None:
     [MQTT5-4.12.1-1] [MQTT5-4.12.0-5] [MQTT5-3.15.2-1]
     """
     plugin = Riddle()
-    stage = BrokerHarness(plugin)
-    caller = authenticated(stage)
+    broker = BrokerHarness(plugin)
+    caller = authenticated(broker)
     for _ in range(2):
         assert caller.says(auth(AGAIN), Pingreq()) == [QUESTION, Pingresp()]
         assert caller.publish("t") == []
-        stage.pass_s(60)
+        broker.pass_s(60)
         assert caller.says(auth(data=b"42")) == [Auth(0, method(b"well done"))]
     assert plugin.asked[-1] == ("wise", "riddle", b"42")
 
 
 def test_a_wrong_answer_later() -> None:
     """DISCONNECT with the code, and the close; the will is sent [MQTT5-4.12.1-2] [MQTT5-4.12.0-4]"""
-    stage = BrokerHarness(Riddle())
-    watcher = stage.client("w")
+    broker = BrokerHarness(Riddle())
+    watcher = broker.client("w")
     watcher.subscribe(("will", 0))
-    caller = authenticated(stage, will=will())
+    caller = authenticated(broker, will=will())
     assert caller.says(auth(AGAIN)) == [QUESTION]
     assert reason_of(caller.says(auth(data=b"41"))) == 0x87
     assert watcher.payloads() == [b"gone"]
@@ -292,8 +292,8 @@ def test_problem_information_is_not_asked_for() -> None:
 
 def test_a_publish_between_the_steps_of_a_second_authentication() -> None:
     """It is served as before [MQTT5-4.12.1-1]."""
-    stage = BrokerHarness(Riddle())
-    caller = authenticated(stage)
+    broker = BrokerHarness(Riddle())
+    caller = authenticated(broker)
     caller.subscribe(("t", 0))
     caller.says(auth(AGAIN))
     assert caller.publish("t", b"x") == [Publish("t", b"x")]

@@ -26,8 +26,8 @@ def test_an_accepted_connect(version: int) -> None:
 
     [MQTT-3.1.4-4] [MQTT5-3.1.4-5] [MQTT-3.2.0-1] [MQTT5-3.2.0-1] [MQTT-3.12.4-1] [MQTT5-3.12.4-1] [MQTT-3.2.2-3]
     """
-    stage = BrokerHarness()
-    caller = RawClient(stage, version)
+    broker = BrokerHarness()
+    caller = RawClient(broker, version)
     assert caller.says(connect("c", version)) == [accepted()]
     assert caller.says(Pingreq()) == [Pingresp()]
     assert caller.says(Pingreq(), Pingreq()) == [Pingresp(), Pingresp()]
@@ -54,10 +54,10 @@ def test_a_protocol_that_nobody_speaks(name: bytes, level: int) -> None:
 
     [MQTT-3.1.2-1] [MQTT-3.1.2-2] [MQTT5-3.1.2-1] [MQTT5-3.1.2-2] [MQTT-3.1.4-5]
     """
-    stage = BrokerHarness()
-    watcher = stage.client("w")
+    broker = BrokerHarness()
+    watcher = broker.client("w")
     watcher.subscribe(("#", 0))
-    caller = RawClient(stage)
+    caller = RawClient(broker)
     behind = encode(publish("t"), 4)
     assert caller.says(frame_of(name, level) + behind) == [Connack(False, 1), CLOSED]
     assert watcher.messages() == []
@@ -66,27 +66,27 @@ def test_a_protocol_that_nobody_speaks(name: bytes, level: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_version_that_the_listener_does_not_allow(version: int) -> None:
     """`allowed_protocol_versions`: 1 or 0x84 in the client's own form [MQTT-3.1.2-2] [MQTT5-3.1.2-2] [MQTT5-3.2.2-7]"""
-    stage = BrokerHarness()
+    broker = BrokerHarness()
     others = tuple(each for each in VERSIONS if each != version)
-    caller = RawClient(stage, version, allowed_protocol_versions=others)
+    caller = RawClient(broker, version, allowed_protocol_versions=others)
     caller.send(connect("c", version))
     assert refused(caller, REFUSED[version][0])
     for other in others:
-        assert RawClient(stage, other, allowed_protocol_versions=others).says(connect("c", other)) == [accepted()]
+        assert RawClient(broker, other, allowed_protocol_versions=others).says(connect("c", other)) == [accepted()]
 
 
 @pytest.mark.parametrize(("level", "code"), [(131, 0), (132, 1)])
 def test_bridges_need_their_own_versions(level: int, code: int) -> None:
     """131 is among the defaults, 132 is not."""
-    stage = BrokerHarness()
+    broker = BrokerHarness()
     bridge = packets.Connect("b", level - 128, bridge=True)
     for _ in range(2):
-        caller = RawClient(stage, level - 128)
+        caller = RawClient(broker, level - 128)
         assert [each.reason for each in caller.says(bridge) if each != CLOSED] == [code]
-    assert RawClient(stage, 4, allowed_protocol_versions=(132,)).says(packets.Connect("b", 4, bridge=True)) == [
+    assert RawClient(broker, 4, allowed_protocol_versions=(132,)).says(packets.Connect("b", 4, bridge=True)) == [
         accepted()
     ]
-    caller = RawClient(stage, 4, allowed_protocol_versions=(132,))
+    caller = RawClient(broker, 4, allowed_protocol_versions=(132,))
     caller.send(connect("plain"))
     assert refused(caller, 1)
 
@@ -111,10 +111,10 @@ def test_a_connect_that_ends_too_early(version: int) -> None:
     """Its length says one thing, its fields another [MQTT-3.1.4-1] [MQTT5-3.1.4-1] [MQTT-4.8.0-1] [MQTT5-4.13.1-1]"""
     frame = bytearray(encode(connect("client", version), version))
     frame[1] -= 2
-    stage = BrokerHarness()
-    heard = RawClient(stage, version).says(bytes(frame[:-2]))
+    broker = BrokerHarness()
+    heard = RawClient(broker, version).says(bytes(frame[:-2]))
     assert [each if each == CLOSED else each.reason for each in heard] == ([CLOSED] if version < 5 else [0x81, CLOSED])
-    assert stage.node.sessions.get("", "client") is None
+    assert broker.node.sessions.get("", "client") is None
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -134,10 +134,10 @@ def test_a_second_connect(version: int, together: bool) -> None:
 
     [MQTT-3.1.0-2] [MQTT5-3.1.0-2] [MQTT5-3.2.0-2] [MQTT-4.8.0-1] [MQTT5-4.13.1-1]
     """
-    stage = BrokerHarness()
-    watcher = stage.client("w")
+    broker = BrokerHarness()
+    watcher = broker.client("w")
     watcher.subscribe(("will", 0))
-    caller = RawClient(stage, version)
+    caller = RawClient(broker, version)
     first = connect("c", version, will=will())
     heard = caller.says(first, connect("c2", version)) if together else caller.says(first) + caller.says(first)
     assert heard[0] == accepted() and heard[-1] == CLOSED
@@ -152,17 +152,17 @@ def test_a_second_connect(version: int, together: bool) -> None:
 @pytest.mark.parametrize("client_id", ["c", digits + ascii_letters[:13], ascii_letters[13:36], ascii_letters[-16:]])
 def test_ordinary_client_ids(version: int, client_id: str) -> None:
     """[MQTT-3.1.3-5] [MQTT5-3.1.3-5]"""
-    stage = BrokerHarness()
-    assert RawClient(stage, version).says(connect(client_id, version)) == [accepted()]
-    assert stage.node.sessions.get("", client_id) is not None
+    broker = BrokerHarness()
+    assert RawClient(broker, version).says(connect(client_id, version)) == [accepted()]
+    assert broker.node.sessions.get("", client_id) is not None
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_max_client_id_size(version: int) -> None:
     """It counts bytes; a longer one is refused [MQTT-3.1.3-9] [MQTT5-3.1.3-8] [MQTT-3.2.2-5] [MQTT5-4.13.2-1]"""
-    stage = BrokerHarness(max_client_id_size=10)
-    assert RawClient(stage, version).says(connect("é" * 5, version)) == [accepted()]
-    caller = RawClient(stage, version)
+    broker = BrokerHarness(max_client_id_size=10)
+    assert RawClient(broker, version).says(connect("é" * 5, version)) == [accepted()]
+    caller = RawClient(broker, version)
     caller.send(connect("é" * 5 + "x", version))
     assert refused(caller, REFUSED[version][1])
 
@@ -181,27 +181,27 @@ def test_an_empty_client_id_gets_a_unique_one(version: int, clean: bool) -> None
 
     [MQTT-3.1.3-6] [MQTT5-3.1.3-6] [MQTT5-3.1.3-7] [MQTT5-3.2.2-16]
     """
-    stage = BrokerHarness()
-    callers = [RawClient(stage, version) for _ in range(3)]
+    broker = BrokerHarness()
+    callers = [RawClient(broker, version) for _ in range(3)]
     extra = {"expiry_s": 60} if version == 5 else {}
     answers = [caller.says(connect("", version, clean, **extra)) for caller in callers]
-    names = [session.client_id for session in stage.node.sessions]
+    names = [session.client_id for session in broker.node.sessions]
     assert len(set(names)) == 3 and all(name.startswith("anon-") for name in names)
     for caller, (connack,), name in zip(callers, answers, names, strict=True):
         assert not caller.closed and not connack.session_present
         if version == 5:
             assert connack.properties["assigned_client_identifier"] == name
             caller.vanish()
-            assert RawClient(stage, 5).says(connect(name, 5, False, 60)) == [accepted(True)]
+            assert RawClient(broker, 5).says(connect(name, 5, False, 60)) == [accepted(True)]
 
 
 def test_the_assigned_client_id_is_as_good_as_any() -> None:
     """A newcomer with the assigned id takes the session over [MQTT5-3.1.3-7] [MQTT-3.1.3-2] [MQTT5-3.1.3-2]"""
-    stage = BrokerHarness()
-    first = RawClient(stage, 5)
+    broker = BrokerHarness()
+    first = RawClient(broker, 5)
     (connack,) = first.says(connect("", 5))
     name = connack.properties["assigned_client_identifier"]
-    assert RawClient(stage, 5).says(connect(name, 5)) == [accepted()]
+    assert RawClient(broker, 5).says(connect(name, 5)) == [accepted()]
     assert first.hears() == [packets.Disconnect(0x8E), CLOSED]
 
 
@@ -210,8 +210,8 @@ def test_the_assigned_client_id_is_as_good_as_any() -> None:
 
 def test_connack_announces_the_limits() -> None:
     """Receive maximum, packet size, aliases, and an expiry that is not the one asked for."""
-    stage = BrokerHarness(receive_max_broker=7, max_message_size=100, topic_alias_max_client=3)
-    assert RawClient(stage, 5).says(connect("c", 5)) == [
+    broker = BrokerHarness(receive_max_broker=7, max_message_size=100, topic_alias_max_client=3)
+    assert RawClient(broker, 5).says(connect("c", 5)) == [
         accepted(receive_maximum=7, maximum_packet_size=102, topic_alias_maximum=3)
     ]
 
@@ -219,8 +219,8 @@ def test_connack_announces_the_limits() -> None:
 @pytest.mark.parametrize("limit", [20, 127, 128, 16383, 16384])
 def test_the_announced_packet_size_is_what_is_taken(limit: int) -> None:
     """A packet of exactly that size is served, a larger one ends the connection with 0x95."""
-    stage = BrokerHarness(max_message_size=limit)
-    caller = RawClient(stage, 5)
+    broker = BrokerHarness(max_message_size=limit)
+    caller = RawClient(broker, 5)
     (connack,) = caller.says(connect("", 5))
     largest = connack.properties["maximum_packet_size"]
 
@@ -233,7 +233,7 @@ def test_the_announced_packet_size_is_what_is_taken(limit: int) -> None:
     message.payload += b"x"
     disconnect, closed = caller.says(message)
     assert (disconnect.reason, closed) == (0x95, CLOSED)
-    assert stage.node.env.counters.invalid_msg_size == [0, 1]
+    assert broker.node.env.counters.invalid_msg_size == [0, 1]
 
 
 @pytest.mark.parametrize(("limit", "answer"), [(1, []), (4, []), (5, [0x83]), (20, [0x83]), (44, [0x83]), (45, [0])])
@@ -242,11 +242,11 @@ def test_a_connack_that_the_client_cannot_take(limit: int, answer: list[int]) ->
 
     [MQTT5-3.1.2-24] [MQTT5-3.1.4-6]
     """
-    stage = BrokerHarness()
-    caller = RawClient(stage, 5)
+    broker = BrokerHarness()
+    caller = RawClient(broker, 5)
     heard = caller.says(connect("", 5, maximum_packet_size=limit))
     assert [each.reason for each in heard if each != CLOSED] == answer
-    assert (heard[-1:] == [CLOSED]) == (answer != [0]) and len(stage.node.sessions) == (answer == [0])
+    assert (heard[-1:] == [CLOSED]) == (answer != [0]) and len(broker.node.sessions) == (answer == [0])
 
 
 @pytest.mark.parametrize("kind", [packets.Subscribe, packets.Unsubscribe])
@@ -255,11 +255,11 @@ def test_an_answer_that_the_client_cannot_take(kind: Any) -> None:
 
     [MQTT5-3.1.2-24] [MQTT5-3.8.4-1]
     """
-    stage = BrokerHarness()
+    broker = BrokerHarness()
     filters = [f"t{number}" for number in range(20)]
     packet = kind(1, [option(each) for each in filters] if kind is packets.Subscribe else filters)
     for limit, served in ((25, True), (24, False)):
-        caller = RawClient(stage, 5)
+        caller = RawClient(broker, 5)
         assert caller.says(connect(f"c{limit}", 5, maximum_packet_size=limit)) == [accepted()]
         heard = caller.says(packet)
         assert len(heard[0].reasons) == 20 if served else reason_of(heard) == 0x95
@@ -271,13 +271,13 @@ def test_an_answer_that_the_client_cannot_take(kind: Any) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_max_connect_bytes(version: int) -> None:
     """A larger CONNECT is refused, whatever `max_message_size` is; topic and payload of the will are not counted."""
-    stage = BrokerHarness(max_connect_bytes=200)
+    broker = BrokerHarness(max_connect_bytes=200)
     will = packets.Will("t" * 60_000, b"x" * 60_000)
-    assert RawClient(stage, version).says(connect("c", version, will=will)) == [accepted()]
-    heard = RawClient(stage, version).says(connect("d", version, username="u" * 200))
+    assert RawClient(broker, version).says(connect("c", version, will=will)) == [accepted()]
+    heard = RawClient(broker, version).says(connect("d", version, username="u" * 200))
     assert [each.reason for each in heard if each != CLOSED] == ([0x95] if version == 5 else [])
     assert heard[-1] == CLOSED
-    assert RawClient(stage, version).says(b"\x10\xff\xff\x7f") == [CLOSED]
+    assert RawClient(broker, version).says(b"\x10\xff\xff\x7f") == [CLOSED]
     assert RawClient(BrokerHarness(max_connect_bytes=0), version).says(
         connect("d", version, username="u" * 60_000)
     ) == [accepted()]
@@ -286,8 +286,8 @@ def test_max_connect_bytes(version: int) -> None:
 @pytest.mark.parametrize("accept", [True, False])
 def test_the_link_is_told_that_the_client_is_accepted(accept: bool) -> None:
     """Once, and not before."""
-    stage = BrokerHarness(allow_anonymous=accept, max_client_id_size=5)
-    caller, told = RawClient(stage, 4), []
+    broker = BrokerHarness(allow_anonymous=accept, max_client_id_size=5)
+    caller, told = RawClient(broker, 4), []
     caller.pipe.accepted = lambda: told.append(True)  # type: ignore[method-assign]
     caller.says(connect("c" if accept else "too long"))
     assert told == [True] * accept
@@ -295,8 +295,8 @@ def test_the_link_is_told_that_the_client_is_accepted(accept: bool) -> None:
 
 def test_a_large_packet_behind_connect() -> None:
     """The limit of CONNECT is not that of the packets behind it, which may come in one piece with it."""
-    stage = BrokerHarness(max_connect_bytes=200)
-    caller = RawClient(stage, 4)
+    broker = BrokerHarness(max_connect_bytes=200)
+    caller = RawClient(broker, 4)
     assert caller.says(connect("c"), publish("t", bytes(300_000), 1, 7)) == [accepted(), Puback(7)]
 
 
@@ -317,19 +317,19 @@ def test_a_large_packet_behind_connect() -> None:
 )
 def test_registration_in_a_split(version: int, flag: str, state: str, serves: bool) -> None:
     """`allow_register_during_netsplit`: CONNACK 3 or 0x88, and the older connection stays."""
-    stage = BrokerHarness(allow_register_during_netsplit=flag)
-    older = stage.client("c", version)
-    stage.node.policy.view_state = ViewState(state)
-    caller = RawClient(stage, version)
+    broker = BrokerHarness(allow_register_during_netsplit=flag)
+    older = broker.client("c", version)
+    broker.node.policy.view_state = ViewState(state)
+    caller = RawClient(broker, version)
     caller.send(connect("c", version))
     if serves:
         assert caller.hears() == [accepted()]
     else:
         assert refused(caller, REFUSED[version][2])
         assert older.ask(Pingreq()) == [Pingresp()]
-        assert [event["operation"] for event in stage.events("policy.deny")] == ["register"]
-        stage.node.policy.view_state = ViewState.WHOLE
-        assert RawClient(stage, version).says(connect("c", version)) == [accepted()]
+        assert [event["operation"] for event in broker.events("policy.deny")] == ["register"]
+        broker.node.policy.view_state = ViewState.WHOLE
+        assert RawClient(broker, version).says(connect("c", version)) == [accepted()]
 
 
 # -- the disk
@@ -338,20 +338,20 @@ def test_registration_in_a_split(version: int, flag: str, state: str, serves: bo
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_full_disk_takes_no_new_session(version: int) -> None:
     """What needs the disk is refused with a clear answer, 3 or 0x97; a clean session needs none (P9)."""
-    stage = BrokerHarness()
-    stage.persistent("d").subscribe(("d", 1))
-    stage.disk.full = True
-    stage.client("p").publish("d", b"", 1, 1)
-    stage.pass_s(0.1)
-    assert stage.node.policy.restricted
+    broker = BrokerHarness()
+    broker.persistent("d").subscribe(("d", 1))
+    broker.disk.full = True
+    broker.client("p").publish("d", b"", 1, 1)
+    broker.pass_s(0.1)
+    assert broker.node.policy.restricted
     expiry = 60 if version == 5 else None
-    caller = RawClient(stage, version)
+    caller = RawClient(broker, version)
     caller.send(connect("c", version, False, expiry))
     assert refused(caller, 0x97 if version == 5 else 3)
-    caller = RawClient(stage, version)
+    caller = RawClient(broker, version)
     caller.send(connect("c", version, True, will=will(qos=1)))
     assert refused(caller, 0x97 if version == 5 else 3)
-    assert RawClient(stage, version).says(connect("c", version)) == [accepted()]
-    stage.disk.full = False
-    stage.pass_s(10)
-    assert RawClient(stage, version).says(connect("c2", version, False, expiry)) == [accepted()]
+    assert RawClient(broker, version).says(connect("c", version)) == [accepted()]
+    broker.disk.full = False
+    broker.pass_s(10)
+    assert RawClient(broker, version).says(connect("c2", version, False, expiry)) == [accepted()]

@@ -60,7 +60,7 @@ class SlowGuard(Guard):
 
 
 def guarded(answer: Any = True, **options: Any) -> BrokerHarness:
-    """A stage on which a plugin gives this answer to every CONNECT."""
+    """A broker on which a plugin gives this answer to every CONNECT."""
     return BrokerHarness(Guard5(answer), allow_anonymous=False, **options)
 
 
@@ -71,20 +71,20 @@ def guarded(answer: Any = True, **options: Any) -> BrokerHarness:
 def test_what_a_plugin_is_told(version: int) -> None:
     """Mountpoint, client id, user, password and Clean Session, of anonymous clients too."""
     plugin = Guard()
-    stage = BrokerHarness(plugin, allow_anonymous=False)
-    RawClient(stage, version, mountpoint="m").says(connect("c", version, username="u", password=b"p"))
-    RawClient(stage, version).says(connect("c", version, False))
+    broker = BrokerHarness(plugin, allow_anonymous=False)
+    RawClient(broker, version, mountpoint="m").says(connect("c", version, username="u", password=b"p"))
+    RawClient(broker, version).says(connect("c", version, False))
     assert plugin.asked == [(("m", "c"), "u", b"p", True, None), (("", "c"), None, None, False, None)]
-    assert stage.node.sessions.get("m", "c") is not None
+    assert broker.node.sessions.get("m", "c") is not None
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_anonymous_clients(version: int) -> None:
     """`allow_anonymous`, or the listener's override, asks nobody at all."""
     plugin = Guard(False)
-    stage = BrokerHarness(plugin, allow_anonymous=False)
-    assert RawClient(stage, version, allow_anonymous_override=True).says(connect("c", version)) == [accepted()]
-    caller = RawClient(stage, version)
+    broker = BrokerHarness(plugin, allow_anonymous=False)
+    assert RawClient(broker, version, allow_anonymous_override=True).says(connect("c", version)) == [accepted()]
+    caller = RawClient(broker, version)
     caller.send(connect("c", version))
     assert refused(caller, 0x86 if version == 5 else 5)
     assert RawClient(BrokerHarness(plugin), version).says(connect("c", version)) == [accepted()]
@@ -95,11 +95,11 @@ def test_anonymous_clients(version: int) -> None:
 def test_a_listener_with_its_own_chain(version: int) -> None:
     """`auth_plugins` names who is asked and in which order; a chain where nobody says yes says no."""
     yes, no, unsure = Guard(True), Guard(Refuse("invalid_credentials")), Guard(NEXT)
-    stage = BrokerHarness(unsure, allow_anonymous=False)
+    broker = BrokerHarness(unsure, allow_anonymous=False)
     for name, plugin in (("yes", yes), ("no", no)):
-        stage.node.env.hooks.add(name, plugin)
+        broker.node.env.hooks.add(name, plugin)
     for chain, code in ((("plugin", "yes"), 0), (("plugin", "no", "yes"), 4), (("plugin",), 5), (("no",), 4), ((), 0)):
-        caller = RawClient(stage, version, auth_plugins=chain)
+        caller = RawClient(broker, version, auth_plugins=chain)
         heard = caller.says(connect("c", version))
         wanted = {0: 0, 4: 0x86, 5: 0x86}[code] if version == 5 else code
         assert (heard[0].reason, heard[1:]) == (wanted, [] if code == 0 else [CLOSED]), chain
@@ -108,8 +108,8 @@ def test_a_listener_with_its_own_chain(version: int) -> None:
 def test_connection_options() -> None:
     """Plugins are told of the listener where it forwards them."""
     plugin = Guard()
-    stage = BrokerHarness(plugin, allow_anonymous=False)
-    RawClient(stage, forward_connection_opts=True).says(connect("c"))
+    broker = BrokerHarness(plugin, allow_anonymous=False)
+    RawClient(broker, forward_connection_opts=True).says(connect("c"))
     options = plugin.asked[0][-1]
     assert options == {"listener_addr": "127.0.0.1", "listener_port": 1883, "listener_type": "tcp"}
 
@@ -120,24 +120,24 @@ def test_connection_options() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_another_name(version: int) -> None:
     """Mountpoint, client id and user are the plugin's from then on; takeover goes by the new client id."""
-    stage = guarded({"subscriber_id": ("m", "real"), "username": "boss"})
-    first = RawClient(stage, version)
+    broker = guarded({"subscriber_id": ("m", "real"), "username": "boss"})
+    first = RawClient(broker, version)
     assert first.says(connect("a", version)) == [accepted()]
-    session = stage.node.sessions.get("m", "real")
+    session = broker.node.sessions.get("m", "real")
     assert session is not None and session.username == "boss"
-    assert RawClient(stage, version).says(connect("b", version)) == [accepted()]
+    assert RawClient(broker, version).says(connect("b", version)) == [accepted()]
     assert first.hears()[-1] == CLOSED
-    assert len(stage.node.sessions) == 1
+    assert len(broker.node.sessions) == 1
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_clean_session_of_a_plugin(version: int) -> None:
     """What the plugin says counts, not what the client asked for."""
     name = "clean_start" if version == 5 else "clean_session"
-    stage = guarded({name: True})
+    broker = guarded({name: True})
     expiry = 100 if version == 5 else None
     for _ in range(2):
-        caller = RawClient(stage, version)
+        caller = RawClient(broker, version)
         assert caller.says(connect("c", version, False, expiry)) == [accepted()]
         caller.vanish()
 
@@ -145,14 +145,14 @@ def test_clean_session_of_a_plugin(version: int) -> None:
 @pytest.mark.parametrize(("asked", "given"), [(None, 60), (1000, 60), (1000, 0)])
 def test_session_expiry_of_a_plugin(asked: int | None, given: int) -> None:
     """v5 is told the interval that holds."""
-    stage = guarded({"session_expiry_interval": given})
-    caller = RawClient(stage, 5)
+    broker = guarded({"session_expiry_interval": given})
+    caller = RawClient(broker, 5)
     assert caller.says(connect("c", 5, False, asked)) == [accepted(session_expiry_interval=given)]
     caller.vanish()
-    stage.pass_s(59)
-    assert len(stage.node.sessions) == (given > 0)
-    stage.pass_s(2)
-    assert len(stage.node.sessions) == 0
+    broker.pass_s(59)
+    assert len(broker.node.sessions) == (given > 0)
+    broker.pass_s(2)
+    assert len(broker.node.sessions) == 0
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -160,19 +160,19 @@ def test_session_expiry_of_a_plugin(asked: int | None, given: int) -> None:
 def test_queue_limits_of_a_plugin(version: int, later: str) -> None:
     """They hold for this session, and still do after a restart (P7; VerneMQ forgets them)."""
     plugin = Guard5({"max_offline_messages": 2, "queue_type": "lifo", "upgrade_qos": True})
-    stage = BrokerHarness(plugin, allow_anonymous=False)
-    subscriber = stage.persistent("s", version)
+    broker = BrokerHarness(plugin, allow_anonymous=False)
+    subscriber = broker.persistent("s", version)
     subscriber.subscribe(("t", 2))
     subscriber.vanish()
     plugin.answer = True
     if later == "kill":
-        stage.restart()
-    publisher = stage.client("p")
+        broker.restart()
+    publisher = broker.client("p")
     for number in range(4):
         publisher.publish("t", b"%d" % number, 1, number + 1)
-    assert stage.drops() == [("s", "t", "queue_full")] * 2
+    assert broker.drops() == [("s", "t", "queue_full")] * 2
     plugin.answer = {"queue_type": "fifo"}
-    got = stage.persistent("s", version).drain()
+    got = broker.persistent("s", version).drain()
     assert [(m.payload, m.qos) for m in got] == [(b"2", 2), (b"3", 2)]
 
 
@@ -189,10 +189,10 @@ def test_queue_limits_of_a_plugin(version: int, later: str) -> None:
 )
 def test_the_window_of_a_plugin(version: int, change: dict[str, Any], fields: dict[str, Any], window: int) -> None:
     """It never exceeds what the client itself allows [MQTT5-3.3.4-9]"""
-    stage = guarded(change)
-    subscriber = stage.client("s", version, **fields)
+    broker = guarded(change)
+    subscriber = broker.client("s", version, **fields)
     subscriber.subscribe(("t", 1))
-    publisher = stage.client("p", 5)
+    publisher = broker.client("p", 5)
     for number in range(6):
         publisher.publish("t", b"%d" % number, 1, number + 1)
     assert len(subscriber.messages()) == window
@@ -203,8 +203,8 @@ def test_the_window_of_a_plugin(version: int, change: dict[str, Any], fields: di
 )
 def test_the_receive_maximum_of_a_plugin(change: dict[str, Any], announced: int) -> None:
     """It is announced and held: one more unfinished PUBLISH ends the connection with 0x93."""
-    stage = guarded(change, receive_max_broker=9)
-    caller = RawClient(stage, 5)
+    broker = guarded(change, receive_max_broker=9)
+    caller = RawClient(broker, 5)
     assert caller.says(connect("c", 5)) == [accepted(receive_maximum=announced)]
     for number in range(announced):
         assert len(caller.says(publish("t", b"", 2, number + 1))) == 1
@@ -214,8 +214,8 @@ def test_the_receive_maximum_of_a_plugin(change: dict[str, Any], announced: int)
 @pytest.mark.parametrize("limit", [50, 0])
 def test_the_message_size_of_a_plugin(limit: int) -> None:
     """It is announced and held; 0 takes every size."""
-    stage = guarded({"max_message_size": limit}, max_message_size=1000)
-    caller = RawClient(stage, 5)
+    broker = guarded({"max_message_size": limit}, max_message_size=1000)
+    caller = RawClient(broker, 5)
     assert caller.says(connect("c", 5)) == [accepted(maximum_packet_size=52) if limit else accepted()]
     heard = caller.says(publish("t", bytes(2000), 1, 1))
     assert heard == [Puback(1, 0x10)] if not limit else reason_of(heard) == 0x95
@@ -223,8 +223,8 @@ def test_the_message_size_of_a_plugin(limit: int) -> None:
 
 def test_the_aliases_of_a_plugin() -> None:
     """Announced, and no higher one is taken."""
-    stage = guarded({"topic_alias_max": 2}, topic_alias_max_client=10)
-    caller = RawClient(stage, 5)
+    broker = guarded({"topic_alias_max": 2}, topic_alias_max_client=10)
+    caller = RawClient(broker, 5)
     assert caller.says(connect("c", 5)) == [accepted(topic_alias_maximum=2)]
     assert caller.says(publish("t", b"", 1, 1, topic_alias=2)) == [Puback(1, 0x10)]
     assert reason_of(caller.says(publish("t", b"", 1, 1, topic_alias=3))) == 0x94
@@ -233,25 +233,25 @@ def test_the_aliases_of_a_plugin() -> None:
 @pytest.mark.parametrize(("client", "plugin", "most"), [(0, 40, 40), (60, 40, 40), (40, 60, 40), (40, 0, 40)])
 def test_the_packet_size_of_a_plugin(client: int, plugin: int, most: int) -> None:
     """Nothing larger goes to the client [MQTT5-3.1.2-24]"""
-    stage = guarded({"max_packet_size": plugin})
+    broker = guarded({"max_packet_size": plugin})
     limits: dict[str, Any] = {"maximum_packet_size": client} if client else {}
-    subscriber = stage.client("s", 5, **limits)
+    subscriber = broker.client("s", 5, **limits)
     subscriber.subscribe(("t", 0))
     overhead = 6
     for size in (most - overhead, most - overhead + 1):
-        stage.client("p", 5).publish("t", bytes(size))
+        broker.client("p", 5).publish("t", bytes(size))
     assert [len(m.payload) for m in subscriber.messages()] == [most - overhead]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_lifetime_of_a_plugin(version: int) -> None:
     """`max_connection_lifetime` of the plugin comes before the listener's."""
-    stage = guarded({"max_connection_lifetime": 10})
-    caller = RawClient(stage, version, max_connection_lifetime_s=5)
+    broker = guarded({"max_connection_lifetime": 10})
+    caller = RawClient(broker, version, max_connection_lifetime_s=5)
     caller.says(connect("c", version))
-    stage.pass_s(9)
+    broker.pass_s(9)
     assert caller.says(Pingreq()) == [Pingresp()]
-    stage.pass_s(2)
+    broker.pass_s(2)
     heard = caller.hears()
     assert heard[-1] == CLOSED and reason_of(heard) == (0xA0 if version == 5 else None)
 
@@ -259,9 +259,9 @@ def test_the_lifetime_of_a_plugin(version: int) -> None:
 @pytest.mark.parametrize(("own", "serves"), [(True, True), ("on", True), ("off", False), (False, False)])
 def test_a_split_with_flags_of_a_plugin(own: Any, serves: bool) -> None:
     """The client's own `allow_register` counts."""
-    stage = guarded({"allow_register": own}, allow_register_during_netsplit="off" if serves else "on")
-    stage.node.policy.view_state = ViewState.MINORITY
-    caller = RawClient(stage)
+    broker = guarded({"allow_register": own}, allow_register_during_netsplit="off" if serves else "on")
+    broker.node.policy.view_state = ViewState.MINORITY
+    caller = RawClient(broker)
     caller.send(connect("c"))
     assert caller.hears() == [accepted()] if serves else refused(caller, 3)
 
@@ -276,28 +276,28 @@ def test_properties_of_a_plugin() -> None:
         "maximum_qos": 1,
         "user_property": [("a", "b"), ("a", "c")],
     }
-    stage = guarded({"properties": given})
-    assert RawClient(stage, 5).says(connect("c", 5, request_response_information=1)) == [accepted(**given)]
+    broker = guarded({"properties": given})
+    assert RawClient(broker, 5).says(connect("c", 5, request_response_information=1)) == [accepted(**given)]
     given = {name: value for name, value in given.items() if name != "response_information"}
-    assert RawClient(stage, 5).says(connect("c", 5, request_response_information=0)) == [accepted(**given)]
-    assert RawClient(stage, 5).says(connect("c", 5)) == [accepted(**given)]
+    assert RawClient(broker, 5).says(connect("c", 5, request_response_information=0)) == [accepted(**given)]
+    assert RawClient(broker, 5).says(connect("c", 5)) == [accepted(**given)]
 
 
 def test_a_plugin_does_not_speak_for_the_broker() -> None:
     """CONNACK announces nothing that is not so: these have modifiers of their own."""
     lies = {"receive_maximum": 5, "maximum_packet_size": 10, "topic_alias_maximum": 9, "session_expiry_interval": 7}
-    stage = guarded({"properties": {**lies, "assigned_client_identifier": "x", "authentication_method": "y"}})
-    assert RawClient(stage, 5).says(connect("c", 5)) == [accepted()]
+    broker = guarded({"properties": {**lies, "assigned_client_identifier": "x", "authentication_method": "y"}})
+    assert RawClient(broker, 5).says(connect("c", 5)) == [accepted()]
 
 
 def test_a_keep_alive_of_a_plugin() -> None:
     """The broker goes by what it tells the client [MQTT5-3.2.2-21] [MQTT5-3.2.2-22]"""
-    stage = guarded({"properties": {"server_keep_alive": 10}})
-    caller = RawClient(stage, 5)
+    broker = guarded({"properties": {"server_keep_alive": 10}})
+    caller = RawClient(broker, 5)
     assert caller.says(connect("c", 5, keepalive_s=100)) == [accepted(server_keep_alive=10)]
-    stage.pass_s(14.9)
+    broker.pass_s(14.9)
     assert caller.hears() == []
-    stage.pass_s(0.2)
+    broker.pass_s(0.2)
     assert reason_of(caller.hears()) == 0x8D
 
 
@@ -308,9 +308,9 @@ def test_connack_in_a_small_packet() -> None:
     """
     more = {"reason_string": "r" * 30, "user_property": [("n", "v" * 30)]}
     for answer, code in (({"properties": more}, 0), (Refuse("no", 0x87, more), 0x87)):
-        stage = guarded(answer)
+        broker = guarded(answer)
         for limit, kept in ((100, {"reason_string", "user_property"}), (50, {"reason_string"}), (20, set())):
-            connack = RawClient(stage, 5).says(connect("c", 5, maximum_packet_size=limit))[0]
+            connack = RawClient(broker, 5).says(connect("c", 5, maximum_packet_size=limit))[0]
             assert (connack.reason, set(connack.properties or ())) == (code, kept)
 
 
@@ -319,17 +319,17 @@ def test_a_plugin_whose_properties_make_no_sense() -> None:
     errors: list[str] = []
     sense: dict[str, Any] = {"properties": {"user_property": [("a", "b")]}}
     plugin = Guard5(sense)
-    stage = BrokerHarness(plugin, allow_anonymous=False)
-    stage.node.env.hooks._on_error = lambda plugin, hook, error: errors.append(hook)
+    broker = BrokerHarness(plugin, allow_anonymous=False)
+    broker.node.env.hooks._on_error = lambda plugin, hook, error: errors.append(hook)
     wrongs = ({"no_such": 1}, {"server_keep_alive": "long"}, {"content_type": "not for CONNACK"})
     for answer in (*({"properties": wrong} for wrong in wrongs), Refuse("no", 0x8E), Refuse("no", 0x87, {"x": 1})):
         plugin.answer = answer
-        caller = RawClient(stage, 5)
+        caller = RawClient(broker, 5)
         caller.send(connect("c", 5))
         assert refused(caller, 0x86)
     assert errors == ["auth_on_register_m5"] * 5
     plugin.answer = sense
-    assert RawClient(stage, 5).says(connect("c", 5)) == [accepted(**sense["properties"])]
+    assert RawClient(broker, 5).says(connect("c", 5)) == [accepted(**sense["properties"])]
 
 
 # -- the will
@@ -338,32 +338,32 @@ def test_a_plugin_whose_properties_make_no_sense() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_will_that_is_not_allowed(version: int) -> None:
     """CONNECT is refused with 5 or 0x87, and there is no session [MQTT5-3.1.4-2]"""
-    stage = BrokerHarness(Guard(True, False), allow_anonymous=False)
-    caller = RawClient(stage, version)
+    broker = BrokerHarness(Guard(True, False), allow_anonymous=False)
+    caller = RawClient(broker, version)
     caller.send(connect("c", version, will=will()))
     assert refused(caller, 0x87 if version == 5 else 5)
-    assert len(stage.node.sessions) == 0
+    assert len(broker.node.sessions) == 0
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_will_that_is_changed(version: int) -> None:
     """Topic, payload, QoS and retain are the plugin's."""
     change = {"topic": "other", "payload": b"new", "qos": 0, "retain": True}
-    stage = BrokerHarness(Guard(True, change), allow_anonymous=False)
-    watcher = stage.client("w")
+    broker = BrokerHarness(Guard(True, change), allow_anonymous=False)
+    watcher = broker.client("w")
     watcher.subscribe(("#", 1))
-    stage.client("c", version, will=will(qos=1)).vanish()
+    broker.client("c", version, will=will(qos=1)).vanish()
     assert watcher.messages() == [Publish("other", b"new")]
-    assert stage.client("late").subscribe(("#", 1))[1] == Publish("other", b"new", retain=True)
+    assert broker.client("late").subscribe(("#", 1))[1] == Publish("other", b"new", retain=True)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_two_slow_questions(version: int) -> None:
     """Registration, then the will; what is behind CONNECT waits for both."""
     plugin = SlowGuard()
-    stage = BrokerHarness(plugin, allow_anonymous=False)
-    questions = PendingHooks(stage)
-    caller = RawClient(stage, version)
+    broker = BrokerHarness(plugin, allow_anonymous=False)
+    questions = PendingHooks(broker)
+    caller = RawClient(broker, version)
     behind = [Pingreq(), publish("t", b"", 1, 1), Pingreq()]
     assert caller.says(connect("c", version, will=will()), *behind) == []
     questions.answer()

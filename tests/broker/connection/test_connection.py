@@ -28,7 +28,7 @@ def expiry(version: int) -> int | None:
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 def test_packets_come_in_pieces_of_any_size(version: int, size: int) -> None:
     """TCP is a stream: where its pieces end means nothing [MQTT-7.1.1-1] [MQTT5-4.2.0-1]."""
-    stage = BrokerHarness()
+    broker = BrokerHarness()
     sent: list[packets.Packet] = [
         connect("c", version, will=will(), username="u"),
         packets.Subscribe(1, [option("a/+", 2), option("b", 1)]),
@@ -37,7 +37,7 @@ def test_packets_come_in_pieces_of_any_size(version: int, size: int) -> None:
         Pingreq(),
     ]
     data = b"".join(encode(each, version) or b"" for each in sent)
-    caller = RawClient(stage, version)
+    caller = RawClient(broker, version)
     heard: list[Any] = []
     for start in range(0, len(data), size):
         heard += caller.says(data[start : start + size])
@@ -61,9 +61,9 @@ def test_packets_behind_connect(version: int, persistent: bool) -> None:
 
     [MQTT-3.2.0-1] [MQTT5-3.2.0-1] [MQTT5-3.2.0-2]
     """
-    stage = BrokerHarness()
-    caller = RawClient(stage, version)
-    stage.hold_disk()
+    broker = BrokerHarness()
+    caller = RawClient(broker, version)
+    broker.hold_disk()
     heard = caller.says(
         connect("c", version, not persistent, expiry(version) if persistent else None),
         packets.Subscribe(1, [option("t", 1)]),
@@ -72,7 +72,7 @@ def test_packets_behind_connect(version: int, persistent: bool) -> None:
     )
     if persistent:
         assert heard == []
-        stage.free_disk()
+        broker.free_disk()
         heard = caller.hears()
     assert heard[0] == accepted()
     rest = heard[1:]
@@ -83,14 +83,14 @@ def test_packets_behind_connect(version: int, persistent: bool) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_messages_of_a_resumed_session_come_behind_connack(version: int) -> None:
     """Also when CONNACK has to wait for the disk [MQTT-3.2.0-1] [MQTT5-3.2.0-1]."""
-    stage = BrokerHarness()
-    stage.persistent("c", version).subscribe(("t", 1))
-    stage.persistent("c", version).vanish()
-    stage.client("p").publish("t", b"m", 1, 1)
-    stage.hold_disk()
-    caller = RawClient(stage, version)
+    broker = BrokerHarness()
+    broker.persistent("c", version).subscribe(("t", 1))
+    broker.persistent("c", version).vanish()
+    broker.client("p").publish("t", b"m", 1, 1)
+    broker.hold_disk()
+    caller = RawClient(broker, version)
     assert caller.says(connect("c", version, False, expiry(version))) == []
-    stage.free_disk()
+    broker.free_disk()
     connack, message = caller.hears()
     assert connack == accepted(version > 3) and message.payload == b"m"
 
@@ -98,10 +98,10 @@ def test_messages_of_a_resumed_session_come_behind_connack(version: int) -> None
 @pytest.mark.parametrize("version", VERSIONS)
 def test_nothing_behind_a_refused_connect_is_processed(version: int) -> None:
     """[MQTT-3.1.4-5] [MQTT5-3.1.4-6] [MQTT-3.2.2-5] [MQTT5-4.13.2-1]"""
-    stage = BrokerHarness(max_client_id_size=5)
-    watcher = stage.client("w")
+    broker = BrokerHarness(max_client_id_size=5)
+    watcher = broker.client("w")
     watcher.subscribe(("#", 0))
-    caller = RawClient(stage, version)
+    caller = RawClient(broker, version)
     heard = caller.says(
         connect("too long", version, will=will()), publish("t"), publish("t", b"", 1, 1), connect("c", version)
     )
@@ -133,12 +133,12 @@ def test_packets_wait_while_a_plugin_thinks(version: int, answer: bool) -> None:
 
     [MQTT-3.1.4-5] [MQTT5-3.1.4-6] [MQTT5-3.2.0-1]
     """
-    stage = BrokerHarness(Later(answer), allow_anonymous=False)
-    questions = PendingHooks(stage)
-    caller = RawClient(stage, version)
+    broker = BrokerHarness(Later(answer), allow_anonymous=False)
+    questions = PendingHooks(broker)
+    caller = RawClient(broker, version)
     assert caller.says(connect("c", version), packets.Subscribe(1, [option("t", 0)]), publish("t", b"1")) == []
     assert caller.says(publish("t", b"2"), Pingreq()) == []
-    stage.pass_s(60)
+    broker.pass_s(60)
     assert caller.hears() == [] and len(questions) == 1
     questions.answer()
     heard = caller.hears()
@@ -151,13 +151,13 @@ def test_packets_wait_while_a_plugin_thinks(version: int, answer: bool) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_client_that_leaves_while_a_plugin_thinks(version: int) -> None:
     """Its session is not made."""
-    stage = BrokerHarness(Later(), allow_anonymous=False)
-    questions = PendingHooks(stage)
-    caller = RawClient(stage, version)
+    broker = BrokerHarness(Later(), allow_anonymous=False)
+    questions = PendingHooks(broker)
+    caller = RawClient(broker, version)
     caller.says(connect("c", version, False, expiry(version), will=will()))
     caller.vanish()
     questions.answer()
-    assert len(stage.node.sessions) == 0 and not stage.events("will.fire", "conn.open")
+    assert len(broker.node.sessions) == 0 and not broker.events("will.fire", "conn.open")
 
 
 # -- time
@@ -166,22 +166,22 @@ def test_a_client_that_leaves_while_a_plugin_thinks(version: int) -> None:
 @pytest.mark.parametrize("sent", [b"", b"\x10", b"\x10\x0d\x00\x04MQTT"])
 def test_connect_must_come_in_time(sent: bytes) -> None:
     """`mqtt_connect_timeout`: who says nothing, or not all of it, is closed."""
-    stage = BrokerHarness(mqtt_connect_timeout_ms=3000)
-    caller = RawClient(stage)
+    broker = BrokerHarness(mqtt_connect_timeout_ms=3000)
+    caller = RawClient(broker)
     caller.send(sent) if sent else None
-    stage.pass_s(2.9)
+    broker.pass_s(2.9)
     assert caller.hears() == []
-    stage.pass_s(0.2)
+    broker.pass_s(0.2)
     assert caller.hears() == [CLOSED]
-    assert stage.node.connections == {}
+    assert broker.node.connections == {}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_connect_timeout_ends_with_connect(version: int) -> None:
     """A connected client may be as silent as its keep alive allows."""
-    stage = BrokerHarness(mqtt_connect_timeout_ms=3000)
-    client = stage.client("c", version)
-    stage.pass_s(100)
+    broker = BrokerHarness(mqtt_connect_timeout_ms=3000)
+    client = broker.client("c", version)
+    broker.pass_s(100)
     assert client.ask(Pingreq()) == [Pingresp()]
 
 
@@ -191,68 +191,68 @@ def test_keep_alive(version: int) -> None:
 
     [MQTT-3.1.2-24] [MQTT5-3.1.2-22] [MQTT5-3.2.2-22] [MQTT5-4.13.2-1]
     """
-    stage = BrokerHarness()
-    caller = RawClient(stage, version)
+    broker = BrokerHarness()
+    caller = RawClient(broker, version)
     caller.says(connect("c", version, keepalive_s=10))
     for _ in range(5):
-        stage.pass_s(14.9)
+        broker.pass_s(14.9)
         assert caller.says(Pingreq()) == [Pingresp()]
-    stage.pass_s(14.9)
+    broker.pass_s(14.9)
     assert caller.hears() == []
-    stage.pass_s(0.2)
+    broker.pass_s(0.2)
     assert caller.hears() == ([Disconnect(0x8D), CLOSED] if version == 5 else [CLOSED])
-    assert sum(stage.node.env.counters.keepalive_expired) == 1
+    assert sum(broker.node.env.counters.keepalive_expired) == 1
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_any_packet_is_a_sign_of_life(version: int) -> None:
     """Not PINGREQ alone counts; what the broker sends does not."""
-    stage = BrokerHarness()
-    caller = RawClient(stage, version)
+    broker = BrokerHarness()
+    caller = RawClient(broker, version)
     caller.says(connect("c", version, keepalive_s=10))
     for number in range(4):
-        stage.pass_s(14)
+        broker.pass_s(14)
         assert caller.says(publish("t", b"", number % 3, number + 1)) is not None
         assert not caller.closed
     caller.subscribe(("t", 0))
     for _ in range(2):
-        stage.pass_s(10)
-        stage.client("p").publish("t")
+        broker.pass_s(10)
+        broker.client("p").publish("t")
     assert caller.hears()[-1] == CLOSED
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_keep_alive_0_is_none(version: int) -> None:
     """The client may be silent for ever [MQTT-3.1.2-24] [MQTT5-3.1.2-22]."""
-    stage = BrokerHarness()
-    client = stage.client("c", version, keepalive_s=0)
-    stage.pass_s(5000)
+    broker = BrokerHarness()
+    client = broker.client("c", version, keepalive_s=0)
+    broker.pass_s(5000)
     assert client.ask(Pingreq()) == [Pingresp()]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_time_in_which_nothing_is_read_does_not_count(version: int) -> None:
     """A broker that does not read cannot say that the client was silent."""
-    stage = BrokerHarness(max_message_rate=1)
-    client = stage.client("c", version, keepalive_s=1)
+    broker = BrokerHarness(max_message_rate=1)
+    client = broker.client("c", version, keepalive_s=1)
     client.ask(*[publish("t")] * 3)
     for _ in range(20):
         client.send(publish("t"), publish("t"))
-        stage.pass_s(1.4)
+        broker.pass_s(1.4)
     assert not client.closed
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_max_connection_lifetime(version: int) -> None:
     """However lively it is; v5 is told 0xA0, and the will is sent."""
-    stage = BrokerHarness()
-    watcher = stage.client("w")
+    broker = BrokerHarness()
+    watcher = broker.client("w")
     watcher.subscribe(("will", 0))
-    caller = RawClient(stage, version, max_connection_lifetime_s=30)
+    caller = RawClient(broker, version, max_connection_lifetime_s=30)
     caller.says(connect("c", version, will=will()))
-    stage.pass_s(29.9)
+    broker.pass_s(29.9)
     assert caller.says(Pingreq()) == [Pingresp()]
-    stage.pass_s(0.2)
+    broker.pass_s(0.2)
     heard = caller.hears()
     assert heard[-1] == CLOSED and reason_of(heard) == (0xA0 if version == 5 else None)
     assert watcher.payloads() == [b"gone"]
@@ -264,13 +264,13 @@ def test_max_connection_lifetime(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_ping_while_the_disk_works(version: int) -> None:
     """PINGRESP does not wait behind acknowledgements [MQTT-3.12.4-1] [MQTT5-3.12.4-1]."""
-    stage = BrokerHarness()
-    stage.persistent("s").subscribe(("t", 1))
-    client = stage.client("p", version)
-    stage.hold_disk()
+    broker = BrokerHarness()
+    broker.persistent("s").subscribe(("t", 1))
+    client = broker.client("p", version)
+    broker.hold_disk()
     assert client.publish("t", b"", 1, 1) == []
     assert client.ask(Pingreq()) == [Pingresp()]
-    stage.free_disk()
+    broker.free_disk()
     assert client.take() == [Puback(1)]
 
 
@@ -283,10 +283,10 @@ def test_nothing_follows_a_disconnect(version: int) -> None:
 
     [MQTT5-3.14.4-1] [MQTT5-3.14.4-2]
     """
-    stage = BrokerHarness()
-    watcher = stage.client("w")
+    broker = BrokerHarness()
+    watcher = broker.client("w")
     watcher.subscribe(("#", 0))
-    caller = RawClient(stage, version)
+    caller = RawClient(broker, version)
     caller.says(connect("c", version))
     assert caller.says(publish("t", b"before"), Disconnect(), publish("t", b"behind"), Pingreq()) == [CLOSED]
     assert watcher.payloads() == [b"before"]
@@ -295,22 +295,22 @@ def test_nothing_follows_a_disconnect(version: int) -> None:
 @pytest.mark.parametrize("qos", [1, 2])
 def test_nothing_follows_the_broker_s_disconnect(qos: int) -> None:
     """Acknowledgements that still wait for the disk are not sent behind it [MQTT5-3.14.4-1] [MQTT5-3.14.4-2]."""
-    stage = BrokerHarness()
-    stage.persistent("s").subscribe(("t", 2))
-    caller = RawClient(stage, 5)
+    broker = BrokerHarness()
+    broker.persistent("s").subscribe(("t", 2))
+    caller = RawClient(broker, 5)
     caller.says(connect("c", 5))
-    stage.hold_disk()
+    broker.hold_disk()
     assert reason_of(caller.says(publish("t", b"", qos, 1), b"\x00\x00")) in (0x81, 0x82)
-    stage.free_disk()
+    broker.free_disk()
     assert caller.hears() == []
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_came_before_a_violation_is_processed(version: int) -> None:
     """And answered; the violation closes its own connection only [MQTT-4.8.0-1] [MQTT5-4.13.1-1] [MQTT5-4.13.2-1]."""
-    stage = BrokerHarness()
-    other = stage.client("o", version)
-    caller = RawClient(stage, version)
+    broker = BrokerHarness()
+    other = broker.client("o", version)
+    caller = RawClient(broker, version)
     caller.says(connect("c", version))
     heard = caller.says(publish("t", b"", 2, 1), Pingreq(), b"\xf0\xff\xff\xff\xff")
     assert heard[:2] == [Pubrec(1, 0x10 if version == 5 else 0), Pingresp()] and heard[-1] == CLOSED
@@ -330,11 +330,11 @@ def test_no_reason_string_for_who_does_not_want_it() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_lost_connection_is_the_end_of_its_timers(version: int) -> None:
     """Nothing of it happens later, and its place is free."""
-    stage = BrokerHarness()
-    client = stage.client("c", version, keepalive_s=10)
+    broker = BrokerHarness()
+    client = broker.client("c", version, keepalive_s=10)
     client.publish("t", b"", 2, 1)
     client.vanish()
-    stage.pass_s(100)
-    assert stage.node.connections == {} and len(stage.events("conn.close")) == 1
-    client = stage.client("c", version)
+    broker.pass_s(100)
+    assert broker.node.connections == {} and len(broker.events("conn.close")) == 1
+    client = broker.client("c", version)
     assert client.ask(Pubrel(1)) == [Pubcomp(1, 0x92 if version == 5 else 0)]

@@ -15,11 +15,11 @@ VERSIONS = (3, 4, 5)
 
 
 def stage_with_watcher() -> tuple[BrokerHarness, PacketClient]:
-    """A stage, and who sees the wills."""
-    stage = BrokerHarness()
-    watcher = stage.client("w")
+    """A broker, and who sees the wills."""
+    broker = BrokerHarness()
+    watcher = broker.client("w")
     watcher.subscribe(("#", 0))
-    return stage, watcher
+    return broker, watcher
 
 
 @pytest.mark.parametrize("version", [4, 5])
@@ -29,8 +29,8 @@ def test_reserved_bits(version: int, frame: bytes) -> None:
 
     [MQTT-3.14.1-1] [MQTT5-2.1.3-1] [MQTT-4.8.0-1] [MQTT5-4.13.1-1]
     """
-    stage, watcher = stage_with_watcher()
-    caller = RawClient(stage, version)
+    broker, watcher = stage_with_watcher()
+    caller = RawClient(broker, version)
     assert caller.says(connect("c", version, will=will())) == [accepted()]
     heard = caller.says(frame)
     assert heard[-1] == CLOSED and reason_of(heard) == (0x81 if version == 5 else None)
@@ -40,8 +40,8 @@ def test_reserved_bits(version: int, frame: bytes) -> None:
 @pytest.mark.parametrize("frame", [b"\xe1\x00", b"\xe8\x00", b"\xef\x00"])
 def test_flags_mean_nothing_in_31(frame: bytes) -> None:
     """MQTT 3.1 section 3.14: DUP, QoS and RETAIN are not used in DISCONNECT; the will is not sent."""
-    stage, watcher = stage_with_watcher()
-    caller = RawClient(stage, 3)
+    broker, watcher = stage_with_watcher()
+    caller = RawClient(broker, 3)
     assert caller.says(connect("c", 3, will=will())) == [accepted()]
     assert caller.says(frame) == [CLOSED]
     assert watcher.payloads() == []
@@ -50,8 +50,8 @@ def test_flags_mean_nothing_in_31(frame: bytes) -> None:
 @pytest.mark.parametrize("reason", sorted(FROM_CLIENT["Disconnect"]))
 def test_every_code_of_a_client(reason: int) -> None:
     """The connection is closed without an answer; only 0x00 takes the will away [MQTT5-3.14.4-3] [MQTT5-3.1.2-8]"""
-    stage, watcher = stage_with_watcher()
-    caller = RawClient(stage, 5)
+    broker, watcher = stage_with_watcher()
+    caller = RawClient(broker, 5)
     assert caller.says(connect("c", 5, will=will())) == [accepted()]
     assert caller.says(Disconnect(reason), Pingreq(), publish("late")) == [CLOSED]
     assert watcher.payloads() == ([b"gone"] if reason else [])
@@ -60,8 +60,8 @@ def test_every_code_of_a_client(reason: int) -> None:
 @pytest.mark.parametrize("reason", sorted({int(code) for code in ReasonCode} - FROM_CLIENT["Disconnect"]))
 def test_codes_that_are_not_a_clients(reason: int) -> None:
     """A protocol error, which the client is told [MQTT5-3.14.2-1] [MQTT5-4.13.1-1]"""
-    stage, watcher = stage_with_watcher()
-    caller = RawClient(stage, 5)
+    broker, watcher = stage_with_watcher()
+    caller = RawClient(broker, 5)
     assert caller.says(connect("c", 5, will=will())) == [accepted()]
     assert reason_of(caller.says(bytes((0xE0, 2, reason, 0)))) in (0x81, 0x82)
     assert watcher.payloads() == [b"gone"]
@@ -74,10 +74,10 @@ def test_codes_of_the_broker(detail: str) -> None:
     [MQTT5-3.14.2-1] [MQTT5-3.14.2-2] [MQTT5-3.14.4-2] [MQTT5-4.13.2-1]
     """
     for reason in sorted(FROM_SERVER["Disconnect"]):
-        stage = BrokerHarness()
-        caller = RawClient(stage, 5)
+        broker = BrokerHarness()
+        caller = RawClient(broker, 5)
         assert caller.says(connect("c", 5, False, 100)) == [accepted()]
-        (connection,) = stage.node.connections.values()
+        (connection,) = broker.node.connections.values()
         connection.disconnect(ReasonCode(reason), detail)
         properties = {"reason_string": detail} if detail else None
         assert caller.hears() == [Disconnect(reason, properties), CLOSED]
@@ -89,8 +89,8 @@ def test_the_reason_string_in_a_small_packet(room: int) -> None:
 
     [MQTT5-3.14.2-3] [MQTT5-3.14.2-4]
     """
-    stage = BrokerHarness()
-    caller = RawClient(stage, 5)
+    broker = BrokerHarness()
+    caller = RawClient(broker, 5)
     full = Disconnect(0x94, {"reason_string": "topic alias 9 is above the maximum"})
     limit = len(encode(full, 5)) - 1 + room
     assert caller.says(connect("c", 5, maximum_packet_size=limit)) == [accepted()]
@@ -99,21 +99,21 @@ def test_the_reason_string_in_a_small_packet(room: int) -> None:
 
 def test_no_disconnect_before_connack() -> None:
     """A connection that still waits for its CONNACK is just closed [MQTT5-3.14.0-1]"""
-    stage = BrokerHarness()
-    stage.hold_disk()
-    caller = RawClient(stage, 5)
+    broker = BrokerHarness()
+    broker.hold_disk()
+    caller = RawClient(broker, 5)
     assert caller.says(connect("c", 5, False, 100)) == []
-    stage.node.close()
+    broker.node.close()
     assert caller.hears() == [CLOSED]
 
 
 @pytest.mark.parametrize("version", [3, 4])
 def test_older_versions_are_just_closed(version: int) -> None:
     """They know no DISCONNECT from a server (3.1.1 section 3.14)."""
-    stage = BrokerHarness()
-    caller = RawClient(stage, version)
+    broker = BrokerHarness()
+    caller = RawClient(broker, version)
     assert caller.says(connect("c", version), Pingreq()) == [accepted(), Pingresp()]
-    (connection,) = stage.node.connections.values()
+    (connection,) = broker.node.connections.values()
     connection.disconnect(ReasonCode.ADMINISTRATIVE_ACTION, "told by nobody")
     assert caller.hears() == [CLOSED]
 
@@ -121,13 +121,13 @@ def test_older_versions_are_just_closed(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_goodbye_right_behind_connect(version: int) -> None:
     """CONNECT was accepted, so it is answered first, however slow the disk [MQTT-3.1.4-4] [MQTT5-3.1.4-5]"""
-    stage, watcher = stage_with_watcher()
-    stage.hold_disk()
-    caller = RawClient(stage, version)
+    broker, watcher = stage_with_watcher()
+    broker.hold_disk()
+    caller = RawClient(broker, version)
     expiry = 100 if version == 5 else None
     behind = [publish("t", b"x"), Disconnect()]
     assert caller.says(connect("c", version, False, expiry, will=will()), *behind) == []
     assert watcher.messages() == []
-    stage.free_disk()
+    broker.free_disk()
     assert caller.hears() == [accepted(), CLOSED]
     assert watcher.payloads() == [b"x"]

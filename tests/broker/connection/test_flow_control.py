@@ -31,9 +31,9 @@ class Later:
 
 
 def stage_with_later() -> tuple[BrokerHarness, Later, list[Callable[[], None]]]:
-    """A stage whose `spawn` port keeps the work for the test to do."""
+    """A broker whose `spawn` port keeps the work for the test to do."""
     plugin = Later()
-    stage = BrokerHarness(plugin)
+    broker = BrokerHarness(plugin)
     work: list[Callable[[], None]] = []
 
     def spawn(question: Awaitable[Verdict], then: Callable[[Verdict], None]) -> None:
@@ -45,26 +45,26 @@ def stage_with_later() -> tuple[BrokerHarness, Later, list[Callable[[], None]]]:
 
         work.append(answer)
 
-    stage.node.services.spawn = spawn
-    return stage, plugin, work
+    broker.node.services.spawn = spawn
+    return broker, plugin, work
 
 
 def test_packets_wait_in_order_for_an_answer() -> None:
     """Nothing behind the PUBLISH is handled before the plugin has answered; then all of it is, in order."""
-    stage, plugin, work = stage_with_later()
-    subscriber = stage.client("s")
+    broker, plugin, work = stage_with_later()
+    subscriber = broker.client("s")
     subscriber.subscribe(("#", 1))
-    client = stage.client("p")
+    client = broker.client("p")
     assert client.ask(publish("a", b"1", 1, 1), publish("b", b"2", 1, 2), Pingreq()) == []
     assert client.ask(publish("c", b"3", 1, 3)) == []
     work.pop(0)()
-    stage.settle()
+    broker.settle()
     assert client.take() == [Puback(1)] and plugin.asked == ["a"]
     work.pop(0)()
-    stage.settle()
+    broker.settle()
     assert client.take() == [Puback(2), Pingresp()]
     work.pop(0)()
-    stage.settle()
+    broker.settle()
     assert client.take() == [Puback(3)]
     assert plugin.asked == ["a", "b", "c"]
     assert subscriber.payloads() == [b"1", b"2", b"3"]
@@ -72,10 +72,10 @@ def test_packets_wait_in_order_for_an_answer() -> None:
 
 def test_an_answer_for_a_connection_that_is_gone() -> None:
     """It is heard by nobody, and the message goes nowhere."""
-    stage, _, work = stage_with_later()
-    subscriber = stage.client("s")
+    broker, _, work = stage_with_later()
+    subscriber = broker.client("s")
     subscriber.subscribe(("#", 1))
-    client = stage.client("p")
+    client = broker.client("p")
     client.publish("a", b"1", 1, 1)
     client.vanish()
     work.pop()()
@@ -84,12 +84,12 @@ def test_an_answer_for_a_connection_that_is_gone() -> None:
 
 def test_malformed_bytes_behind_a_held_packet() -> None:
     """What came before them is still handled, then the connection is closed."""
-    stage, _, work = stage_with_later()
-    client = stage.client("p", 5)
+    broker, _, work = stage_with_later()
+    client = broker.client("p", 5)
     assert client.ask(publish("a", b"1", 1, 1), b"\xf0\xff\xff\xff\xff") == []
     assert not client.closed
     work.pop()()
-    stage.settle()
+    broker.settle()
     first, second = client.take()
     assert first == Puback(1, 0x10)
     assert isinstance(second, packets.Disconnect) and client.closed
@@ -97,36 +97,36 @@ def test_malformed_bytes_behind_a_held_packet() -> None:
 
 def test_silence_that_is_ours_does_not_expire_keep_alive() -> None:
     """A client that is not read cannot be heard; its keep alive begins anew when it is read again."""
-    stage, _, work = stage_with_later()
-    client = stage.client("p", keepalive_s=10)
+    broker, _, work = stage_with_later()
+    client = broker.client("p", keepalive_s=10)
     client.publish("a", b"1", 1, 1)
-    stage.pass_s(100)
+    broker.pass_s(100)
     assert not client.closed
     work.pop()()
-    stage.settle()
-    stage.pass_s(14)
+    broker.settle()
+    broker.pass_s(14)
     assert not client.closed
-    stage.pass_s(2)
+    broker.pass_s(2)
     assert client.closed
 
 
 def test_max_message_rate() -> None:
     """Above the rate the publisher is not read until the second is over."""
-    stage = BrokerHarness(max_message_rate=3)
-    client = stage.client("p")
+    broker = BrokerHarness(max_message_rate=3)
+    client = broker.client("p")
     for number in (1, 2, 3, 4):
         assert client.publish("t", b"", 1, number) == [Puback(number)]
     assert client.publish("t", b"", 1, 5) == []
-    stage.pass_s(0.99)
+    broker.pass_s(0.99)
     assert client.take() == []
-    stage.pass_s(0.02)
+    broker.pass_s(0.02)
     assert client.take() == [Puback(5)]
 
 
 def test_the_rate_is_of_one_connection() -> None:
     """A loud client does not slow another one."""
-    stage = BrokerHarness(max_message_rate=2)
-    loud, calm = stage.client("loud"), stage.client("calm")
+    broker = BrokerHarness(max_message_rate=2)
+    loud, calm = broker.client("loud"), broker.client("calm")
     loud.ask(*[publish("t", b"", 1, number) for number in range(1, 20)])
     assert loud.publish("t", b"", 1, 50) == []
     assert calm.publish("t", b"", 1, 1) == [Puback(1)]
@@ -134,16 +134,16 @@ def test_the_rate_is_of_one_connection() -> None:
 
 def test_reading_stops_while_the_disk_is_behind() -> None:
     """Above `pause_reading_bytes` unwritten bytes the publishers are not read (P8); nothing is lost."""
-    stage = BrokerHarness(pause_reading_bytes=1000, max_online_messages=-1, max_inflight_messages=0)
-    subscriber = stage.persistent("s")
+    broker = BrokerHarness(pause_reading_bytes=1000, max_online_messages=-1, max_inflight_messages=0)
+    subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 1))
-    publisher = stage.client("p")
-    stage.hold_disk()
+    publisher = broker.client("p")
+    broker.hold_disk()
     for number in range(1, 21):
         publisher.publish("t", b"x" * 400 + b"%d" % number, 1, number)
-    assert stage.node.env.store.bytes_waiting < 3000
-    stage.free_disk()
-    stage.pass_s(1)
+    assert broker.node.env.store.bytes_waiting < 3000
+    broker.free_disk()
+    broker.pass_s(1)
     assert publisher.take() == [Puback(number) for number in range(1, 21)]
     assert [m.payload[400:] for m in subscriber.drain()] == [b"%d" % number for number in range(1, 21)]
 
@@ -151,65 +151,65 @@ def test_reading_stops_while_the_disk_is_behind() -> None:
 @pytest.mark.parametrize("version", [3, 4])
 def test_retry_interval(version: int) -> None:
     """3.1 and 3.1.1: what is not answered is sent again, with DUP and in order [MQTT-4.6.0-1]."""
-    stage = BrokerHarness(retry_interval_s=10)
-    subscriber = stage.persistent("s", version)
+    broker = BrokerHarness(retry_interval_s=10)
+    subscriber = broker.persistent("s", version)
     subscriber.subscribe(("t", 2))
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     for number, qos in enumerate((1, 2, 1)):
         publisher.publish("t", b"%d" % number, qos, number + 1)
     first = subscriber.messages()
-    stage.pass_s(9)
+    broker.pass_s(9)
     assert subscriber.take() == []
-    stage.pass_s(7)
+    broker.pass_s(7)
     again = subscriber.messages()
     assert [(m.payload, m.dup, m.packet_id) for m in again] == [(m.payload, True, m.packet_id) for m in first]
     assert subscriber.ask(packets.Pubrec(first[1].packet_id)) == [packets.Pubrel(first[1].packet_id)]
     subscriber.ask(Puback(first[0].packet_id), Puback(first[2].packet_id))
-    stage.pass_s(16)
+    broker.pass_s(16)
     assert subscriber.take() == [packets.Pubrel(first[1].packet_id)]
     subscriber.ask(packets.Pubcomp(first[1].packet_id))
-    stage.pass_s(60)
+    broker.pass_s(60)
     assert subscriber.take() == []
 
 
 def test_retry_sends_no_pubrel_before_it_is_safe() -> None:
     """PUBREL leaves only after "PUBREC seen" is on disk, whatever the timer says."""
-    stage = BrokerHarness(retry_interval_s=2)
-    subscriber = stage.persistent("s")
+    broker = BrokerHarness(retry_interval_s=2)
+    subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 2))
-    stage.client("p").publish("t", b"x", 2, 1)
+    broker.client("p").publish("t", b"x", 2, 1)
     (message,) = subscriber.messages()
-    stage.hold_disk()
+    broker.hold_disk()
     assert subscriber.ask(packets.Pubrec(message.packet_id)) == []
-    stage.pass_s(20)
+    broker.pass_s(20)
     assert subscriber.take() == []
-    stage.free_disk()
+    broker.free_disk()
     assert subscriber.take() == [packets.Pubrel(message.packet_id)]
 
 
 def test_retry_does_not_pile_up_for_a_client_that_does_not_read() -> None:
     """What the transport did not take yet is not sent again (P8)."""
-    stage = BrokerHarness(retry_interval_s=1, max_inflight_messages=10)
-    subscriber = stage.client("s")
+    broker = BrokerHarness(retry_interval_s=1, max_inflight_messages=10)
+    subscriber = broker.client("s")
     subscriber.subscribe(("t", 1))
     subscriber.pipe.to_client.pause()
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     for number in range(1, 11):
         publisher.publish("t", b"x" * 1000, 1, number)
-    stage.pass_s(100)
+    broker.pass_s(100)
     subscriber.pipe.to_client.resume()
     assert len(subscriber.messages()) < 20
 
 
 def test_timers_of_a_closed_connection_are_gone() -> None:
     """No wait outlives its connection."""
-    stage = BrokerHarness(max_message_rate=1)
-    waiting = len(stage.node.env.timers)
-    client: PacketClient = stage.client("p", keepalive_s=5)
+    broker = BrokerHarness(max_message_rate=1)
+    waiting = len(broker.node.env.timers)
+    client: PacketClient = broker.client("p", keepalive_s=5)
     client.ask(publish("t"), publish("t"), publish("t"))
-    assert len(stage.node.env.timers) > waiting
+    assert len(broker.node.env.timers) > waiting
     client.vanish()
-    assert len(stage.node.env.timers) == waiting
+    assert len(broker.node.env.timers) == waiting
 
 
 FRAMES = {"ping": encode(Pingreq(), 4), "qos1": encode(publish("t", b"", 1, 7), 4), "pubrel": encode(Pubrel(7), 4)}
@@ -218,8 +218,8 @@ FRAMES = {"ping": encode(Pingreq(), 4), "qos1": encode(publish("t", b"", 1, 7), 
 @pytest.mark.parametrize("kind", FRAMES)
 def test_answers_to_a_client_that_does_not_read_are_bounded(kind: str) -> None:
     """Above a bound the client is not read any more; when it has taken its answers, all goes on and none is missing."""
-    stage = BrokerHarness()
-    client = stage.client("c")
+    broker = BrokerHarness()
+    client = broker.client("c")
     client.pipe.to_client.pause()
     written = [0]
     original = client.pipe.write
@@ -232,43 +232,43 @@ def test_answers_to_a_client_that_does_not_read_are_bounded(kind: str) -> None:
     count = 60_000
     for _ in range(count // 100):
         client.send(FRAMES[kind] * 100)
-        stage.settle()
-    stage.pass_s(1)
+        broker.settle()
+    broker.pass_s(1)
     assert written[0] < ANSWERS_NOT_TAKEN + 20_000 and client.pipe.to_node.paused and not client.closed
     client.pipe.to_client.resume()
-    stage.pass_s(1)
+    broker.pass_s(1)
     assert len(client.take()) == count and not client.pipe.to_node.paused
-    stage.pass_s(2 * NOT_TAKEN_MS / 1000)
+    broker.pass_s(2 * NOT_TAKEN_MS / 1000)
     assert not client.closed
 
 
 def test_a_client_that_never_reads_its_answers_is_given_up() -> None:
     """It is closed after `NOT_TAKEN_MS` with a reason, its keep alive does not matter, and the will is sent."""
-    stage = BrokerHarness()
-    watcher = stage.client("w")
+    broker = BrokerHarness()
+    watcher = broker.client("w")
     watcher.subscribe(("gone", 0))
-    client = stage.client("c", keepalive_s=1, will=packets.Will("gone", b"will"))
+    client = broker.client("c", keepalive_s=1, will=packets.Will("gone", b"will"))
     client.pipe.to_client.pause()
     for _ in range(500):
         client.send(FRAMES["ping"] * 100)
-        stage.settle()
-    stage.pass_s(NOT_TAKEN_MS / 1000 - 1)
+        broker.settle()
+    broker.pass_s(NOT_TAKEN_MS / 1000 - 1)
     assert watcher.payloads() == []
-    stage.pass_s(2)
+    broker.pass_s(2)
     assert watcher.payloads() == [b"will"]
-    (row,) = stage.events("conn.close")
+    (row,) = broker.events("conn.close")
     assert (row["client"], row["reason"]) == ("c", "output_not_read") and "60 s" in row["detail"]
 
 
 def test_a_slow_subscriber_is_still_read() -> None:
     """Deliveries that a client has not taken do not keep it from being heard: its few answers do not fill anything."""
-    stage = BrokerHarness()
-    subscriber = stage.client("s")
+    broker = BrokerHarness()
+    subscriber = broker.client("s")
     subscriber.subscribe(("t", 0))
     subscriber.pipe.to_client.pause()
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     publisher.ask(*[publish("t", bytes(1000)) for _ in range(200)])
-    other = stage.client("o")
+    other = broker.client("o")
     other.subscribe(("x", 0))
     subscriber.send(Pingreq(), publish("x", b"heard"))
     assert other.payloads() == [b"heard"]

@@ -26,8 +26,8 @@ def writes_of(client: PacketClient) -> list[bytes]:
 @pytest.mark.parametrize("version", [4, 5])
 def test_one_write_per_turn(version: int) -> None:
     """However many messages and answers a turn brings."""
-    stage = BrokerHarness()
-    client = stage.client("c", version)
+    broker = BrokerHarness()
+    client = broker.client("c", version)
     client.subscribe(("t", 1))
     writes = writes_of(client)
     got = client.ask(*[publish("t", b"%d" % number, number % 2, number) for number in range(1, 11)])
@@ -41,13 +41,13 @@ def test_one_write_per_turn(version: int) -> None:
 @pytest.mark.parametrize("size", [LARGE - 50, LARGE, 3 * LARGE])
 def test_large_messages_are_not_joined(qos: int, size: int) -> None:
     """Small pieces before and after a large one keep their place."""
-    stage = BrokerHarness()
-    subscriber = stage.client("s")
+    broker = BrokerHarness()
+    subscriber = broker.client("s")
     subscriber.subscribe(("t", 1))
     writes = writes_of(subscriber)
     large = b"x" * size
     sent = [publish("t", payload, qos, at + 1) for at, payload in enumerate((b"a", b"b", large, b"c", large, b"d"))]
-    stage.client("p").ask(*sent)
+    broker.client("p").ask(*sent)
     assert subscriber.payloads() == [b"a", b"b", large, b"c", large, b"d"]
     # joined, or in pieces of which only the small ones are joined: never a write per message
     assert len(writes) < (10 if qos else 7)
@@ -55,15 +55,15 @@ def test_large_messages_are_not_joined(qos: int, size: int) -> None:
 
 def test_a_client_that_does_not_read_is_not_written_to_without_bound() -> None:
     """QoS 0 waits in the queue up to its limit and is dropped visibly beyond (P8)."""
-    stage = BrokerHarness(max_online_messages=5)
-    subscriber = stage.client("s")
+    broker = BrokerHarness(max_online_messages=5)
+    subscriber = broker.client("s")
     subscriber.subscribe(("t", 0))
     subscriber.pipe.to_client.pause()
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     for _ in range(30):
         publisher.publish("t", b"x" * 1000)
-    dropped = len(stage.drops())
-    assert dropped > 15 and set(stage.drops()) == {("s", "t", "queue_full")}
+    dropped = len(broker.drops())
+    assert dropped > 15 and set(broker.drops()) == {("s", "t", "queue_full")}
     subscriber.pipe.to_client.resume()
     assert len(subscriber.messages()) == 30 - dropped
     publisher.publish("t", b"after")
@@ -72,15 +72,15 @@ def test_a_client_that_does_not_read_is_not_written_to_without_bound() -> None:
 
 def test_qos_1_waits_for_a_client_that_does_not_read() -> None:
     """Nothing is lost, and the order is kept, when the transport is full and empties again."""
-    stage = BrokerHarness(max_inflight_messages=0)
-    subscriber = stage.persistent("s")
+    broker = BrokerHarness(max_inflight_messages=0)
+    subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 1))
     subscriber.pipe.to_client.pause()
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     payloads = [b"%d" % number + b"x" * 1000 for number in range(30)]
     for at, payload in enumerate(payloads):
         assert publisher.publish("t", payload, 1, at + 1) == [Puback(at + 1)]
-    connection = stage.node.sessions.get("", "s").queue.inflight  # type: ignore[union-attr]
+    connection = broker.node.sessions.get("", "s").queue.inflight  # type: ignore[union-attr]
     assert len(connection) < 10
     subscriber.pipe.to_client.resume()
     assert [m.payload for m in subscriber.drain()] == payloads
@@ -88,11 +88,11 @@ def test_qos_1_waits_for_a_client_that_does_not_read() -> None:
 
 def test_a_turn_is_bounded() -> None:
     """A turn gathers `out_buffer_bytes`, the rest follows in later ones; nothing is lost."""
-    stage = BrokerHarness(out_buffer_bytes=100, max_inflight_messages=0, max_online_messages=-1)
-    subscriber = stage.persistent("s")
+    broker = BrokerHarness(out_buffer_bytes=100, max_inflight_messages=0, max_online_messages=-1)
+    subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 1))
     writes = writes_of(subscriber)
-    stage.client("p").ask(*[publish("t", b"x" * 20 + b"%d" % number, 1, number) for number in range(1, 101)])
+    broker.client("p").ask(*[publish("t", b"x" * 20 + b"%d" % number, 1, number) for number in range(1, 101)])
     got = subscriber.payloads()
     assert got == [b"x" * 20 + b"%d" % number for number in range(1, 101)]
     assert len(writes) > 15 and max(map(len, writes)) < 200
@@ -100,36 +100,36 @@ def test_a_turn_is_bounded() -> None:
 
 def test_pressure_does_not_wake_a_connection_that_is_not_accepted() -> None:
     """A transport that has room again before CONNACK: CONNACK stays the first packet [MQTT-3.2.0-1]."""
-    stage = BrokerHarness()
-    stage.persistent("s").subscribe(("t", 1))
-    stage.client("gone", clean=True)
-    stage.persistent("s").vanish()
-    stage.client("p").publish("t", b"waits", 1)
-    stage.hold_disk()
-    client = PacketClient(stage, 4)
+    broker = BrokerHarness()
+    broker.persistent("s").subscribe(("t", 1))
+    broker.client("gone", clean=True)
+    broker.persistent("s").vanish()
+    broker.client("p").publish("t", b"waits", 1)
+    broker.hold_disk()
+    client = PacketClient(broker, 4)
     client.ask(connect("s", 4, False))
-    (connection,) = [connection for connection in stage.node.connections.values() if connection.client_id == "s"]
+    (connection,) = [connection for connection in broker.node.connections.values() if connection.client_id == "s"]
     connection.writable(False)
     connection.writable(True)
-    stage.settle()
+    broker.settle()
     assert client.take() == []
-    stage.free_disk()
+    broker.free_disk()
     connack, message = client.take()
     assert (connack.reason, message.payload) == (0, b"waits")
 
 
 def test_a_paused_transport_at_connack_starts_when_it_has_room() -> None:
     """What waits for the session goes out later, all of it."""
-    stage = BrokerHarness()
-    stage.persistent("s").subscribe(("t", 1))
-    stage.persistent("s").vanish()
-    stage.client("p").publish("t", b"waits", 1)
-    stage.hold_disk()
-    client = PacketClient(stage, 4)
+    broker = BrokerHarness()
+    broker.persistent("s").subscribe(("t", 1))
+    broker.persistent("s").vanish()
+    broker.client("p").publish("t", b"waits", 1)
+    broker.hold_disk()
+    client = PacketClient(broker, 4)
     client.ask(connect("s", 4, False))
-    (connection,) = [connection for connection in stage.node.connections.values() if connection.client_id == "s"]
+    (connection,) = [connection for connection in broker.node.connections.values() if connection.client_id == "s"]
     connection.writable(False)
-    stage.free_disk()
+    broker.free_disk()
     assert len(client.take()) == 1
     connection.writable(True)
     assert client.payloads() == [b"waits"]

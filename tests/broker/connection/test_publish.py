@@ -17,9 +17,9 @@ def test_each_qos_has_its_answer(version: int) -> None:
 
     [MQTT-3.3.4-1] [MQTT5-3.3.4-1] [MQTT-2.3.1-6] [MQTT5-2.2.1-5] [MQTT-4.3.2-2] [MQTT5-4.3.2-4] [MQTT5-4.3.3-8]
     """
-    stage = BrokerHarness()
-    stage.client("s", version).subscribe(("t", 2))
-    client = stage.client("p", version)
+    broker = BrokerHarness()
+    broker.client("s", version).subscribe(("t", 2))
+    client = broker.client("p", version)
     assert client.publish("t") == []
     assert client.publish("t", b"1", 1, 17) == [Puback(17)]
     assert client.publish("t", b"2", 2, 65535) == [Pubrec(65535)]
@@ -37,10 +37,10 @@ def test_v5_learns_that_nobody_was_there() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_after_puback_the_packet_id_means_a_new_message(version: int) -> None:
     """Whatever DUP says [MQTT-4.3.2-2] [MQTT5-4.3.2-5]."""
-    stage = BrokerHarness()
-    subscriber = stage.client("s", version)
+    broker = BrokerHarness()
+    subscriber = broker.client("s", version)
     subscriber.subscribe(("t", 1))
-    client = stage.client("p", version)
+    client = broker.client("p", version)
     client.publish("t", b"one", 1, 5)
     client.publish("t", b"two", 1, 5, dup=True)
     assert subscriber.payloads() == [b"one", b"two"]
@@ -53,10 +53,10 @@ def test_qos_2_is_delivered_once_until_pubrel(version: int, persistent: bool) ->
 
     [MQTT-4.3.3-2] [MQTT5-4.3.3-10] [MQTT5-4.3.3-12]
     """
-    stage = BrokerHarness()
-    subscriber = stage.client("s", version)
+    broker = BrokerHarness()
+    subscriber = broker.client("s", version)
     subscriber.subscribe(("t", 2))
-    client = stage.persistent("p", version) if persistent else stage.client("p", version)
+    client = broker.persistent("p", version) if persistent else broker.client("p", version)
     assert client.publish("t", b"one", 2, 9) == [Pubrec(9)]
     assert client.publish("t", b"one", 2, 9, dup=True) == [Pubrec(9)]
     assert client.publish("t", b"one", 2, 9) == [Pubrec(9)]
@@ -69,14 +69,14 @@ def test_qos_2_is_delivered_once_until_pubrel(version: int, persistent: bool) ->
 @pytest.mark.parametrize("version", VERSIONS)
 def test_repeated_publish_while_the_disk_works_is_routed_once(version: int) -> None:
     """A PUBLISH that is repeated before its PUBREC left is the same message [MQTT-4.3.3-2] [MQTT5-4.3.3-10]."""
-    stage = BrokerHarness()
-    subscriber = stage.client("s", version)
+    broker = BrokerHarness()
+    subscriber = broker.client("s", version)
     subscriber.subscribe(("t", 2))
-    client = stage.persistent("p", version)
-    stage.hold_disk()
+    client = broker.persistent("p", version)
+    broker.hold_disk()
     assert client.publish("t", b"one", 2, 9) == []
     assert client.publish("t", b"one", 2, 9, dup=True) == []
-    stage.free_disk()
+    broker.free_disk()
     assert client.take() == [Pubrec(9), Pubrec(9)]
     assert subscriber.payloads() == [b"one"]
 
@@ -84,18 +84,18 @@ def test_repeated_publish_while_the_disk_works_is_routed_once(version: int) -> N
 @pytest.mark.parametrize("version", VERSIONS)
 def test_qos_2_state_survives_connection_and_process(version: int) -> None:
     """Until PUBREL the id stays taken: over a lost connection, and over the death of the node (P7)."""
-    stage = BrokerHarness()
-    subscriber = stage.persistent("s", version)
+    broker = BrokerHarness()
+    subscriber = broker.persistent("s", version)
     subscriber.subscribe(("t", 2))
-    client = stage.persistent("p", version)
+    client = broker.persistent("p", version)
     assert client.publish("t", b"one", 2, 9) == [Pubrec(9)]
     client.vanish()
-    client = stage.persistent("p", version)
+    client = broker.persistent("p", version)
     assert client.publish("t", b"one", 2, 9, dup=True) == [Pubrec(9)]
     assert [m.payload for m in subscriber.drain()] == [b"one"]
-    stage.restart()
-    subscriber = stage.persistent("s", version)
-    client = stage.persistent("p", version)
+    broker.restart()
+    subscriber = broker.persistent("s", version)
+    client = broker.persistent("p", version)
     assert client.publish("t", b"one", 2, 9, dup=True) == [Pubrec(9)]
     assert client.ask(Pubrel(9)) == [Pubcomp(9)]
     assert client.publish("t", b"two", 2, 9) == [Pubrec(9)]
@@ -104,12 +104,12 @@ def test_qos_2_state_survives_connection_and_process(version: int) -> None:
 
 def test_a_new_session_forgets_packet_ids() -> None:
     """Clean start ends the session, and with it what its packet ids meant."""
-    stage = BrokerHarness()
-    subscriber = stage.client("s", 5)
+    broker = BrokerHarness()
+    subscriber = broker.client("s", 5)
     subscriber.subscribe(("t", 2))
-    client = stage.persistent("p", 5)
+    client = broker.persistent("p", 5)
     client.publish("t", b"one", 2, 9)
-    client = stage.client("p", 5)
+    client = broker.client("p", 5)
     assert client.publish("t", b"two", 2, 9) == [Pubrec(9)]
     assert subscriber.payloads() == [b"one", b"two"]
 
@@ -124,10 +124,10 @@ def test_pubrel_of_an_unknown_id_is_answered(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_handshake_goes_on_when_the_message_has_expired(version: int) -> None:
     """[MQTT5-4.3.3-13]: PUBREC, PUBREL and PUBCOMP are answered whatever the expiry interval said."""
-    stage = BrokerHarness()
-    client = stage.client("p", 5)
+    broker = BrokerHarness()
+    client = broker.client("p", 5)
     assert client.publish("t", b"", 2, 4, message_expiry_interval=1) == [Pubrec(4, 0x10)]
-    stage.pass_s(2)
+    broker.pass_s(2)
     assert client.publish("t", b"", 2, 4, dup=True, message_expiry_interval=1) == [Pubrec(4)]
     assert client.ask(Pubrel(4)) == [Pubcomp(4)]
 
@@ -139,13 +139,13 @@ def test_the_handshake_goes_on_when_the_message_has_expired(version: int) -> Non
 @pytest.mark.parametrize("version", VERSIONS)
 def test_nothing_is_acknowledged_before_its_commit(version: int, qos: int) -> None:
     """The broker owns a message when a durable queue has it (P1) [MQTT-4.3.2-2] [MQTT5-4.3.2-4] [MQTT5-4.3.3-8]."""
-    stage = BrokerHarness()
-    stage.persistent("s", version).subscribe(("t", 2))
-    client = stage.client("p", version)
-    stage.hold_disk()
+    broker = BrokerHarness()
+    broker.persistent("s", version).subscribe(("t", 2))
+    client = broker.client("p", version)
+    broker.hold_disk()
     assert client.publish("t", b"1", qos, 1) == []
     assert client.publish("t", b"2", qos, 2) == []
-    stage.free_disk()
+    broker.free_disk()
     kind = Puback if qos == 1 else Pubrec
     assert client.take() == [kind(1), kind(2)]
 
@@ -153,55 +153,55 @@ def test_nothing_is_acknowledged_before_its_commit(version: int, qos: int) -> No
 @pytest.mark.parametrize("qos", [1, 2])
 def test_what_needs_no_disk_is_acknowledged_at_once(qos: int) -> None:
     """A clean session's message is written nowhere, so there is nothing to wait for."""
-    stage = BrokerHarness()
-    stage.client("s").subscribe(("t", 2))
-    client = stage.client("p")
-    stage.hold_disk()
+    broker = BrokerHarness()
+    broker.client("s").subscribe(("t", 2))
+    client = broker.client("p")
+    broker.hold_disk()
     assert client.publish("t", b"1", qos, 1) == [Puback(1) if qos == 1 else Pubrec(1)]
 
 
 def test_acknowledgements_keep_the_order_of_their_packets() -> None:
     """One that needs no disk does not overtake one that does [MQTT-4.6.0-2] [MQTT-4.6.0-3] [MQTT5-4.6.0-5]."""
-    stage = BrokerHarness()
-    stage.persistent("s").subscribe(("d", 2))
-    stage.client("c").subscribe(("m", 2))
-    client = stage.client("p")
-    stage.hold_disk()
+    broker = BrokerHarness()
+    broker.persistent("s").subscribe(("d", 2))
+    broker.client("c").subscribe(("m", 2))
+    client = broker.client("p")
+    broker.hold_disk()
     sent = [publish("d", b"1", 1, 1), publish("m", b"2", 1, 2), publish("d", b"3", 1, 3), publish("m", b"4", 1, 4)]
     assert client.ask(*sent) == []
-    stage.free_disk()
+    broker.free_disk()
     assert client.take() == [Puback(1), Puback(2), Puback(3), Puback(4)]
-    stage.hold_disk()
+    broker.hold_disk()
     sent = [publish("d", b"5", 2, 5), publish("m", b"6", 2, 6), publish("d", b"7", 2, 7)]
     client.ask(*sent)
-    stage.free_disk()
+    broker.free_disk()
     assert client.take() == [Pubrec(5), Pubrec(6), Pubrec(7)]
 
 
 def test_pubcomp_waits_until_the_id_is_forgotten_on_disk() -> None:
     """Forgetting a packet id is safe before PUBCOMP, or a restart would drop the id's next message."""
-    stage = BrokerHarness()
-    client = stage.persistent("p")
+    broker = BrokerHarness()
+    client = broker.persistent("p")
     assert client.publish("t", b"1", 2, 5) == [Pubrec(5)]
-    stage.hold_disk()
+    broker.hold_disk()
     assert client.ask(Pubrel(5)) == []
-    stage.free_disk()
+    broker.free_disk()
     assert client.take() == [Pubcomp(5)]
 
 
 def test_a_kill_before_the_commit_loses_nothing_that_was_acknowledged() -> None:
     """Whether the batch that was under way landed or not: unacknowledged, and sent again by its writer."""
     for seed in range(6):
-        stage = BrokerHarness(seed=seed)
-        subscriber = stage.persistent("s")
+        broker = BrokerHarness(seed=seed)
+        subscriber = broker.persistent("s")
         subscriber.subscribe(("t", 2))
-        client = stage.persistent("p")
+        client = broker.persistent("p")
         client.publish("t", b"1", 2, 1)
         client.ask(Pubrel(1))
-        stage.hold_disk()
+        broker.hold_disk()
         client.publish("t", b"2", 2, 2)
-        stage.restart()
-        client = stage.persistent("p")
+        broker.restart()
+        client = broker.persistent("p")
         assert client.publish("t", b"2", 2, 2, dup=True) == [Pubrec(2)]
-        found = [m.payload for m in stage.persistent("s").drain()]
+        found = [m.payload for m in broker.persistent("s").drain()]
         assert found == [b"1", b"2"], seed

@@ -13,11 +13,11 @@ from ...harness.broker import BrokerHarness, PacketClient
 VERSIONS = (3, 4, 5)
 
 
-def pair(version: int, stage: BrokerHarness, qos: int = 2, text: str = "t") -> tuple[PacketClient, PacketClient]:
+def pair(version: int, broker: BrokerHarness, qos: int = 2, text: str = "t") -> tuple[PacketClient, PacketClient]:
     """A persistent subscriber and a publisher that speaks v5, so that it may say everything."""
-    subscriber = stage.persistent("s", version)
+    subscriber = broker.persistent("s", version)
     subscriber.subscribe((text, qos))
-    return subscriber, stage.client("p", 5)
+    return subscriber, broker.client("p", 5)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -45,14 +45,14 @@ def test_unacknowledged_messages_come_again_in_order_with_dup(version: int) -> N
 
     [MQTT-3.3.1-1] [MQTT5-3.3.1-1] [MQTT-4.6.0-1] [MQTT5-4.6.0-5] [MQTT-4.3.2-1] [MQTT5-4.3.2-3] [MQTT5-4.3.3-3]
     """
-    stage = BrokerHarness()
-    subscriber, publisher = pair(version, stage)
+    broker = BrokerHarness()
+    subscriber, publisher = pair(version, broker)
     for number in range(6):
         publisher.publish("t", b"%d" % number, 1 + number % 2, number + 1)
     first = subscriber.messages()
     subscriber.ask(Puback(first[2].packet_id))
     subscriber.vanish()
-    subscriber = stage.persistent("s", version)
+    subscriber = broker.persistent("s", version)
     again = subscriber.messages()
     assert [m.payload for m in again] == [b"0", b"1", b"3", b"4", b"5"]
     assert all(m.dup for m in again)
@@ -63,11 +63,11 @@ def test_unacknowledged_messages_come_again_in_order_with_dup(version: int) -> N
 
 def test_nothing_comes_again_on_a_v5_connection_that_stays() -> None:
     """MQTT 5.0 section 4.4: only a new connection sends again; `retry_interval` is for the older versions."""
-    stage = BrokerHarness(retry_interval_s=1)
-    subscriber, publisher = pair(5, stage)
+    broker = BrokerHarness(retry_interval_s=1)
+    subscriber, publisher = pair(5, broker)
     publisher.publish("t", b"x", 1)
     assert len(subscriber.messages()) == 1
-    stage.pass_s(60)
+    broker.pass_s(60)
     assert subscriber.messages() == []
 
 
@@ -77,58 +77,58 @@ def test_qos_2_handshake_to_the_subscriber(version: int) -> None:
 
     [MQTT-4.3.3-1] [MQTT5-4.3.3-4] [MQTT5-4.3.3-5] [MQTT5-4.3.3-6] [MQTT-2.3.1-6] [MQTT5-2.2.1-5]
     """
-    stage = BrokerHarness()
-    subscriber, publisher = pair(version, stage)
+    broker = BrokerHarness()
+    subscriber, publisher = pair(version, broker)
     publisher.publish("t", b"x", 2, 50)
     (message,) = subscriber.messages()
     packet_id = message.packet_id
     assert subscriber.ask(Pubrec(packet_id)) == [Pubrel(packet_id)]
     assert subscriber.ask(Pubrec(packet_id)) == [Pubrel(packet_id)]
     subscriber.vanish()
-    subscriber = stage.persistent("s", version)
+    subscriber = broker.persistent("s", version)
     assert subscriber.take() == [Pubrel(packet_id)]
-    stage.restart()
-    subscriber = stage.persistent("s", version)
+    broker.restart()
+    subscriber = broker.persistent("s", version)
     assert subscriber.take() == [Pubrel(packet_id)]
     assert subscriber.ask(Pubcomp(packet_id)) == []
     subscriber.vanish()
-    assert stage.persistent("s", version).take() == []
+    assert broker.persistent("s", version).take() == []
 
 
 def test_pubrels_leave_in_the_order_of_the_pubrecs() -> None:
     """Also when the disk is slow [MQTT-4.6.0-4]."""
-    stage = BrokerHarness()
-    subscriber, publisher = pair(4, stage)
+    broker = BrokerHarness()
+    subscriber, publisher = pair(4, broker)
     for number in range(4):
         publisher.publish("t", b"%d" % number, 2, number + 1)
     ids = [m.packet_id for m in subscriber.messages()]
     order = [ids[2], ids[0], ids[3], ids[1]]
-    stage.hold_disk()
+    broker.hold_disk()
     assert subscriber.ask(*[Pubrec(number) for number in order]) == []
-    stage.free_disk()
+    broker.free_disk()
     assert subscriber.take() == [Pubrel(number) for number in order]
 
 
 def test_a_refused_delivery_is_over() -> None:
     """PUBREC and PUBACK with 0x80 or above: no PUBREL, not sent again, the id is free (section 4.3.3)."""
-    stage = BrokerHarness()
-    subscriber, publisher = pair(5, stage)
+    broker = BrokerHarness()
+    subscriber, publisher = pair(5, broker)
     publisher.publish("t", b"1", 1, 1)
     publisher.publish("t", b"2", 2, 2)
     one, two = subscriber.messages()
     assert subscriber.ask(Puback(one.packet_id, 0x83), Pubrec(two.packet_id, 0x83)) == []
     subscriber.vanish()
-    assert stage.persistent("s", 5).take() == []
+    assert broker.persistent("s", 5).take() == []
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_answers_to_nothing(version: int) -> None:
     """PUBACK, PUBREC and PUBCOMP with an id that is not in use are counted; PUBREC gets PUBREL so that it ends."""
-    stage = BrokerHarness()
-    client = stage.client("c", version)
+    broker = BrokerHarness()
+    client = broker.client("c", version)
     code = 0x92 if version == 5 else 0
     assert client.ask(Puback(7), Pubcomp(7), Pubrec(7)) == [Pubrel(7, code)]
-    counters = stage.node.env.counters
+    counters = broker.node.env.counters
     assert (counters.puback_invalid, counters.pubrec_invalid, counters.pubcomp_invalid) == (1, 1, 1)
 
 
@@ -152,8 +152,8 @@ def test_the_wrong_answer_closes_the_connection(
 
     [MQTT-4.8.0-1] [MQTT5-4.13.1-1] [MQTT-4.3.2-1] [MQTT-4.3.3-1] [MQTT5-4.3.2-3] [MQTT5-4.3.3-3] [MQTT5-4.3.3-5]
     """
-    stage = BrokerHarness()
-    subscriber, publisher = pair(version, stage)
+    broker = BrokerHarness()
+    subscriber, publisher = pair(version, broker)
     publisher.publish("t", b"x", qos, 1)
     (message,) = subscriber.messages()
     for right in before:
@@ -161,7 +161,7 @@ def test_the_wrong_answer_closes_the_connection(
     answers = subscriber.ask(kind(message.packet_id, reason if version == 5 else 0))
     assert [answer.reason for answer in answers] == ([0x82] if version == 5 else [])
     assert subscriber.closed
-    again = stage.persistent("s", version)
+    again = broker.persistent("s", version)
     if before:
         assert again.take() == [Pubrel(message.packet_id)]
     else:
@@ -186,25 +186,25 @@ def test_properties_are_passed_on_unchanged(durable: bool) -> None:
 
     [MQTT5-3.3.2-4] [MQTT5-3.3.2-15] [MQTT5-3.3.2-16] [MQTT5-3.3.2-17] [MQTT5-3.3.2-18] [MQTT5-3.3.2-20]
     """
-    stage = BrokerHarness()
-    subscriber, publisher = pair(5, stage)
+    broker = BrokerHarness()
+    subscriber, publisher = pair(5, broker)
     if durable:
         subscriber.vanish()
     publisher.publish("t", b"x", 1, 1, **FORWARDED)
     if durable:
-        stage.restart()
-        subscriber = stage.persistent("s", 5)
+        broker.restart()
+        subscriber = broker.persistent("s", 5)
     (message,) = subscriber.messages()
     assert message.properties == FORWARDED
 
 
 def test_older_versions_get_no_properties() -> None:
     """The same message, in the form of each version, whoever comes first."""
-    stage = BrokerHarness()
-    clients = [stage.client(f"c{number}", version) for number, version in enumerate((5, 4, 5, 3, 5))]
+    broker = BrokerHarness()
+    clients = [broker.client(f"c{number}", version) for number, version in enumerate((5, 4, 5, 3, 5))]
     for client in clients:
         client.subscribe(("t", 1))
-    publisher = stage.client("p", 5)
+    publisher = broker.client("p", 5)
     for qos in (0, 1):
         publisher.publish("t", b"x", qos, 1, **FORWARDED)
         got = [client.messages() for client in clients]
@@ -217,58 +217,58 @@ def test_older_versions_get_no_properties() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_expired_message_is_not_delivered(version: int) -> None:
     """[MQTT5-3.3.2-5], to subscribers of every version, and it is told (P8)."""
-    stage = BrokerHarness()
-    subscriber, publisher = pair(version, stage)
+    broker = BrokerHarness()
+    subscriber, publisher = pair(version, broker)
     subscriber.vanish()
     publisher.publish("t", b"short", 1, 1, message_expiry_interval=5)
     publisher.publish("t", b"long", 1, 2, message_expiry_interval=50)
-    stage.pass_s(5)
-    subscriber = stage.persistent("s", version)
+    broker.pass_s(5)
+    subscriber = broker.persistent("s", version)
     assert subscriber.payloads() == [b"long"]
-    assert [event["topic"] for event in stage.events("q.expire")] == ["t"]
-    assert stage.node.env.counters.queue_message_expired == 1
+    assert [event["topic"] for event in broker.events("q.expire")] == ["t"]
+    assert broker.node.env.counters.queue_message_expired == 1
 
 
 def test_the_rest_of_the_expiry_interval_is_passed_on() -> None:
     """What came in minus the time in the broker, over a restart too [MQTT5-3.3.2-6] (P7)."""
-    stage = BrokerHarness()
-    subscriber, publisher = pair(5, stage)
+    broker = BrokerHarness()
+    subscriber, publisher = pair(5, broker)
     publisher.publish("t", b"live", 1, 1, message_expiry_interval=100)
     (message,) = subscriber.messages()
     assert message.properties == {"message_expiry_interval": 100}
     subscriber.ask(Puback(message.packet_id))
     subscriber.vanish()
     publisher.publish("t", b"late", 1, 2, message_expiry_interval=100)
-    stage.pass_s(30)
-    stage.restart()
-    stage.pass_s(10)
-    (message,) = stage.persistent("s", 5).messages()
+    broker.pass_s(30)
+    broker.restart()
+    broker.pass_s(10)
+    (message,) = broker.persistent("s", 5).messages()
     assert message.properties == {"message_expiry_interval": 60}
 
 
 def test_retained_messages_expire_too() -> None:
     """[MQTT5-3.3.2-5] [MQTT5-3.3.2-6]"""
-    stage = BrokerHarness()
-    stage.client("p", 5).publish("t", b"x", 1, 1, retain=True, message_expiry_interval=10)
-    stage.pass_s(4)
-    _, message = stage.client("a", 5).subscribe(("t", 1))
+    broker = BrokerHarness()
+    broker.client("p", 5).publish("t", b"x", 1, 1, retain=True, message_expiry_interval=10)
+    broker.pass_s(4)
+    _, message = broker.client("a", 5).subscribe(("t", 1))
     assert message.properties == {"message_expiry_interval": 6}
-    stage.pass_s(6)
-    assert len(stage.client("b", 5).subscribe(("t", 1))) == 1
+    broker.pass_s(6)
+    assert len(broker.client("b", 5).subscribe(("t", 1))) == 1
 
 
 def test_a_sent_qos_2_message_does_not_expire() -> None:
     """[MQTT5-4.3.3-7]: its delivery is completed, over reconnect and restart; one that never left does expire."""
-    stage = BrokerHarness()
-    subscriber = stage.persistent("s", 5, receive_maximum=1)
+    broker = BrokerHarness()
+    subscriber = broker.persistent("s", 5, receive_maximum=1)
     subscriber.subscribe(("t", 2))
-    publisher = stage.client("p", 5)
+    publisher = broker.client("p", 5)
     publisher.publish("t", b"sent", 2, 1, message_expiry_interval=5)
     publisher.publish("t", b"never sent", 2, 2, message_expiry_interval=5)
     assert subscriber.payloads() == [b"sent"]
     subscriber.vanish()
-    stage.pass_s(10)
-    subscriber = stage.persistent("s", 5)
+    broker.pass_s(10)
+    subscriber = broker.persistent("s", 5)
     (message,) = subscriber.messages()
     assert (message.payload, message.dup) == (b"sent", True)
     assert message.properties == {"message_expiry_interval": 0}

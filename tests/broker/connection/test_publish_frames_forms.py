@@ -27,28 +27,28 @@ def test_no_packet_is_larger_than_the_client_takes() -> None:
         frame = encode(Publish("t", b"", qos, packet_id=7 if qos else 0), 5)
         assert frame is not None
         room = limit - len(frame)
-        stage = BrokerHarness()
-        subscriber = stage.persistent("s", 5, maximum_packet_size=limit)
+        broker = BrokerHarness()
+        subscriber = broker.persistent("s", 5, maximum_packet_size=limit)
         subscriber.subscribe(("t", 2))
-        other = stage.client("o", 5)
+        other = broker.client("o", 5)
         other.subscribe(("t", 2))
-        publisher = stage.client("p", 5)
+        publisher = broker.client("p", 5)
         publisher.publish("t", b"x" * (room + 1), qos, 1)
         assert subscriber.messages() == []
-        assert stage.drops() == [("s", "t", "max_packet_size_exceeded")]
+        assert broker.drops() == [("s", "t", "max_packet_size_exceeded")]
         publisher.publish("t", b"x" * room, qos, 2)
         assert [len(m.payload) for m in subscriber.messages()] == [room]
         assert len(other.messages()) == 2
         subscriber.vanish()
-        assert [len(m.payload) for m in stage.persistent("s", 5).messages()] == ([room] if qos else [])
+        assert [len(m.payload) for m in broker.persistent("s", 5).messages()] == ([room] if qos else [])
 
 
 def test_a_message_that_is_too_large_takes_no_window() -> None:
     """It is as if it had been delivered: what comes behind it goes on [MQTT5-3.1.2-25]."""
-    stage = BrokerHarness()
-    subscriber = stage.persistent("s", 5, maximum_packet_size=30, receive_maximum=1)
+    broker = BrokerHarness()
+    subscriber = broker.persistent("s", 5, maximum_packet_size=30, receive_maximum=1)
     subscriber.subscribe(("t", 1))
-    publisher = stage.client("p", 5)
+    publisher = broker.client("p", 5)
     for number in range(5):
         publisher.publish("t", b"x" * 50 if number % 2 == 0 else b"%d" % number, 1, number + 1)
     assert [m.payload for m in subscriber.drain()] == [b"1", b"3"]
@@ -62,10 +62,10 @@ def test_aliases_to_the_client() -> None:
 
     [MQTT5-3.1.2-26] [MQTT5-3.3.2-11]
     """
-    stage = BrokerHarness(topic_alias_max_broker=10)
-    subscriber = stage.persistent("s", 5, topic_alias_maximum=2)
+    broker = BrokerHarness(topic_alias_max_broker=10)
+    subscriber = broker.persistent("s", 5, topic_alias_maximum=2)
     subscriber.subscribe(("#", 1))
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     for topic in ("a", "b", "c", "a", "b", "c"):
         publisher.publish(topic, topic.encode(), 1)
     seen = [(m.topic, (m.properties or {}).get("topic_alias"), m.payload) for m in subscriber.messages()]
@@ -74,28 +74,28 @@ def test_aliases_to_the_client() -> None:
 
 def test_aliases_end_with_their_connection() -> None:
     """[MQTT5-3.3.2-7]: what comes again on a new connection has its topic."""
-    stage = BrokerHarness(topic_alias_max_broker=10)
-    subscriber = stage.persistent("s", 5, topic_alias_maximum=2)
+    broker = BrokerHarness(topic_alias_max_broker=10)
+    subscriber = broker.persistent("s", 5, topic_alias_maximum=2)
     subscriber.subscribe(("#", 1))
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     publisher.publish("a", b"1", 1)
     publisher.publish("a", b"2", 1)
     assert [m.topic for m in subscriber.messages()] == ["a", ""]
     subscriber.vanish()
-    subscriber = stage.persistent("s", 5, topic_alias_maximum=2)
+    subscriber = broker.persistent("s", 5, topic_alias_maximum=2)
     assert [(m.topic, m.dup) for m in subscriber.messages()] == [("a", True), ("", True)]
     subscriber.vanish()
-    assert [m.topic for m in stage.persistent("s", 5).messages()] == ["a", "a"]
+    assert [m.topic for m in broker.persistent("s", 5).messages()] == ["a", "a"]
 
 
-@pytest.mark.parametrize(("client", "broker"), [(0, 10), (10, 0)])
-def test_no_aliases_where_one_side_wants_none(client: int, broker: int) -> None:
+@pytest.mark.parametrize(("of_client", "of_broker"), [(0, 10), (10, 0)])
+def test_no_aliases_where_one_side_wants_none(of_client: int, of_broker: int) -> None:
     """[MQTT5-3.1.2-27]"""
-    stage = BrokerHarness(topic_alias_max_broker=broker)
-    limits: dict[str, Any] = {"topic_alias_maximum": client} if client else {}
-    subscriber = stage.client("s", 5, **limits)
+    broker = BrokerHarness(topic_alias_max_broker=of_broker)
+    limits: dict[str, Any] = {"topic_alias_maximum": of_client} if of_client else {}
+    subscriber = broker.client("s", 5, **limits)
     subscriber.subscribe(("#", 0))
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     publisher.publish("a")
     publisher.publish("a")
     assert [(m.topic, m.properties) for m in subscriber.messages()] == [("a", None), ("a", None)]
@@ -103,10 +103,10 @@ def test_no_aliases_where_one_side_wants_none(client: int, broker: int) -> None:
 
 def test_an_alias_whose_first_message_was_too_large_is_not_used() -> None:
     """The client never saw the topic that the alias stands for."""
-    stage = BrokerHarness(topic_alias_max_broker=10)
-    subscriber = stage.client("s", 5, topic_alias_maximum=5, maximum_packet_size=30)
+    broker = BrokerHarness(topic_alias_max_broker=10)
+    subscriber = broker.client("s", 5, topic_alias_maximum=5, maximum_packet_size=30)
     subscriber.subscribe(("#", 0))
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     publisher.publish("topic", b"x" * 50)
     publisher.publish("topic", b"small")
     assert [(m.topic, m.payload) for m in subscriber.messages()] == [("topic", b"small")]
@@ -120,10 +120,10 @@ def test_aliases_of_the_client() -> None:
 
     [MQTT5-3.3.2-12] [MQTT5-3.3.2-7]
     """
-    stage = BrokerHarness(topic_alias_max_client=3)
-    subscriber = stage.client("s")
+    broker = BrokerHarness(topic_alias_max_client=3)
+    subscriber = broker.client("s")
     subscriber.subscribe(("#", 2))
-    publisher, connack = stage.connect("p", 5, False, 100)
+    publisher, connack = broker.connect("p", 5, False, 100)
     assert connack.properties == {"topic_alias_maximum": 3}
     for alias in (1, 2, 3):
         publisher.publish(f"t/{alias}", b"", 0, topic_alias=alias)
@@ -133,7 +133,7 @@ def test_aliases_of_the_client() -> None:
     topics = [m.topic for m in subscriber.messages()]
     assert topics == ["t/1", "t/2", "t/3", "t/new", "t/1", "t/new", "t/3"]
     publisher.vanish()
-    publisher, _ = stage.connect("p", 5, False, 100)
+    publisher, _ = broker.connect("p", 5, False, 100)
     (answer,) = publisher.publish("", b"", 0, topic_alias=1)
     assert answer.reason == 0x82 and publisher.closed
 
@@ -168,11 +168,11 @@ class Deliverer:
 @pytest.mark.parametrize("qos", [0, 1])
 def test_on_deliver_changes_one_copy(version: int, qos: int) -> None:
     """Topic and payload for this subscriber, nobody else's."""
-    stage = BrokerHarness(Deliverer())
-    clients = [stage.client(name, version) for name in ("a", "s", "z")]
+    broker = BrokerHarness(Deliverer())
+    clients = [broker.client(name, version) for name in ("a", "s", "z")]
     for client in clients:
         client.subscribe(("t", 2))
-    stage.client("p").publish("t", b"x", qos)
+    broker.client("p").publish("t", b"x", qos)
     seen = [[(m.topic, m.payload) for m in client.messages()] for client in clients]
     assert seen == [[("t", b"x")], [("for/s", b"%dx" % qos)], [("t", b"x")]]
 
@@ -186,14 +186,14 @@ def test_the_remembered_encoding_is_never_somebody_elses(
     subscribers: list[tuple[int, int, bool]], messages: list[tuple[int, bool, bytes]]
 ) -> None:
     """Versions, QoS, RETAIN and identifiers mixed at random: each gets its own form of the same message."""
-    stage = BrokerHarness()
+    broker = BrokerHarness()
     clients = []
     for number, (version, qos, own) in enumerate(subscribers):
-        client = stage.client(f"c{number}", version)
+        client = broker.client(f"c{number}", version)
         extra = {"subscription_identifier": number + 1} if version == 5 and own else {}
         client.subscribe(option("t", qos, retain_as_published=version == 5 and own), **extra)
         clients.append(client)
-    publisher = stage.client("p", 5)
+    publisher = broker.client("p", 5)
     for at, (qos, retain, payload) in enumerate(messages):
         publisher.publish("t", payload, qos, at + 1, retain)
     for number, (version, granted, own) in enumerate(subscribers):

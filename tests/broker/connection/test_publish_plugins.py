@@ -37,15 +37,15 @@ def test_modifiers_of_auth_on_publish(version: int) -> None:
     """Topic, payload, retain and mountpoint are the plugin's; the publisher notices nothing."""
     plugin = Changing()
     plugin.changes = {"a": {"topic": "b", "payload": b"new", "retain": True}, "away": {"mountpoint": "elsewhere"}}
-    stage = BrokerHarness(plugin)
-    subscriber = stage.client("s", version)
+    broker = BrokerHarness(plugin)
+    subscriber = broker.client("s", version)
     subscriber.subscribe(("#", 1))
-    client = stage.client("p", version)
+    client = broker.client("p", version)
     assert client.publish("a", b"old", 1, 1) == [Puback(1)]
     assert subscriber.messages() == [Publish("b", b"new", 1, False, False, 1)]
     client.publish("away", b"x", 1, 2)
     assert subscriber.messages() == []
-    late = stage.client("late", version)
+    late = broker.client("late", version)
     _, retained = late.subscribe(("#", 1))
     assert (retained.topic, retained.payload, retained.retain) == ("b", b"new", True)
 
@@ -57,10 +57,10 @@ def test_a_changed_qos_is_the_subscribers_business(version: int, came: int, gran
     """The publisher is answered as the QoS of its packet demands [MQTT-3.3.4-1] [MQTT5-3.3.4-1]."""
     plugin = Changing()
     plugin.changes = {"t": {"qos": granted}}
-    stage = BrokerHarness(plugin)
-    subscriber = stage.client("s", version)
+    broker = BrokerHarness(plugin)
+    subscriber = broker.client("s", version)
     subscriber.subscribe(("t", 2))
-    client = stage.client("p", version)
+    client = broker.client("p", version)
     answers = {0: [], 1: [Puback(7)], 2: [Pubrec(7)]}
     assert client.publish("t", b"x", came, 7) == answers[came]
     assert [m.qos for m in subscriber.messages()] == [granted]
@@ -70,15 +70,15 @@ def test_a_changed_qos_survives_parking() -> None:
     """Parked as the plugin had it: nobody is asked twice."""
     plugin = Changing()
     plugin.changes = {"t": {"qos": 1, "payload": b"new"}}
-    stage = BrokerHarness(plugin)
-    subscriber = stage.persistent("s")
+    broker = BrokerHarness(plugin)
+    subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 2), ("early", 1))
-    stage.disk.full = True
-    stage.client("other").publish("early", b"", 1, 1)
-    client = stage.client("p")
+    broker.disk.full = True
+    broker.client("other").publish("early", b"", 1, 1)
+    client = broker.client("p")
     assert client.publish("t", b"old", 2, 7) == []
-    stage.disk.full = False
-    stage.pass_s(10)
+    broker.disk.full = False
+    broker.pass_s(10)
     assert client.take() == [Pubrec(7)]
     assert [(m.payload, m.qos) for m in subscriber.messages()] == [(b"", 1), (b"new", 1)]
     assert plugin.asked.count("t") == 1
@@ -98,13 +98,13 @@ def test_throttle_of_a_plugin() -> None:
     """The publisher is not read for so many milliseconds."""
     plugin = Changing()
     plugin.changes = {"slow": {"throttle": 300}}
-    stage = BrokerHarness(plugin)
-    client = stage.client("p")
+    broker = BrokerHarness(plugin)
+    client = broker.client("p")
     assert client.publish("slow", b"", 1, 1) == [Puback(1)]
     assert client.publish("t", b"", 1, 2) == []
-    stage.pass_s(0.29)
+    broker.pass_s(0.29)
     assert client.take() == []
-    stage.pass_s(0.02)
+    broker.pass_s(0.02)
     assert client.take() == [Puback(2)]
 
 
@@ -114,17 +114,17 @@ def test_a_repeated_packet_is_what_the_plugin_made_of_it(version: int, restarted
     """The connection or the process ended before the message was given to anybody: it is not given to others then."""
     plugin = Changing()
     plugin.changes = {"a": {"topic": "b", "payload": b"new"}}
-    stage = BrokerHarness(plugin)
-    stage.persistent("s", version).subscribe(("#", 2))
-    client = stage.persistent("p", version)
-    stage.hold_disk()
+    broker = BrokerHarness(plugin)
+    broker.persistent("s", version).subscribe(("#", 2))
+    client = broker.persistent("p", version)
+    broker.hold_disk()
     client.publish("a", b"old", 2, 7)
     client.vanish()
-    stage.free_disk()
+    broker.free_disk()
     if restarted:
-        stage.restart()
-    assert stage.persistent("p", version).publish("a", b"old", 2, 7, dup=True) == [Pubrec(7)]
-    assert [(m.topic, m.payload) for m in stage.persistent("s", version).messages()] == [("b", b"new")]
+        broker.restart()
+    assert broker.persistent("p", version).publish("a", b"old", 2, 7, dup=True) == [Pubrec(7)]
+    assert [(m.topic, m.payload) for m in broker.persistent("s", version).messages()] == [("b", b"new")]
     asked = len(plugin.asked)
-    assert stage.persistent("p", version).publish("a", b"old", 2, 7, dup=True) == [Pubrec(7)]
+    assert broker.persistent("p", version).publish("a", b"old", 2, 7, dup=True) == [Pubrec(7)]
     assert len(plugin.asked) == asked  # it is only answered

@@ -19,20 +19,20 @@ VERSIONS = (3, 4, 5)
 
 def test_a_full_disk_refuses_v5_and_parks_v3_in_order() -> None:
     """v5 is told 0x97 and keeps the message; v3 has no code, so it waits and is accepted in order (P2)."""
-    stage = BrokerHarness()
-    subscriber = stage.persistent("s", 5)
+    broker = BrokerHarness()
+    subscriber = broker.persistent("s", 5)
     subscriber.subscribe(("t", 2))
-    five, three = stage.client("p5", 5), stage.client("p3", 3)
-    stage.disk.full = True
+    five, three = broker.client("p5", 5), broker.client("p3", 3)
+    broker.disk.full = True
     three.publish("t", b"early", 1, 1)
-    stage.pass_s(0.1)
-    assert stage.node.policy.restricted
+    broker.pass_s(0.1)
+    assert broker.node.policy.restricted
     assert five.publish("t", b"x", 1, 1) == [Puback(1, 0x97)]
     assert five.publish("t", b"x", 2, 2) == [Pubrec(2, 0x97)]
     sent = [publish("t", b"a", 1, 2), publish("t", b"b", 2, 3), publish("t", b"c", 1, 4), packets.Pingreq()]
     assert three.ask(*sent) == [packets.Pingresp()]
-    stage.disk.full = False
-    stage.pass_s(10)
+    broker.disk.full = False
+    broker.pass_s(10)
     assert three.take() == [Puback(1), Puback(2), Puback(4), Pubrec(3)]
     assert [m.payload for m in subscriber.drain()] == [b"early", b"a", b"c", b"b"]
     assert five.publish("t", b"y", 1, 1) == [Puback(1)]
@@ -40,16 +40,16 @@ def test_a_full_disk_refuses_v5_and_parks_v3_in_order() -> None:
 
 def test_a_refused_packet_id_means_a_new_message() -> None:
     """[MQTT5-4.3.3-9]: after PUBREC with 0x80 or above the id is free, and the refused message is nowhere."""
-    stage = BrokerHarness()
-    subscriber = stage.client("s", 5)
+    broker = BrokerHarness()
+    subscriber = broker.client("s", 5)
     subscriber.subscribe(("t", 2), ("u", 2))
-    client = stage.client("p", 5)
-    stage.persistent("d", 5).subscribe(("d", 1))
-    stage.disk.full = True
-    stage.client("other", 5).publish("d", b"", 1, 1)
+    client = broker.client("p", 5)
+    broker.persistent("d", 5).subscribe(("d", 1))
+    broker.disk.full = True
+    broker.client("other", 5).publish("d", b"", 1, 1)
     assert client.publish("t", b"one", 2, 6) == [Pubrec(6, 0x97)]
-    stage.disk.full = False
-    stage.pass_s(10)
+    broker.disk.full = False
+    broker.pass_s(10)
     assert client.publish("t", b"two", 2, 6) == [Pubrec(6)]
     assert subscriber.payloads() == [b"two"]
 
@@ -69,10 +69,10 @@ class Choosy:
 
 def test_unauthorised_publish_v5() -> None:
     """v5 gets 0x87, or what the plugin says; QoS 0 gets nothing; the connection goes on."""
-    stage = BrokerHarness(Choosy())
-    subscriber = stage.client("s", 5)
+    broker = BrokerHarness(Choosy())
+    subscriber = broker.client("s", 5)
     subscriber.subscribe(("#", 2))
-    client = stage.client("p", 5)
+    client = broker.client("p", 5)
     assert client.publish("no") == []
     assert client.publish("no", b"", 1, 1) == [Puback(1, 0x87)]
     assert client.publish("no", b"", 2, 1) == [Pubrec(1, 0x87)]
@@ -85,8 +85,8 @@ def test_unauthorised_publish_v5() -> None:
 
 def test_unauthorised_publish_of_the_older_versions() -> None:
     """[MQTT-3.3.5-2]: 3.1.1 is closed; 3.1 is acknowledged as usual, or closed where the configuration says so."""
-    stage = BrokerHarness(Choosy())
-    four, three = stage.client("p4", 4), stage.client("p3", 3)
+    broker = BrokerHarness(Choosy())
+    four, three = broker.client("p4", 4), broker.client("p3", 3)
     assert four.publish("no", b"", 1, 1) == []
     assert four.closed
     assert three.publish("no", b"", 1, 1) == [Puback(1)]
@@ -103,12 +103,12 @@ def test_reasons_are_left_out_for_small_packets_and_small_interest() -> None:
 
     [MQTT5-3.4.2-2] [MQTT5-3.4.2-3] [MQTT5-3.5.2-2] [MQTT5-3.5.2-3] [MQTT5-3.1.2-29]
     """
-    stage = BrokerHarness(Choosy())
+    broker = BrokerHarness(Choosy())
     # 23 bytes with the reason string, 15 with the user property, 6 with neither
-    small = stage.client("small", 5, maximum_packet_size=14)
+    small = broker.client("small", 5, maximum_packet_size=14)
     assert small.publish("said/why", b"", 1, 2) == [Puback(2, 0x99)]
     assert small.publish("said/why", b"", 2, 2) == [Pubrec(2, 0x99)]
-    quiet = stage.client("quiet", 5, request_problem_information=0)
+    quiet = broker.client("quiet", 5, request_problem_information=0)
     assert quiet.publish("said/why", b"", 1, 2) == [Puback(2, 0x99)]
     assert quiet.publish("said/why", b"", 2, 2) == [Pubrec(2, 0x99)]
 
@@ -116,10 +116,10 @@ def test_reasons_are_left_out_for_small_packets_and_small_interest() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_topics_of_the_broker_are_not_for_clients(version: int) -> None:
     """A PUBLISH to `$...` is not routed; v5 0x90, v3 an answer as usual so that its window is not blocked."""
-    stage = BrokerHarness()
-    subscriber = stage.client("s", version)
+    broker = BrokerHarness()
+    subscriber = broker.client("s", version)
     subscriber.subscribe(("$SYS/#", 1))
-    client = stage.client("p", version)
+    client = broker.client("p", version)
     code = 0x90 if version == 5 else 0
     assert client.publish("$SYS/x", b"", 0) == []
     assert client.publish("$SYS/x", b"", 1, 1) == [Puback(1, code)]
@@ -134,9 +134,9 @@ def test_topics_that_are_too_deep(version: int, qos: int) -> None:
 
     Where no answer can say no, the connection is closed [MQTT-4.8.0-1].
     """
-    stage = BrokerHarness(topic_max_depth=3)
-    stage.client("s", version).subscribe(("#", 0))
-    client = stage.client("p", version)
+    broker = BrokerHarness(topic_max_depth=3)
+    broker.client("s", version).subscribe(("#", 0))
+    client = broker.client("p", version)
     kind = {1: Puback, 2: Pubrec}
     assert client.publish("a/b/c", b"", qos, 1) == ([kind[qos](1)] if qos else [])
     answers = client.publish("a/b/c/d", b"", qos, 2)
@@ -152,15 +152,15 @@ def test_topics_that_are_too_deep(version: int, qos: int) -> None:
 
 def test_more_unacknowledged_publishes_than_allowed_close_the_connection() -> None:
     """MQTT 5.0 section 3.3.4: above the broker's Receive Maximum comes DISCONNECT 0x93."""
-    stage = BrokerHarness(receive_max_broker=2)
-    stage.persistent("s", 5).subscribe(("t", 2))
-    client, connack = stage.connect("p", 5)
+    broker = BrokerHarness(receive_max_broker=2)
+    broker.persistent("s", 5).subscribe(("t", 2))
+    client, connack = broker.connect("p", 5)
     assert connack.properties == {"receive_maximum": 2}
-    stage.hold_disk()
+    broker.hold_disk()
     client.ask(publish("t", b"1", 1, 1), publish("t", b"2", 1, 2))
-    stage.free_disk()
+    broker.free_disk()
     assert client.take() == [Puback(1), Puback(2)]
-    stage.hold_disk()
+    broker.hold_disk()
     sent = [publish("t", b"3", 1, 1), publish("t", b"4", 1, 2), publish("t", b"5", 1, 3)]
     (answer,) = client.ask(*sent)
     assert (type(answer), answer.reason) == (packets.Disconnect, 0x93)
@@ -169,8 +169,8 @@ def test_more_unacknowledged_publishes_than_allowed_close_the_connection() -> No
 
 def test_qos_2_counts_until_pubrel() -> None:
     """The quota of the publisher comes back with PUBCOMP; a repeated PUBLISH takes none (section 4.9)."""
-    stage = BrokerHarness(receive_max_broker=2)
-    client = stage.client("p", 5)
+    broker = BrokerHarness(receive_max_broker=2)
+    client = broker.client("p", 5)
     client.publish("t", b"", 2, 1)
     client.publish("t", b"", 2, 2)
     assert client.publish("t", b"", 2, 1, dup=True) == [Pubrec(1)]
@@ -183,8 +183,8 @@ def test_qos_2_counts_until_pubrel() -> None:
 
 def test_a_refused_publish_takes_no_quota() -> None:
     """PUBREC with 0x80 or above gives the quota back (section 4.9)."""
-    stage = BrokerHarness(Choosy(), receive_max_broker=1)
-    client = stage.client("p", 5)
+    broker = BrokerHarness(Choosy(), receive_max_broker=1)
+    client = broker.client("p", 5)
     for packet_id in (1, 2, 3):
         assert client.publish("no", b"", 2, packet_id) == [Pubrec(packet_id, 0x87)]
     assert client.publish("open", b"", 2, 4) == [Pubrec(4, 0x10)]
@@ -192,10 +192,10 @@ def test_a_refused_publish_takes_no_quota() -> None:
 
 def test_a_passing_failure_closes_the_connection() -> None:
     """A PUBLISH whose disk is gone for good is never acknowledged; a window of such closes [MQTT-4.8.0-2]."""
-    stage = BrokerHarness(receive_max_broker=1)
-    stage.persistent("s", 5).subscribe(("t", 1))
-    client = stage.client("p", 5)
-    stage.hold_disk()
+    broker = BrokerHarness(receive_max_broker=1)
+    broker.persistent("s", 5).subscribe(("t", 1))
+    client = broker.client("p", 5)
+    broker.hold_disk()
     assert client.publish("t", b"", 1, 1) == []
     (answer,) = client.publish("t", b"", 1, 2)
     assert isinstance(answer, packets.Disconnect) and client.closed
@@ -204,10 +204,10 @@ def test_a_passing_failure_closes_the_connection() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_incoming_dup_is_not_passed_on(version: int) -> None:
     """[MQTT-3.3.1-3] [MQTT5-3.3.1-3] [MQTT-4.3.1-1] [MQTT5-4.3.1-1] [MQTT-2.3.1-5]: DUP is of each hop."""
-    stage = BrokerHarness()
-    subscriber = stage.client("s", version)
+    broker = BrokerHarness()
+    subscriber = broker.client("s", version)
     subscriber.subscribe(("t", 1))
-    client = stage.client("p", version)
+    client = broker.client("p", version)
     client.publish("t", b"1", 1, 1, dup=True)
     client.publish("t", b"0")
     assert subscriber.messages() == [Publish("t", b"1", 1, packet_id=1), Publish("t", b"0", 0)]
@@ -215,27 +215,27 @@ def test_incoming_dup_is_not_passed_on(version: int) -> None:
 
 def test_parked_publishes_are_bounded() -> None:
     """Above `session.max_parked_publishes` the client is not read; all is accepted in order afterwards (P8, P2)."""
-    stage = BrokerHarness(max_parked_publishes=3)
-    subscriber = stage.persistent("s")
+    broker = BrokerHarness(max_parked_publishes=3)
+    subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 1), ("fill", 1))
-    client = stage.client("p")
-    stage.disk.full = True
-    stage.client("other").publish("fill", b"", 1, 1)
+    client = broker.client("p")
+    broker.disk.full = True
+    broker.client("other").publish("fill", b"", 1, 1)
     for number in range(1, 11):
         client.publish("t", b"%d" % number, 1, number)
     client.send(packets.Pingreq())
-    stage.pass_s(0.1)
+    broker.pass_s(0.1)
     assert client.take() == []
     assert (
         len(
             next(
-                connection for connection in stage.node.connections.values() if connection.client_id == "p"
+                connection for connection in broker.node.connections.values() if connection.client_id == "p"
             ).publishing.deferred
         )
         == 3
     )
-    stage.disk.full = False
-    stage.pass_s(10)
+    broker.disk.full = False
+    broker.pass_s(10)
     came = client.take()
     assert [packet for packet in came if isinstance(packet, Puback)] == [Puback(number) for number in range(1, 11)]
     assert packets.Pingresp() in came
@@ -244,23 +244,23 @@ def test_parked_publishes_are_bounded() -> None:
 
 def with_full_disk() -> tuple[BrokerHarness, PacketClient, PacketClient]:
     """A node that knows that its disk is full, a client that subscribes to `t`, and one that publishes."""
-    stage = BrokerHarness()
-    subscriber = stage.client("s")
+    broker = BrokerHarness()
+    subscriber = broker.client("s")
     subscriber.subscribe(("t", 2))
-    client = stage.client("p")
-    stage.disk.full = True
-    stage.client("other").publish("x", b"v", 1, 1, retain=True)
-    return stage, subscriber, client
+    client = broker.client("p")
+    broker.disk.full = True
+    broker.client("other").publish("x", b"v", 1, 1, retain=True)
+    return broker, subscriber, client
 
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_a_parked_publish_that_is_repeated(qos: int) -> None:
     """The same packet id while it waits: QoS 2 is one message, and DUP is answered as often as it came."""
-    stage, subscriber, client = with_full_disk()
+    broker, subscriber, client = with_full_disk()
     assert client.publish("t", b"x", qos, 5) == []
     assert client.publish("t", b"x", qos, 5, dup=True) == []
-    stage.disk.full = False
-    stage.pass_s(10)
+    broker.disk.full = False
+    broker.pass_s(10)
     kind = Puback if qos == 1 else Pubrec
     assert client.take() == [kind(5), kind(5)]
     assert len(subscriber.messages()) == (2 if qos == 1 else 1)
@@ -268,11 +268,11 @@ def test_a_parked_publish_that_is_repeated(qos: int) -> None:
 
 def test_a_client_that_leaves_while_its_publishes_are_parked() -> None:
     """What was not acknowledged is not accepted: its writer sends it again, or nobody does."""
-    stage, subscriber, client = with_full_disk()
+    broker, subscriber, client = with_full_disk()
     client.publish("t", b"x", 1, 5)
     client.vanish()
-    stage.disk.full = False
-    stage.pass_s(10)
+    broker.disk.full = False
+    broker.pass_s(10)
     assert subscriber.messages() == []
 
 
@@ -280,33 +280,33 @@ def test_a_client_that_leaves_while_its_publishes_are_parked() -> None:
 @pytest.mark.parametrize("durable", [False, True])
 def test_what_expired_while_it_was_parked_is_for_nobody(qos: int, durable: bool) -> None:
     """A repeated PUBLISH of v5 waits for the lease: longer than it was worth [MQTT5-3.3.2-5]."""
-    stage = BrokerHarness()
-    client = stage.persistent("p", 5)
-    subscriber = (stage.persistent if durable else stage.client)("s", 5)
+    broker = BrokerHarness()
+    client = broker.persistent("p", 5)
+    subscriber = (broker.persistent if durable else broker.client)("s", 5)
     subscriber.subscribe(("t", 2), ("$share/g/t", 2))
-    stage.node.policy.view_state = ViewState.MINORITY
+    broker.node.policy.view_state = ViewState.MINORITY
     assert client.publish("t", b"short", qos, 1, dup=True, message_expiry_interval=1) == []
     assert client.publish("t", b"long", qos, 2, dup=True, message_expiry_interval=100) == []
-    stage.pass_s(10)
-    stage.node.policy.view_state = ViewState.WHOLE
-    stage.settle()
+    broker.pass_s(10)
+    broker.node.policy.view_state = ViewState.WHOLE
+    broker.settle()
     assert [each.packet_id for each in client.take()] == [1, 2]
     assert subscriber.payloads() == [b"long", b"long"]
-    assert [event["client"] for event in stage.events("q.expire")] == ["s", "s"]
+    assert [event["client"] for event in broker.events("q.expire")] == ["s", "s"]
 
 
 def test_what_expired_while_its_handshake_waited_is_for_nobody() -> None:
     """QoS 2 was noted with a lease, and none was there when its copies could leave [MQTT5-3.3.2-5]."""
-    stage = BrokerHarness()
-    client, subscriber = stage.persistent("p", 5), stage.client("s", 5)
+    broker = BrokerHarness()
+    client, subscriber = broker.persistent("p", 5), broker.client("s", 5)
     subscriber.subscribe(("t", 2))
-    stage.hold_disk()
+    broker.hold_disk()
     assert client.publish("t", b"x", 2, 1, message_expiry_interval=1) == []
-    stage.node.policy.view_state = ViewState.MINORITY
-    stage.free_disk()
-    stage.pass_s(10)
-    stage.node.policy.view_state = ViewState.WHOLE
-    stage.settle()
+    broker.node.policy.view_state = ViewState.MINORITY
+    broker.free_disk()
+    broker.pass_s(10)
+    broker.node.policy.view_state = ViewState.WHOLE
+    broker.settle()
     assert client.take() == [Pubrec(1)]
     assert client.ask(Pubrel(1)) == [Pubcomp(1)]
     assert subscriber.payloads() == []
@@ -314,35 +314,35 @@ def test_what_expired_while_its_handshake_waited_is_for_nobody() -> None:
 
 def test_a_handshake_stays_behind_one_that_waits_for_the_lease() -> None:
     """The lease comes back, and perhaps the node sees it first when it is about to route the second message."""
-    stage = BrokerHarness()
-    client, subscriber = stage.persistent("p", 5), stage.persistent("s", 5)
+    broker = BrokerHarness()
+    client, subscriber = broker.persistent("p", 5), broker.persistent("s", 5)
     subscriber.subscribe(("t", 2))
-    stage.hold_disk()
+    broker.hold_disk()
     assert client.ask(*(publish("t", b"%d" % number, 2, number, retain=True) for number in (1, 2, 3))) == []
-    stage.node.policy.view_state = ViewState.MINORITY
+    broker.node.policy.view_state = ViewState.MINORITY
     looks = 0
 
     def look() -> bool:
         nonlocal looks
         looks += 1
         if looks == 2:
-            stage.node.policy.view_state = ViewState.WHOLE
+            broker.node.policy.view_state = ViewState.WHOLE
         return looks >= 2
 
-    stage.node.env.cluster.has_lease = look  # type: ignore[method-assign]
-    stage.free_disk()
-    stage.node.policy.view_state = ViewState.WHOLE
-    stage.settle()
+    broker.node.env.cluster.has_lease = look  # type: ignore[method-assign]
+    broker.free_disk()
+    broker.node.policy.view_state = ViewState.WHOLE
+    broker.settle()
     assert client.take() == [Pubrec(1), Pubrec(2), Pubrec(3)]
     assert [message.payload for message in subscriber.drain()] == [b"1", b"2", b"3"]
 
 
 def test_nothing_is_kept_of_who_left_with_parked_publishes() -> None:
     """However often a client comes, waits in vain and goes before the split is over (P8)."""
-    stage = BrokerHarness(allow_register_during_netsplit="on")
-    stage.node.policy.view_state = ViewState.MINORITY
+    broker = BrokerHarness(allow_register_during_netsplit="on")
+    broker.node.policy.view_state = ViewState.MINORITY
     for _ in range(3):
-        client = stage.client("p")
+        client = broker.client("p")
         assert client.publish("t", b"x" * 1000, 1, 1) == []
         client.vanish()
         del client
@@ -350,5 +350,5 @@ def test_nothing_is_kept_of_who_left_with_parked_publishes() -> None:
     assert [
         each
         for each in gc.get_objects()
-        if type(each) is ClientConnection and each.env is stage.node.env and each.closed
+        if type(each) is ClientConnection and each.env is broker.node.env and each.closed
     ] == []

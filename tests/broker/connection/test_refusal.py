@@ -44,10 +44,10 @@ def test_a_plugin_says_no(version: int, answer: Any, old: int, new: int) -> None
 
     [MQTT-3.2.2-5] [MQTT5-3.2.2-7] [MQTT-3.2.2-4] [MQTT5-3.2.2-6]
     """
-    stage = BrokerHarness(Says(answer), allow_anonymous=False)
-    client, connack = stage.connect("c", version)
+    broker = BrokerHarness(Says(answer), allow_anonymous=False)
+    client, connack = broker.connect("c", version)
     assert (connack.reason, connack.session_present) == (new if version == 5 else old, False)
-    assert client.closed and len(stage.node.sessions) == 0
+    assert client.closed and len(broker.node.sessions) == 0
 
 
 @pytest.mark.parametrize(("version", "code"), [(3, 4), (4, 4), (5, 0x86)])
@@ -55,44 +55,44 @@ def test_a_user_that_nobody_knows_is_answered_like_a_wrong_password(version: int
     """The answer was 5 for the one and 4 for the other: whoever asked learned who has an account."""
     answers = []
     for answer in (None, Refuse("invalid_credentials")):
-        stage = BrokerHarness(Says(answer), allow_anonymous=False)
-        answers.append(stage.connect("c", version, username="ann", password=b"guess")[1])
+        broker = BrokerHarness(Says(answer), allow_anonymous=False)
+        answers.append(broker.connect("c", version, username="ann", password=b"guess")[1])
     assert answers[0] == answers[1] == Connack(False, code)
 
 
 def test_properties_of_a_refusal() -> None:
     """v5 gets them, without reason string and user properties where it asked for none of those."""
     why = {"reason_string": "no room", "user_property": [("a", "b")], "server_reference": "other:1883"}
-    stage = BrokerHarness(Says(Refuse("full", 0x9C, why)), allow_anonymous=False)
-    _, connack = stage.connect("c", 5)
+    broker = BrokerHarness(Says(Refuse("full", 0x9C, why)), allow_anonymous=False)
+    _, connack = broker.connect("c", 5)
     assert connack == Connack(False, 0x9C, why)
-    _, connack = stage.connect("c", 4)
+    _, connack = broker.connect("c", 4)
     assert connack == Connack(False, 5)
     # CONNACK may carry them whatever was asked for [MQTT5-3.1.2-29]
-    _, connack = stage.connect("c", 5, request_problem_information=0)
+    _, connack = broker.connect("c", 5, request_problem_information=0)
     assert connack.reason == 0x9C
 
 
 def test_a_small_client_gets_the_reason_without_the_words() -> None:
     """No CONNACK above the client's maximum packet size [MQTT5-3.2.2-19] [MQTT5-3.2.2-20]."""
     why = {"reason_string": "x" * 100, "user_property": [("a", "b" * 100)]}
-    stage = BrokerHarness(Says(Refuse("full", 0x9C, why)), allow_anonymous=False)
-    _, connack = stage.connect("c", 5, maximum_packet_size=20)
+    broker = BrokerHarness(Says(Refuse("full", 0x9C, why)), allow_anonymous=False)
+    _, connack = broker.connect("c", 5, maximum_packet_size=20)
     assert connack == Connack(False, 0x9C)
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
 def test_a_will_that_is_not_allowed(version: int) -> None:
     """Refused at CONNECT, not when it is too late."""
-    stage = BrokerHarness(Says(True))
-    _, connack = stage.connect("c", version, will=packets.Will("t", b""))
+    broker = BrokerHarness(Says(True))
+    _, connack = broker.connect("c", version, will=packets.Will("t", b""))
     assert connack.reason == (0x87 if version == 5 else 5)
 
 
 def test_a_version_that_nobody_speaks() -> None:
     """CONNACK 1 in the old form, then the end [MQTT-3.1.2-2]."""
-    stage = BrokerHarness()
-    client = PacketClient(stage, 4)
+    broker = BrokerHarness()
+    client = PacketClient(broker, 4)
     frame = b"\x10\x0d\x00\x04MQTT\x09\x02\x00\x00\x00\x01c"
     assert client.ask(frame) == [Connack(False, 1)]
     assert client.closed
@@ -100,29 +100,29 @@ def test_a_version_that_nobody_speaks() -> None:
 
 def test_a_malformed_connect_of_v5_is_told_why() -> None:
     """CONNACK with 0x80 or above may come before the end; the older versions are closed [MQTT-3.1.4-1]."""
-    stage = BrokerHarness()
-    five = PacketClient(stage, 5)
+    broker = BrokerHarness()
+    five = PacketClient(broker, 5)
     frame = b"\x10\x0e\x00\x04MQTT\x05\x03\x00\x00\x00\x00\x01c"  # the reserved flag is set [MQTT5-3.1.2-3]
     (connack,) = five.ask(frame)
     assert (type(connack), connack.reason) == (Connack, 0x81) and five.closed
-    four = PacketClient(stage, 4)
+    four = PacketClient(broker, 4)
     assert four.ask(b"\x10\x0d\x00\x04MQTT\x04\x03\x00\x00\x00\x01c") == [] and four.closed
 
 
 def test_what_comes_before_connect() -> None:
     """A connection begins with CONNECT [MQTT-3.1.0-1] [MQTT5-3.1.0-1]; nobody is answered who did not."""
-    stage = BrokerHarness()
-    client = PacketClient(stage, 4)
+    broker = BrokerHarness()
+    client = PacketClient(broker, 4)
     assert client.ask(packets.Pingreq(), connect("c")) == [] and client.closed
-    assert len(stage.node.connections) == 0
+    assert len(broker.node.connections) == 0
 
 
 def test_refusals_are_counted() -> None:
     """By version and code."""
-    stage = BrokerHarness(Says(False), allow_anonymous=False)
+    broker = BrokerHarness(Says(False), allow_anonymous=False)
     for version in (3, 4, 5):
-        stage.connect("c", version)
-    rows = [(labels, value) for name, labels, value in stage.node.env.counters.rows() if name == "mqtt_connack_sent"]
+        broker.connect("c", version)
+    rows = [(labels, value) for name, labels, value in broker.node.env.counters.rows() if name == "mqtt_connack_sent"]
     assert rows == [
         ({"mqtt_version": "4", "return_code": "5"}, 2),
         ({"mqtt_version": "5", "reason_code": "bad_user_name_or_password"}, 1),

@@ -24,11 +24,11 @@ def test_suback(version: int) -> None:
     [MQTT-2.3.1-7] [MQTT5-2.2.1-6] [MQTT-3.8.4-1] [MQTT-3.8.4-2] [MQTT-3.8.4-4] [MQTT-3.8.4-5] [MQTT-3.9.3-1]
     [MQTT5-3.8.4-1] [MQTT5-3.8.4-2] [MQTT5-3.8.4-5] [MQTT5-3.8.4-6] [MQTT5-3.8.4-7] [MQTT5-3.9.3-1]
     """
-    stage = BrokerHarness()
-    client = stage.client("s", version)
+    broker = BrokerHarness()
+    client = broker.client("s", version)
     assert client.subscribe(("a", 0), packet_id=65535) == [Suback(65535, [0])]
     assert client.subscribe(("a", 2), ("b/#", 0), ("+/c", 1), ("a", 1), packet_id=7) == [Suback(7, [2, 0, 1, 1])]
-    publisher = stage.client("p", version)
+    publisher = broker.client("p", version)
     for topic in ("a", "b/x", "x/c"):
         publisher.publish(topic, b"", 2, ord(topic[0]))
     assert [(m.topic, m.qos) for m in client.messages()] == [("a", 1), ("b/x", 0), ("x/c", 1)]
@@ -37,31 +37,31 @@ def test_suback(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_suback_waits_for_the_disk(version: int) -> None:
     """After SUBACK a kill forgets no subscription of a session that lasts, after UNSUBACK it brings none back (P7)."""
-    stage = BrokerHarness()
-    client = stage.persistent("s", version)
-    stage.hold_disk()
+    broker = BrokerHarness()
+    client = broker.persistent("s", version)
+    broker.hold_disk()
     assert client.subscribe(("t", 1)) == []
-    stage.free_disk()
+    broker.free_disk()
     assert client.take() == [Suback(1, [1])]
-    stage.restart()
-    client = stage.persistent("s", version)
-    publisher = stage.client("p", version)
+    broker.restart()
+    client = broker.persistent("s", version)
+    publisher = broker.client("p", version)
     publisher.publish("t", b"x", 1, 1)
     assert client.payloads() == [b"x"]
-    stage.hold_disk()
+    broker.hold_disk()
     assert client.unsubscribe("t", packet_id=2) == []
-    stage.free_disk()
+    broker.free_disk()
     assert client.take() == [Unsuback(2, [0] if version == 5 else [])]
-    stage.restart()
-    stage.client("p", version).publish("t", b"y", 1, 1)
-    assert [m.payload for m in stage.persistent("s", version).messages()] == [b"x"]
+    broker.restart()
+    broker.client("p", version).publish("t", b"y", 1, 1)
+    assert [m.payload for m in broker.persistent("s", version).messages()] == [b"x"]
 
 
 def test_a_clean_session_does_not_wait_for_the_disk() -> None:
     """Nothing of it is written."""
-    stage = BrokerHarness()
-    client = stage.client("s")
-    stage.hold_disk()
+    broker = BrokerHarness()
+    client = broker.client("s")
+    broker.hold_disk()
     assert client.subscribe(("t", 1)) == [Suback(1, [1])]
     assert client.unsubscribe("t") == [Unsuback(1, [])]
 
@@ -72,15 +72,15 @@ def test_the_same_filter_again_replaces_the_subscription(version: int) -> None:
 
     [MQTT-3.8.4-3] [MQTT5-3.8.4-3] [MQTT5-3.8.4-4]
     """
-    stage = BrokerHarness()
-    client = stage.persistent("s", version)
+    broker = BrokerHarness()
+    client = broker.persistent("s", version)
     client.subscribe(("t", 0))
-    publisher = stage.client("p", version)
+    publisher = broker.client("p", version)
     seen: list[tuple[bytes, int]] = []
     for number, granted in enumerate((1, 2, 0, 2, 1), 1):
         publisher.send(publish("t", b"%d" % number, 2, number))
         client.send(packets.Subscribe(number, [option("t", granted)]))
-        stage.settle()
+        broker.settle()
         came = client.take()
         assert Suback(number, [granted]) in came
         seen += [(m.payload, m.qos) for m in came if isinstance(m, Publish)]
@@ -94,11 +94,11 @@ def test_the_same_filter_again_replaces_the_subscription(version: int) -> None:
 
 def test_shared_and_ordinary_filters_are_different_subscriptions() -> None:
     """`$share/g/t` is not `t` (section 4.8.2)."""
-    stage = BrokerHarness()
-    client = stage.client("s", 5)
+    broker = BrokerHarness()
+    client = broker.client("s", 5)
     client.subscribe(("t", 0), ("$share/g/t", 0))
     assert client.unsubscribe("t") == [Unsuback(1, [0])]
-    stage.client("p").publish("t")
+    broker.client("p").publish("t")
     assert len(client.messages()) == 1
 
 
@@ -117,11 +117,11 @@ def subscribe_frame(wanted: list[tuple[str, int]], version: int) -> bytes:
 @pytest.mark.parametrize("text", ["a#", "#/b", "$share/g", "$share//t", "$share/+/t", "x/+y", ""])
 def test_malformed_filters_close_the_connection(version: int, text: str) -> None:
     """Nothing of the packet is done (sections 4.7.1 and 4.8.2)."""
-    stage = BrokerHarness()
-    client = stage.client("s", version)
+    broker = BrokerHarness()
+    client = broker.client("s", version)
     came = client.ask(subscribe_frame([("ok", 1), (text, 0)], version))
     assert [packet.reason for packet in came] == ([0x81] if version == 5 else [])
-    assert client.closed and stage.node.router.subscriptions == 0
+    assert client.closed and broker.node.router.subscriptions == 0
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -139,22 +139,22 @@ def test_single_filters_are_refused(version: int) -> None:
 
 def test_limits_of_a_client() -> None:
     """Depth of a filter and number of subscriptions; one that exists may always be replaced."""
-    stage = BrokerHarness(topic_max_depth=3, max_subscriptions_per_client=2)
-    client = stage.client("s", 5)
+    broker = BrokerHarness(topic_max_depth=3, max_subscriptions_per_client=2)
+    client = broker.client("s", 5)
     answer = [0x8F, 0, 0, 0, 0x97]
     wanted = [("a/b/c/d", 0), ("$share/g/a/b/c", 0), ("x", 0), ("x", 0), ("y", 0)]
     assert client.subscribe(*wanted) == [Suback(1, answer)]
     assert client.subscribe(("x", 1)) == [Suback(1, [1])]
-    assert stage.client("old").subscribe(("a", 0), ("b", 0), ("c", 0)) == [Suback(1, [0, 0, 0x80])]
+    assert broker.client("old").subscribe(("a", 0), ("b", 0), ("c", 0)) == [Suback(1, [0, 0, 0x80])]
 
 
 def test_no_local_with_a_shared_subscription() -> None:
     """Is a protocol error; nothing of the packet is done [MQTT5-3.8.3-4]."""
-    stage = BrokerHarness()
-    client = stage.client("s", 5)
+    broker = BrokerHarness()
+    client = broker.client("s", 5)
     (answer,) = client.ask(subscribe_frame([("t", 0), ("$share/g/t", 0x04)], 5))
     assert answer.reason == 0x82 and client.closed
-    assert stage.node.router.subscriptions == 0
+    assert broker.node.router.subscriptions == 0
 
 
 class Plugin:
@@ -188,10 +188,10 @@ def test_a_plugin_refuses(version: int) -> None:
     client = BrokerHarness(Plugin(False)).client("s", version)
     assert client.subscribe(("a", 0), ("b", 1)) == [Suback(1, [code] * 2)]
     code = 0x91 if version == 5 else 0x80
-    stage = BrokerHarness(Plugin(Refuse("no", 0x91)))
-    client = stage.client("s", version)
+    broker = BrokerHarness(Plugin(Refuse("no", 0x91)))
+    client = broker.client("s", version)
     assert client.subscribe(("a", 0), ("b", 1)) == [Suback(1, [code] * 2)]
-    stage.client("p").publish("a")
+    broker.client("p").publish("a")
     assert client.messages() == [] and not client.closed
 
 
@@ -199,12 +199,12 @@ def test_a_plugin_refuses(version: int) -> None:
 def test_a_plugin_changes_filters(version: int) -> None:
     """Another filter, another QoS, and a single refusal."""
     plugin = Plugin([("other/a", 1), ("b", "not_allowed"), ("c", 0), ("bad#", 0)])
-    stage = BrokerHarness(plugin)
-    client = stage.client("s", version)
+    broker = BrokerHarness(plugin)
+    client = broker.client("s", version)
     refused, invalid = (0x87, 0x8F) if version == 5 else (0x80, 0x80)
     answers = client.subscribe(("a", 2), ("b", 2), ("c", 2), ("d", 2))
     assert answers == [Suback(1, [1, refused, 0, invalid])]
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     for topic in ("a", "other/a", "b", "c", "d"):
         publisher.publish(topic, b"", 2, len(topic))
         publisher.ask(Pubrel(len(topic)))
@@ -218,12 +218,12 @@ def test_a_plugin_changes_v5_options() -> None:
         def auth_on_subscribe_m5(self, *_: Any) -> Any:
             return [("t", {"qos": 1, "rap": True, "no_local": True, "retain_handling": 2})]
 
-    stage = BrokerHarness(Five())
-    stage.client("p").publish("t", b"old", 1, 1, retain=True)
-    client = stage.client("s", 5)
+    broker = BrokerHarness(Five())
+    broker.client("p").publish("t", b"old", 1, 1, retain=True)
+    client = broker.client("s", 5)
     assert client.subscribe(("t", 0)) == [Suback(1, [1])]
     assert client.publish("t", b"mine", 0) == []
-    stage.client("p").publish("t", b"new", 1, 1, retain=True)
+    broker.client("p").publish("t", b"new", 1, 1, retain=True)
     assert [(m.payload, m.qos, m.retain) for m in client.messages()] == [(b"new", 1, True)]
 
 
@@ -246,13 +246,13 @@ def test_unsuback(version: int) -> None:
     [MQTT-2.3.1-7] [MQTT5-2.2.1-6] [MQTT-3.10.4-4] [MQTT-3.10.4-5] [MQTT-3.10.4-6] [MQTT5-3.10.4-4] [MQTT5-3.10.4-5]
     [MQTT5-3.10.4-6] [MQTT5-3.11.3-1] [MQTT5-3.11.3-2]
     """
-    stage = BrokerHarness()
-    client = stage.client("s", version)
+    broker = BrokerHarness()
+    client = broker.client("s", version)
     client.subscribe(("a", 0), ("b", 0), ("c", 0))
     codes = [0, 0x11, 0, 0x11] if version == 5 else []
     assert client.unsubscribe("a", "nothing", "c", "a", packet_id=77) == [Unsuback(77, codes)]
     assert client.unsubscribe("nothing", packet_id=78) == [Unsuback(78, [0x11] if version == 5 else [])]
-    publisher = stage.client("p", version)
+    publisher = broker.client("p", version)
     for topic in "abc":
         publisher.publish(topic)
     assert [m.topic for m in client.messages()] == ["b"]
@@ -261,15 +261,15 @@ def test_unsuback(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_filters_are_compared_character_by_character(version: int) -> None:
     """A filter that matches the same topics is not the same [MQTT-3.10.4-1] [MQTT5-3.10.4-1]."""
-    stage = BrokerHarness()
-    client = stage.client("s", version)
+    broker = BrokerHarness()
+    client = broker.client("s", version)
     client.subscribe(("a/+", 0))
     for text in ("a/#", "a/b", "A/+", "a/+/", "#", "+/+"):
         assert client.unsubscribe(text) == [Unsuback(1, [0x11] if version == 5 else [])]
-    stage.client("p", version).publish("a/b")
+    broker.client("p", version).publish("a/b")
     assert len(client.messages()) == 1
     client.unsubscribe("a/+")
-    stage.client("p2", version).publish("a/b")
+    broker.client("p2", version).publish("a/b")
     assert client.messages() == []
 
 
@@ -279,10 +279,10 @@ def test_deliveries_that_had_begun_are_completed(version: int) -> None:
 
     [MQTT-3.10.4-2] [MQTT-3.10.4-3] [MQTT5-3.10.4-2] [MQTT5-3.10.4-3]
     """
-    stage = BrokerHarness()
-    client = stage.persistent("s", version)
+    broker = BrokerHarness()
+    client = broker.persistent("s", version)
     client.subscribe(("t", 2))
-    publisher = stage.client("p", version)
+    publisher = broker.client("p", version)
     publisher.publish("t", b"1", 1, 1)
     publisher.publish("t", b"2", 2, 2)
     one, two = client.messages()
@@ -290,37 +290,37 @@ def test_deliveries_that_had_begun_are_completed(version: int) -> None:
     publisher.publish("t", b"3", 1, 3)
     assert client.messages() == []
     client.vanish()
-    client = stage.persistent("s", version)
+    client = broker.persistent("s", version)
     assert [(m.payload, m.dup) for m in client.messages()] == [(b"1", True), (b"2", True)]
     assert client.ask(Puback(one.packet_id)) == []
     assert client.ask(Pubrec(two.packet_id)) == [Pubrel(two.packet_id)]
     assert client.ask(Pubcomp(two.packet_id)) == []
-    assert stage.keys(b"q") == []
+    assert broker.keys(b"q") == []
 
 
 def test_a_plugin_changes_what_is_unsubscribed() -> None:
     """on_unsubscribe names other filters; a refusal changes nothing, because v3 has no way to be refused."""
-    stage = BrokerHarness(Plugin(unsubscribe=["other"]))
-    client = stage.client("s", 5)
+    broker = BrokerHarness(Plugin(unsubscribe=["other"]))
+    client = broker.client("s", 5)
     client.subscribe(("t", 0), ("other", 0))
     assert client.unsubscribe("t") == [Unsuback(1, [0])]
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     publisher.publish("t")
     publisher.publish("other")
     assert [m.topic for m in client.messages()] == ["t"]
-    stage = BrokerHarness(Plugin(unsubscribe=False))
-    client = stage.client("s", 5)
+    broker = BrokerHarness(Plugin(unsubscribe=False))
+    client = broker.client("s", 5)
     client.subscribe(("t", 0))
     assert client.unsubscribe("t") == [Unsuback(1, [0])]
 
 
-def added_in_turns(stage: BrokerHarness, client: Any, *sent: Any) -> list[int]:
+def added_in_turns(broker: BrokerHarness, client: Any, *sent: Any) -> list[int]:
     """How many subscriptions the session `s` gets in each turn of the loop after these packets."""
-    session = stage.node.sessions.get("", "s")
+    session = broker.node.sessions.get("", "s")
     assert session is not None
     have = [len(session.subscriptions)]
     client.send(*sent)
-    while stage.loop.now_s < 1 and stage.loop.turn():
+    while broker.loop.now_s < 1 and broker.loop.turn():
         have.append(len(session.subscriptions))
         if len(have) > 100:
             break
@@ -330,13 +330,13 @@ def added_in_turns(stage: BrokerHarness, client: Any, *sent: Any) -> list[int]:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_many_filters_take_several_turns_of_the_loop(version: int) -> None:
     """Others have their turns meanwhile; packets behind the SUBSCRIBE wait, and are handled afterwards, in order."""
-    stage = BrokerHarness()
-    client = stage.persistent("s", version)
+    broker = BrokerHarness()
+    client = broker.persistent("s", version)
     wanted = [option(f"t/{number}", number % 3) for number in range(FILTERS_PER_TURN * 3 + 1)]
     sent = (packets.Subscribe(5, wanted), packets.Unsubscribe(6, ["t/0"]))
-    added = added_in_turns(stage, client, *sent)
+    added = added_in_turns(broker, client, *sent)
     assert max(added) == FILTERS_PER_TURN and sum(added) == len(wanted) - 1
-    stage.settle()
+    broker.settle()
     suback, unsuback = client.take()
     assert suback == Suback(5, [number % 3 for number in range(len(wanted))])
     assert unsuback.packet_id == 6
@@ -344,15 +344,15 @@ def test_many_filters_take_several_turns_of_the_loop(version: int) -> None:
 
 def test_a_client_that_leaves_while_its_filters_are_added() -> None:
     """Nobody is answered; a session that lasts has a part of them, and gets all when the client asks again."""
-    stage = BrokerHarness()
-    client = stage.persistent("s")
+    broker = BrokerHarness()
+    client = broker.persistent("s")
     wanted = [option(f"t/{number}", 1) for number in range(FILTERS_PER_TURN * 3)]
     client.send(packets.Subscribe(5, wanted))
-    stage.loop.turn()
+    broker.loop.turn()
     client.vanish()
     assert client.take() == []
-    session = stage.node.sessions.get("", "s")
+    session = broker.node.sessions.get("", "s")
     assert session is not None and 0 < len(session.subscriptions) < len(wanted)
-    again = stage.persistent("s")
+    again = broker.persistent("s")
     assert again.subscribe(*wanted, packet_id=6) == [Suback(6, [1] * len(wanted))]
     assert len(session.subscriptions) == len(wanted)

@@ -109,8 +109,8 @@ def test_nothing_is_scheduled_when_nobody_waits() -> None:
 # -- on a node
 
 
-def connection_of(stage: BrokerHarness, client_id: str) -> ClientConnection:
-    (connection,) = (each for each in stage.node.connections.values() if each.client_id == client_id)
+def connection_of(broker: BrokerHarness, client_id: str) -> ClientConnection:
+    (connection,) = (each for each in broker.node.connections.values() if each.client_id == client_id)
     return connection
 
 
@@ -126,21 +126,21 @@ FRAMES = {
 @pytest.mark.parametrize("kind", FRAMES)
 def test_a_polite_client_does_not_wait_for_a_flood(kind: str) -> None:
     """Its answer comes after a turn or two of each flooding client, not after all that they have sent."""
-    stage = BrokerHarness()
-    polite = stage.client("polite", 5)
-    flooding = [stage.client(f"flood{number}") for number in range(8)]
+    broker = BrokerHarness()
+    polite = broker.client("polite", 5)
+    flooding = [broker.client(f"flood{number}") for number in range(8)]
 
     def handled() -> int:
-        counters = stage.node.env.counters
+        counters = broker.node.env.counters
         own = {"qos1": "publish", "ping": "pingreq"}.get(kind, kind)
         return sum(getattr(counters, f"{own}_received")) if kind != "puback" else counters.puback_received
 
     found: list[int] = []
     polite.pipe.write = lambda data: found.append(handled())
     for number in range(len(flooding)):
-        connection_of(stage, f"flood{number}").receive(FRAMES[kind](4) * MANY)
-    connection_of(stage, "polite").receive(encode(publish("x", b"", 1, 1), 5))
-    stage.settle()
+        connection_of(broker, f"flood{number}").receive(FRAMES[kind](4) * MANY)
+    connection_of(broker, "polite").receive(encode(publish("x", b"", 1, 1), 5))
+    broker.settle()
     assert found[0] <= len(flooding) * PACKETS_PER_TURN + PACKETS_PER_ROUND + PACKETS_PER_TURN
     assert handled() >= len(flooding) * MANY  # and nothing of the flood is lost
 
@@ -148,11 +148,11 @@ def test_a_polite_client_does_not_wait_for_a_flood(kind: str) -> None:
 @pytest.mark.parametrize("kind", [packets.Subscribe, packets.Unsubscribe])
 def test_many_filters_count_as_many_packets(kind: type) -> None:
     """A turn ends with a packet of many filters; the answers come all the same, in order."""
-    stage = BrokerHarness(max_filters_per_packet=0)
-    polite, client = stage.client("polite"), stage.client("c")
+    broker = BrokerHarness(max_filters_per_packet=0)
+    polite, client = broker.client("polite"), broker.client("c")
     filters = [f"t{number}" for number in range(PACKETS_PER_TURN)]
     wanted = filters if kind is packets.Unsubscribe else [packets.SubscribeOptions(each) for each in filters]
-    counters, found = stage.node.env.counters, []
+    counters, found = broker.node.env.counters, []
 
     def handled() -> int:
         return sum(counters.subscribe_received) + sum(counters.unsubscribe_received)
@@ -164,9 +164,9 @@ def test_many_filters_count_as_many_packets(kind: type) -> None:
         original(data)
 
     polite.pipe.write = write
-    connection_of(stage, "c").receive(b"".join(encode(kind(number, wanted), 4) for number in range(1, 21)))
-    connection_of(stage, "polite").receive(encode(Pingreq(), 4))
-    stage.settle()
+    connection_of(broker, "c").receive(b"".join(encode(kind(number, wanted), 4) for number in range(1, 21)))
+    connection_of(broker, "polite").receive(encode(Pingreq(), 4))
+    broker.settle()
     assert found == [1]
     assert [each.packet_id for each in client.take()] == list(range(1, 21)) and handled() == 20
 
@@ -180,30 +180,30 @@ class Thinking:
 
 def test_large_retained_messages_count_as_many_packets() -> None:
     """In a cluster everybody waits behind them: a connection has no more than two of 100 KiB in a turn."""
-    stage = BrokerHarness(max_inflight_messages=0)
-    client = stage.client("writer")
+    broker = BrokerHarness(max_inflight_messages=0)
+    client = broker.client("writer")
     client.send(*[publish(f"large/{number}", bytes(100 << 10), 1, number + 1, True) for number in range(20)])
-    kept = [len(stage.node.retained.table(""))]
-    while len(stage.node.retained.table("")) < 20:
-        assert stage.loop.turn()
-        kept.append(len(stage.node.retained.table("")))
+    kept = [len(broker.node.retained.table(""))]
+    while len(broker.node.retained.table("")) < 20:
+        assert broker.loop.turn()
+        kept.append(len(broker.node.retained.table("")))
     assert max(after - before for before, after in pairwise(kept)) <= 2
-    stage.settle()
+    broker.settle()
     assert [packet.packet_id for packet in client.take()] == list(range(1, 21))
 
 
 def test_a_turn_that_ends_while_a_plugin_is_asked() -> None:
     """The connection goes on when the answer is there."""
-    stage = BrokerHarness(Thinking())
-    questions = PendingHooks(stage)
-    client = stage.client("c")
+    broker = BrokerHarness(Thinking())
+    questions = PendingHooks(broker)
+    client = broker.client("c")
     wanted = [packets.SubscribeOptions(f"t{number}") for number in range(PACKETS_PER_TURN)]
     client.send(packets.Subscribe(1, wanted), Pingreq(), packets.Subscribe(2, wanted), Pingreq())
     for _ in range(2):
-        stage.settle()
+        broker.settle()
         assert len(questions) == 1
         questions.answer()
-    stage.settle()
+    broker.settle()
     assert [type(each).__name__ for each in client.take()] == ["Suback", "Pingresp"] * 2
 
 
@@ -211,55 +211,55 @@ class Slow:
     """A plugin whose answer takes 2 ms each time."""
 
     def __init__(self) -> None:
-        self.stage: BrokerHarness | None = None
+        self.broker: BrokerHarness | None = None
 
     def auth_on_publish(self, *_: object) -> bool:
-        assert self.stage is not None
-        self.stage.loop.now_s += 0.002
+        assert self.broker is not None
+        self.broker.loop.now_s += 0.002
         return True
 
 
 def test_turns_of_packets_that_cost_much_are_small() -> None:
     """The connection's turn shrinks until it takes a few milliseconds, and grows when its packets are cheap again."""
     plugin = Slow()
-    plugin.stage = stage = BrokerHarness(plugin)
-    client = stage.client("c")
-    connection = connection_of(stage, "c")
+    plugin.broker = broker = BrokerHarness(plugin)
+    client = broker.client("c")
+    connection = connection_of(broker, "c")
     connection.receive(encode(publish("t"), 4) * 2000)
-    stage.settle()
+    broker.settle()
     assert connection.flow.turn_size == connection.flow.per_turn <= 4
     connection.receive(encode(Pingreq(), 4) * 2000)
-    stage.settle()
+    broker.settle()
     assert connection.flow.turn_size == connection.flow.per_turn == PACKETS_PER_TURN and len(client.take()) == 2000
 
 
 def test_a_client_is_not_read_while_its_packets_wait() -> None:
     """The rest of a flood stays with its sender."""
-    stage = BrokerHarness()
-    client = stage.client("c")
+    broker = BrokerHarness()
+    client = broker.client("c")
     seen: list[bool] = []
-    original = stage.node.services.turns.add
+    original = broker.node.services.turns.add
 
     def add(connection: object) -> None:
         seen.append(client.pipe.to_node.paused)
         original(connection)  # type: ignore[arg-type]
 
-    stage.node.services.turns.add = add  # type: ignore[method-assign]
+    broker.node.services.turns.add = add  # type: ignore[method-assign]
     client.send(encode(publish("t"), 4) * MANY)
-    stage.settle()
+    broker.settle()
     assert len(seen) >= MANY // PACKETS_PER_TURN - 1 and all(seen)
     assert not client.pipe.to_node.paused
 
 
 def test_order_and_answers_are_those_without_turns() -> None:
     """A long chunk, with a subscription in its middle, is handled as packet after packet."""
-    stage = BrokerHarness(max_online_messages=-1, max_inflight_messages=0)
-    subscriber = stage.persistent("s")
+    broker = BrokerHarness(max_online_messages=-1, max_inflight_messages=0)
+    subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 1))
-    client = stage.client("p")
+    client = broker.client("p")
     sent = [publish("t", b"%d" % number, 1, number % 60_000 + 1) for number in range(MANY)]
     client.send(*sent, Pingreq())
-    stage.settle()
+    broker.settle()
     answers = client.take()
     assert [each.packet_id for each in answers if isinstance(each, Puback)] == [each.packet_id for each in sent]
     assert answers.count(Pingresp()) == 1
@@ -268,52 +268,52 @@ def test_order_and_answers_are_those_without_turns() -> None:
 
 def test_a_bad_packet_behind_many() -> None:
     """Everything before it counts."""
-    stage = BrokerHarness(max_online_messages=-1)
-    subscriber = stage.client("s")
+    broker = BrokerHarness(max_online_messages=-1)
+    subscriber = broker.client("s")
     subscriber.subscribe(("t", 0))
-    client = stage.client("p", 5)
+    client = broker.client("p", 5)
     client.send(encode(publish("t"), 5) * MANY, b"\x00\x00")
-    stage.settle()
+    broker.settle()
     assert [each.reason for each in client.take()] == [0x81] and client.closed
     assert len(subscriber.messages()) == MANY
 
 
 def test_a_lost_connection_still_gets_its_turns() -> None:
     """What came before the connection was lost counts, in turns; only then the session is without a connection."""
-    stage = BrokerHarness(max_online_messages=-1)
-    subscriber = stage.client("s")
+    broker = BrokerHarness(max_online_messages=-1)
+    subscriber = broker.client("s")
     subscriber.subscribe(("t", 0))
-    client = stage.client("p")
-    connection = connection_of(stage, "p")
+    client = broker.client("p")
+    connection = connection_of(broker, "p")
     connection.receive(encode(publish("t"), 4) * MANY)
     client.break_off()
     assert not connection.closed
-    stage.settle()
+    broker.settle()
     assert len(subscriber.messages()) == MANY
-    assert connection.closed and [each.client_id for each in stage.node.connections.values()] == ["s"]
+    assert connection.closed and [each.client_id for each in broker.node.connections.values()] == ["s"]
 
 
 def test_a_connection_that_is_closed_meanwhile() -> None:
     """Its packets are forgotten: nothing is handled for a session that is somebody else's."""
-    stage = BrokerHarness()
-    client = stage.client("p")
-    (connection,) = stage.node.connections.values()
+    broker = BrokerHarness()
+    client = broker.client("p")
+    (connection,) = broker.node.connections.values()
     connection.receive(encode(publish("t"), 4) * MANY)
-    before = stage.node.env.counters.publish_received[0]
+    before = broker.node.env.counters.publish_received[0]
     connection.drop("test")
-    stage.settle()
-    assert client.closed and stage.node.env.counters.publish_received[0] == before
-    assert len(stage.node.services.turns) == 0
+    broker.settle()
+    assert client.closed and broker.node.env.counters.publish_received[0] == before
+    assert len(broker.node.services.turns) == 0
 
 
 def test_packets_wait_while_the_rate_is_used_up() -> None:
     """`max_message_rate` holds for packets that came in one piece, too, and it counts all but acknowledgements."""
-    stage = BrokerHarness(max_message_rate=10)
-    client = stage.client("p", 5)
+    broker = BrokerHarness(max_message_rate=10)
+    client = broker.client("p", 5)
     client.send(b"".join([encode(Puback(1), 5)] * 50 + [encode(Pingreq(), 5)] * 45))
-    stage.settle()
+    broker.settle()
     counts = [len(client.take())]
     for _ in range(4):
-        stage.pass_s(1)
+        broker.pass_s(1)
         counts.append(len(client.take()))
     assert counts == [11, 11, 11, 11, 1]

@@ -8,21 +8,21 @@ from ...harness.broker import BrokerHarness
 
 
 def test_totals_each_minute_and_at_the_stop() -> None:
-    stage = BrokerHarness(max_offline_messages=1)
-    StatsReporter(stage.node).start()
-    sleeper = stage.persistent("sleeper")
+    broker = BrokerHarness(max_offline_messages=1)
+    StatsReporter(broker.node).start()
+    sleeper = broker.persistent("sleeper")
     sleeper.subscribe(("t", 1))
     sleeper.vanish()
-    writer = stage.client("writer")
+    writer = broker.client("writer")
     for number in range(3):
         writer.publish("t", qos=1, packet_id=number + 1)
-    stage.pass_s(61)
-    stage.host.stop(lambda: None)
-    stage.pass_s(1)
-    first, last = stage.events("node.stats")
+    broker.pass_s(61)
+    broker.host.stop(lambda: None)
+    broker.pass_s(1)
+    first, last = broker.events("node.stats")
     for row in (first, last):
         assert row["connects"] == 2
         assert row["publishes"] == 3
         assert row["deliveries"] == 0
         assert row["drops"] == {"queue_full": 2}
-    assert stage.events("node.stop")[0]["seq"] == last["seq"] + 1
+    assert broker.events("node.stop")[0]["seq"] == last["seq"] + 1

@@ -11,9 +11,9 @@ from strogoff.mqtt.packets import Puback, Pubcomp, Publish, Pubrec, Pubrel
 from ...harness.broker import BrokerHarness, PacketClient, publish
 
 
-def offline(stage: BrokerHarness, client_id: str = "s", version: int = 4, qos: int = 2) -> None:
+def offline(broker: BrokerHarness, client_id: str = "s", version: int = 4, qos: int = 2) -> None:
     """A session that subscribes to `t` and goes."""
-    client = stage.persistent(client_id, version)
+    client = broker.persistent(client_id, version)
     client.subscribe(("t", qos))
     client.leave()
 
@@ -32,32 +32,32 @@ def fill(publisher: PacketClient, first: int, last: int, qos: int = 1, size: int
 @pytest.mark.parametrize("version", [3, 4, 5])
 def test_what_came_while_nobody_was_there(version: int) -> None:
     """QoS 1 and 2 are kept in order, QoS 0 is not kept at all, and that is counted."""
-    stage = BrokerHarness()
-    offline(stage, "s", version)
-    publisher = stage.client("p")
+    broker = BrokerHarness()
+    offline(broker, "s", version)
+    publisher = broker.client("p")
     for number in range(6):
         publisher.publish("t", b"%d" % number, number % 3, number)
-    got = stage.persistent("s", version).messages()
+    got = broker.persistent("s", version).messages()
     assert [(m.payload, m.qos, m.dup) for m in got] == [
         (b"1", 1, False),
         (b"2", 2, False),
         (b"4", 1, False),
         (b"5", 2, False),
     ]
-    assert stage.node.env.counters.queue_message_unhandled == 2
+    assert broker.node.env.counters.queue_message_unhandled == 2
 
 
 @pytest.mark.parametrize("window", [1, 2, 7, 256])
 def test_a_backlog_goes_to_disk_and_comes_back_in_order(window: int) -> None:
     """5,000 messages under load, acks out of order; memory holds a window, not the backlog."""
-    stage = BrokerHarness(
+    broker = BrokerHarness(
         memory_window=window, max_inflight_messages=20, max_online_messages=-1, max_offline_messages=-1, seed=window
     )
     rng = Random(window)
-    subscriber = stage.persistent("s")
+    subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 1))
-    publisher = stage.client("p")
-    session = stage.node.sessions.get("", "s")
+    publisher = broker.client("p")
+    session = broker.node.sessions.get("", "s")
     assert session is not None
     seen: list[Publish] = []
     open_: list[Publish] = []
@@ -80,30 +80,30 @@ def test_a_backlog_goes_to_disk_and_comes_back_in_order(window: int) -> None:
     assert numbers(seen) == list(range(1, 5001))
     assert not any(m.dup for m in seen)
     subscriber.ask(*[Puback(m.packet_id) for m in open_])
-    assert stage.keys(b"q") == []
+    assert broker.keys(b"q") == []
 
 
 @pytest.mark.parametrize("qos", [1, 2])
 @pytest.mark.parametrize("window", [1, 3])
 def test_qos_2_leaves_after_its_entry_is_safe(qos: int, window: int) -> None:
     """Also an entry that did not fit into memory and was read back at once; QoS 1 may leave before."""
-    stage = BrokerHarness(memory_window=window, max_inflight_messages=0)
-    subscriber = stage.persistent("s")
+    broker = BrokerHarness(memory_window=window, max_inflight_messages=0)
+    subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 2))
-    publisher = stage.client("p")
-    stage.hold_disk()
+    publisher = broker.client("p")
+    broker.hold_disk()
     fill(publisher, 1, 2, qos)
     fill(publisher, 3, 5, qos)
     assert numbers(subscriber.messages()) == ([1, 2, 3, 4, 5] if qos == 1 else [])
-    stage.disk.stall_until = 0.0  # the first commit ends, and the second begins
-    stage.loop.turn()
-    stage.hold_disk()
-    stage.settle()
-    on_disk = {int.from_bytes(key[-8:], "big") + 1 for key in stage.keys(b"q")}
+    broker.disk.stall_until = 0.0  # the first commit ends, and the second begins
+    broker.loop.turn()
+    broker.hold_disk()
+    broker.settle()
+    on_disk = {int.from_bytes(key[-8:], "big") + 1 for key in broker.keys(b"q")}
     got = numbers(subscriber.messages())
     assert qos == 1 or set(got) <= on_disk
-    stage.free_disk()
-    stage.pass_s(1)
+    broker.free_disk()
+    broker.pass_s(1)
     assert got + numbers(subscriber.messages()) == ([1, 2, 3, 4, 5] if qos == 2 else [])
 
 
@@ -113,63 +113,63 @@ def test_qos_2_leaves_after_its_entry_is_safe(qos: int, window: int) -> None:
 @pytest.mark.parametrize("queue_type", ["fifo", "lifo"])
 def test_max_offline_messages(queue_type: str) -> None:
     """fifo keeps the first ones, lifo the last ones and sends them newest first; every drop is told (P8)."""
-    stage = BrokerHarness(max_offline_messages=3, queue_type=queue_type)
-    offline(stage)
-    fill(stage.client("p"), 1, 8)
-    assert stage.drops() == [("s", "t", "queue_full")] * 5
-    got = numbers(stage.persistent("s").drain())
+    broker = BrokerHarness(max_offline_messages=3, queue_type=queue_type)
+    offline(broker)
+    fill(broker.client("p"), 1, 8)
+    assert broker.drops() == [("s", "t", "queue_full")] * 5
+    got = numbers(broker.persistent("s").drain())
     assert got == ([1, 2, 3] if queue_type == "fifo" else [8, 7, 6])
 
 
 def test_max_online_messages_counts_what_waits_behind_the_window() -> None:
     """In memory and on disk."""
-    stage = BrokerHarness(max_online_messages=5, max_inflight_messages=2, memory_window=2)
-    subscriber = stage.persistent("s")
+    broker = BrokerHarness(max_online_messages=5, max_inflight_messages=2, memory_window=2)
+    subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 1))
-    fill(stage.client("p"), 1, 20)
-    assert len(stage.drops()) == 13
+    fill(broker.client("p"), 1, 20)
+    assert len(broker.drops()) == 13
     assert numbers(subscriber.drain()) == list(range(1, 8))
 
 
 @pytest.mark.parametrize("override", [False, True])
 def test_a_backlog_above_max_online_messages(override: bool) -> None:
     """Cut when the client comes, visibly, unless `override_max_online_messages`."""
-    stage = BrokerHarness(
+    broker = BrokerHarness(
         max_online_messages=4, max_offline_messages=10, override_max_online_messages=override, max_inflight_messages=2
     )
-    offline(stage)
-    fill(stage.client("p"), 1, 12)
-    assert len(stage.drops()) == 2
-    got = numbers(stage.persistent("s").drain())
+    offline(broker)
+    fill(broker.client("p"), 1, 12)
+    assert len(broker.drops()) == 2
+    got = numbers(broker.persistent("s").drain())
     assert got == list(range(1, 11 if override else 5))
-    assert len(stage.drops()) == (2 if override else 8)
+    assert len(broker.drops()) == (2 if override else 8)
 
 
 def test_what_was_sent_is_never_cut() -> None:
     """Unanswered messages come again whatever the limits say: only what was never sent may be dropped."""
-    stage = BrokerHarness(max_online_messages=2, max_offline_messages=2, max_inflight_messages=5)
-    subscriber = stage.persistent("s")
+    broker = BrokerHarness(max_online_messages=2, max_offline_messages=2, max_inflight_messages=5)
+    subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 1))
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     fill(publisher, 1, 7)
     assert numbers(subscriber.messages()) == [1, 2, 3, 4, 5]
     subscriber.vanish()
-    assert len(stage.drops()) == 2
+    assert len(broker.drops()) == 2
     fill(publisher, 8, 9)
-    assert len(stage.drops()) == 4
-    stage.restart()
-    assert numbers(stage.persistent("s").drain()) == [1, 2, 3, 4, 5]
+    assert len(broker.drops()) == 4
+    broker.restart()
+    assert numbers(broker.persistent("s").drain()) == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("limit", [-1, 0])
 def test_no_limit_and_none_at_all(limit: int) -> None:
     """-1 keeps everything, 0 nothing."""
-    stage = BrokerHarness(max_offline_messages=limit, max_online_messages=-1)
-    offline(stage)
-    fill(stage.client("p"), 1, 3000)
-    got = stage.persistent("s").drain()
+    broker = BrokerHarness(max_offline_messages=limit, max_online_messages=-1)
+    offline(broker)
+    fill(broker.client("p"), 1, 3000)
+    got = broker.persistent("s").drain()
     assert len(got) == (3000 if limit else 0)
-    assert len(stage.drops()) == (0 if limit else 3000)
+    assert len(broker.drops()) == (0 if limit else 3000)
 
 
 def test_limits_count_after_a_restart() -> None:
@@ -185,22 +185,22 @@ def test_limits_count_after_a_restart() -> None:
         def auth_on_subscribe(self, *_: object) -> bool:
             return True
 
-    stage = BrokerHarness(Limits(), allow_anonymous=False)
-    offline(stage)
-    fill(stage.client("p"), 1, 3)
-    stage.restart()
-    fill(stage.client("p"), 4, 6)
-    assert len(stage.drops()) == 2
-    assert numbers(stage.persistent("s").drain()) == [1, 2, 3, 4]
+    broker = BrokerHarness(Limits(), allow_anonymous=False)
+    offline(broker)
+    fill(broker.client("p"), 1, 3)
+    broker.restart()
+    fill(broker.client("p"), 4, 6)
+    assert len(broker.drops()) == 2
+    assert numbers(broker.persistent("s").drain()) == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("window", [1, 2, 50])
 def test_lifo_sends_the_newest_first_from_memory_and_disk(window: int) -> None:
     """Each message once, whatever was spilled to disk while others were in flight."""
-    stage = BrokerHarness(queue_type="lifo", memory_window=window, max_inflight_messages=2, max_online_messages=-1)
-    subscriber = stage.persistent("s")
+    broker = BrokerHarness(queue_type="lifo", memory_window=window, max_inflight_messages=2, max_online_messages=-1)
+    subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 2))
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     seen: list[Publish] = []
     held: list[Publish] = []
     for step in range(1, 41):
@@ -216,18 +216,18 @@ def test_lifo_sends_the_newest_first_from_memory_and_disk(window: int) -> None:
     subscriber.send(*[Puback(m.packet_id) for m in held])
     seen += subscriber.drain()
     assert sorted(numbers(seen)) == list(range(1, 121))
-    assert stage.keys(b"q") == []
+    assert broker.keys(b"q") == []
 
 
 def test_lifo_after_a_reconnect() -> None:
     """Newest first, once each, marked DUP where they may have been sent."""
-    stage = BrokerHarness(queue_type="lifo", memory_window=3, max_inflight_messages=2, max_offline_messages=-1)
-    offline(stage)
-    fill(stage.client("p"), 1, 20)
-    subscriber = stage.persistent("s")
+    broker = BrokerHarness(queue_type="lifo", memory_window=3, max_inflight_messages=2, max_offline_messages=-1)
+    offline(broker)
+    fill(broker.client("p"), 1, 20)
+    subscriber = broker.persistent("s")
     assert numbers(subscriber.messages()) == [20, 19]
     subscriber.vanish()
-    subscriber = stage.persistent("s")
+    subscriber = broker.persistent("s")
     assert numbers(subscriber.drain()) == list(range(20, 0, -1))
 
 
@@ -238,16 +238,16 @@ def test_lifo_after_a_reconnect() -> None:
 @pytest.mark.parametrize("version", [4, 5])
 def test_in_flight_messages_survive_a_kill(version: int, power: bool) -> None:
     """Same packet ids, DUP set, in order; QoS 2 goes on where it was (P7) [MQTT-4.6.0-1] [MQTT-3.3.1-1]."""
-    stage = BrokerHarness()
-    subscriber = stage.persistent("s", version)
+    broker = BrokerHarness()
+    subscriber = broker.persistent("s", version)
     subscriber.subscribe(("t", 2))
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     for number, qos in enumerate((1, 2, 2, 1, 2), 1):
         publisher.publish("t", b"%d" % number, qos, number)
     first = subscriber.messages()
     assert subscriber.ask(Pubrec(first[1].packet_id), Puback(first[3].packet_id)) == [Pubrel(first[1].packet_id)]
-    stage.restart(power)
-    subscriber = stage.persistent("s", version)
+    broker.restart(power)
+    subscriber = broker.persistent("s", version)
     again = subscriber.take()
     assert again[1] == Pubrel(first[1].packet_id)
     del again[1]
@@ -258,17 +258,17 @@ def test_in_flight_messages_survive_a_kill(version: int, power: bool) -> None:
 
 def test_packet_ids_go_on_after_a_restart() -> None:
     """No id that may be in use at the client means another message: seqs are reserved before they are used."""
-    stage = BrokerHarness()
-    subscriber = stage.persistent("s")
+    broker = BrokerHarness()
+    subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 2))
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     fill(publisher, 1, 5)
     used = {m.packet_id for m in subscriber.messages()}
     for _ in range(3):
-        stage.restart()
-        subscriber = stage.persistent("s")
+        broker.restart()
+        subscriber = broker.persistent("s")
         assert {m.packet_id for m in subscriber.messages()} == used
-        fill(stage.client("p"), 6, 6)
+        fill(broker.client("p"), 6, 6)
         (new,) = subscriber.messages()
         assert new.packet_id not in used and not new.dup
         used.add(new.packet_id)
@@ -276,14 +276,14 @@ def test_packet_ids_go_on_after_a_restart() -> None:
 
 def test_packet_ids_wrap_around_an_id_in_flight() -> None:
     """Over the end of the numbers, on disk and in memory, with an old id still open [MQTT-2.3.1-4] [MQTT5-2.2.1-4]."""
-    stage = BrokerHarness(max_inflight_messages=5, memory_window=4, max_online_messages=-1)
-    subscriber = stage.persistent("s")
+    broker = BrokerHarness(max_inflight_messages=5, memory_window=4, max_online_messages=-1)
+    subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 1))
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     fill(publisher, 1, 1)
     (old,) = subscriber.messages()
     assert old.packet_id == 1
-    session = stage.node.sessions.get("", "s")
+    session = broker.node.sessions.get("", "s")
     assert session is not None
     session.queue.next_seq = 65530
     fill(publisher, 2, 30)
@@ -300,37 +300,37 @@ def test_packet_ids_wrap_around_an_id_in_flight() -> None:
 
 def test_expiry_deadlines_survive() -> None:
     """A message that expires while the node is down is gone, and told (P7) [MQTT5-3.3.2-5]."""
-    stage = BrokerHarness()
-    offline(stage, "s", 5)
-    publisher = stage.client("p", 5)
+    broker = BrokerHarness()
+    offline(broker, "s", 5)
+    publisher = broker.client("p", 5)
     publisher.publish("t", b"1", 1, 1, message_expiry_interval=5)
     publisher.publish("t", b"2", 1, 2)
-    stage.restart()
-    stage.pass_s(6)
-    assert stage.persistent("s", 5).payloads() == [b"2"]
-    assert len(stage.events("q.expire")) == 1
+    broker.restart()
+    broker.pass_s(6)
+    assert broker.persistent("s", 5).payloads() == [b"2"]
+    assert len(broker.events("q.expire")) == 1
 
 
 def test_a_damaged_entry_is_named_and_the_rest_goes_on() -> None:
     """One record that cannot be read costs one message, and says which (P9)."""
-    stage = BrokerHarness()
-    offline(stage)
-    fill(stage.client("p"), 1, 3)
-    key = stage.keys(b"q")[1]
-    stage.node.env.store.put(key, b"\xc1 no record")
-    stage.settle()
-    assert numbers(stage.persistent("s").drain()) == [1, 3]
-    assert any(level == "error" and repr(key) in line for level, line in stage.host.lines)
-    assert stage.keys(b"q") == []
+    broker = BrokerHarness()
+    offline(broker)
+    fill(broker.client("p"), 1, 3)
+    key = broker.keys(b"q")[1]
+    broker.node.env.store.put(key, b"\xc1 no record")
+    broker.settle()
+    assert numbers(broker.persistent("s").drain()) == [1, 3]
+    assert any(level == "error" and repr(key) in line for level, line in broker.host.lines)
+    assert broker.keys(b"q") == []
 
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_lifo_does_not_read_back_what_is_in_flight(qos: int) -> None:
     """6 left before 5 and 7 were spilled, so it lies between them on disk: it comes once, and is counted once."""
-    stage = BrokerHarness(queue_type="lifo", memory_window=2, max_inflight_messages=2, max_online_messages=-1)
-    subscriber = stage.persistent("s")
+    broker = BrokerHarness(queue_type="lifo", memory_window=2, max_inflight_messages=2, max_online_messages=-1)
+    subscriber = broker.persistent("s")
     subscriber.subscribe(("t", qos))
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     fill(publisher, 1, 6)
     first, second = subscriber.messages()
     finish(subscriber, first)
@@ -341,29 +341,29 @@ def test_lifo_does_not_read_back_what_is_in_flight(qos: int) -> None:
     while came := subscriber.messages():
         seen += came
         finish(subscriber, *came)
-    session = stage.node.sessions.get("", "s")
+    session = broker.node.sessions.get("", "s")
     assert session is not None and session.queue.size == 0
     finish(subscriber, six)
     seen += subscriber.messages()
     assert numbers(seen) == [1, 2, 6, 9, 8, 7, 5, 4, 3]
-    assert stage.keys(b"q") == []
+    assert broker.keys(b"q") == []
 
 
 def test_lifo_does_not_drop_what_is_in_flight() -> None:
     """The oldest that waits goes, not an older one that the client has already."""
-    stage = BrokerHarness(queue_type="lifo", memory_window=1, max_inflight_messages=2, max_online_messages=3)
-    subscriber = stage.persistent("s")
+    broker = BrokerHarness(queue_type="lifo", memory_window=1, max_inflight_messages=2, max_online_messages=3)
+    subscriber = broker.persistent("s")
     subscriber.subscribe(("t", 1))
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     fill(publisher, 1, 4)
     first, second = subscriber.messages()
     finish(subscriber, first, second)
     held = subscriber.messages()
     assert numbers(held) == [4, 3]
     fill(publisher, 5, 9)
-    assert len(stage.drops()) == 2
-    assert stage.node.sessions.get("", "s").queue.size == 3  # type: ignore[union-attr]
-    assert len(stage.keys(b"q")) == 5
+    assert len(broker.drops()) == 2
+    assert broker.node.sessions.get("", "s").queue.size == 3  # type: ignore[union-attr]
+    assert len(broker.keys(b"q")) == 5
     finish(subscriber, *held)
     assert numbers(subscriber.drain()) == [9, 8, 7]
 

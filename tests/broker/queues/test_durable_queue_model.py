@@ -29,7 +29,7 @@ class DurableQueueMachine(RuleBasedStateMachine):
 
     @initialize(window=st.integers(1, 4), memory=st.integers(1, 4), seed=st.integers(0, 1000))
     def begin(self, window: int, memory: int, seed: int) -> None:
-        self.stage = BrokerHarness(
+        self.broker = BrokerHarness(
             max_inflight_messages=window,
             memory_window=memory,
             max_online_messages=-1,
@@ -39,12 +39,12 @@ class DurableQueueMachine(RuleBasedStateMachine):
             seed=seed,
         )
         for name in ("s", "other"):
-            client = self.stage.persistent(name)
+            client = self.broker.persistent(name)
             client.subscribe(("t", 2))
             client.vanish()
         self.window = window
         self.subscriber: PacketClient | None = None
-        self.publisher = self.stage.client("p")
+        self.publisher = self.broker.client("p")
         self.count = 0
         self.owed: list[int] = []  # accepted and not answered for good, in order
         self.qos: dict[int, int] = {}
@@ -59,7 +59,7 @@ class DurableQueueMachine(RuleBasedStateMachine):
     def _look(self) -> None:
         if self.subscriber is None:
             return
-        self.stage.settle()
+        self.broker.settle()
         for packet in self.subscriber.take():
             if isinstance(packet, Publish):
                 self._message(packet)
@@ -131,7 +131,7 @@ class DurableQueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.subscriber is None)
     @rule()
     def attach(self) -> None:
-        self.subscriber = self.stage.persistent("s")
+        self.subscriber = self.broker.persistent("s")
         self._look()
 
     @precondition(lambda self: self.subscriber is not None)
@@ -143,14 +143,14 @@ class DurableQueueMachine(RuleBasedStateMachine):
 
     @rule(power=st.booleans())
     def restart(self, power: bool) -> None:
-        self.stage.restart(power)
-        self.publisher = self.stage.client("p")
+        self.broker.restart(power)
+        self.publisher = self.broker.client("p")
         self._gone()
 
     @rule()
     def clean_start(self) -> None:
-        self.stage.client("s").vanish()
-        client = self.stage.persistent("s")
+        self.broker.client("s").vanish()
+        client = self.broker.persistent("s")
         client.subscribe(("t", 2))
         client.vanish()
         self._gone()
@@ -161,8 +161,8 @@ class DurableQueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.count > 20)
     @rule()
     def drop_the_other(self) -> None:
-        self.stage.client("other").vanish()
-        client = self.stage.persistent("other")
+        self.broker.client("other").vanish()
+        client = self.broker.persistent("other")
         client.subscribe(("t", 2))
         client.vanish()
 
@@ -183,23 +183,23 @@ class DurableQueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def in_order_and_complete(self) -> None:
-        if not hasattr(self, "stage"):
+        if not hasattr(self, "broker"):
             return
         self._look()
         self._check_order()
         assert len(self.arrived) == len(set(self.arrived)), "handed on twice"
         if self.subscriber is not None and not self.open and not self.released:
             assert self.owed == [], "nothing is in flight, yet something is owed"
-        session = self.stage.node.sessions.get("", "s")
+        session = self.broker.node.sessions.get("", "s")
         assert session is not None
         assert session.queue.size + len(session.queue.inflight) == len(self.owed)
 
     @invariant()
     def bodies_agree_with_entries(self) -> None:
-        if not hasattr(self, "stage"):
+        if not hasattr(self, "broker"):
             return
-        self.stage.pass_s(0.1)
-        content = self.stage.disk.content()
+        self.broker.pass_s(0.1)
+        content = self.broker.disk.content()
         counts = {key[1:]: int.from_bytes(value, "big") for key, value in content.items() if key[:1] == b"c"}
         kept = {key[1:] for key in content if key[:1] == b"m"}
         needed: dict[bytes, int] = {}

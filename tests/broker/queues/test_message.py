@@ -26,27 +26,27 @@ def test_an_origin_does_not_change() -> None:
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_mids_are_never_given_twice(qos: int) -> None:
     """Each accepted message has its own, over restarts too; a repeated QoS 2 PUBLISH keeps the first one's."""
-    stage = BrokerHarness(level=2)
-    stage.persistent("s").subscribe(("#", 2))
+    broker = BrokerHarness(level=2)
+    broker.persistent("s").subscribe(("#", 2))
     for _ in range(3):
-        publisher = stage.client("p")
+        publisher = broker.client("p")
         for number in range(1, 6):
             publisher.publish("t", b"", qos, number)
-        stage.restart()
-    mids = [event["mid"] for event in stage.events("pub.route")]
+        broker.restart()
+    mids = [event["mid"] for event in broker.events("pub.route")]
     assert len(mids) == len(set(mids)) == 15
     assert {mid[:2] for mid in mids} == {("n1", 1), ("n1", 2), ("n1", 3)}
 
 
 def test_what_a_message_says_survives_every_copy() -> None:
     """Delivered at a lower QoS, retained and merged for others, the message itself stays as it was accepted."""
-    stage = BrokerHarness()
-    low, high = stage.client("low", 5), stage.persistent("high", 5)
+    broker = BrokerHarness()
+    low, high = broker.client("low", 5), broker.persistent("high", 5)
     low.subscribe(option("t", 0, retain_as_published=True), subscription_identifier=9)
     high.subscribe(("t", 2))
-    stage.client("p", 5).publish("t", b"x", 2, 1, retain=True)
+    broker.client("p", 5).publish("t", b"x", 2, 1, retain=True)
     (a,), (b,) = low.messages(), high.messages()
     assert (a.qos, a.retain, a.properties) == (0, True, {"subscription_identifier": [9]})
     assert (b.qos, b.retain, b.properties) == (2, False, None)
-    _, retained = stage.client("late", 5).subscribe(("t", 2))
+    _, retained = broker.client("late", 5).subscribe(("t", 2))
     assert (retained.qos, retained.retain, retained.payload) == (2, True, b"x")

@@ -20,10 +20,10 @@ def test_the_window_of_v5_is_its_receive_maximum() -> None:
 
     [MQTT5-3.3.4-9] [MQTT5-3.3.4-10] [MQTT5-4.9.0-1] [MQTT5-4.9.0-2] [MQTT5-4.9.0-3]
     """
-    stage = BrokerHarness()
-    subscriber = stage.client("s", 5, receive_maximum=2)
+    broker = BrokerHarness()
+    subscriber = broker.client("s", 5, receive_maximum=2)
     subscriber.subscribe(("t", 2), ("zero", 0))
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     for number in range(1, 6):
         publisher.publish("t", b"%d" % number, 1 + number % 2, number)
     one, two = subscriber.messages()
@@ -42,19 +42,19 @@ def test_the_window_of_v5_is_its_receive_maximum() -> None:
 @pytest.mark.parametrize(("window", "sent"), [(1, 1), (7, 7), (0, 50)])
 def test_the_window_of_the_older_versions(window: int, sent: int) -> None:
     """`max_inflight_messages`; 0 means as many as there are packet ids."""
-    stage = BrokerHarness(max_inflight_messages=window)
-    subscriber = stage.client("s")
+    broker = BrokerHarness(max_inflight_messages=window)
+    subscriber = broker.client("s")
     subscriber.subscribe(("t", 1))
-    stage.client("p").ask(*[publish("t", b"", 1, number) for number in range(1, 51)])
+    broker.client("p").ask(*[publish("t", b"", 1, number) for number in range(1, 51)])
     assert len(subscriber.messages()) == sent
 
 
 def test_receive_max_client_bounds_what_v5_asks_for() -> None:
     """The smaller of the client's Receive Maximum and the configuration's."""
-    stage = BrokerHarness(receive_max_client=3)
-    subscriber = stage.client("s", 5, receive_maximum=10)
+    broker = BrokerHarness(receive_max_client=3)
+    subscriber = broker.client("s", 5, receive_maximum=10)
     subscriber.subscribe(("t", 1))
-    stage.client("p").ask(*[publish("t", b"", 1, number) for number in range(1, 9)])
+    broker.client("p").ask(*[publish("t", b"", 1, number) for number in range(1, 9)])
     assert len(subscriber.messages()) == 3
 
 
@@ -64,10 +64,10 @@ def test_in_order(version: int) -> None:
 
     [MQTT-4.6.0-5] [MQTT-4.6.0-6] [MQTT5-4.6.0-5] [MQTT5-4.6.0-6]
     """
-    stage = BrokerHarness(max_inflight_messages=3, receive_max_client=3)
-    subscriber = stage.client("s", version)
+    broker = BrokerHarness(max_inflight_messages=3, receive_max_client=3)
+    subscriber = broker.client("s", version)
     subscriber.subscribe(("t", 2))
-    publisher = stage.client("p", version)
+    publisher = broker.client("p", version)
     seen: list[Publish] = []
     for number in range(1, 101):
         publisher.publish("t", b"%d" % number, 1, number)
@@ -82,10 +82,10 @@ def test_in_order(version: int) -> None:
 
 def test_qos_0_waits_its_turn() -> None:
     """Behind QoS 1 that waits for the window."""
-    stage = BrokerHarness(max_inflight_messages=1)
-    subscriber = stage.client("s")
+    broker = BrokerHarness(max_inflight_messages=1)
+    subscriber = broker.client("s")
     subscriber.subscribe(("t", 1))
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     publisher.ask(publish("t", b"1", 1, 1), publish("t", b"2", 1, 2), publish("t", b"0"), publish("t", b"3", 1, 3))
     assert [m.payload for m in subscriber.drain()] == [b"1", b"2", b"0", b"3"]
 
@@ -107,48 +107,48 @@ def test_a_full_queue_drops_the_newest_and_says_so() -> None:
         def on_message_drop(self, subscriber: Any, message: Any, reason: str) -> None:
             told.append((subscriber.client_id, message.payload, reason))
 
-    stage = BrokerHarness(Told(), max_inflight_messages=1, max_online_messages=2)
-    subscriber = stage.client("s")
+    broker = BrokerHarness(Told(), max_inflight_messages=1, max_online_messages=2)
+    subscriber = broker.client("s")
     subscriber.subscribe(("t", 1))
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     for number in range(1, 6):
         assert publisher.publish("t", b"%d" % number, 1, number) == [Puback(number)]
     assert [m.payload for m in subscriber.drain()] == [b"1", b"2", b"3"]
-    assert stage.drops() == [("s", "t", "queue_full")] * 2
+    assert broker.drops() == [("s", "t", "queue_full")] * 2
     assert told == [("s", b"4", "queue_full"), ("s", b"5", "queue_full")]
-    assert stage.node.env.counters.drops_by_reason == {"queue_full": 2}
+    assert broker.node.env.counters.drops_by_reason == {"queue_full": 2}
 
 
 def test_lifo_drops_the_oldest_and_sends_the_newest_first() -> None:
     """`queue_type = lifo`."""
-    stage = BrokerHarness(max_inflight_messages=1, max_online_messages=3, queue_type="lifo")
-    subscriber = stage.client("s")
+    broker = BrokerHarness(max_inflight_messages=1, max_online_messages=3, queue_type="lifo")
+    subscriber = broker.client("s")
     subscriber.subscribe(("t", 1))
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     for number in range(1, 7):
         publisher.publish("t", b"%d" % number, 1, number)
-    assert stage.drops() == [("s", "t", "queue_full")] * 2
+    assert broker.drops() == [("s", "t", "queue_full")] * 2
     assert [m.payload for m in subscriber.drain()] == [b"1", b"6", b"5", b"4"]
 
 
 def test_no_limit() -> None:
     """-1 means without limit."""
-    stage = BrokerHarness(max_inflight_messages=1, max_online_messages=-1)
-    subscriber = stage.client("s")
+    broker = BrokerHarness(max_inflight_messages=1, max_online_messages=-1)
+    subscriber = broker.client("s")
     subscriber.subscribe(("t", 1))
-    stage.client("p").ask(*[publish("t", b"%d" % number, 1, number) for number in range(1, 2001)])
-    assert len(subscriber.drain()) == 2000 and stage.drops() == []
+    broker.client("p").ask(*[publish("t", b"%d" % number, 1, number) for number in range(1, 2001)])
+    assert len(subscriber.drain()) == 2000 and broker.drops() == []
 
 
 def test_a_limit_of_zero() -> None:
     """0 means that nothing waits: what the window does not take is dropped."""
-    stage = BrokerHarness(max_inflight_messages=1, max_online_messages=0)
-    subscriber = stage.client("s")
+    broker = BrokerHarness(max_inflight_messages=1, max_online_messages=0)
+    subscriber = broker.client("s")
     subscriber.subscribe(("t", 1))
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     publisher.publish("t", b"1", 1, 1)
     publisher.publish("t", b"2", 1, 2)
-    assert subscriber.payloads() == [b"1"] and len(stage.drops()) == 1
+    assert subscriber.payloads() == [b"1"] and len(broker.drops()) == 1
 
 
 # -- packet ids
@@ -156,11 +156,11 @@ def test_a_limit_of_zero() -> None:
 
 def test_packet_ids_wrap_around() -> None:
     """After 65535 comes 1, never 0 [MQTT-2.3.1-4] [MQTT5-2.2.1-4]."""
-    stage = BrokerHarness()
-    subscriber = stage.client("s")
+    broker = BrokerHarness()
+    subscriber = broker.client("s")
     subscriber.subscribe(("t", 1))
-    publisher = stage.client("p")
-    session = stage.node.sessions.get("", "s")
+    publisher = broker.client("p")
+    session = broker.node.sessions.get("", "s")
     assert session is not None
     session.queue.next_seq = 65533
     for number in range(1, 6):
@@ -170,13 +170,13 @@ def test_packet_ids_wrap_around() -> None:
 
 def test_an_id_in_flight_is_not_given_again() -> None:
     """The queue waits for it; order is kept [MQTT-2.3.1-4] [MQTT5-2.2.1-4] [MQTT5-4.3.2-1] [MQTT5-4.3.3-1]."""
-    stage = BrokerHarness()
-    subscriber = stage.client("s")
+    broker = BrokerHarness()
+    subscriber = broker.client("s")
     subscriber.subscribe(("t", 1))
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     publisher.publish("t", b"old", 1, 1)
     (old,) = subscriber.messages()
-    session = stage.node.sessions.get("", "s")
+    session = broker.node.sessions.get("", "s")
     assert session is not None
     session.queue.next_seq = 65534
     for payload in (b"65535", b"waits", b"too"):
@@ -191,15 +191,15 @@ def test_an_id_in_flight_is_not_given_again() -> None:
 
 def test_a_clean_session_ends_with_its_connection() -> None:
     """What was in flight or waited is gone; nothing was ever written."""
-    stage = BrokerHarness(max_inflight_messages=1)
-    subscriber = stage.client("s")
+    broker = BrokerHarness(max_inflight_messages=1)
+    subscriber = broker.client("s")
     subscriber.subscribe(("t", 2))
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     publisher.publish("t", b"1", 1, 1)
     publisher.publish("t", b"2", 2, 2)
     subscriber.vanish()
-    assert stage.keys(b"q") == [] and stage.keys(b"s") == []
-    subscriber = stage.client("s")
+    assert broker.keys(b"q") == [] and broker.keys(b"s") == []
+    subscriber = broker.client("s")
     subscriber.subscribe(("t", 2))
     assert subscriber.messages() == []
 
@@ -209,10 +209,10 @@ class QueueMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.stage = BrokerHarness(max_inflight_messages=2, max_online_messages=4, max_offline_messages=4)
-        self.subscriber = self.stage.client("s")
+        self.broker = BrokerHarness(max_inflight_messages=2, max_online_messages=4, max_offline_messages=4)
+        self.subscriber = self.broker.client("s")
         self.subscriber.subscribe(("t", 2))
-        self.publisher = self.stage.client("p")
+        self.publisher = self.broker.client("p")
         self.count = 0
         self.sent: dict[int, Publish] = {}
         self.released: set[int] = set()
@@ -275,7 +275,7 @@ class QueueMachine(RuleBasedStateMachine):
     def same(self) -> None:
         self._look()
         assert self.seen == self.expected
-        assert len(self.stage.drops()) == self.drops
+        assert len(self.broker.drops()) == self.drops
 
 
 TestQueueMachine = QueueMachine.TestCase

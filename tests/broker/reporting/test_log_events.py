@@ -80,13 +80,13 @@ class Nobody:
 
 def test_what_clients_meet_is_told_with_client_user_and_address() -> None:
     """A refused CONNECT, an ACL refusal, a takeover, and a packet that breaks the rules."""
-    stage = BrokerHarness(Nobody(), allow_anonymous=False)
-    stage.connect("stranger", 4, username="mallory", password=b"guess")
-    first, _ = stage.connect("c", 4, username="please")
+    broker = BrokerHarness(Nobody(), allow_anonymous=False)
+    broker.connect("stranger", 4, username="mallory", password=b"guess")
+    first, _ = broker.connect("c", 4, username="please")
     first.subscribe(("secret/#", 1))
-    stage.connect("c", 4, username="please")
-    stage.connect("d", 4, username="please")[0].publish("t", qos=1)
-    told = [line_of(event) for event in stage.events("conn.refuse", "policy.deny", "sess.takeover.start")]
+    broker.connect("c", 4, username="please")
+    broker.connect("d", 4, username="please")[0].publish("t", qos=1)
+    told = [line_of(event) for event in broker.events("conn.refuse", "policy.deny", "sess.takeover.start")]
     assert [(line.event, line.fields["client_id"], line.fields["user"]) for line in told] == [
         ("conn.refuse", "stranger", "mallory"),
         ("policy.deny", "c", "please"),
@@ -99,9 +99,9 @@ def test_what_clients_meet_is_told_with_client_user_and_address() -> None:
 
 @pytest.mark.parametrize("data", [b"\x10\x05hello", b"\x15\x00", b"GET / HTTP/1.1\r\n\r\n"])
 def test_bytes_that_are_no_mqtt_are_told_with_the_address(data: bytes) -> None:
-    stage = BrokerHarness()
-    PacketClient(stage, 4).send(data)
-    stage.settle()
-    (event,) = stage.events("conn.refuse")
+    broker = BrokerHarness()
+    PacketClient(broker, 4).send(data)
+    broker.settle()
+    (event,) = broker.events("conn.refuse")
     assert event["peer"] and event["client"] == "" and event["code"] == 0 and event["reason"]
     assert validate(event) == []

@@ -22,11 +22,11 @@ def test_qos_of_a_delivery(version: int, upgrade: bool) -> None:
 
     [MQTT-3.8.4-6] [MQTT5-3.8.4-8]
     """
-    stage = BrokerHarness(upgrade_outgoing_qos=upgrade)
-    clients = [stage.client(f"s{granted}", version) for granted in range(3)]
+    broker = BrokerHarness(upgrade_outgoing_qos=upgrade)
+    clients = [broker.client(f"s{granted}", version) for granted in range(3)]
     for granted, client in enumerate(clients):
         client.subscribe(("t", granted))
-    publisher = stage.client("p", version)
+    publisher = broker.client("p", version)
     for published in range(3):
         publisher.publish("t", b"", published, published)
         for granted, client in enumerate(clients):
@@ -36,21 +36,21 @@ def test_qos_of_a_delivery(version: int, upgrade: bool) -> None:
 
 def test_upgraded_qos_0_is_kept_for_an_absent_client() -> None:
     """With `upgrade_outgoing_qos` a QoS 0 message is QoS 1 in this queue, so it is kept."""
-    stage = BrokerHarness(upgrade_outgoing_qos=True)
-    client = stage.persistent("s")
+    broker = BrokerHarness(upgrade_outgoing_qos=True)
+    client = broker.persistent("s")
     client.subscribe(("t", 1))
     client.leave()
-    stage.client("p").publish("t", b"x")
-    assert [(m.payload, m.qos) for m in stage.persistent("s").messages()] == [(b"x", 1)]
+    broker.client("p").publish("t", b"x")
+    assert [(m.payload, m.qos) for m in broker.persistent("s").messages()] == [(b"x", 1)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_overlapping_subscriptions(version: int) -> None:
     """One copy at the highest QoS [MQTT-3.3.5-1] [MQTT5-3.3.4-2], whatever the order of subscribing."""
-    stage = BrokerHarness()
-    client = stage.client("s", version)
+    broker = BrokerHarness()
+    client = broker.client("s", version)
     client.subscribe(("a/#", 0), ("a/b", 2), ("+/b", 1))
-    stage.client("p").publish("a/b", b"x", 2, 1)
+    broker.client("p").publish("a/b", b"x", 2, 1)
     assert [m.qos for m in client.messages()] == [2]
 
 
@@ -59,13 +59,13 @@ def test_subscription_identifiers() -> None:
 
     [MQTT5-3.3.4-3] [MQTT5-3.3.4-4]
     """
-    stage = BrokerHarness()
-    client = stage.client("s", 5)
+    broker = BrokerHarness()
+    client = broker.client("s", 5)
     client.subscribe(("a/#", 0), subscription_identifier=1)
     client.subscribe(("a/+", 1), subscription_identifier=268435455)
     client.subscribe(("+/b", 1), subscription_identifier=1)
     client.subscribe(("c", 0))
-    publisher = stage.client("p", 5)
+    publisher = broker.client("p", 5)
     publisher.publish("a/b", b"", 1, 1)
     publisher.publish("a/b/c")
     publisher.publish("c")
@@ -75,20 +75,20 @@ def test_subscription_identifiers() -> None:
 
 def test_an_identifier_is_replaced_with_its_subscription() -> None:
     """And is kept over a restart with it [MQTT5-3.3.4-3] [MQTT5-3.8.4-3]."""
-    stage = BrokerHarness()
-    client = stage.persistent("s", 5)
+    broker = BrokerHarness()
+    client = broker.persistent("s", 5)
     client.subscribe(("t", 1), subscription_identifier=5)
     client.subscribe(("t", 1), subscription_identifier=6)
-    stage.restart()
-    stage.client("p", 5).publish("t", b"", 1, 1)
-    (message,) = stage.persistent("s", 5).messages()
+    broker.restart()
+    broker.client("p", 5).publish("t", b"", 1, 1)
+    (message,) = broker.persistent("s", 5).messages()
     assert message.properties == {"subscription_identifier": [6]}
 
 
 def test_a_clients_publish_has_no_identifier() -> None:
     """A PUBLISH that brings one is a protocol error [MQTT5-3.3.4-6]."""
-    stage = BrokerHarness()
-    client = stage.client("p", 5)
+    broker = BrokerHarness()
+    client = broker.client("p", 5)
     frame = b"\x30\x07\x00\x01t\x02\x0b\x05x"
     (answer,) = client.ask(frame)
     assert answer.reason == 0x82 and client.closed
@@ -96,18 +96,18 @@ def test_a_clients_publish_has_no_identifier() -> None:
 
 def test_each_shared_copy_has_its_own_identifier() -> None:
     """A client with an ordinary and a shared subscription gets two copies, each with its own [MQTT5-3.3.4-5]."""
-    stage = BrokerHarness()
-    client = stage.client("s", 5)
+    broker = BrokerHarness()
+    client = broker.client("s", 5)
     client.subscribe(("t", 1), subscription_identifier=1)
     client.subscribe(("$share/g/t", 1), subscription_identifier=2)
-    stage.client("p", 5).publish("t", b"", 1, 1)
+    broker.client("p", 5).publish("t", b"", 1, 1)
     assert sorted(m.properties["subscription_identifier"] for m in client.messages()) == [[1], [2]]  # type: ignore[index]
 
 
 def test_no_local() -> None:
     """A message does not come back by that subscription; by another one of the same client it does [MQTT5-3.8.3-3]."""
-    stage = BrokerHarness()
-    client, other = stage.client("c", 5), stage.client("o", 5)
+    broker = BrokerHarness()
+    client, other = broker.client("c", 5), broker.client("o", 5)
     client.subscribe(option("t", 1, no_local=True), option("u", 2, no_local=True), option("+", 0))
     client.unsubscribe("+")
     (answer,) = client.publish("t", b"mine", 1, 1)
@@ -125,12 +125,12 @@ def test_retain_as_published() -> None:
 
     [MQTT-3.3.1-9] [MQTT5-3.3.1-12] [MQTT5-3.3.1-13]
     """
-    stage = BrokerHarness()
-    plain, kept, old = stage.client("a", 5), stage.client("b", 5), stage.client("c", 4)
+    broker = BrokerHarness()
+    plain, kept, old = broker.client("a", 5), broker.client("b", 5), broker.client("c", 4)
     plain.subscribe(option("t", 1))
     kept.subscribe(option("t", 1, retain_as_published=True))
     old.subscribe(("t", 1))
-    publisher = stage.client("p", 5)
+    publisher = broker.client("p", 5)
     for retain in (True, False):
         publisher.publish("t", b"", 1, 1, retain)
     assert [m.retain for m in plain.messages()] == [False, False]
@@ -141,10 +141,10 @@ def test_retain_as_published() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_wildcards_do_not_match_dollar_topics(version: int) -> None:
     """[MQTT-4.7.2-1] [MQTT5-4.7.2-1]"""
-    stage = BrokerHarness()
-    client = stage.client("s", version)
+    broker = BrokerHarness()
+    client = broker.client("s", version)
     client.subscribe(("#", 0), ("+/x", 0), ("$SYS/x", 0), ("+/+", 0))
-    node = stage.node
+    node = broker.node
     for topic in ("$SYS/x", "$SYS/y"):
         node.publisher.publish(Message("", topic, b"", 0, False, None, 0, "", node.env.origin, node.env.numbers.next()))
     assert [m.topic for m in client.messages()] == ["$SYS/x"]
@@ -153,10 +153,10 @@ def test_wildcards_do_not_match_dollar_topics(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_topics_are_compared_as_they_are(version: int) -> None:
     """No normalisation: case, spaces, composed and decomposed letters, empty levels [MQTT-4.7.3-4] [MQTT5-4.7.3-4]."""
-    stage = BrokerHarness()
-    client = stage.client("s", version)
+    broker = BrokerHarness()
+    client = broker.client("s", version)
     topics = ["a", "A", " a", "a/", "/a", "\u00e9", "e\u0301", "a//b", "a/b"]
-    publisher = stage.client("p", version)
+    publisher = broker.client("p", version)
     for topic in topics:
         client.subscribe((topic, 0))
         for each in topics:
@@ -184,10 +184,10 @@ def test_every_session_gets_what_it_asked_for(
     subscribed: list[tuple[int, str, int]], published: list[tuple[str, int]]
 ) -> None:
     """One copy for each session with a matching filter, at the best QoS; nobody else [MQTT-3.3.2-3] [MQTT5-3.3.2-3]."""
-    stage = BrokerHarness()
-    clients = [stage.client(f"c{number}") for number in range(4)]
+    broker = BrokerHarness()
+    clients = [broker.client(f"c{number}") for number in range(4)]
     wanted: list[dict[str, int]] = [{} for _ in clients]
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     for number, text, qos in subscribed:
         clients[number].subscribe((text, qos))
         wanted[number][text] = qos

@@ -13,9 +13,9 @@ from ...harness.broker import BrokerHarness, PacketClient
 VERSIONS = (3, 4, 5)
 
 
-def members(stage: BrokerHarness, version: int, count: int = 3, qos: int = 2) -> list[PacketClient]:
+def members(broker: BrokerHarness, version: int, count: int = 3, qos: int = 2) -> list[PacketClient]:
     """Members of `$share/g/t`, all connected, with sessions that last."""
-    found = [stage.persistent(f"m{number}", version) for number in range(count)]
+    found = [broker.persistent(f"m{number}", version) for number in range(count)]
     for client in found:
         client.subscribe(("$share/g/t", qos))
     return found
@@ -24,11 +24,11 @@ def members(stage: BrokerHarness, version: int, count: int = 3, qos: int = 2) ->
 @pytest.mark.parametrize("version", VERSIONS)
 def test_one_member_gets_each_message(version: int) -> None:
     """And all of them get some; other groups and ordinary subscriptions get theirs as well (section 4.8.2)."""
-    stage = BrokerHarness()
-    group = members(stage, version)
-    other = stage.client("other", version)
+    broker = BrokerHarness()
+    group = members(broker, version)
+    other = broker.client("other", version)
     other.subscribe(("$share/h/t", 0), ("t", 1))
-    publisher = stage.client("p", version)
+    publisher = broker.client("p", version)
     for number in range(60):
         publisher.publish("t", b"%d" % number, 0)
     got = [client.payloads() for client in group]
@@ -39,11 +39,11 @@ def test_one_member_gets_each_message(version: int) -> None:
 
 def test_a_shared_delivery_keeps_to_the_members_qos() -> None:
     """Each member its own [MQTT5-4.8.2-3]."""
-    stage = BrokerHarness()
-    clients = [stage.client(f"m{qos}", 5) for qos in range(3)]
+    broker = BrokerHarness()
+    clients = [broker.client(f"m{qos}", 5) for qos in range(3)]
     for qos, client in enumerate(clients):
         client.subscribe(("$share/g/t", qos))
-    publisher = stage.client("p", 5)
+    publisher = broker.client("p", 5)
     for number in range(1, 41):
         publisher.publish("t", b"", 2, number)
         publisher.ask(Pubrel(number))
@@ -59,18 +59,18 @@ def test_messages_of_a_member_that_goes(version: int, polite: bool) -> None:
 
     QoS 2 that was sent waits for this member and is completed with it [MQTT5-4.8.2-4].
     """
-    stage = BrokerHarness(max_inflight_messages=2, receive_max_client=2)
-    (first,) = members(stage, version, 1)
-    publisher = stage.client("p", 5)
+    broker = BrokerHarness(max_inflight_messages=2, receive_max_client=2)
+    (first,) = members(broker, version, 1)
+    publisher = broker.client("p", 5)
     for number, qos in enumerate((1, 2, 1, 2), 1):
         publisher.publish("t", b"%d" % number, qos, number)
     one, two = first.messages()
-    (second,) = (stage.persistent("late", version),)
+    (second,) = (broker.persistent("late", version),)
     second.subscribe(("$share/g/t", 2))
     first.leave() if polite else first.vanish()
     got = second.drain()
     assert sorted((m.payload, m.qos, m.dup) for m in got) == [(b"1", 1, False), (b"3", 1, False), (b"4", 2, False)]
-    first = stage.persistent("m0", version)
+    first = broker.persistent("m0", version)
     (again,) = first.messages()
     assert (again.payload, again.packet_id, again.dup) == (b"2", two.packet_id, True)
     assert first.ask(Pubrec(two.packet_id)) == [Pubrel(two.packet_id)]
@@ -79,60 +79,60 @@ def test_messages_of_a_member_that_goes(version: int, polite: bool) -> None:
 
 def test_a_qos_2_message_whose_member_ends_goes_to_nobody() -> None:
     """[MQTT5-4.8.2-5]: sent, not completed, and the session is over."""
-    stage = BrokerHarness()
-    first, second = members(stage, 5, 2)
-    publisher = stage.client("p", 5)
+    broker = BrokerHarness()
+    first, second = members(broker, 5, 2)
+    publisher = broker.client("p", 5)
     for number in range(1, 21):
         publisher.publish("t", b"%d" % number, 2, number)
     mine = {m.payload for m in first.messages()}
     theirs = {m.payload for m in second.drain()}
     assert mine and theirs
     first.vanish()
-    stage.client("m0", 5).leave()  # clean start ends the old session
+    broker.client("m0", 5).leave()  # clean start ends the old session
     assert second.drain() == []
-    assert stage.keys(b"q") == []
+    assert broker.keys(b"q") == []
 
 
 @pytest.mark.parametrize("how", ["clean start", "expiry"])
 def test_queued_messages_of_a_session_that_ends(how: str) -> None:
     """What never left goes to the other members, also those that are away but can keep it."""
-    stage = BrokerHarness(receive_max_client=1)
-    first = stage.client("m0", 5, False, 50)
+    broker = BrokerHarness(receive_max_client=1)
+    first = broker.client("m0", 5, False, 50)
     first.subscribe(("$share/g/t", 2))
-    publisher = stage.client("p", 5)
+    publisher = broker.client("p", 5)
     for number, qos in enumerate((2, 2, 1, 2), 1):
         publisher.publish("t", b"%d" % number, qos, number)
     assert first.payloads() == [b"1"]
     first.vanish()
-    second = stage.persistent("m1", 5)
+    second = broker.persistent("m1", 5)
     second.subscribe(("$share/g/t", 2))
     second.vanish()
     if how == "expiry":
-        stage.pass_s(60)
+        broker.pass_s(60)
     else:
-        stage.client("m0", 5).leave()
-    assert sorted(m.payload for m in stage.persistent("m1", 5).drain()) == [b"2", b"3", b"4"]
+        broker.client("m0", 5).leave()
+    assert sorted(m.payload for m in broker.persistent("m1", 5).drain()) == [b"2", b"3", b"4"]
 
 
 @pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_member_that_has_unsubscribed_leaves_messages_behind_too(version: int, restart: bool) -> None:
     """What waits for it may still come; where its session ends first, others get it (section 4.8.2)."""
-    stage = BrokerHarness(max_inflight_messages=1, receive_max_client=1)
-    (first,) = members(stage, version, 1)
-    publisher = stage.client("p", 5)
+    broker = BrokerHarness(max_inflight_messages=1, receive_max_client=1)
+    (first,) = members(broker, version, 1)
+    publisher = broker.client("p", 5)
     for number in (1, 2, 3):
         publisher.publish("t", b"%d" % number, 2, number)
     assert first.payloads() == [b"1"]
-    second = stage.persistent("m1", version)
+    second = broker.persistent("m1", version)
     second.subscribe(("$share/g/t", 2))
     first.unsubscribe("$share/g/t")
     if restart:
         second.vanish()
         first.vanish()
-        stage.restart()
-        second = stage.persistent("m1", version)
-    stage.client("m0", version).leave()
+        broker.restart()
+        second = broker.persistent("m1", version)
+    broker.client("m0", version).leave()
     assert [m.payload for m in second.drain()] == [b"2", b"3"]
 
 
@@ -140,37 +140,37 @@ def test_a_member_that_has_unsubscribed_leaves_messages_behind_too(version: int,
 @pytest.mark.parametrize("third", [False, True])
 def test_nothing_moves_into_a_full_queue(third: bool, queue_type: str) -> None:
     """P1: what the member that goes would have kept is not dropped; a member with room is asked first."""
-    stage = BrokerHarness(max_online_messages=3, receive_max_client=1, queue_type=queue_type)
-    first = stage.client("m0", 5, False, 50)
+    broker = BrokerHarness(max_online_messages=3, receive_max_client=1, queue_type=queue_type)
+    first = broker.client("m0", 5, False, 50)
     first.subscribe(("$share/g/t", 1))
-    publisher = stage.client("p", 5)
+    publisher = broker.client("p", 5)
     for number in range(1, 4):
         publisher.publish("t", b"%d" % number, 1, number)
     assert len(first.payloads()) == 1
-    second = stage.persistent("m1", 5)
+    second = broker.persistent("m1", 5)
     second.subscribe(("$share/g/t", 1), ("u", 1))
     for number in range(1, 5):
         publisher.publish("u", b"u", 1, number)
     assert second.payloads() == [b"u"]
     if third:
-        heir = stage.client("m2", 5)
+        heir = broker.client("m2", 5)
         heir.subscribe(("$share/g/t", 1))
     first.vanish()
-    assert stage.drops() == []
+    assert broker.drops() == []
     if not third:
-        heir = stage.client("m0", 5, False, 50)
+        heir = broker.client("m0", 5, False, 50)
     assert sorted(m.payload for m in heir.drain()) == [b"1", b"2", b"3"]
 
 
 def test_clean_sessions_hand_over_too() -> None:
     """A member without a session that lasts: what was not answered goes on, QoS 2 that was sent does not."""
-    stage = BrokerHarness(max_inflight_messages=2)
-    first = stage.client("m0")
+    broker = BrokerHarness(max_inflight_messages=2)
+    first = broker.client("m0")
     first.subscribe(("$share/g/t", 2))
-    publisher = stage.client("p")
+    publisher = broker.client("p")
     for number, qos in enumerate((1, 2, 1, 2), 1):
         publisher.publish("t", b"%d" % number, qos, number)
-    second = stage.client("m1")
+    second = broker.client("m1")
     second.subscribe(("$share/g/t", 2))
     first.vanish()
     assert sorted(m.payload for m in second.drain()) == [b"1", b"3", b"4"]
@@ -178,9 +178,9 @@ def test_clean_sessions_hand_over_too() -> None:
 
 def test_a_refused_shared_message_goes_to_nobody_else() -> None:
     """[MQTT5-4.8.2-6]"""
-    stage = BrokerHarness()
-    first, second = members(stage, 5, 2)
-    publisher = stage.client("p", 5)
+    broker = BrokerHarness()
+    first, second = members(broker, 5, 2)
+    publisher = broker.client("p", 5)
     for number in range(1, 11):
         publisher.publish("t", b"%d" % number, 1 + number % 2, number)
     for message in first.messages():
@@ -189,48 +189,48 @@ def test_a_refused_shared_message_goes_to_nobody_else() -> None:
     got = {m.payload for m in second.drain()}
     first.vanish()
     assert second.drain() == [] and len(got) < 10
-    assert stage.keys(b"q") == []
+    assert broker.keys(b"q") == []
 
 
 def test_nobody_who_could_take_it() -> None:
     """QoS 0 while all members are away: dropped, with an event that names the group (P8)."""
-    stage = BrokerHarness()
-    (member,) = members(stage, 5, 1)
+    broker = BrokerHarness()
+    (member,) = members(broker, 5, 1)
     member.vanish()
-    stage.client("p", 5).publish("t", b"x")
-    assert stage.drops() == [("$share/g/t", "t", "no_member")]
+    broker.client("p", 5).publish("t", b"x")
+    assert broker.drops() == [("$share/g/t", "t", "no_member")]
 
 
 def test_an_offline_member_keeps_what_nobody_else_takes() -> None:
     """And an online one is always preferred."""
-    stage = BrokerHarness()
-    first, second = members(stage, 5, 2)
+    broker = BrokerHarness()
+    first, second = members(broker, 5, 2)
     first.vanish()
-    publisher = stage.client("p", 5)
+    publisher = broker.client("p", 5)
     for number in range(1, 21):
         publisher.publish("t", b"%d" % number, 1, number)
     assert len(second.drain()) == 20
     second.vanish()
     publisher.publish("t", b"kept", 1, 30)
-    assert stage.persistent("m0", 5).payloads() + stage.persistent("m1", 5).payloads() == [b"kept"]
+    assert broker.persistent("m0", 5).payloads() + broker.persistent("m1", 5).payloads() == [b"kept"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_handover_survives_a_kill(version: int) -> None:
     """Taken from one queue and given to the other in one batch: never lost, QoS 2 never twice."""
     for seed in range(4):
-        stage = BrokerHarness(max_inflight_messages=1, receive_max_client=1, seed=seed)
-        (first,) = members(stage, version, 1)
-        publisher = stage.client("p", 5)
+        broker = BrokerHarness(max_inflight_messages=1, receive_max_client=1, seed=seed)
+        (first,) = members(broker, version, 1)
+        publisher = broker.client("p", 5)
         for number in range(1, 6):
             publisher.publish("t", b"%d" % number, 2, number)
         (sent,) = first.messages()
-        second = stage.persistent("m1", version)
+        second = broker.persistent("m1", version)
         second.subscribe(("$share/g/t", 2))
-        stage.hold_disk()
+        broker.hold_disk()
         first.vanish()
-        stage.restart()
-        clients = [stage.persistent("m0", version), stage.persistent("m1", version)]
+        broker.restart()
+        clients = [broker.persistent("m0", version), broker.persistent("m1", version)]
         got: list[Publish] = []
         for _ in range(3):
             for client in clients:

@@ -35,31 +35,31 @@ def test_the_newcomer_has_the_client_id(old: int, new: int, clean: bool) -> None
 
     [MQTT-3.1.4-2] [MQTT5-3.1.4-3] [MQTT-3.1.3-2] [MQTT5-3.1.3-2] [MQTT5-4.13.2-1] [MQTT5-3.14.2-1]
     """
-    stage = BrokerHarness()
-    first = RawClient(stage, old)
+    broker = BrokerHarness()
+    first = RawClient(broker, old)
     assert first.says(connect("c", old, clean, None if clean else expiry(old))) == [accepted()]
-    second = RawClient(stage, new)
+    second = RawClient(broker, new)
     assert second.says(connect("c", new, clean, None if clean else expiry(new))) == [
         accepted() if clean else resumed(new)
     ]
     assert first.hears() == ([Disconnect(0x8E), CLOSED] if old == 5 else [CLOSED])
     assert second.says(Pingreq()) == [Pingresp()]
-    kinds = [event["type"] for event in stage.events("sess.takeover.start", "conn.close", "sess.takeover.end")]
+    kinds = [event["type"] for event in broker.events("sess.takeover.start", "conn.close", "sess.takeover.end")]
     assert kinds == ["sess.takeover.start", "conn.close", "sess.takeover.end"]
-    assert stage.events("conn.close")[0]["reason"] == "session_taken_over"
+    assert broker.events("conn.close")[0]["reason"] == "session_taken_over"
 
 
 def test_the_old_connection_says_nothing_any_more() -> None:
     """What it sent before it knew is not processed (P3)."""
-    stage = BrokerHarness()
-    watcher = stage.client("w")
+    broker = BrokerHarness()
+    watcher = broker.client("w")
     watcher.subscribe(("#", 0))
-    first = RawClient(stage)
+    first = RawClient(broker)
     first.says(connect("c"))
-    second = RawClient(stage)
+    second = RawClient(broker)
     second.send(connect("c"))
     first.send(publish("t", b"late"))
-    stage.settle()
+    broker.settle()
     assert watcher.messages() == []
     assert second.hears() == [accepted()] and first.hears() == [CLOSED]
 
@@ -67,15 +67,15 @@ def test_the_old_connection_says_nothing_any_more() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_was_in_flight_goes_to_the_newcomer(version: int) -> None:
     """The same packet ids, marked as duplicates [MQTT-4.4.0-1] [MQTT5-4.4.0-1]."""
-    stage = BrokerHarness()
-    first = stage.persistent("s", version)
+    broker = BrokerHarness()
+    first = broker.persistent("s", version)
     first.subscribe(("t", 2))
-    publisher = stage.client("p", version)
+    publisher = broker.client("p", version)
     publisher.publish("t", b"1", 1, 1)
     publisher.publish("t", b"2", 2, 2)
     before = first.messages()
     assert [(m.payload, m.dup) for m in before] == [(b"1", False), (b"2", False)]
-    second = stage.persistent("s", version)
+    second = broker.persistent("s", version)
     after = second.messages()
     assert [(m.payload, m.dup, m.packet_id) for m in after] == [(m.payload, True, m.packet_id) for m in before]
 
@@ -83,36 +83,36 @@ def test_what_was_in_flight_goes_to_the_newcomer(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_many_takeovers_in_one_turn(version: int) -> None:
     """The last to come has the id; each of the others was answered and closed."""
-    stage = BrokerHarness()
-    callers = [RawClient(stage, version) for _ in range(5)]
+    broker = BrokerHarness()
+    callers = [RawClient(broker, version) for _ in range(5)]
     for caller in callers:
         caller.send(connect("c", version, False, expiry(version)))
     heard = [caller.hears() for caller in callers]
     assert heard[-1] == [resumed(version)]
     assert all(each[-1] == CLOSED for each in heard[:-1])
-    assert len(stage.node.connections) == 1 and len(stage.node.sessions) == 1
+    assert len(broker.node.connections) == 1 and len(broker.node.sessions) == 1
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_takeover_before_the_old_connack(version: int) -> None:
     """The first CONNECT still waits for the disk: it is closed unanswered, the second gets the one CONNACK."""
-    stage = BrokerHarness()
-    stage.hold_disk()
-    first, second = RawClient(stage, version), RawClient(stage, version)
+    broker = BrokerHarness()
+    broker.hold_disk()
+    first, second = RawClient(broker, version), RawClient(broker, version)
     assert first.says(connect("c", version, False, expiry(version))) == []
     assert second.says(connect("c", version, False, expiry(version))) == []
     assert first.hears() == [CLOSED]
-    stage.free_disk()
+    broker.free_disk()
     assert second.hears() == [resumed(version)]
 
 
 def test_the_same_client_id_under_another_mountpoint() -> None:
     """That is another client."""
-    stage = BrokerHarness()
-    first, second = RawClient(stage), RawClient(stage, mountpoint="other")
+    broker = BrokerHarness()
+    first, second = RawClient(broker), RawClient(broker, mountpoint="other")
     assert first.says(connect("c")) == second.says(connect("c")) == [accepted()]
     assert first.says(Pingreq()) == [Pingresp()]
-    assert stage.node.sessions.get("", "c") is not stage.node.sessions.get("other", "c")
+    assert broker.node.sessions.get("", "c") is not broker.node.sessions.get("other", "c")
 
 
 # -- wills at takeover
@@ -123,40 +123,40 @@ def test_the_same_client_id_under_another_mountpoint() -> None:
 @pytest.mark.parametrize("clean", [False, True])
 def test_the_will_of_a_connection_that_was_taken_over(version: int, suppress: bool, clean: bool) -> None:
     """It is sent [MQTT-3.1.2-8] [MQTT5-3.1.2-8], unless `suppress_lwt_on_session_takeover` says otherwise."""
-    stage = BrokerHarness(suppress_lwt_on_session_takeover=suppress)
-    watcher = stage.client("w")
+    broker = BrokerHarness(suppress_lwt_on_session_takeover=suppress)
+    watcher = broker.client("w")
     watcher.subscribe(("will", 0))
-    first = stage.client("c", version, clean, None if clean else expiry(version), will=will())
-    stage.client("c", version, clean, None if clean else expiry(version))
+    first = broker.client("c", version, clean, None if clean else expiry(version), will=will())
+    broker.client("c", version, clean, None if clean else expiry(version))
     assert first.closed
     assert watcher.payloads() == ([] if suppress else [b"gone"])
-    stage.pass_s(2000)
+    broker.pass_s(2000)
     assert watcher.messages() == []
 
 
 def test_a_delayed_will_does_not_survive_a_takeover() -> None:
     """Who resumes the session within the delay stops the will [MQTT5-3.1.3-9]; Clean Start ends it, and sends it."""
-    stage = BrokerHarness()
-    watcher = stage.client("w")
+    broker = BrokerHarness()
+    watcher = broker.client("w")
     watcher.subscribe(("will", 0))
     delayed = will(will_delay_interval=10)
-    stage.client("c", 5, False, 1000, will=delayed)
-    stage.client("c", 5, False, 1000, will=delayed)
-    stage.pass_s(20)
+    broker.client("c", 5, False, 1000, will=delayed)
+    broker.client("c", 5, False, 1000, will=delayed)
+    broker.pass_s(20)
     assert watcher.messages() == []
-    stage.client("c", 5, True, 1000)
+    broker.client("c", 5, True, 1000)
     assert watcher.payloads() == [b"gone"]
 
 
 def test_the_newcomers_will_is_its_own() -> None:
     """The will of a connection is the one that came with its CONNECT, or none."""
-    stage = BrokerHarness()
-    watcher = stage.client("w")
+    broker = BrokerHarness()
+    watcher = broker.client("w")
     watcher.subscribe(("#", 0))
-    stage.persistent("c", will=will("old"))
-    stage.persistent("c", will=will("new")).vanish()
+    broker.persistent("c", will=will("old"))
+    broker.persistent("c", will=will("new")).vanish()
     assert [m.topic for m in watcher.messages()] == ["old", "new"]
-    stage.persistent("c").vanish()
+    broker.persistent("c").vanish()
     assert watcher.messages() == []
 
 
@@ -170,23 +170,23 @@ def test_clean_start_ends_the_old_session(version: int, connected: bool) -> None
 
     [MQTT-3.1.2-6] [MQTT5-3.1.2-4] [MQTT-3.1.4-3] [MQTT5-3.1.4-4] [MQTT-3.2.2-1] [MQTT5-3.2.2-2]
     """
-    stage = BrokerHarness()
-    client = stage.persistent("c", version)
+    broker = BrokerHarness()
+    client = broker.persistent("c", version)
     client.subscribe(("t", 2))
     client.publish("x", b"", 2, 7)
     if not connected:
         client.vanish()
-    stage.client("p").publish("t", b"old", 1, 1)
-    client, connack = stage.connect("c", version, True)
+    broker.client("p").publish("t", b"old", 1, 1)
+    client, connack = broker.connect("c", version, True)
     assert not connack.session_present
-    stage.client("p").publish("t", b"new", 1, 1)
+    broker.client("p").publish("t", b"new", 1, 1)
     assert client.messages() == []
     assert client.publish("x", b"", 2, 7)[0].packet_id == 7
     client.leave()
-    stage.pass_s(1)
-    left = [stage.keys(bytes((first,))) for first in b"sbiq"]
+    broker.pass_s(1)
+    left = [broker.keys(bytes((first,))) for first in b"sbiq"]
     assert left == [[], [], [], []]
-    assert not stage.connect("c", version, False, expiry(version))[1].session_present
+    assert not broker.connect("c", version, False, expiry(version))[1].session_present
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -195,12 +195,12 @@ def test_without_clean_start(version: int) -> None:
 
     [MQTT-3.1.2-4] [MQTT5-3.1.2-5] [MQTT5-3.1.2-6] [MQTT-3.2.2-2] [MQTT-3.2.2-3] [MQTT5-3.2.2-3] [MQTT5-3.1.4-4]
     """
-    stage = BrokerHarness()
+    broker = BrokerHarness()
     for present in (False, True, True):
-        client, connack = stage.connect("c", version, False, expiry(version))
+        client, connack = broker.connect("c", version, False, expiry(version))
         assert connack.session_present is (present and version > 3)
         client.vanish()
-    assert [event["type"] for event in stage.events("sess.create", "sess.resume")] == [
+    assert [event["type"] for event in broker.events("sess.create", "sess.resume")] == [
         "sess.create",
         "sess.resume",
         "sess.resume",
@@ -210,12 +210,12 @@ def test_without_clean_start(version: int) -> None:
 @pytest.mark.parametrize("steps", [(4, 5, 4), (3, 4, 5), (5, 3, 5), (5, 4, 3)])
 def test_a_session_is_resumed_across_versions(steps: tuple[int, ...]) -> None:
     """One session machine: subscriptions and messages are the same whatever the client speaks next."""
-    stage = BrokerHarness()
-    stage.persistent("c", steps[0]).subscribe(("t", 1))
+    broker = BrokerHarness()
+    broker.persistent("c", steps[0]).subscribe(("t", 1))
     for number, version in enumerate(steps):
-        client, connack = stage.connect("c", version, False, expiry(version))
+        client, connack = broker.connect("c", version, False, expiry(version))
         assert connack.session_present is (version > 3)
-        stage.client("p").publish("t", b"%d" % number, 1, 1)
+        broker.client("p").publish("t", b"%d" % number, 1, 1)
         assert [m.payload for m in client.drain()] == [b"%d" % number]
         client.leave()
 
@@ -226,20 +226,20 @@ def test_a_session_is_resumed_across_versions(steps: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_sessions_come_back(version: int) -> None:
     """All of them, each with its subscriptions and options; clean ones do not."""
-    stage = BrokerHarness()
+    broker = BrokerHarness()
     for number in range(20):
-        stage.persistent(f"c{number}", version).subscribe((f"t/{number}", 1), ("$share/g/s", 1), ("all/#", 2))
-    stage.client("clean", version).subscribe(("all/#", 2))
-    stage.restart()
-    assert len(stage.node.sessions) == 20
-    assert stage.events("node.start")[-1]["sessions"] == 20
-    publisher = stage.client("p")
+        broker.persistent(f"c{number}", version).subscribe((f"t/{number}", 1), ("$share/g/s", 1), ("all/#", 2))
+    broker.client("clean", version).subscribe(("all/#", 2))
+    broker.restart()
+    assert len(broker.node.sessions) == 20
+    assert broker.events("node.start")[-1]["sessions"] == 20
+    publisher = broker.client("p")
     assert publisher.publish("t/7", b"own", 1, 1) == [Puback(1)]
     assert publisher.publish("all/x", b"all", 2, 2) == [Pubrec(2)]
     publisher.publish("s", b"shared", 1, 3)
     shared = 0
     for number in range(20):
-        found = [m.payload for m in stage.persistent(f"c{number}", version).drain()]
+        found = [m.payload for m in broker.persistent(f"c{number}", version).drain()]
         shared += found.count(b"shared")
         assert sorted(each for each in found if each != b"shared") == [b"all"] + [b"own"] * (number == 7)
     assert shared == 1
@@ -261,16 +261,16 @@ class Limits:
 @pytest.mark.parametrize("restart", [False, True])
 def test_limits_of_a_registration_are_the_session_s(restart: bool) -> None:
     """While its client is away, and after a restart (VerneMQ forgets them then)."""
-    stage = BrokerHarness(Limits(), allow_anonymous=False)
-    client = stage.persistent("c")
+    broker = BrokerHarness(Limits(), allow_anonymous=False)
+    client = broker.persistent("c")
     client.subscribe(("t", 1))
     client.vanish()
     if restart:
-        stage.restart()
-    publisher = stage.client("p")
+        broker.restart()
+    publisher = broker.client("p")
     for number in range(5):
         publisher.publish("t", b"%d" % number, 1, 1)
-    found = [m.payload for m in stage.persistent("c").drain()]
+    found = [m.payload for m in broker.persistent("c").drain()]
     assert sorted(found) == [b"2", b"3", b"4"]
 
 
@@ -278,43 +278,43 @@ def test_limits_of_a_registration_are_the_session_s(restart: bool) -> None:
 def test_an_old_session_does_not_rise_again(power: bool) -> None:
     """Who was told of a new session never finds the old one, however soon the node is killed [MQTT5-3.1.2-4]."""
     for seed in range(8):
-        stage = BrokerHarness(seed=seed)
-        client = stage.persistent("c", 5)
+        broker = BrokerHarness(seed=seed)
+        client = broker.persistent("c", 5)
         client.subscribe(("t", 1))
-        stage.hold_disk()
+        broker.hold_disk()
         client.ask(Disconnect(0, {"session_expiry_interval": 0}))
-        told = RawClient(stage, 5).says(connect("c", 5)) != []
-        stage.restart(power)
-        assert not (told and stage.node.sessions.get("", "c")), seed
+        told = RawClient(broker, 5).says(connect("c", 5)) != []
+        broker.restart(power)
+        assert not (told and broker.node.sessions.get("", "c")), seed
 
 
 def test_a_new_session_waits_until_the_old_one_is_gone_from_disk() -> None:
     """Its CONNACK comes with the commit of that, although it writes nothing itself."""
-    stage = BrokerHarness()
-    client = stage.persistent("c", 5)
-    stage.hold_disk()
+    broker = BrokerHarness()
+    client = broker.persistent("c", 5)
+    broker.hold_disk()
     client.ask(Disconnect(0, {"session_expiry_interval": 0}))
-    caller = RawClient(stage, 5)
+    caller = RawClient(broker, 5)
     assert caller.says(connect("c", 5)) == []
-    assert RawClient(stage, 5).says(connect("other", 5)) == [accepted()]
-    stage.free_disk()
+    assert RawClient(broker, 5).says(connect("other", 5)) == [accepted()]
+    broker.free_disk()
     assert caller.hears() == [accepted()]
     caller.vanish()
-    stage.hold_disk()
-    assert RawClient(stage, 5).says(connect("c", 5)) == [accepted()]
+    broker.hold_disk()
+    assert RawClient(broker, 5).says(connect("c", 5)) == [accepted()]
 
 
 def test_a_full_disk_and_the_end_of_a_session() -> None:
     """A CONNECT that would wait for that end is refused; others are not (P9)."""
-    stage = BrokerHarness()
-    client = stage.persistent("c", 5)
-    stage.disk.full = True
+    broker = BrokerHarness()
+    client = broker.persistent("c", 5)
+    broker.disk.full = True
     client.ask(Disconnect(0, {"session_expiry_interval": 0}))
-    stage.pass_s(0.1)
-    assert not stage.node.env.store.accepting
-    assert stage.node.sessions.on_disk("", "c") and not stage.node.sessions.on_disk("", "d")
-    assert stage.connect("c", 5)[1].reason == 0x97
-    assert stage.connect("d", 5)[1].reason == 0
-    stage.disk.full = False
-    stage.pass_s(10)
-    assert stage.connect("c", 5)[1].reason == 0
+    broker.pass_s(0.1)
+    assert not broker.node.env.store.accepting
+    assert broker.node.sessions.on_disk("", "c") and not broker.node.sessions.on_disk("", "d")
+    assert broker.connect("c", 5)[1].reason == 0x97
+    assert broker.connect("d", 5)[1].reason == 0
+    broker.disk.full = False
+    broker.pass_s(10)
+    assert broker.connect("c", 5)[1].reason == 0

@@ -19,15 +19,15 @@ MANY = 3000
 """More than a queue takes (1000), and more than a turn does."""
 
 
-def fill(stage: BrokerHarness, count: int = MANY, qos: int = 1, first: int = 0) -> list[str]:
+def fill(broker: BrokerHarness, count: int = MANY, qos: int = 1, first: int = 0) -> list[str]:
     """Topics t/00000 and on, each with a retained message."""
-    node = stage.node
+    node = broker.node
     topics = [f"t/{number:05}" for number in range(first, first + count)]
     for topic in topics:
         node.retained.retain(
             Message("", topic, b"kept", qos, True, None, 0, "p", node.env.origin, node.env.numbers.next()), AckContext()
         )
-    stage.settle()
+    broker.settle()
     return topics
 
 
@@ -52,9 +52,9 @@ def before(packets: list[Publish], topic: str) -> list[bytes]:
 @pytest.mark.parametrize("version", [4, 5])
 def test_a_subscriber_gets_all_of_them(version: int, persistent: bool, qos: int) -> None:
     """However many there are, whatever its queue's limit is: they are no backlog of messages that nobody takes."""
-    stage = BrokerHarness(max_online_messages=5, max_offline_messages=5)
-    topics = fill(stage, MANY if qos else 5000, qos)
-    client = stage.persistent("s", version) if persistent else stage.client("s", version)
+    broker = BrokerHarness(max_online_messages=5, max_offline_messages=5)
+    topics = fill(broker, MANY if qos else 5000, qos)
+    client = broker.persistent("s", version) if persistent else broker.client("s", version)
     first = client.subscribe(("t/#", qos))
     assert isinstance(first[0], Suback)
     for packet in first:
@@ -62,18 +62,18 @@ def test_a_subscriber_gets_all_of_them(version: int, persistent: bool, qos: int)
     came = first + client.drain()
     assert topics_of(came) == topics
     assert all(each.retain and each.qos == qos for each in came if isinstance(each, Publish))
-    assert stage.drops() == []
-    assert stage.node.sessions.get("", "s").queue.replay is None  # type: ignore[union-attr]
+    assert broker.drops() == []
+    assert broker.node.sessions.get("", "s").queue.replay is None  # type: ignore[union-attr]
 
 
 def test_a_slow_subscriber_holds_a_window_and_no_more() -> None:
     """What the client has not asked for stays in the table, and is neither copied nor written."""
-    stage = BrokerHarness()
-    topics = fill(stage)
-    client = stage.persistent("s")
+    broker = BrokerHarness()
+    topics = fill(broker)
+    client = broker.persistent("s")
     came = client.subscribe(("t/#", 1))
     assert topics_of(came) == topics[:20]
-    assert len(stage.keys(b"q")) <= 20 + HOLD
+    assert len(broker.keys(b"q")) <= 20 + HOLD
     for packet in came:
         client.answer(packet)
     assert topics_of(came) + topics_of(client.drain()) == topics
@@ -81,8 +81,8 @@ def test_a_slow_subscriber_holds_a_window_and_no_more() -> None:
 
 def test_no_turn_does_more_than_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many wildcard subscriptions of many clients at once: the work of each turn is bounded."""
-    stage = BrokerHarness()
-    fill(stage)
+    broker = BrokerHarness()
+    fill(broker)
     turns: list[int] = []
     run = ReplayTurns._run
 
@@ -92,10 +92,10 @@ def test_no_turn_does_more_than_its_share(monkeypatch: pytest.MonkeyPatch) -> No
         turns.append(left - self._left)
 
     monkeypatch.setattr(ReplayTurns, "_run", measured)
-    clients = [stage.client(f"s{number}") for number in range(5)]
+    clients = [broker.client(f"s{number}") for number in range(5)]
     for client in clients:
         client.send(*[replayed(number) for number in range(4)])
-    stage.settle()
+    broker.settle()
     got = [len(topics_of(client.drain())) for client in clients]
     assert got == [4 * MANY] * 5
     assert max(turns) <= replay_module.TURN + replay_module.SLICE
@@ -107,9 +107,9 @@ def replayed(number: int) -> Any:
 
 def test_a_repeated_filter_is_replayed_once() -> None:
     """In one SUBSCRIBE; with the options of the last one."""
-    stage = BrokerHarness()
-    topics = fill(stage, 10)
-    client = stage.client("s", 5)
+    broker = BrokerHarness()
+    topics = fill(broker, 10)
+    client = broker.client("s", 5)
     came = client.subscribe(*[option("t/#", number % 2) for number in range(60)])
     assert topics_of(came) == topics
     assert {each.qos for each in came if isinstance(each, Publish)} == {1}
@@ -117,13 +117,13 @@ def test_a_repeated_filter_is_replayed_once() -> None:
 
 def test_others_are_served_while_a_replay_goes_on() -> None:
     """No turn of the loop brings more than its share, so the next one can take what came meanwhile."""
-    stage = BrokerHarness()
-    fill(stage, 5000, 0)
-    reader = stage.client("s")
+    broker = BrokerHarness()
+    fill(broker, 5000, 0)
+    reader = broker.client("s")
     reader.send(replayed(1))
     counts: list[int] = []
     while sum(counts) < 5000:
-        assert stage.loop.turn()
+        assert broker.loop.turn()
         counts.append(len(topics_of(reader.take())))
     assert max(counts) <= replay_module.TURN // replay_module.MESSAGE + HOLD
 
@@ -132,10 +132,10 @@ def test_others_are_served_while_a_replay_goes_on() -> None:
 @pytest.mark.parametrize("persistent", [False, True])
 def test_a_live_message_is_not_overtaken_by_an_older_retained_one(persistent: bool, qos: int) -> None:
     """The retained message of the topic goes before it, and not once more when the replay comes to it."""
-    stage = BrokerHarness()
-    topics = fill(stage, qos=qos)
-    client = stage.persistent("s") if persistent else stage.client("s")
-    publisher = stage.client("p")
+    broker = BrokerHarness()
+    topics = fill(broker, qos=qos)
+    client = broker.persistent("s") if persistent else broker.client("s")
+    publisher = broker.client("p")
     came = [each for each in client.subscribe(("t/#", qos)) if isinstance(each, Publish)]
     if qos:
         assert topics[-1] not in topics_of(came)
@@ -149,9 +149,9 @@ def test_a_live_message_is_not_overtaken_by_an_older_retained_one(persistent: bo
 
 def test_a_newer_retained_message_comes_once() -> None:
     """As a live one: the one that it replaced is not retained any more, and the replay does not repeat it."""
-    stage = BrokerHarness()
-    topics = fill(stage)
-    client, publisher = stage.client("s"), stage.client("p")
+    broker = BrokerHarness()
+    topics = fill(broker)
+    client, publisher = broker.client("s"), broker.client("p")
     came = [each for each in client.subscribe(("t/#", 1)) if isinstance(each, Publish)]
     publisher.publish(topics[-1], b"newer", 1, 1, retain=True)
     publisher.publish(topics[-2], b"", 1, 2, retain=True)
@@ -164,23 +164,23 @@ def test_a_newer_retained_message_comes_once() -> None:
 
 def test_a_live_message_before_the_suback() -> None:
     """The subscription counts from its acceptance on: what was retained before still comes first."""
-    stage = BrokerHarness()
-    fill(stage, 1)
-    client, publisher = stage.persistent("s"), stage.client("p")
-    stage.hold_disk()
+    broker = BrokerHarness()
+    fill(broker, 1)
+    client, publisher = broker.persistent("s"), broker.client("p")
+    broker.hold_disk()
     client.subscribe(("t/#", 0))
     publisher.publish("t/00000", b"live")
-    stage.free_disk()
+    broker.free_disk()
     assert [each.payload for each in client.take() if isinstance(each, Publish)] == [b"kept", b"live"]
 
 
 def test_a_late_copy_is_older_than_what_is_retained() -> None:
     """A live message that comes later than a newer one was retained does not bring that one before itself."""
-    stage = BrokerHarness()
-    fill(stage)
-    client = stage.client("s")
+    broker = BrokerHarness()
+    fill(broker)
+    client = broker.client("s")
     came = client.subscribe(("t/#", 1))
-    node = stage.node
+    node = broker.node
     late = Message("", "t/02999", b"late", 1, False, None, 0, "p", node.env.origin, node.env.numbers.next())
     node.retained.retain(
         Message("", "t/02999", b"newer", 1, True, None, 0, "p", node.env.origin, node.env.numbers.next()), AckContext()
@@ -193,14 +193,14 @@ def test_a_late_copy_is_older_than_what_is_retained() -> None:
 
 def test_live_messages_have_their_limit_as_ever() -> None:
     """Retained ones do not take the place of live ones, nor live ones that of retained ones."""
-    stage = BrokerHarness(max_online_messages=100)
-    topics = fill(stage)
-    client, publisher = stage.client("s"), stage.client("p")
+    broker = BrokerHarness(max_online_messages=100)
+    topics = fill(broker)
+    client, publisher = broker.client("s"), broker.client("p")
     came = client.subscribe(("#", 1))
     for number in range(300):
         publisher.publish(f"live/{number:03}", b"live", 1, 1)
-    assert 100 <= 300 - len(stage.drops()) <= 100 + HOLD
-    assert {topic[:5] for _, topic, _ in stage.drops()} == {"live/"}
+    assert 100 <= 300 - len(broker.drops()) <= 100 + HOLD
+    assert {topic[:5] for _, topic, _ in broker.drops()} == {"live/"}
     for packet in came:
         client.answer(packet)
     came += client.drain()
@@ -209,13 +209,13 @@ def test_live_messages_have_their_limit_as_ever() -> None:
 
 def test_live_messages_do_not_keep_a_replay_out_for_ever() -> None:
     """A client whose queue is full all the time gets retained messages between the live ones."""
-    stage = BrokerHarness(max_online_messages=50)
-    fill(stage, 400)
-    client, publisher = stage.client("s"), stage.client("p")
+    broker = BrokerHarness(max_online_messages=50)
+    fill(broker, 400)
+    client, publisher = broker.client("s"), broker.client("p")
     got: list[Publish] = []
     client.subscribe(("none", 1))
     client.send(replayed_at_qos_1())
-    stage.settle()
+    broker.settle()
     for number in range(4000):
         publisher.publish("live", b"%d" % number, 1, 1)
         packet = next((each for each in client.received if isinstance(each, Publish)), None)
@@ -223,10 +223,10 @@ def test_live_messages_do_not_keep_a_replay_out_for_ever() -> None:
             client.received.remove(packet)
             got.append(packet)
             client.answer(packet)
-            stage.settle()
+            broker.settle()
     retained = [each for each in got if each.retain]
     assert len(retained) > 300
-    assert len(stage.drops()) > 0
+    assert len(broker.drops()) > 0
 
 
 def replayed_at_qos_1() -> Any:
@@ -236,23 +236,23 @@ def replayed_at_qos_1() -> Any:
 @pytest.mark.parametrize("power", [False, True])
 def test_a_restart_in_the_middle(power: bool) -> None:
     """The SUBACK stands: the rest comes with the next connection, each message once (QoS 2)."""
-    stage = BrokerHarness()
-    topics = fill(stage, 500, 2)
-    client = stage.persistent("s")
+    broker = BrokerHarness()
+    topics = fill(broker, 500, 2)
+    client = broker.persistent("s")
     came: list[Publish] = []
     client.send(subscribe_at(2))
     while len(came) < 200:
         collect(client, came)
-        assert stage.loop.turn()
-    stage.restart(power)
-    client = stage.persistent("s")
+        assert broker.loop.turn()
+    broker.restart(power)
+    client = broker.persistent("s")
     came += client.drain()
     first = [each for each in came if not each.dup]
     assert len({each.topic for each in came}) == len(topics)
     assert sorted(topics_of(first)) == sorted(set(topics_of(first)))
     client.leave()
-    stage.restart()
-    assert stage.persistent("s").drain() == []
+    broker.restart()
+    assert broker.persistent("s").drain() == []
 
 
 def subscribe_at(qos: int) -> Any:
@@ -261,18 +261,18 @@ def subscribe_at(qos: int) -> Any:
 
 def test_a_lost_connection_in_the_middle() -> None:
     """The next connection of the session goes on where it was, also by a takeover."""
-    stage = BrokerHarness()
-    topics = fill(stage, 500)
+    broker = BrokerHarness()
+    topics = fill(broker, 500)
     came: list[Publish] = []
-    client = stage.persistent("s")
+    client = broker.persistent("s")
     client.send(subscribe_at(1))
     for wanted in (100, 200, 300):
         while len(came) < wanted:
             collect(client, came)
-            assert stage.loop.turn()
+            assert broker.loop.turn()
         if wanted == 100:
             client.vanish()
-        client = stage.persistent("s")
+        client = broker.persistent("s")
     came += client.drain()
     assert set(topics_of(came)) == set(topics)
     assert len(came) <= len(topics) + 3 * (20 + HOLD)
@@ -280,22 +280,22 @@ def test_a_lost_connection_in_the_middle() -> None:
 
 def test_a_live_message_after_a_reconnect_in_the_middle() -> None:
     """The next connection's live messages wait for the retained ones of their topics as well."""
-    stage = BrokerHarness()
-    topics = fill(stage, 500)
-    client = stage.persistent("s")
+    broker = BrokerHarness()
+    topics = fill(broker, 500)
+    client = broker.persistent("s")
     client.send(subscribe_at(1))
     came: list[Publish] = []
     while len(came) < 100:
         collect(client, came)
-        assert stage.loop.turn()
+        assert broker.loop.turn()
     client.break_off()
-    client = PacketClient(stage, 4)
+    client = PacketClient(broker, 4)
     client.send(connect("s", 4, False))
     seen = len(came)
     while len(came) < seen + 50:
         collect(client, came)
-        assert stage.loop.turn()
-    node = stage.node
+        assert broker.loop.turn()
+    node = broker.node
     session = node.sessions.get("", "s")
     assert session is not None and session.queue.direct is None
     live = Message("", topics[-1], b"live", 1, False, None, 0, "p", node.env.origin, node.env.numbers.next())
@@ -306,40 +306,40 @@ def test_a_live_message_after_a_reconnect_in_the_middle() -> None:
 
 def test_live_messages_for_an_absent_session_keep_their_order() -> None:
     """While nobody is there the retained message of their topic is queued before them, also after a restart."""
-    stage = BrokerHarness()
-    topics = fill(stage, 500)
-    client, publisher = stage.persistent("s"), stage.client("p")
+    broker = BrokerHarness()
+    topics = fill(broker, 500)
+    client, publisher = broker.persistent("s"), broker.client("p")
     came = [each for each in client.subscribe(("t/#", 1)) if isinstance(each, Publish)]
     client.vanish()
     publisher.publish(topics[-1], b"one", 1, 1)
-    stage.restart()
-    publisher = stage.client("p")
+    broker.restart()
+    publisher = broker.client("p")
     publisher.publish(topics[-2], b"two", 1, 1)
-    came = stage.persistent("s").drain()
+    came = broker.persistent("s").drain()
     assert before(came, topics[-2]) == [b"kept", b"two"]
     assert before(came, topics[-1])[:2] == [b"kept", b"one"]
 
 
 def test_unsubscribe_ends_a_replay() -> None:
     """Nothing is added for delivery any more [MQTT5-3.10.4-2]."""
-    stage = BrokerHarness()
-    fill(stage)
-    client = stage.client("s")
+    broker = BrokerHarness()
+    fill(broker)
+    client = broker.client("s")
     came = client.subscribe(("t/#", 1))
     came += client.unsubscribe("t/#")
     for packet in came:
         client.answer(packet)
     came += client.drain()
     assert len(topics_of(came)) <= 20 + HOLD
-    assert stage.node.sessions.get("", "s").queue.replay is None  # type: ignore[union-attr]
+    assert broker.node.sessions.get("", "s").queue.replay is None  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(("handling", "twice"), [(0, True), (1, False), (2, False)])
 def test_subscribing_again_in_the_middle(handling: int, twice: bool) -> None:
     """0 asks for all of them again; 1 and 2 leave alone what goes on [MQTT5-3.3.1-9] [MQTT5-3.3.1-10]."""
-    stage = BrokerHarness()
-    topics = fill(stage, 500)
-    client = stage.client("s", 5, receive_maximum=20)
+    broker = BrokerHarness()
+    topics = fill(broker, 500)
+    client = broker.client("s", 5, receive_maximum=20)
     came = client.subscribe(option("t/#", 1))
     again = client.subscribe(option("t/#", 1, retain_handling=handling), packet_id=2)
     for packet in came + again:
@@ -350,9 +350,9 @@ def test_subscribing_again_in_the_middle(handling: int, twice: bool) -> None:
 
 
 def test_a_filter_that_begins_later_waits_for_the_one_before() -> None:
-    stage = BrokerHarness()
-    topics = fill(stage, 100)
-    client = stage.client("s", 5, receive_maximum=10)
+    broker = BrokerHarness()
+    topics = fill(broker, 100)
+    client = broker.client("s", 5, receive_maximum=10)
     came = client.subscribe(("t/#", 1), subscription_identifier=1)
     came += client.subscribe(("t/00000", 1), packet_id=2, subscription_identifier=2)
     for packet in came:
@@ -366,21 +366,21 @@ def test_a_filter_that_begins_later_waits_for_the_one_before() -> None:
 
 def test_messages_that_the_client_cannot_take_are_passed_over() -> None:
     """[MQTT5-3.1.2-25]"""
-    stage = BrokerHarness()
-    fill(stage, 100)
-    client = stage.client("s", 5, maximum_packet_size=12)
+    broker = BrokerHarness()
+    fill(broker, 100)
+    client = broker.client("s", 5, maximum_packet_size=12)
     came = client.subscribe(("t/#", 1))
     assert topics_of(came) == []
-    assert stage.node.sessions.get("", "s").queue.replay is None  # type: ignore[union-attr]
+    assert broker.node.sessions.get("", "s").queue.replay is None  # type: ignore[union-attr]
 
 
 def test_an_end_of_the_session_in_the_middle() -> None:
-    stage = BrokerHarness()
-    fill(stage)
-    client = stage.persistent("s")
+    broker = BrokerHarness()
+    fill(broker)
+    client = broker.persistent("s")
     client.subscribe(("t/#", 1))
-    other = stage.client("s")
-    stage.settle()
+    other = broker.client("s")
+    broker.settle()
     assert other.take() == [] and client.closed
     assert isinstance(other.publish("x", qos=1)[0], Puback)
 

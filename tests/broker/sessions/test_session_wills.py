@@ -16,11 +16,11 @@ VERSIONS = (3, 4, 5)
 
 
 def watched(version: int = 5, qos: int = 2, **options: Any) -> tuple[BrokerHarness, PacketClient]:
-    """A stage, and a subscriber to every will on it."""
-    stage = BrokerHarness(**options)
-    watcher = stage.client("w", version)
+    """A broker, and a subscriber to every will on it."""
+    broker = BrokerHarness(**options)
+    watcher = broker.client("w", version)
     watcher.subscribe(("will/#", qos))
-    return stage, watcher
+    return broker, watcher
 
 
 # -- when it is published, and when not
@@ -33,13 +33,13 @@ def test_a_lost_connection(version: int, persistent: bool) -> None:
 
     [MQTT-3.1.2-8] [MQTT5-3.1.2-7] [MQTT5-3.1.2-8] [MQTT-3.1.2-10] [MQTT5-3.1.2-10]
     """
-    stage, watcher = watched()
-    opened = stage.persistent if persistent else stage.client
+    broker, watcher = watched()
+    opened = broker.persistent if persistent else broker.client
     opened("c", version, will=will("will/c", b"gone", 1)).vanish()
     (message,) = watcher.messages()
     assert (message.topic, message.payload, message.qos, message.retain) == ("will/c", b"gone", 1, False)
     opened("c", version).vanish()
-    stage.pass_s(2000)
+    broker.pass_s(2000)
     assert watcher.messages() == []
 
 
@@ -47,10 +47,10 @@ def test_a_lost_connection(version: int, persistent: bool) -> None:
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_the_will_has_its_own_qos(version: int, qos: int) -> None:
     """As in CONNECT; a subscription may lower it [MQTT-3.1.2-8] [MQTT5-3.1.2-8]."""
-    stage, watcher = watched()
-    low = stage.client("low")
+    broker, watcher = watched()
+    low = broker.client("low")
     low.subscribe(("will/#", 0))
-    stage.client("c", version, will=will("will/c", b"", qos)).vanish()
+    broker.client("c", version, will=will("will/c", b"", qos)).vanish()
     assert [m.qos for m in watcher.messages()] == [qos]
     assert [m.qos for m in low.messages()] == [0]
 
@@ -59,19 +59,19 @@ def test_the_will_has_its_own_qos(version: int, qos: int) -> None:
 @pytest.mark.parametrize("persistent", [False, True])
 def test_disconnect_discards_it(version: int, persistent: bool) -> None:
     """[MQTT-3.14.4-3] [MQTT5-3.14.4-3] [MQTT-3.1.2-10] [MQTT5-3.1.2-10]"""
-    stage, watcher = watched()
-    opened = stage.persistent if persistent else stage.client
+    broker, watcher = watched()
+    opened = broker.persistent if persistent else broker.client
     opened("c", version, will=will("will/c")).leave()
-    stage.pass_s(2000)
+    broker.pass_s(2000)
     assert watcher.messages() == []
-    assert [event["reason"] for event in stage.events("will.cancel")] == ["disconnected"]
+    assert [event["reason"] for event in broker.events("will.cancel")] == ["disconnected"]
 
 
 @pytest.mark.parametrize("reason", [0x04, 0x80, 0x81, 0x82, 0x83, 0x93, 0x97, 0x98])
 def test_disconnect_with_another_reason_sends_it(reason: int) -> None:
     """0x04 asks for it, and every error is no normal end (MQTT 5.0 section 3.14.4) [MQTT5-3.1.2-8]."""
-    stage, watcher = watched(5)
-    caller = RawClient(stage, 5)
+    broker, watcher = watched(5)
+    caller = RawClient(broker, 5)
     caller.says(connect("c", 5, will=will("will/c")))
     assert caller.says(Disconnect(reason)) == [CLOSED]
     assert watcher.payloads() == [b"gone"]
@@ -80,31 +80,31 @@ def test_disconnect_with_another_reason_sends_it(reason: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_protocol_violation_sends_it(version: int) -> None:
     """The broker closes, not the client [MQTT-3.1.2-8] [MQTT5-3.1.2-8] [MQTT-4.8.0-1]."""
-    stage, watcher = watched()
-    stage.client("c", version, will=will("will/c")).ask(b"\x00\x00")
+    broker, watcher = watched()
+    broker.client("c", version, will=will("will/c")).ask(b"\x00\x00")
     assert watcher.payloads() == [b"gone"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_silence_sends_it(version: int) -> None:
     """Keep alive is over: as if the network had failed [MQTT-3.1.2-24] [MQTT5-3.1.2-22]."""
-    stage, watcher = watched()
-    stage.client("c", version, keepalive_s=10, will=will("will/c"))
-    stage.pass_s(14.9)
+    broker, watcher = watched()
+    broker.client("c", version, keepalive_s=10, will=will("will/c"))
+    broker.pass_s(14.9)
     assert watcher.messages() == []
-    stage.pass_s(0.2)
+    broker.pass_s(0.2)
     assert watcher.payloads() == [b"gone"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_without_a_will_nothing_is_published(version: int) -> None:
     """[MQTT-3.1.2-12]"""
-    stage, watcher = watched()
-    all_topics = stage.client("all")
+    broker, watcher = watched()
+    all_topics = broker.client("all")
     all_topics.subscribe(("#", 0))
-    stage.client("c", version).vanish()
-    stage.persistent("d", version).vanish()
-    stage.pass_s(2000)
+    broker.client("c", version).vanish()
+    broker.persistent("d", version).vanish()
+    broker.pass_s(2000)
     assert all_topics.messages() == watcher.messages() == []
 
 
@@ -112,26 +112,26 @@ def test_without_a_will_nothing_is_published(version: int) -> None:
 @pytest.mark.parametrize("retain", [False, True])
 def test_the_retain_flag_of_a_will(version: int, retain: bool) -> None:
     """0: an ordinary message; 1: a retained one [MQTT-3.1.2-16] [MQTT-3.1.2-17] [MQTT5-3.1.2-14] [MQTT5-3.1.2-15]"""
-    stage, watcher = watched()
-    stage.client("c", version, will=will("will/c", b"gone", 1, retain)).vanish()
+    broker, watcher = watched()
+    broker.client("c", version, will=will("will/c", b"gone", 1, retain)).vanish()
     assert [(m.payload, m.retain) for m in watcher.messages()] == [(b"gone", False)]
-    late = stage.client("late", version)
+    late = broker.client("late", version)
     late.received = late.subscribe(("will/#", 0))
     assert [(m.payload, m.retain) for m in late.messages()] == ([(b"gone", True)] if retain else [])
 
 
 def test_a_retained_will_without_payload_deletes() -> None:
     """As every retained message without payload does."""
-    stage, watcher = watched()
-    stage.client("p").publish("will/c", b"old", 1, retain=True)
-    stage.client("c", will=will("will/c", b"", 0, True)).vanish()
+    broker, watcher = watched()
+    broker.client("p").publish("will/c", b"old", 1, retain=True)
+    broker.client("c", will=will("will/c", b"", 0, True)).vanish()
     assert watcher.payloads() == [b"old", b""]
-    assert stage.node.retained.count == 0
+    assert broker.node.retained.count == 0
 
 
 def test_the_properties_of_a_will() -> None:
     """They are those of the message, user properties in their order; the delay is none of them [MQTT5-3.1.3-10]."""
-    stage, watcher = watched(5)
+    broker, watcher = watched(5)
     pairs = [("b", "1"), ("a", "2"), ("b", "0"), ("", "")]
     last = will(
         "will/c",
@@ -143,8 +143,8 @@ def test_the_properties_of_a_will() -> None:
         message_expiry_interval=60,
         will_delay_interval=2,
     )
-    stage.client("c", 5, False, 1000, will=last).vanish()
-    stage.pass_s(3)
+    broker.client("c", 5, False, 1000, will=last).vanish()
+    broker.pass_s(3)
     (message,) = watcher.messages()
     assert message.properties == {
         "user_property": pairs,
@@ -164,46 +164,46 @@ def test_the_properties_of_a_will() -> None:
 )
 def test_the_delay_of_a_will(delay: int, expiry: int, cap: int, due: int) -> None:
     """No longer than the session [MQTT5-3.1.2-8], and than `max_last_will_delay`."""
-    stage, watcher = watched(5, max_last_will_delay_s=cap)
-    stage.client("c", 5, False, expiry, will=will("will/c", will_delay_interval=delay)).vanish()
+    broker, watcher = watched(5, max_last_will_delay_s=cap)
+    broker.client("c", 5, False, expiry, will=will("will/c", will_delay_interval=delay)).vanish()
     if due:
-        stage.pass_s(due - 0.1)
+        broker.pass_s(due - 0.1)
         assert watcher.messages() == []
-        stage.pass_s(0.2)
+        broker.pass_s(0.2)
     assert watcher.payloads() == [b"gone"]
-    stage.pass_s(200)
+    broker.pass_s(200)
     assert watcher.messages() == []
 
 
 def test_a_resumed_session_stops_the_delayed_will() -> None:
     """[MQTT5-3.1.3-9]; the next connection's will counts from the end of that one."""
-    stage, watcher = watched(5)
+    broker, watcher = watched(5)
     last = will("will/c", will_delay_interval=5)
-    stage.client("c", 5, False, 100, will=last).vanish()
-    stage.pass_s(4)
-    again = stage.client("c", 5, False, 100, will=last)
-    stage.pass_s(10)
+    broker.client("c", 5, False, 100, will=last).vanish()
+    broker.pass_s(4)
+    again = broker.client("c", 5, False, 100, will=last)
+    broker.pass_s(10)
     assert watcher.messages() == []
-    assert [event["reason"] for event in stage.events("will.cancel")] == ["resumed"]
+    assert [event["reason"] for event in broker.events("will.cancel")] == ["resumed"]
     again.vanish()
-    stage.pass_s(4.9)
+    broker.pass_s(4.9)
     assert watcher.messages() == []
-    stage.pass_s(0.2)
+    broker.pass_s(0.2)
     assert watcher.payloads() == [b"gone"]
 
 
 def test_clean_start_sends_the_delayed_will_at_once() -> None:
     """The session has ended, and that ends the delay [MQTT5-3.1.2-8]."""
-    stage, watcher = watched(5)
-    stage.client("c", 5, False, 100, will=will("will/c", will_delay_interval=50)).vanish()
-    stage.client("c", 5, True)
+    broker, watcher = watched(5)
+    broker.client("c", 5, False, 100, will=will("will/c", will_delay_interval=50)).vanish()
+    broker.client("c", 5, True)
     assert watcher.payloads() == [b"gone"]
 
 
 def test_disconnect_can_shorten_the_session_of_a_will() -> None:
     """The will is sent when the session ends, and that is at once with an expiry of 0 [MQTT5-3.1.2-8]."""
-    stage, watcher = watched(5)
-    client = stage.client("c", 5, False, 100, will=will("will/c", will_delay_interval=50))
+    broker, watcher = watched(5)
+    client = broker.client("c", 5, False, 100, will=will("will/c", will_delay_interval=50))
     client.ask(Disconnect(0x04, {"session_expiry_interval": 0}))
     assert watcher.payloads() == [b"gone"]
 
@@ -233,25 +233,25 @@ class Deciding:
 def test_a_will_that_is_not_allowed(version: int) -> None:
     """It is asked for at CONNECT, and refuses it [MQTT5-3.1.4-2]."""
     plugin = Deciding(secret=Refuse("no"))
-    stage = BrokerHarness(plugin)
-    caller = RawClient(stage, version)
+    broker = BrokerHarness(plugin)
+    caller = RawClient(broker, version)
     caller.send(connect("c", version, username="u", will=will("secret", b"x", 1, True)))
     assert refused(caller, 0x87 if version == 5 else 5)
     user, subscriber, *rest = plugin.asked[0]
     assert (user, tuple(subscriber), rest) == ("u", ("", "c"), [1, "secret", b"x", True])
-    assert stage.node.sessions.get("", "c") is None
+    assert broker.node.sessions.get("", "c") is None
 
 
 def test_a_plugin_changes_a_will() -> None:
     """The modifiers of auth_on_publish count for wills too; nobody is asked again when it is sent."""
     plugin = Deciding(a={"topic": "will/b", "payload": b"new", "qos": 1, "retain": True})
-    stage = BrokerHarness(plugin)
-    watcher = stage.client("w")
+    broker = BrokerHarness(plugin)
+    watcher = broker.client("w")
     watcher.subscribe(("#", 2))
-    stage.client("c", will=will("a", b"old")).vanish()
+    broker.client("c", will=will("a", b"old")).vanish()
     (message,) = watcher.messages()
     assert (message.topic, message.payload, message.qos) == ("will/b", b"new", 1)
-    assert stage.node.retained.count == 1 and len(plugin.asked) == 1
+    assert broker.node.retained.count == 1 and len(plugin.asked) == 1
 
 
 # -- restarts
@@ -262,64 +262,64 @@ def test_a_plugin_changes_a_will() -> None:
 @pytest.mark.parametrize("power", [False, True])
 def test_a_killed_node_sends_the_wills_of_its_connections(version: int, persistent: bool, power: bool) -> None:
     """Their connections ended with it (P5) [MQTT-3.1.2-8] [MQTT5-3.1.2-8]; the next restart sends nothing again."""
-    stage = BrokerHarness()
-    stage.persistent("w").subscribe(("will/#", 1))
-    opened = stage.persistent if persistent else stage.client
+    broker = BrokerHarness()
+    broker.persistent("w").subscribe(("will/#", 1))
+    opened = broker.persistent if persistent else broker.client
     opened("c", version, will=will("will/c", b"gone", 1))
-    stage.restart(power)
-    assert [m.payload for m in stage.persistent("w").drain()] == [b"gone"]
-    stage.restart(power)
-    stage.pass_s(2000)
-    assert stage.persistent("w").messages() == []
+    broker.restart(power)
+    assert [m.payload for m in broker.persistent("w").drain()] == [b"gone"]
+    broker.restart(power)
+    broker.pass_s(2000)
+    assert broker.persistent("w").messages() == []
 
 
 def test_a_will_that_disconnect_took_away_stays_away() -> None:
     """Also over a restart: what was taken back before the kill is not sent after it [MQTT5-3.14.4-3]."""
-    stage = BrokerHarness()
-    stage.persistent("w").subscribe(("will/#", 1))
-    stage.persistent("c", will=will("will/c", b"", 1)).leave()
-    stage.client("d", will=will("will/d", b"", 1)).leave()
-    stage.restart()
-    assert stage.persistent("w").messages() == []
+    broker = BrokerHarness()
+    broker.persistent("w").subscribe(("will/#", 1))
+    broker.persistent("c", will=will("will/c", b"", 1)).leave()
+    broker.client("d", will=will("will/d", b"", 1)).leave()
+    broker.restart()
+    assert broker.persistent("w").messages() == []
 
 
 def test_the_deadline_of_a_will_is_kept_over_a_restart() -> None:
     """It is a time, not a delay: what was left of it counts on, down time included."""
-    stage = BrokerHarness()
-    stage.persistent("w").subscribe(("will/#", 1))
-    stage.client("c", 5, False, 1000, will=will("will/c", b"gone", 1, will_delay_interval=60)).vanish()
-    stage.pass_s(50)
-    stage.restart()
-    watcher = stage.persistent("w")
-    stage.pass_s(9.9)
+    broker = BrokerHarness()
+    broker.persistent("w").subscribe(("will/#", 1))
+    broker.client("c", 5, False, 1000, will=will("will/c", b"gone", 1, will_delay_interval=60)).vanish()
+    broker.pass_s(50)
+    broker.restart()
+    watcher = broker.persistent("w")
+    broker.pass_s(9.9)
     assert watcher.messages() == []
-    stage.pass_s(0.2)
+    broker.pass_s(0.2)
     assert watcher.payloads() == [b"gone"]
 
 
 def test_a_delay_that_begins_with_the_kill() -> None:
     """The connection was there until then; who comes back in time stops the will [MQTT5-3.1.3-9]."""
-    stage = BrokerHarness()
-    stage.persistent("w").subscribe(("will/#", 1))
+    broker = BrokerHarness()
+    broker.persistent("w").subscribe(("will/#", 1))
     for name in ("back", "away"):
-        stage.client(name, 5, False, 1000, will=will(f"will/{name}", b"gone", 1, will_delay_interval=30))
-    stage.restart()
-    watcher = stage.persistent("w")
-    stage.pass_s(29)
+        broker.client(name, 5, False, 1000, will=will(f"will/{name}", b"gone", 1, will_delay_interval=30))
+    broker.restart()
+    watcher = broker.persistent("w")
+    broker.pass_s(29)
     assert watcher.messages() == []
-    assert stage.connect("back", 5, False, 1000)[1].session_present
-    stage.pass_s(10)
+    assert broker.connect("back", 5, False, 1000)[1].session_present
+    broker.pass_s(10)
     assert [m.topic for m in watcher.messages()] == ["will/away"]
 
 
 def test_the_will_outlives_a_kill_that_follows_at_once() -> None:
     """CONNACK means that the will is safe, for a clean session too (P5)."""
-    stage = BrokerHarness()
-    stage.persistent("w").subscribe(("will/#", 1))
-    stage.hold_disk()
-    caller = RawClient(stage)
+    broker = BrokerHarness()
+    broker.persistent("w").subscribe(("will/#", 1))
+    broker.hold_disk()
+    caller = RawClient(broker)
     assert caller.says(connect("c", will=will("will/c", b"gone", 1))) == []
-    stage.free_disk()
+    broker.free_disk()
     assert caller.hears()[0].reason == 0
-    stage.restart()
-    assert [m.payload for m in stage.persistent("w").drain()] == [b"gone"]
+    broker.restart()
+    assert [m.payload for m in broker.persistent("w").drain()] == [b"gone"]

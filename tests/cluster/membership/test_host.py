@@ -7,7 +7,7 @@ from tests.harness.members import MemberHarness
 
 
 def test_a_node_has_all_that_its_parts_use() -> None:
-    company = MemberHarness(2)
+    cluster = MemberHarness(2)
     wanted = [name for name in vars(Host) if not name.startswith("_")]
     assert len(wanted) == 9
-    assert [name for name in wanted if not hasattr(company[1].member, name)] == []
+    assert [name for name in wanted if not hasattr(cluster[1].member, name)] == []

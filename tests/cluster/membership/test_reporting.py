@@ -8,95 +8,95 @@ from typing import Any
 from tests.harness.members import Machine, MemberHarness
 
 
-def follower(company: MemberHarness) -> Machine:
-    return next(seat for seat in company.seats if seat is not company.leader())
+def follower(cluster: MemberHarness) -> Machine:
+    return next(machine for machine in cluster.machines if machine is not cluster.leader())
 
 
-def last(seat: Machine, kind: str) -> dict[str, Any]:
-    return [facts for each, facts in seat.events if each == kind][-1]
+def last(machine: Machine, kind: str) -> dict[str, Any]:
+    return [facts for each, facts in machine.events if each == kind][-1]
 
 
-def lost(company: MemberHarness, seat: Machine) -> dict[str, Any]:
+def lost(cluster: MemberHarness, machine: Machine) -> dict[str, Any]:
     """The event of the loss, once it comes."""
-    before = sum(kind == "lease.lose" for kind, _ in seat.events)
-    company.until(lambda: sum(kind == "lease.lose" for kind, _ in seat.events) > before)
-    return last(seat, "lease.lose")
+    before = sum(kind == "lease.lose" for kind, _ in machine.events)
+    cluster.until(lambda: sum(kind == "lease.lose" for kind, _ in machine.events) > before)
+    return last(machine, "lease.lose")
 
 
 def test_a_cluster_that_forms_reports_leases_and_views_and_no_loss() -> None:
-    company = MemberHarness(3)
-    company.pass_s(5.0)
-    names = sorted(seat.name for seat in company.seats)
-    for seat in company.seats:
-        kinds = [kind for kind, _ in seat.events]
+    cluster = MemberHarness(3)
+    cluster.pass_s(5.0)
+    names = sorted(machine.name for machine in cluster.machines)
+    for machine in cluster.machines:
+        kinds = [kind for kind, _ in machine.events]
         assert kinds.count("lease.get") == 1 and "lease.lose" not in kinds
-        view = last(seat, "mem.view")
+        view = last(machine, "mem.view")
         assert (sorted(view["nodes"]), view["joining"], view["missing"]) == (names, [], [])
-        assert view["view"] == seat.member.view.id
+        assert view["view"] == machine.member.view.id
 
 
 def test_a_node_that_goes_is_missing_in_the_view_of_the_others() -> None:
-    company = MemberHarness(3)
-    gone = follower(company)
+    cluster = MemberHarness(3)
+    gone = follower(cluster)
     gone.kill()
-    for seat in company.seats:
-        if seat is not gone:
-            company.until(lambda seat=seat: last(seat, "mem.view")["missing"] == [gone.name])  # type: ignore[misc]
+    for machine in cluster.machines:
+        if machine is not gone:
+            cluster.until(lambda machine=machine: last(machine, "mem.view")["missing"] == [gone.name])  # type: ignore[misc]
 
 
 def test_a_restarted_node_does_not_report_the_view_of_its_former_start() -> None:
-    company = MemberHarness(3)
-    other = follower(company)
+    cluster = MemberHarness(3)
+    other = follower(cluster)
     before = len(other.events)
     old = other.member.view.id
     other.kill()
     other.start()
-    company.whole()
-    company.pass_s(0.2)
+    cluster.whole()
+    cluster.pass_s(0.2)
     views = [facts["view"] for kind, facts in other.events[before:] if kind == "mem.view"]
     assert views and min(views) > old
 
 
 def test_a_disk_that_hangs_is_the_cause_and_not_the_network() -> None:
-    company = MemberHarness(3)
-    other = follower(company)
+    cluster = MemberHarness(3)
+    other = follower(cluster)
     other.disks[0].stall_until = inf
-    event = lost(company, other)
+    event = lost(cluster, other)
     assert event["detail"].startswith("its disk has not answered for ") and event["nodes"] == []
     assert other.member.reporting.because == event["detail"]
     other.disks[0].stall_until = 0.0
-    company.until(other.member.leased)
-    company.pass_s(0.1)
+    cluster.until(other.member.leased)
+    cluster.pass_s(0.1)
     assert last(other, "lease.get")["view"] == other.member.view.id and other.member.reporting.because == ""
 
 
 def test_a_cut_is_the_cause_with_the_nodes_that_are_silent() -> None:
-    company = MemberHarness(3)
-    other = follower(company)
-    rest = sorted(seat.name for seat in company.seats if seat is not other)
+    cluster = MemberHarness(3)
+    other = follower(cluster)
+    rest = sorted(machine.name for machine in cluster.machines if machine is not other)
     for name in rest:
-        company.network.cut(other.name, name)
-    event = lost(company, other)
+        cluster.network.cut(other.name, name)
+    event = lost(cluster, other)
     assert event["detail"].startswith("it has not heard 2 of 2 other members for ") and event["nodes"] == rest
 
 
 def test_a_process_that_stood_still_is_the_cause() -> None:
-    company = MemberHarness(3)
-    other = follower(company)
+    cluster = MemberHarness(3)
+    other = follower(cluster)
     member = other.member
     assert member.leased()
     ticked = member._tick
     assert member._timer is not None
     member._timer.cancel()  # the loop of this process comes to nothing for a while
     other.member.datagram = lambda node, kind, data: None  # type: ignore[method-assign]
-    company.until(lambda: not member.leased())
+    cluster.until(lambda: not member.leased())
     ticked()
     assert last(other, "lease.lose")["detail"].startswith("this process did nothing for 1")
 
 
 def test_clocks_that_part_are_the_cause() -> None:
-    company = MemberHarness(3)
-    other = follower(company)
+    cluster = MemberHarness(3)
+    other = follower(cluster)
     other.wall_off_ms += 60_000
-    event = lost(company, other)
+    event = lost(cluster, other)
     assert event["detail"] == "this machine stood still, or its clock was set, by 60000 ms"

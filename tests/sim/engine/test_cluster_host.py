@@ -7,23 +7,23 @@ from tests.harness.cluster import ClusterHarness
 
 
 def test_a_member_promises_nothing_before_it_has_a_lease() -> None:
-    theatre = ClusterHarness(3)
-    spot = theatre[2]
-    spot.kill()
-    spot.start()
-    before = spot.node.policy.view_state
-    theatre.whole()
-    assert (before, spot.node.policy.view_state) == (ViewState.MINORITY, ViewState.WHOLE)
+    cluster = ClusterHarness(3)
+    harness = cluster[2]
+    harness.kill()
+    harness.start()
+    before = harness.node.policy.view_state
+    cluster.whole()
+    assert (before, harness.node.policy.view_state) == (ViewState.MINORITY, ViewState.WHOLE)
 
 
 def test_joining_oneself_and_leaving() -> None:
-    theatre = ClusterHarness(3)
+    cluster = ClusterHarness(3)
     problems: list[str] = []
-    theatre[2].host.join("n2:1", problems.append)
-    theatre.until(lambda: bool(problems))
+    cluster[2].host.join("n2:1", problems.append)
+    cluster.until(lambda: bool(problems))
     assert "cannot join itself" in problems[0]
-    theatre[1].host.leave("n3", problems.append)
-    theatre.until(lambda: len(problems) == 2)
+    cluster[1].host.leave("n3", problems.append)
+    cluster.until(lambda: len(problems) == 2)
     assert problems[1] == ""
-    member = theatre[1].host.member
+    member = cluster[1].host.member
     assert member is not None and sorted(member.membership.members) == ["n1", "n2"]
