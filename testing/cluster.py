@@ -1,27 +1,17 @@
-"""`Cluster`, the door to all of it: as an asynchronous context manager, and by `sync` without asyncio."""
+"""`Cluster`: brokers in the running event loop; `Cluster.sync` runs them in a thread, for tests without asyncio."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Unpack
 
-from .runtime.directories import Engine
-from .runtime.node_links import Links
-from .runtime.running_cluster import Conf, RunningCluster
+from .runtime.running_cluster import ClusterOptions, Conf, RunningCluster
 from .sync import SyncCluster
 
 
 class Cluster(RunningCluster):
-    """Brokers in the running loop; what can be done with them is in `RunningCluster`."""
+    """Brokers in the running loop. `RunningCluster` describes the arguments and the methods."""
 
     @staticmethod
-    def sync(
-        nodes: int = 1,
-        conf: Conf | None = None,
-        engine: Engine = "memory",
-        links: Links = "memory",
-        seed: int | None = None,
-        directory: Path | str | None = None,
-        pace: float = 1.0,
-    ) -> SyncCluster:
+    def sync(nodes: int = 1, conf: Conf | None = None, **options: Unpack[ClusterOptions]) -> SyncCluster:
         """The same with a thread and a loop of its own, for tests without asyncio: an ordinary context manager."""
-        return SyncCluster(nodes, conf, engine, links, seed, directory, pace)
+        return SyncCluster(nodes, conf, **options)

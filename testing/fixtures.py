@@ -8,16 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import pytest
 
 from .async_bridge import BridgedClient
 from .cluster import Cluster
 from .log_audit.audit import Audit
-from .runtime.directories import Engine
-from .runtime.node_links import Links
-from .runtime.running_cluster import Conf, RunningCluster
+from .runtime.running_cluster import ClusterOptions, Conf, RunningCluster
 from .sync import SyncClient, SyncCluster
 
 OPERATIONS = ("register", "publish", "subscribe", "unsubscribe")
@@ -98,25 +96,21 @@ class ClusterFactory:
         self._traces = request.node.stash.setdefault(_TRACES, _traces(request, self._marker.get("seed")))
 
     def __call__(
-        self,
-        nodes: int | None = None,
-        conf: Conf | None = None,
-        engine: Engine | None = None,
-        links: Links | None = None,
-        seed: int | None = None,
-        directory: Path | str | None = None,
-        pace: float | None = None,
+        self, nodes: int | None = None, conf: Conf | None = None, **options: Unpack[ClusterOptions]
     ) -> UnopenedCluster:
         """A cluster to be opened by `async with` or `with`; arguments as those of `Cluster`."""
-        count = first(nodes, self._nodes, number(self._config, "mqtt_nodes"), 1)
         policy = policy_conf(self._marker.get("policy", {}))
         merged: dict[str, str | int | bool] = {**policy, **self._marker.get("conf", {}), **(conf or {})}
-        used = engine or self._marker.get("engine", "memory")
-        if seed is None:
-            seed = self._traces.first_seed + len(self._traces.clusters)
-        way = links or self._marker.get("links", "memory")
-        pace = first(pace, ratio(self._config, "mqtt_pace"), self._marker.get("pace"), 1.0)
-        return UnopenedCluster(self, (count, merged, used, way, seed, directory, pace))
+        seed = options.get("seed")
+        chosen: ClusterOptions = {
+            **options,
+            "engine": options.get("engine") or self._marker.get("engine", "memory"),
+            "links": options.get("links") or self._marker.get("links", "memory"),
+            "seed": self._traces.first_seed + len(self._traces.clusters) if seed is None else seed,
+            "pace": first(options.get("pace"), ratio(self._config, "mqtt_pace"), self._marker.get("pace"), 1.0),
+        }
+        count = first(nodes, self._nodes, number(self._config, "mqtt_nodes"), 1)
+        return UnopenedCluster(self, count, merged, chosen)
 
     def opened(self, cluster: RunningCluster, sync: SyncCluster | None = None) -> None:
         """A cluster is about to run: a failure tells of it, and the fixture's end closes it."""
@@ -133,14 +127,16 @@ class ClusterFactory:
 class UnopenedCluster:
     """A cluster that is not open yet; the way it is opened says of which kind it is."""
 
-    def __init__(self, factory: ClusterFactory, arguments: tuple[Any, ...]) -> None:
+    def __init__(self, factory: ClusterFactory, nodes: int, conf: Conf, options: ClusterOptions) -> None:
         self._factory = factory
-        self._arguments = arguments
+        self._nodes = nodes
+        self._conf = conf
+        self._options = options
         self._sync: SyncCluster | None = None
         self._cluster: Cluster | None = None
 
     async def __aenter__(self) -> Cluster:
-        self._cluster = cluster = Cluster(*self._arguments)
+        self._cluster = cluster = Cluster(self._nodes, self._conf, **self._options)
         self._factory.opened(cluster)
         await cluster.open()
         return cluster
@@ -152,7 +148,7 @@ class UnopenedCluster:
         await self._cluster.close()
 
     def __enter__(self) -> SyncCluster:
-        self._sync = sync = SyncCluster(*self._arguments)
+        self._sync = sync = SyncCluster(self._nodes, self._conf, **self._options)
         self._factory.opened(sync.cluster, sync)
         sync.open()
         return sync

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from ..broker.reporting.events import Row
 from ..mqtt.packets import Connack, Disconnect, SubscribeOptions
@@ -16,11 +16,9 @@ from .client import TIMEOUT_S, Client
 from .client_session import Message
 from .faults.packet_drops import Direction, Drop, Then
 from .log_audit.audit import Audit
-from .runtime.directories import Engine
 from .runtime.loop_thread import LoopThread
 from .runtime.node_handle import NodeHandle
-from .runtime.node_links import Links
-from .runtime.running_cluster import SERVE_S, SETTLE_S, Conf, RunningCluster, Sees
+from .runtime.running_cluster import SERVE_S, SETTLE_S, ClusterOptions, Conf, RunningCluster, Sees
 
 _T = TypeVar("_T")
 Filters = str | SubscribeOptions | Iterable[str | SubscribeOptions]
@@ -29,17 +27,8 @@ Filters = str | SubscribeOptions | Iterable[str | SubscribeOptions]
 class SyncCluster:
     """As `Cluster`, all methods blocking. A context manager; `open` and `close` for those who cannot use one."""
 
-    def __init__(
-        self,
-        nodes: int = 1,
-        conf: Conf | None = None,
-        engine: Engine = "memory",
-        links: Links = "memory",
-        seed: int | None = None,
-        directory: Path | str | None = None,
-        pace: float = 1.0,
-    ) -> None:
-        self.cluster = RunningCluster(nodes, conf, engine, links, seed, directory, pace)
+    def __init__(self, nodes: int = 1, conf: Conf | None = None, **options: Unpack[ClusterOptions]) -> None:
+        self.cluster = RunningCluster(nodes, conf, **options)
         """The cluster itself; its methods belong to another thread."""
         self.seed = self.cluster.seed
         self._thread: LoopThread | None = None

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypedDict
 
 from ...broker.reporting.events import Row
 from ..client import Client
@@ -53,6 +53,16 @@ Conf = Mapping[str, str | int | bool]
 _DEFAULTS = {"allow_anonymous": "on", "systree_enabled": "off"}
 _OURS = {"eventlog.level": "off"}
 """The log is kept in memory, whatever the configuration says."""
+
+
+class ClusterOptions(TypedDict, total=False):
+    """The keyword arguments of `RunningCluster` besides `nodes` and `conf`, which describes them."""
+
+    engine: Engine
+    links: Links
+    seed: int | None
+    directory: Path | str | None
+    pace: float
 
 
 def text(value: str | int | bool) -> str:

@@ -1,16 +1,20 @@
-"""The door: both kinds of clusters from one name. What they do is in test_running and test_sync."""
+"""Both kinds of clusters from one name. Their methods are tested in test_running_cluster and test_sync."""
 
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
+import pytest
+
+from strogoff import testing
 from strogoff.testing.cluster import Cluster
+from strogoff.testing.runtime.running_cluster import ClusterOptions
 
 from .run_loop import run
 
 
-def test_both_ways() -> None:
-    """With the same arguments."""
+def test_both_kinds_of_clusters_take_the_same_arguments() -> None:
 
     async def test() -> None:
         async with Cluster(seed=3) as c:
@@ -19,4 +23,16 @@ def test_both_ways() -> None:
     run(test())
     with Cluster.sync(seed=3) as c:
         assert c.client("rx").connected and c.seed == 3
-    assert list(inspect.signature(Cluster).parameters) == list(inspect.signature(Cluster.sync).parameters)
+    assert list(inspect.signature(Cluster).parameters) == ["nodes", "conf", *ClusterOptions.__annotations__]
+    assert list(inspect.signature(Cluster.sync).parameters) == ["nodes", "conf", "options"]
+    wrong: dict[str, Any] = {"speed": 2}
+    with pytest.raises(TypeError, match="speed"):
+        Cluster(1, **wrong)
+    with pytest.raises(TypeError, match="speed"):
+        Cluster.sync(1, **wrong)
+
+
+def test_every_exported_name_is_the_object_of_that_name() -> None:
+    """Also `audit`, which is a function: a module of the same name would hide it."""
+    for name in testing.__all__:
+        assert getattr(testing, name).__name__ == name and not inspect.ismodule(getattr(testing, name))
