@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from random import Random
 from typing import Any
 
 import pytest
@@ -22,12 +21,11 @@ from strogoff.sim.engine import cluster_host
 from strogoff.sim.engine.cluster_host import ClusterHost
 from strogoff.sim.engine.disk import SimDisk
 from strogoff.sim.engine.host import AllowAll, Host
-from strogoff.sim.engine.loop import Scheduled, VirtualLoop
+from strogoff.sim.engine.loop import Scheduled
 from strogoff.sim.engine.pipe import Pipe
 from strogoff.sim.engine.process_gate import GatedEngine, GatedNetwork, GatedTransport, ProcessGate
 from tests.harness.broker import PacketClient, connect
-
-PATIENCE_S = 20.0
+from tests.harness.simulation import Simulation
 
 MAJORITY: dict[str, Any] = {
     f"allow_{each}_during_netsplit": "majority" for each in ("register", "publish", "subscribe", "unsubscribe")
@@ -169,12 +167,12 @@ def _both(harness: NodeHarness) -> tuple[Callable[[Host], Any], Callable[[Host],
     return engine(0), engine(1)
 
 
-class ClusterHarness:
+class ClusterHarness(Simulation[GatedNetwork]):
     """`nodes` nodes named n1, n2, ... joined into one cluster unless `joined` is False."""
 
     def __init__(self, nodes: int = 3, joined: bool = True, seed: int = 0, level: int = 1, **options: Any) -> None:
-        self.loop = loop = VirtualLoop()
-        self.network = GatedNetwork(loop.call_soon, loop.call_later)
+        super().__init__(GatedNetwork)
+        loop = self.loop
         self.nodes: list[NodeHarness] = []
         settings = Options(**{"allow_anonymous": True, "systree_enabled": False, **options})
         for number in range(1, nodes + 1):
@@ -205,10 +203,6 @@ class ClusterHarness:
             for each in members
         )
 
-    def disk(self, name: str, content: Mapping[bytes, bytes] | None = None) -> SimDisk:
-        """A disk that takes no time; empty, or with this on it."""
-        return SimDisk(Random(name), self.loop.call_later, lambda: self.loop.now_s, "sync", (0.0, 0.0), content)
-
     def __getitem__(self, number: int) -> NodeHarness:
         """Node n1 has number 1."""
         return self.nodes[number - 1]
@@ -222,20 +216,6 @@ class ClusterHarness:
     def state_of(self, number: int, state: ViewState) -> float:
         """Let time pass until a node sees the cluster so."""
         return self.until(lambda: self[number].node.policy.view_state is state)
-
-    def settle(self) -> None:
-        self.loop.settle()
-
-    def pass_s(self, seconds: float) -> None:
-        self.loop.run_for(seconds)
-
-    def until(self, true: Any, patience_s: float = PATIENCE_S) -> float:
-        """Let time pass until something is so; how long it took."""
-        begin = self.loop.now_s
-        while not true():
-            assert self.loop.now_s - begin < patience_s, "it did not become so in time"
-            self.loop.run_for(0.01)
-        return self.loop.now_s - begin
 
     def whole(self) -> float:
         """All nodes that are up see all members."""

@@ -16,9 +16,9 @@ from strogoff.cluster.replicated_map.namespaces import NAMESPACES
 from strogoff.cluster.transport.memory_network import MemoryNetwork
 from strogoff.cluster.transport.memory_wire import MemoryTransport
 from strogoff.cluster.transport.wire import CallFailed
-from strogoff.sim.engine.disk import SimDisk
-from strogoff.sim.engine.loop import Scheduled, VirtualLoop
+from strogoff.sim.engine.loop import Scheduled
 from strogoff.storage.store import Store
+from tests.harness.simulation import Simulation
 
 
 class RecordingListener:
@@ -205,12 +205,11 @@ class Machine:
         return self.up and self.member.leased() and self.member.clustered
 
 
-class MemberHarness:
+class MemberHarness(Simulation[MemoryNetwork]):
     """`size` machines; joined into one cluster unless `joined` is False."""
 
     def __init__(self, size: int = 3, joined: bool = True) -> None:
-        self.loop = loop = VirtualLoop()
-        self.network = MemoryNetwork(loop.call_soon, loop.call_later)
+        super().__init__(MemoryNetwork)
         self.machines = [Machine(self, f"n{number}") for number in range(1, size + 1)]
         for machine in self.machines:
             machine.start()
@@ -218,11 +217,6 @@ class MemberHarness:
             for machine in self.machines[1:]:
                 self.join(machine)
             self.whole()
-
-    def disk(self, name: str, content: dict[bytes, bytes] | None = None) -> SimDisk:
-        """A disk that takes no time."""
-        loop = self.loop
-        return SimDisk(Random(name), loop.call_later, lambda: loop.now_s, "sync", (0.0, 0.0), content)
 
     def __getitem__(self, number: int) -> Machine:
         """Node n1 has number 1."""
@@ -234,18 +228,6 @@ class MemberHarness:
         self.until(lambda: bool(answers))
         machine.adopt(answers[0])
         self.until(lambda: machine.serving)
-
-    def until(self, true: Callable[[], object], patience_s: float = 20.0) -> float:
-        """Let time pass until something is so; how long it took."""
-        begin = self.loop.now_s
-        while not true():
-            assert self.loop.now_s - begin < patience_s, "it did not become so in time"
-            self.loop.run_for(0.01)
-        return self.loop.now_s - begin
-
-    def pass_s(self, seconds: float) -> None:
-        """Time passes."""
-        self.loop.run_for(seconds)
 
     def whole(self) -> float:
         """All that run serve, see all members, and know all voters that there should be."""

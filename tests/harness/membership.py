@@ -7,15 +7,15 @@ freeze, lose their disks' attention and each other. After every event the leases
 
 from __future__ import annotations
 
-import heapq
 import random
 from collections.abc import Callable
-from itertools import count
+from functools import partial
 
 from strogoff.cluster.membership.commands import Command, Join, Settle, encode_command
 from strogoff.cluster.membership.coordinator import MembershipCoordinator
 from strogoff.cluster.membership.lease import LeaseHolder
 from strogoff.cluster.membership.state_machine import MembershipState
+from strogoff.sim.engine.loop import VirtualLoop
 
 from .membership_host import Host
 
@@ -44,9 +44,7 @@ class MembershipHarness:
         self.rng = random.Random(seed)
         self.parts = parts
         self.slow = slow
-        self.now = 0.0
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self._order = count()
+        self.loop = VirtualLoop()
         self.cuts: set[tuple[str, str]] = set()
         self.names = [chr(ord("a") + i) for i in range(size)]
         self.voters = self.names[: size if size % 2 else size - 1]
@@ -71,18 +69,22 @@ class MembershipHarness:
 
     # -- time
 
+    @property
+    def now(self) -> float:
+        """The true clock, in milliseconds."""
+        return self.loop.now_s * 1000
+
     def later(self, delay_ms: float, act: Callable[[], None]) -> None:
-        """Do something after a time on the true clock."""
-        heapq.heappush(self._events, (self.now + delay_ms, next(self._order), act))
+        """Do something after a time on the true clock, and check the leases after it."""
+        self.loop.call_later(delay_ms / 1000, partial(self._act, act))
+
+    def _act(self, act: Callable[[], None]) -> None:
+        act()
+        self.check()
 
     def run(self, ms: float) -> None:
         """Let time pass, and look after every event."""
-        until = self.now + ms
-        while self._events and self._events[0][0] <= until:
-            self.now, _, act = heapq.heappop(self._events)
-            act()
-            self.check()
-        self.now = until
+        self.loop.run_for(ms / 1000)
 
     def run_until(self, condition: Callable[[], bool], limit_ms: float) -> float:
         """Milliseconds until the condition held; fails after `limit_ms`."""
