@@ -41,7 +41,7 @@ def test_a_node_that_goes_is_missing_in_the_view_of_the_others() -> None:
     gone.kill()
     for machine in cluster.machines:
         if machine is not gone:
-            cluster.until(lambda machine=machine: last(machine, "mem.view")["missing"] == [gone.name])  # type: ignore[misc]
+            cluster.until(lambda machine=machine: last(machine, "mem.view")["missing"] == [gone.name])
 
 
 def test_a_restarted_node_does_not_report_the_view_of_its_former_start() -> None:
