@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ATTEMPTS = 3
-"""Tries of a job while the broker renames the files that it reads."""
+"""Most tries of a job, because the broker may rename a file that the job reads."""
 
 _EXAMPLE = 60
 
 
 class _Trouble(Exception):
-    """What the user can put right. Its text is for the user."""
+    """An error that the user can correct. The text is for the user."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -71,7 +71,7 @@ def _check_out(out: str | None) -> None:
         and Path(out).exists()
         and (Path(out).is_file() or any(Path(out).iterdir()))
     ):
-        raise _Trouble(f"--out {out}: exists already; nothing is overwritten")
+        raise _Trouble(f"--out {out}: exists already and is not overwritten")
 
 
 def _run(arguments: argparse.Namespace) -> str:
@@ -91,7 +91,7 @@ def _run(arguments: argparse.Namespace) -> str:
 
 
 def retry(job: Callable[[], str]) -> str:
-    """Run a job again when a file was completed, and so renamed, between its listing and its reading."""
+    """Run a job again if the broker renamed a file between its listing and its reading."""
     for _ in range(ATTEMPTS - 1):
         try:
             return job()
@@ -102,7 +102,7 @@ def retry(job: Callable[[], str]) -> str:
 
 
 def summary(spark: SparkSession, logdir: str, form: str, out: str | None) -> str:
-    """The job `summary`: read, compute, write Parquet below `out` if given, return what is to be printed."""
+    """The job `summary`: read the log, compute, and write Parquet below `out` if given. Returns the text to print."""
     from . import reading
     from .summary import compact, summarize
 
@@ -128,7 +128,7 @@ def summary(spark: SparkSession, logdir: str, form: str, out: str | None) -> str
 
 
 def _readable(hours: Any) -> Any:
-    """Hours as text in UTC: as timestamps they would reach Python in this machine's time zone."""
+    """Hours as text in UTC, because Python would get timestamps in the time zone of this machine."""
     from pyspark.sql import functions as F
 
     return hours.withColumn("hour", F.date_format("hour", "yyyy-MM-dd'T'HH:mm'Z'"))
@@ -156,18 +156,18 @@ def _text(
 
 
 def _warnings(boots: list[dict[str, Any]], rejects: list[dict[str, Any]]) -> list[str]:
-    """What makes the numbers less than certain."""
+    """Warnings about numbers that may be too low."""
     lines = [
-        f"node {each['node']}, boot {each['boot']}: {each['holes']} events are missing and nothing says why"
+        f"node {each['node']}, boot {each['boot']}: {each['holes']} events are missing without a reason in the log"
         for each in boots
         if each["holes"]
     ]
     lines += [
-        f"node {each['node']}, boot {each['boot']}: {each['given_up']} events were given up (full queue or full disk)"
+        f"node {each['node']}, boot {each['boot']}: {each['given_up']} events were dropped (full queue or full disk)"
         for each in boots
         if each["given_up"]
     ]
     bad = sum(each["lines"] for each in rejects if each["reason"] != "torn")
     if bad:
-        lines.append(f"{bad} lines are no events and count for nothing; --out keeps them with their reasons")
+        lines.append(f"{bad} lines are no events and are not counted; --out writes them with their reasons")
     return lines

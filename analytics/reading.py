@@ -1,4 +1,4 @@
-"""From the files of an event log to rows, and to rejects: no line is lost without a reason beside it."""
+"""Reads the files of an event log to rows, and to rejects with a reason each. No line is lost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 from . import schema
 
 FILES = "boot=*-*.{jsonl,jsonl.open,jsonl.gz}"
-"""Names of the files of an event log: complete, being written (or left by a crash), and compressed by somebody."""
+"""Names of the files of an event log: complete, open (or left by a crash), and compressed."""
 
 TORN = "torn"
 NOT_JSON = "not_json"
@@ -27,7 +27,7 @@ REASONS = {
     NEWER_VERSION: "written by a newer version of Strogoff than this one",
     UNKNOWN_TYPE: "an event type that the schema does not have",
 }
-"""Why a line is no row."""
+"""Reason of a reject -> meaning."""
 
 _TYPES = {
     schema.STRING: T.StringType(),
@@ -42,16 +42,16 @@ _SPECIAL = re.compile(r"([\\{}\[\]*?])")
 
 
 class SchemaError(Exception):
-    """A table does not have the columns that a job needs. Its text names table, column and types."""
+    """A table lacks columns of a job. The text names table, column and types."""
 
 
 def struct() -> T.StructType:
-    """The event log as a table: every field of the schema as a column, `null` where a row does not have it."""
+    """The type of the event log as a table: one column for each field of the schema, `null` if a row lacks it."""
     return T.StructType([T.StructField(each.name, _TYPES[each.kind]) for each in schema.COLUMNS.values()])
 
 
 def require(table: DataFrame, name: str, columns: dict[str, T.DataType]) -> None:
-    """Check before any work that `table` has these columns. Raises `SchemaError`."""
+    """Check that `table` has these columns. Raises `SchemaError`."""
     found = {each.name: each.dataType for each in table.schema.fields}
     problems = [f"no column {column}" for column in columns if column not in found]
     problems += [
@@ -70,7 +70,7 @@ def columns(*names: str) -> dict[str, T.DataType]:
 
 def read_lines(spark: SparkSession, directory: str) -> DataFrame:
     """The lines of all event log files below `directory` (a path or a URL): columns `line` and `path`."""
-    # In a path without scheme, characters that are special in Hadoop's patterns stand for themselves.
+    # in a path without scheme the special characters of Hadoop's patterns are literal
     place = directory if "://" in directory else _SPECIAL.sub(r"\\\1", directory)
     reader = spark.read.option("recursiveFileLookup", True).option("pathGlobFilter", FILES)
     lines = reader.text(place).select(F.col("value").alias("line"), F.col("_metadata.file_path").alias("path"))
@@ -78,7 +78,7 @@ def read_lines(spark: SparkSession, directory: str) -> DataFrame:
 
 
 def parse(lines: DataFrame) -> DataFrame:
-    """The event log's columns for each line, with `line`, `path` and `reject`: null, or why the line is no row."""
+    """The columns of the event log for each line, with `line`, `path` and `reject`: null, or the reason of a reject."""
     require(lines, "lines", {"line": T.StringType(), "path": T.StringType()})
     wanted = struct().add(_CORRUPT, T.StringType())
     row = F.from_json("line", wanted, {"columnNameOfCorruptRecord": _CORRUPT})
@@ -87,13 +87,13 @@ def parse(lines: DataFrame) -> DataFrame:
 
 
 def rows(parsed: DataFrame) -> DataFrame:
-    """The rows of the log, each once: a file that was copied twice into the directory changes nothing."""
+    """The rows of the log without duplicates, so that a second copy of a file changes nothing."""
     return parsed.where(F.col("reject").isNull()).dropDuplicates(["run_id", "node", "boot", "seq"])
 
 
 def rejects(parsed: DataFrame) -> DataFrame:
-    """The lines that are no rows: `path`, `node` and `boot` as the file's name has them, `reason`, `line`."""
-    # Names are escaped once by the broker and once more by Spark's URL of the file.
+    """The rejected lines: `path`, `node` and `boot` from the name of the file, `reason`, `line`."""
+    # the broker escapes names once, and the URL of the file in Spark once more
     plain = F.url_decode("path")
     node = F.url_decode(F.regexp_extract(plain, r"/node=([^/]*)/[^/]*$", 1))
     boot = F.regexp_extract(plain, r"/boot=([0-9]+)-[^/]*$", 1).cast("long")
@@ -109,7 +109,7 @@ def rejects(parsed: DataFrame) -> DataFrame:
 
 def _reject() -> Column:
     line = F.rtrim("line")
-    # A file system that lost power may leave zeros where the last line should be.
+    # after a power loss a file system may leave zeros in place of the last line
     cut = (line.startswith("{") & ~line.endswith("}")) | F.col("line").contains("\x00")
     missing = F.lit(False)
     for each in schema.HEADER:

@@ -1,14 +1,14 @@
-"""The event log's schema, as plain data: every event type with its fields, types, units and level.
+"""The schema of the event log as plain data: every event type with its fields, types, units and level.
 
-Broker, simulator, tests and Spark jobs share these definitions. A row is one JSON object: the header of `HEADER`, then
-the fields of its type, all in one flat object. A field means the same, in the same type, wherever it appears.
+Broker, simulator, tests and Spark jobs share these definitions. A row is one flat JSON object: the fields of `HEADER`,
+then the fields of its type. A field has the same type and meaning in every row.
 
 Order: `hlc` is a hybrid logical clock in one integer, `physical ms since 1970 << 16 | logical`. It rises strictly with
 `seq`, and a node that hears of another's event never stamps a smaller value afterwards.
 
-Completeness: `seq` counts from 1 without gaps for each (run_id, node, boot). Rows that the writer had to give up are
-named by a `log.gap` row that stands in their place (`first` to `last`, its own `seq` is `last`), so a number that is
-missing without such a row was lost outside the broker's knowledge.
+Completeness: `seq` counts from 1 without gaps for each (run_id, node, boot). A `log.gap` row replaces rows that the
+writer has dropped (`first` to `last`; its own `seq` is `last`). A number that is missing without such a row was lost
+outside of the broker.
 """
 
 from __future__ import annotations
@@ -235,14 +235,14 @@ TYPES: Final = _parse_types(_TYPES, FIELDS)
 """All event types, by name."""
 
 MESSAGE_TYPES: Final = frozenset(each.name for each in TYPES.values() if each.level == MESSAGE)
-"""The types that are logged only at level `message`; under pressure the writer gives these up first."""
+"""The types that are logged only at level `message`. Under load the writer drops these first."""
 
 COLUMNS: Final = {each.name: each for each in (*HEADER, *FIELDS.values())}
-"""Every field that a row can have, header first: the columns of the log as a table."""
+"""Every field of a row, header first: the columns of the log as a table."""
 
 
 def validate(row: Mapping[str, Any]) -> list[str]:
-    """What is wrong with a row, in words; empty when it is as this schema says. Never raises."""
+    """The violations of this schema in a row, as texts. Empty for a right row. Never raises."""
     problems = [f"{each.name}: missing" for each in HEADER if each.name not in row]
     if _is_int(row.get("v")) and not 1 <= row["v"] <= VERSION:
         problems.append(f"v: {row['v']} is not a version that this schema knows (1 to {VERSION})")

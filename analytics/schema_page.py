@@ -1,4 +1,4 @@
-"""The tables of docs/eventlog.md, made from the schema: `python -m strogoff.analytics.schema_page docs/eventlog.md`."""
+"""Writes the tables of docs/eventlog.md: `python -m strogoff.analytics.schema_page docs/eventlog.md`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def tables() -> str:
 
 
 def renewed(page: str) -> str:
-    """The page with its derived part made anew. Raises ValueError where the marks are missing."""
+    """The page with a new generated part. Raises ValueError if the marks are missing."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -36,7 +36,7 @@ def renewed(page: str) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Rewrite the derived part of the page named on the command line."""
+    """Rewrite the generated part of the page on the command line."""
     path = Path(argv[0])
     path.write_text(renewed(path.read_text(encoding="utf-8")), encoding="utf-8")
     return 0

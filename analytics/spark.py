@@ -1,4 +1,4 @@
-"""The Spark session of the jobs: the only place that makes one."""
+"""The Spark session of the jobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from .java import prepare
 
 LOCAL = "local[*]"
-"""Spark inside this process's own Java, on all cores."""
+"""Spark in one Java process on this machine, on all cores."""
 
 
 def open_session(
@@ -19,9 +19,9 @@ def open_session(
     settings: Mapping[str, str] | None = None,
     java_options: str = "",
 ) -> SparkSession:
-    """Start Spark, or take the session of the Java that this process already has. The caller stops it.
+    """Start Spark, or return the session that this process already has. The caller stops it.
 
-    `memory` is the driver's heap; `settings` go over ours. All times are UTC. Raises `JavaMissing`.
+    `memory` is the heap of the driver. `settings` override the default ones. All times are UTC. Raises `JavaMissing`.
     """
     if SparkSession.getActiveSession() is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         prepare(os.environ, master, memory, java_options)
@@ -32,7 +32,7 @@ def open_session(
         "spark.ui.showConsoleProgress": "false",
     }
     if master.startswith("local"):
-        # The default of 200 is made for clusters; here it is 200 tiny tasks.
+        # the default of 200 is for clusters; on one machine it would mean 200 tiny tasks
         chosen |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
         chosen |= {"spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1))}
     builder = SparkSession.builder.master(master)

@@ -1,14 +1,15 @@
-"""The summary of an event log: what each node did in each hour, whether the log is complete, what could not be read.
+"""The summary of an event log: activity of each node by hour, completeness of the log, and malformed lines.
 
-Connects, publishes, deliveries and drops come from two sources. Events say what happened and when; they are there for
-connects and drops always, for publishes and deliveries at level `message`. `node.stats` says each minute, at every
-level, how much there was in total since the start of the boot. Between two snapshots the events are counted by their
-own hours, and what the counters saw beyond them (all of it at level `session`, QoS 0 deliveries, rows that the log gave
-up) is put into the hour in which the interval began. So totals are right at either level, and also when the level was
-changed on the way. Connects and drops are events at every level: the counters are asked for those only where rows are
-missing. What came after the last snapshot of a boot that crashed is known from events alone.
+Connects, publishes, deliveries and drops come from two sources. The first are events with their times. The log has
+events of connects and drops at every level, and those of publishes and deliveries at level `message`. The second are
+snapshots of counters: `node.stats` has, each minute and at every level, the totals since the start of the boot.
 
-Everything here is a function from table to table, without an action inside.
+Between two snapshots each event counts in its own hour. The counters may have more than the events: all publishes at
+level `session`, QoS 0 deliveries, dropped rows. This excess counts in the hour in which the interval began. So totals
+are right at both levels, and also if the level changes. For connects and drops the counters are used only if rows are
+missing. After the last snapshot of a crashed boot there are events only.
+
+All functions go from table to table and contain no Spark action.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pyspark.sql import functions as F
 from . import reading, schema
 
 BOOT = ["run_id", "node", "boot"]
-"""What `seq` counts in."""
+"""The columns of one sequence of `seq`."""
 
 KINDS = {
     "conn.open": "connects",
@@ -30,7 +31,7 @@ KINDS = {
     "q.drop": "drops",
     "q.expire": "drops",
 }
-"""Which number an event counts for. A message that expired in its queue is a drop with the reason `expired`."""
+"""Type of an event -> the count to which it belongs. A message that expired in its queue is a drop."""
 
 _ALWAYS_EVENTS = ("connects", "drops")
 _COUNTERS = ["connects", "publishes", "deliveries"]
@@ -41,7 +42,7 @@ _MINUTE_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Three tables: hours (what happened), boots (is the log whole), rejects (what is no row)."""
+    """Three tables: hours (activity), boots (completeness of the log), rejects (malformed lines)."""
 
     hours: DataFrame
     boots: DataFrame
@@ -49,7 +50,7 @@ class Summary:
 
 
 def compact(parsed: DataFrame) -> DataFrame:
-    """The columns of `reading.parse` that a summary needs: worth keeping, since three tables are made of them."""
+    """The columns of `reading.parse` that a summary needs. Persist them, because three tables use them."""
     reading.require(parsed, "event log", _NEEDED)
     return parsed.select(*_NEEDED, "path", "line", "reject").withColumn(
         "line", F.when(F.col("reject").isNotNull(), F.col("line"))
@@ -84,11 +85,12 @@ def hours(events: DataFrame) -> DataFrame:
 
 
 def boots(events: DataFrame, bad: DataFrame) -> DataFrame:
-    """One row for each boot of a node, which says whether its part of the log is complete.
+    """One row for each boot of a node, about the completeness of its log.
 
     Columns: run_id, node, boot, events, first_seq, last_seq; missing_before (numbers below the first: deleted with
-    their day, or written elsewhere), given_up (by the writer, which said so), holes (missing, nobody said why), torn
-    (lines cut by a crash), ending: `stopped` in order, `crashed` (a later boot exists), `open` (running, or crashed).
+    their day, or in another directory), given_up (dropped by the writer, with a row about it), holes (missing without
+    a reason), torn (lines cut by a crash), ending: `stopped`, `crashed` (a later boot exists), `open` (running or
+    crashed).
     """
     whole = _extent(events)
     torn = bad.where(F.col("reason") == reading.TORN).groupBy("node", "boot").agg(F.count("*").alias("torn"))
@@ -108,7 +110,7 @@ def boots(events: DataFrame, bad: DataFrame) -> DataFrame:
 
 
 def rejects(bad: DataFrame) -> DataFrame:
-    """One row for each reason and file with lines that are no rows: reason, path, lines, example."""
+    """One row for each reason and file with rejected lines: reason, path, lines, example."""
     return bad.groupBy("reason", "path").agg(F.count("*").alias("lines"), F.min("line").alias("example"))
 
 
@@ -117,7 +119,7 @@ def _total(kind: str) -> Column:
 
 
 def _extent(events: DataFrame) -> DataFrame:
-    """For each boot what its rows cover. A `log.gap` row covers the numbers that it names."""
+    """The range of `seq` that the rows of each boot cover. A `log.gap` row covers the numbers that it names."""
     gap = F.col("type") == "log.gap"
     low = F.when(gap, F.col("first")).otherwise(F.col("seq"))
     covers = F.col("seq") - low + 1
@@ -133,17 +135,17 @@ def _extent(events: DataFrame) -> DataFrame:
 
 
 def _intervals(events: DataFrame) -> DataFrame:
-    """From each snapshot of the counters back to the one before, or to the start of the boot where the log has it.
+    """The intervals between snapshots of the counters. The first begins at the start of the boot, if the log has it.
 
     Columns: those of `BOOT`, low (seq before the first of the interval), high (seq of the snapshot), low_hlc, high_hlc,
-    and `totals`: an array of (kind, reason, total) with what the counters gained.
+    and `totals`: an array of (kind, reason, total) with the increase of the counters.
     """
     snapshots = events.where(F.col("type") == "node.stats").select(*BOOT, "seq", "hlc", *_COUNTERS, "drops")
     begun = _extent(events).where(F.col("first_seq") == 1).select(*BOOT, F.col("first_hlc").alias("start_hlc"))
     before = Window.partitionBy(*BOOT).orderBy("seq")
     pairs = snapshots.select("*", *(F.lag(name).over(before).alias(f"last_{name}") for name in (*_COUNTERS, "drops")))
     pairs = pairs.withColumn("low", F.lag("seq").over(before)).withColumn("low_hlc", F.lag("hlc").over(before))
-    # Counters begin at 0 with the boot; where its first rows are gone, the first snapshot only says where they stood.
+    # counters begin at 0 with the boot; without its first rows the first snapshot is only a starting point
     known = pairs.join(F.broadcast(begun), BOOT, "left").where(
         F.col("low").isNotNull() | F.col("start_hlc").isNotNull()
     )
@@ -183,7 +185,7 @@ def _unit(hlc: str, length_ms: int) -> Column:
 def _tallies(events: DataFrame, intervals: DataFrame) -> DataFrame:
     """Counts by boot, interval, hour, kind and reason: `logged` from events, `value` with the counters' excess added.
 
-    Each event finds its interval through the minutes that the interval touches, so that no boot has to be sorted.
+    A join over the minutes of the intervals finds the interval of each event without sorting a boot.
     """
     minutes = F.sequence(_unit("low_hlc", _MINUTE_MS), _unit("high_hlc", _MINUTE_MS))
     spans = intervals.select(*BOOT, F.explode(minutes).alias("minute"), "low", "high")

