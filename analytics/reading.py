@@ -20,12 +20,12 @@ MISSING_HEADER = "missing_header"
 NEWER_VERSION = "newer_version"
 UNKNOWN_TYPE = "unknown_type"
 REASONS = {
-    TORN: "the line ends in its midst: the process or the machine died while it was written",
+    TORN: "the line is cut: the process or the machine stopped during the write",
     NOT_JSON: "not JSON",
-    WRONG_TYPE: "not an object, or a field is not of the type that the schema says",
+    WRONG_TYPE: "not an object, or a field has another type than in the schema",
     MISSING_HEADER: "v, run_id, node, boot, seq, hlc, mono_ns or type is missing",
     NEWER_VERSION: "written by a newer version of Strogoff than this one",
-    UNKNOWN_TYPE: "an event type that the schema does not have",
+    UNKNOWN_TYPE: "an event type that the schema lacks",
 }
 """Reason of a reject -> meaning."""
 
