@@ -13,25 +13,26 @@ _INTRODUCTION = """\
 # Configuration
 
 The file is VerneMQ's `vernemq.conf`: one `key = value` per line, comments from `#` to the end of the line, a value that
-contains a `#` in single quotes. A later line wins over an earlier one, the files `conf.d/*.conf` beside it over the
-file, environment variables `DOCKER_VERNEMQ_*` over both. `$(key)` in a value stands for the value of another key.
+contains a `#` in single quotes. A later line overrides an earlier one. The files `conf.d/*.conf` beside it override the
+file, and environment variables `DOCKER_VERNEMQ_*` override both. `$(key)` in a value stands for the value of another
+key.
 
-An unknown key or a wrong value stops the start; all errors are reported together. `strogoff config check FILE` looks
-without starting anything, `strogoff config reference` prints this page.
+A node with an unknown key or a wrong value does not start. It reports all errors together. `strogoff config check FILE`
+checks a file without a start, `strogoff config reference` prints this page.
 
-**Effect** says whether a key does something: *yes*; *no effect*: it has no meaning in this broker, it is accepted, and
-all such keys of a file are named once at start; *not implemented*: this version does not have the feature, the value is
-checked, and a value other than the default is a warning at start. *Run time* marks keys that `vmq-admin set` changes,
-for one node or for all ([operations.md](operations.md#settings)); what it set counts more than all that is said here.
-Keys under a heading that begins with "Strogoff" are our own, VerneMQ does not know them.
+**Effect**: *yes*: the key works. *No effect*: the key has no meaning in this broker and is accepted; the node logs all
+such keys once at start. *Not implemented*: this version lacks the feature; the value is checked, and a value other than
+the default is a warning at start. *Run time* marks keys that `vmq-admin set` changes, for one node or for all
+([operations.md](operations.md#settings)). Its values override all others. Keys under a heading that begins with
+"Strogoff" do not exist in VerneMQ.
 
 In VerneMQ's durations `m` is four weeks and `y` is 48 weeks; minutes do not exist. A dash means: no default.
 """
 
 _LISTENERS = """\
-An option counts from the nearest place that sets it: `listener.TYPE.NAME.OPTION`, then `listener.TYPE.OPTION`, then
-`listener.OPTION` where that exists, then the default. No listener is opened unless it is configured. In the column
-*types* T means that the option exists for all listeners of the type, N that it exists for one listener.
+The nearest level that sets an option counts: `listener.TYPE.NAME.OPTION`, then `listener.TYPE.OPTION`, then
+`listener.OPTION` where that exists, then the default. A listener opens only if it is configured. In the column *types*,
+T is an option of all listeners of the type, N an option of one listener.
 """
 
 
@@ -101,7 +102,7 @@ def _listener_tables(known: Schema, keys: list[Key]) -> Iterator[str]:
 
 
 def _removed(known: Schema) -> str:
-    rows = ["## Keys that are gone", "", "| key | start | what it means now |", "|---|---|---|"]
+    rows = ["## Removed keys", "", "| key | start | meaning now |", "|---|---|---|"]
     for entry in known.removed.values():
         instead = f"; use {entry.replacement}" if entry.replacement else ""
         cells = [f"`{entry.name}`", "stops" if entry.action == "stop" else "warns", f"{entry.meaning}{instead}"]

@@ -1,7 +1,7 @@
-"""From the text of a value to its Python value, one small function per type, and each type in words.
+"""Parses the text of a value to its Python value, with one function for each type, and describes each type.
 
-Durations and ages are seconds, sizes are bytes, flags are booleans, lists are tuples. A word that stands for the
-absence of a bound or of a value (`infinity`, `never`, `client`, `off`, `auto`, `unlimited`, `undefined`) is None.
+Durations and ages are seconds, sizes are bytes, flags are booleans, lists are tuples. A word for "no limit" or "no
+value" (`infinity`, `never`, `client`, `off`, `auto`, `unlimited`, `undefined`) is None.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from .terms import parse_terms
 
 Value = Any
-"""int, bool, float, str, tuple or None; which one is said by the type of the key."""
+"""int, bool, float, str, tuple or None, depending on the type of the key."""
 
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _SIZE = re.compile(r"([0-9]{1,15})(?:([KMG])?B)?", re.IGNORECASE)
@@ -37,7 +37,7 @@ _ONE_TLS = f"one of {', '.join(TLS_VERSIONS)}"
 
 
 class WrongValueError(Exception):
-    """The text is not a value of the type. `expected` is a phrase, `suggestion` the nearest right value or empty."""
+    """The text is no value of the type. `expected` is a phrase; `suggestion` is the nearest right value, or empty."""
 
     def __init__(self, expected: str, suggestion: str = "") -> None:
         super().__init__(expected)
@@ -46,7 +46,7 @@ class WrongValueError(Exception):
 
 
 class Allowed(msgspec.Struct, frozen=True):
-    """What the column `allowed` of the tables says: a range of numbers and some words."""
+    """The content of the column `allowed` of the tables: a range of numbers and some words."""
 
     low: int | None
     high: int | None
@@ -55,7 +55,7 @@ class Allowed(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=256)
 def allowed_values(text: str) -> Allowed:
-    """Reads `0..100 infinity`: at most one range, open ends left out, and any words."""
+    """Parse `0..100 infinity`: at most one range, possibly with open ends, and any words."""
     low = high = None
     words = []
     for part in text.split():
@@ -68,7 +68,7 @@ def allowed_values(text: str) -> Allowed:
 
 
 def parse_value(kind: str, allowed_text: str, text: str) -> Value:
-    """The value of a text. Raises `WrongValueError`, which says what was expected."""
+    """The value of a text. Raises `WrongValueError` with the expected values."""
     allowed = allowed_values(allowed_text)
     if kind not in ("enum", "address", "tls") and text in allowed.words:
         return None
@@ -79,7 +79,7 @@ def parse_value(kind: str, allowed_text: str, text: str) -> Value:
 
 
 def expected_text(kind: str, allowed_text: str) -> str:
-    """The type in words, as errors and the reference say it."""
+    """The description of a type, for errors and the reference."""
     allowed = allowed_values(allowed_text)
     if kind == "enum":
         return f"one of {', '.join(allowed.words)}" if len(allowed.words) > 1 else allowed.words[0]

@@ -1,4 +1,4 @@
-"""Keys that are gone. Those that stop the start are in test_wrong_lines.py."""
+"""Removed keys. Those that stop the start are in test_wrong_lines.py."""
 
 from __future__ import annotations
 
