@@ -1,4 +1,4 @@
-"""A broker as a process of its own, for tests and measurements that kill it."""
+"""A broker in its own process, for tests and benchmarks that kill it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _taken: list[IO[str]] = []
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that is this process's until it ends: no other test takes it, and no outgoing connection.
+    """Reserve a port of 127.0.0.1 for this process: no other test and no outgoing connection can take it.
 
-    A port that the system chooses may be given to somebody else before a broker listens there. So it is one below the
-    range of outgoing connections, and a file lock says to other processes that it is taken. Raises OSError if none is.
+    The system may give a port of its own choice to another process before the broker listens. So this port is below the
+    range of outgoing connections, and a file lock reserves it. Raises OSError if no port is free.
     """
     PORTS.mkdir(exist_ok=True)
     above = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])

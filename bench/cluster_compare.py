@@ -1,11 +1,11 @@
-"""Two nodes against one: what a message costs that has to go to another node. The tables of docs/performance.md.
+"""Two nodes against one: the cost of a message to another node. It makes the tables of docs/performance.md.
 
     python -m bench.cluster_compare --mqttload ./mqttload [--rounds 3] [--seconds 5] [--only S3,S4]
 
 Publishers are at node 1 of two, subscribers at node 2; the single node has both. All three processes are pinned to core
-0, the load generator to core 1, and the two arrangements take turns within a round. CPU is that of all processes of
-an arrangement, per delivered message: that is what can be compared on a shared machine. Two nodes on one core have its
-time together, so their throughput is what is left of one core, not what two machines do.
+0, the load generator to core 1, and the two setups alternate within a round. The result is the CPU time of all
+processes of a setup per delivered message, which is comparable on a shared machine. Two nodes share one core here, so
+their throughput is not that of two machines.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Real nodes of a cluster, for tests and measurements: processes, and what operators can see of them."""
+"""Nodes of a cluster as processes, for tests and benchmarks, with the results of vmq-admin."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 
 class Answer(NamedTuple):
-    """What a node said to an operator: the exit status, all tables as dicts, all texts and alerts."""
+    """The result of a command: exit status, tables as dicts, texts and alerts."""
 
     status: int
     tables: list[list[Row]]
@@ -80,7 +80,7 @@ class Node(BrokerProcess):
         return await asyncio.wait_for(asyncio.to_thread(_asked, client, list(words)), within_s)
 
     async def status(self) -> Row:
-        """What `cluster status` says: the facts, and under "nodes" a row for each node. Empty if it does not answer."""
+        """The result of `cluster status`: the facts, and a row for each node under "nodes". Empty without an answer."""
         try:
             answer = await self.ask("cluster", "status", within_s=STOPPED_S)
         except (TimeoutError, Unreachable, TruncatedResult):
@@ -130,13 +130,13 @@ async def start_joined(nodes: list[Node]) -> None:
 
 
 async def end(nodes: Iterable[Node]) -> None:
-    """Kill what still runs."""
+    """Kill the nodes that still run."""
     for node in nodes:
         await node.kill()
 
 
 def bad_lines(nodes: Iterable[Node]) -> list[str]:
-    """What no log of theirs should have."""
+    """The lines of the logs that indicate a defect."""
     return [f"{node.name}: {line}" for node in nodes for line in node.tracebacks()]
 
 

@@ -2,8 +2,8 @@
 
     python -m bench.compare --mqttload ./mqttload [--rounds 3] [--seconds 5] [--only S1,S4]
 
-Each broker is pinned to core 0, the load generator `mqttload` to core 1. Brokers take turns within a round, so that
-whatever else the machine does hits both; medians of the rounds are compared.
+Each broker is pinned to core 0, the load generator `mqttload` to core 1. The brokers alternate within a round, so that
+other load of the machine affects both. The result compares the medians of the rounds.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Fuzz the decoder: `python -m bench.fuzz_decoder --seconds 600 --seed 1` from the root of the repository.
 
-Three claims are checked again and again, on random packets and on what is left of them after mutation: nothing but
-packets and `WireError` comes out of a decoder; how the bytes are split into chunks changes nothing; decoding what was
-encoded gives the same packet, be it made here or decoded from noise. When one fails, the exit code is 1 and
-the input is printed as hex, with the seed that makes it again.
+It checks three claims on random and on mutated packets. A decoder returns packets or raises `WireError`, and nothing
+else. The split of the bytes into chunks does not change the result. Encoding and decoding a packet returns the same
+packet, also for packets that were decoded from random bytes. If a claim fails, the exit status is 1, and the program
+prints the input as hex and its seed.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ Outcome = tuple[list[p.Packet], tuple[type[WireError], int, str] | None]
 
 
 def decode(settings: dict[str, Any], pieces: list[bytes]) -> Outcome:
-    """What a fresh decoder makes of the pieces: the packets, and the error's class, reason and text."""
+    """The result of a new decoder for the pieces: the packets, and class, reason and text of the error."""
     decoder = Decoder(**settings)
     found = [packet for piece in pieces for packet in feed_all(decoder, piece)]
     error = decoder.error
@@ -225,7 +225,7 @@ def again_decoded(settings: dict[str, Any], packets: list[p.Packet]) -> Outcome:
 
 
 def one_case(seed: int, case: int) -> tuple[int, bytes, str]:
-    """Run one case; the number of packets decoded, its bytes, and what was wrong ("" for nothing)."""
+    """Run one case. Returns the number of decoded packets, the bytes, and the violation ("" for none)."""
     rng = random.Random(f"{seed}/{case}")
     version, role = rng.choice((3, 4, 5)), rng.choice(("server", "client"))
     generator = Generator(rng, version, "client" if role == "server" else "server")

@@ -1,9 +1,9 @@
-"""What nodes cost that have nothing to do: processor time and wake-ups of a cluster without clients.
+"""The cost of idle nodes: processor time and wake-ups of a cluster without clients.
 
     python -m bench.idle [--nodes 3] [--seconds 20] [--rounds 3] [--python OTHER/.venv/bin/python ...]
 
-Each `--python` is an interpreter that has another version of Strogoff, to be compared with this one: the versions take
-turns, one cluster at a time, so that what else the machine does concerns all of them alike. Times are those of
+Each `--python` is an interpreter with another version of Strogoff to compare. The versions alternate, one cluster at a
+time, so that other load of the machine affects all of them. Times are those of
 /proc/PID/stat, user and system together, in percent of one core; switches are context switches of all threads.
 """
 

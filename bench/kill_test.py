@@ -1,9 +1,9 @@
-"""kill -9 the broker again and again under QoS 1 and 2 load, then audit whether every acknowledgement was kept.
+"""Kill the broker with kill -9 many times under QoS 1 and 2 load, then audit every acknowledgement.
 
     python -m bench.kill_test --kills 200 [--durability os|sync|both] [--seed N] [--keep DIR]
 
-Publishers and subscribers have persistent sessions and resend as the standard says. After the last kill the broker is
-started once more, everything is drained, and the ledger is audited: each acknowledged message reached each subscriber,
+Publishers and subscribers have persistent sessions and resend as the standard says. After the last kill the broker
+starts again, all queues are drained, and the ledger is audited: each acknowledged message reached each subscriber,
 QoS 2 exactly once, in order per publisher and topic; packet ids in flight kept their messages; messages with an expiry
 interval kept their deadline; wills with a delay fired at their time and once. Exit status 1 if anything is wrong.
 """
@@ -34,7 +34,7 @@ PAUSE_S = 0.01
 
 
 class Ledger:
-    """What was acknowledged and what was delivered, by the writer's own counter."""
+    """The acknowledged and the delivered messages, by the counters of their writers."""
 
     def __init__(self) -> None:
         self.acked: list[bytes] = []
@@ -42,7 +42,7 @@ class Ledger:
         self.faults: list[str] = []
 
     def reader(self, client: SteadyClient) -> None:
-        """Note what this subscriber gets."""
+        """Record the deliveries of this subscriber."""
         got = self.delivered.setdefault(client.client_id, [])
         client.delivered = lambda topic, payload, qos, properties: got.append(payload)
 
@@ -62,7 +62,7 @@ class Ledger:
 
 
 def _disorder(name: str, got: list[bytes]) -> list[str]:
-    """First deliveries of each writer and QoS that come behind a later one."""
+    """First deliveries of each writer and QoS that come after a later one."""
     last: dict[bytes, int] = {}
     seen: set[bytes] = set()
     wrong = []
@@ -78,7 +78,7 @@ def _disorder(name: str, got: list[bytes]) -> list[str]:
 
 
 class Wills:
-    """Clients that die with a delayed will; each will must come once, at its time, whatever happens to the broker."""
+    """Clients that die with a delayed will. Each will must be published once, at its time, despite kills."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -145,7 +145,7 @@ class Run:
         self.expiring_acked: dict[bytes, float] = {}
 
     async def run(self) -> list[str]:
-        """All kills and the audit; what is wrong."""
+        """Run all kills and the audit. Returns the violations."""
         await self.broker.start()
         await self._prepare()
         for _ in range(self.kills):
@@ -234,7 +234,7 @@ class Run:
             await self.short.connect()
 
     async def _drain(self) -> None:
-        """Everybody comes back; wait until nothing moves any more."""
+        """Reconnect all clients, and wait until no message is in flight."""
         for client in self._everybody():
             if not client.online:
                 await client.connect()

@@ -1,14 +1,14 @@
-"""Cut, kill and pause the two nodes that a message has to pass, again and again under load, then audit.
+"""Cut, kill and pause the two nodes on the path of a message many times under load, then audit.
 
     python -m bench.link_test --rounds 200 [--seed N] [--keep DIR]
 
-Publishers are at the first of three nodes, subscribers with lasting sessions at the second. Each round one of the two
-is cut off, or the pair is cut in one direction or both, or one is killed or stopped and started again, or stands still
-for a while, for less than it takes to notice or for longer. In the end all is healed and drained, and the ledger is
-audited: each acknowledged message reached each subscriber, QoS 2 exactly once, in order per publisher and topic; and
-the event logs: no queue took a message twice under one mid (P1, P2, P6). Each node has a network namespace of its own,
-so this takes root, and the programs ip and nft. Exit status 1 if anything is wrong. `--keep` keeps the nodes' data and
-logs, and diary.tsv: when what was done, sent, acknowledged and delivered.
+Publishers are connected to the first of three nodes, subscribers with persistent sessions to the second. In each round
+one of the two is partitioned, or their link is cut in one direction or both, or one is killed or stopped and started
+again, or paused for less or more than the detection time. In the end all faults are healed, all queues drained, and the
+ledger is audited: each acknowledged message reached each subscriber, QoS 2 exactly once, in order per publisher and
+topic; and the event logs: no queue took a message twice under one mid (P1, P2, P6). Each node has its own network
+namespace, so the test needs root, and the programs ip and nft. Exit status 1 if anything is wrong. `--keep` keeps the
+nodes' data and logs, and diary.tsv: each fault, send, acknowledgement and delivery with its time.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Run:
         return SteadyClient(name, node.port, version, node.host)
 
     async def run(self) -> list[str]:
-        """All rounds and the audit; what is wrong."""
+        """Run all rounds and the audit. Returns the violations."""
         try:
             await start_joined(self.nodes)
             await self._prepare()

@@ -1,4 +1,4 @@
-"""Nodes of a cluster as processes of their own, on this machine, and what an operator can see of them."""
+"""Nodes of a cluster as processes on this machine, with the results of vmq-admin."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ClusterNode(BrokerProcess):
         return self.process.pid
 
     async def status(self) -> dict[str, Any]:
-        """What `vmq-admin cluster status` says; empty if the node does not answer."""
+        """The result of `vmq-admin cluster status`; empty if the node does not answer."""
         try:
             return await asyncio.wait_for(asyncio.to_thread(_ask, self.name, self.data / "admin.sock"), 5)
         except (TimeoutError, Unreachable, TruncatedResult):

@@ -1,8 +1,8 @@
-"""A client without a loop of its own: what a node's answers take, seen by one that asks again and again.
+"""A client without an event loop that measures the response times of a node.
 
     python -m bench.probe PORT
 
-It publishes to itself at QoS 1 every 10 ms, and says how long that took when its standard input is closed.
+It publishes to itself at QoS 1 every 10 ms, and prints the times when its standard input is closed.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class PlainClient:
         self.send(packets.Publish(topic, payload, 1, packet_id=self._packet_id))
 
     def answer(self, publish: packets.Publish) -> None:
-        """PUBACK for what came."""
+        """Send PUBACK for received messages."""
         self.send(packets.Puback(publish.packet_id))
 
     def close(self) -> None:

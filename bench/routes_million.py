@@ -1,9 +1,9 @@
-"""Three nodes and a million routes: memory, time, pauses; then one node is killed and comes back.
+"""Three nodes and a million routes: memory, time, pauses; then one node is killed and restarted.
 
     python -m bench.routes_million [--filters 1000000] [--clients 10] [--each 200]
 
-Clients at node 1 subscribe to different filters, `--each` of them in one SUBSCRIBE. A probe at each node publishes to
-itself all the while: its longest answer is the longest pause of that node's loop, or of the machine.
+Clients at node 1 subscribe to different filters, `--each` of them in one SUBSCRIBE. A probe at each node constantly
+publishes to itself. Its longest response time is the longest pause of the node's event loop, or of the machine.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Probe:
         )
 
     async def stop(self) -> str:
-        """End; what it has seen, for the table."""
+        """Stop the probe. Returns its results for the table."""
         said, _ = await self._process.communicate(b"")
         count, median, high, most = map(float, said.split())
         return f"{self._node.name}: {count:.0f} answers, p50 {median:.1f} ms, p99 {high:.1f} ms, longest {most:.0f} ms"
@@ -71,7 +71,7 @@ def subscribe(port: int, name: str, first: int, last: int, each: int) -> tuple[P
 
 
 async def probed(nodes: list[ClusterNode], work: Callable[[], Awaitable[None]]) -> None:
-    """Do something while each of the nodes is probed, and print what the probes saw."""
+    """Run some work with a probe at each node, and print the results of the probes."""
     probes = [Probe(node) for node in nodes]
     for probe in probes:
         await probe.start()
@@ -83,7 +83,7 @@ async def probed(nodes: list[ClusterNode], work: Callable[[], Awaitable[None]]) 
 
 
 def told(nodes: list[ClusterNode], what: str, before: list[float]) -> None:
-    """Print what the nodes used since `before`."""
+    """Print the resources that the nodes used since `before`."""
     used = ", ".join(f"{cpu_s(node) - was:.1f}" for node, was in zip(nodes, before, strict=True))
     size = ", ".join(f"{memory_mb(node):.0f}" for node in nodes)
     print(f"{what}: processor {used} s, memory {size} MB", flush=True)

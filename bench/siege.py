@@ -1,14 +1,14 @@
-"""A cluster under siege: whether strangers and careless clients disturb the others.
+"""A cluster under attack, to see whether attackers and careless clients disturb the others.
 
     python -m bench.siege --minutes 10 [--clients 500] [--attacks flood,idle_sockets] [--keep DIR]
 
 Three nodes run as processes on 127.0.0.1. 500 well-behaved clients, each with a partner at another node, send a message
-of QoS 1 every five seconds; the partner sends it back. Meanwhile `bench.siege_attacks` does everything at once that
-must not hurt. It runs with a lower priority (nice 10), because real attackers use processors of their own.
+of QoS 1 every five seconds; the partner sends it back. Meanwhile `bench.siege_attacks` runs all attacks at
+once. It runs with a lower priority (nice 10), because real attackers use processors of their own.
 
-What has to hold: the 99th percentile of the round trips is below 100 ms, no message is missing, no connection of a
+Requirements: the 99th percentile of the round trips is below 100 ms, no message is missing, no connection of a
 well-behaved client ends, the view never changes, the memory of the nodes is bounded, the log has no traceback and the
-attackers have no breach. Exit status 1 if anything does not.
+attackers have no breach. Exit status 1 if a requirement is violated.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Pairs:
             await client.publish(f"good/{self._partner(n)}", payload, 1)
 
     async def talk(self, end_at: float) -> None:
-        """Send at an even pace until that time, then wait for what is under way."""
+        """Send at a constant rate until that time, then wait for messages in flight."""
         pause, next_at, n = PERIOD_S / len(self.clients), time.monotonic(), 0
         while time.monotonic() < end_at:
             self.number += 1
@@ -103,7 +103,7 @@ class Pairs:
         return not self.waiting
 
     def verdict(self) -> list[str]:
-        """What is wrong."""
+        """The violations."""
         wrong = [f"{len(self.waiting)} of {self.number} messages never came back"] if self.waiting else []
         gone = [client.client_id for client in self.clients if not client.online]
         if gone:
@@ -149,7 +149,7 @@ class Watch:
                 self.views[node.name].append((status["view_id"], status.get("members"), status.get("sees")))
 
     def verdict(self) -> list[str]:
-        """What is wrong."""
+        """The violations."""
         wrong = list(self.wrong)
         for node in self.nodes:
             views = list(dict.fromkeys(self.views[node.name]))
@@ -195,7 +195,7 @@ class BesiegedNode(ClusterNode):
 
     @property
     def target(self) -> Target:
-        """What the attackers know of it."""
+        """The targets of the attackers."""
         return Target(self.name, self.port, self.ws, self.http, self.address, str(self.data))
 
 
@@ -216,7 +216,7 @@ async def start_attackers(nodes: list[BesiegedNode], folder: Path, attacks: str)
 
 
 async def run(arguments: argparse.Namespace, folder: Path) -> list[str]:
-    """The siege; what is wrong."""
+    """Run the siege. Returns the violations."""
     nodes = [BesiegedNode(folder, f"n{number}") for number in range(1, NODES + 1)]
     pairs, watch = Pairs(nodes, arguments.clients), Watch(nodes)
     attackers = None

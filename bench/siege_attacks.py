@@ -1,9 +1,9 @@
-"""The attackers of `bench.siege`: everything that strangers and careless clients do to a cluster, all at once.
+"""The attackers of `bench.siege`: all kinds of hostile and careless clients at once.
 
     python -m bench.siege_attacks TARGETS.json      # until SIGTERM; prints a JSON report
 
 TARGETS.json names the nodes. Every attack is bounded in time, in connections and in bytes, goes to 127.0.0.1 alone, and
-begins anew after a pause. An attack that gets what it must not get reports a breach.
+starts again after a pause. A successful attack reports a breach.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Target:
 
 @dataclass
 class Report:
-    """What the attackers did, and what they got that they must not get."""
+    """The actions of the attackers, and their breaches."""
 
     strikes: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
@@ -155,7 +155,7 @@ async def flood(nodes: list[Target], report: Report) -> None:
 
 
 async def never_read_answers(nodes: list[Target], report: Report) -> None:
-    """A publisher of QoS 1 and a sender of PINGREQ never read what comes back."""
+    """A publisher of QoS 1 and a sender of PINGREQ never read the answers."""
     node = random.choice(nodes)
 
     async def one(client_id: str, frame: bytes) -> None:
@@ -456,7 +456,7 @@ async def quietly(strike: Awaitable[None]) -> None:
 
 
 async def repeat(attack: Attack, nodes: list[Target], report: Report) -> None:
-    """Strike, rest, strike again. What an attack did not expect is a breach, for nobody would see it."""
+    """Attack, wait, repeat. An unexpected error of an attack counts as a breach, so that the report has it."""
     name = attack.__name__
     while True:
         report.strikes[name] += 1

@@ -1,7 +1,7 @@
-"""Nodes that each have a network of their own, on one bridge, and the cuts between them.
+"""Network namespaces: each node has its own, on one bridge, and the links between them can be cut.
 
-The bridge lives in a namespace of its own, too, so nothing of this machine's network is touched. A thread that `enter`s
-that namespace reaches the clients' ports of all nodes, whatever is cut between them.
+The bridge has its own namespace, too, so the network of this machine is not affected. A thread that `enter`s this
+namespace reaches the client ports of all nodes, also while links between them are cut.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A client that keeps its half of a persistent session through any number of broken connections, and remembers it all.
+"""A client that keeps its session state across broken connections and records all packets.
 
-It is what an exacting application would be: QoS 1 and 2 senders that resend in order with DUP, a QoS 2 receiver that
-drops by packet id, and a note of whatever the broker may not do.
+It follows the standard strictly: QoS 1 and 2 senders resend in order with DUP, and a QoS 2 receiver drops duplicates by
+packet id. It records each violation of the broker.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NEVER = 0xFFFFFFFF
 class SteadyClient:
     """One client id. `delivered` gets (topic, payload, qos, properties) once per application delivery.
 
-    `acked` is called with a payload when its PUBACK or PUBREC came. `faults` lists what the broker did wrong.
+    `acked` is called with the payload of each PUBACK or PUBREC. `faults` lists the violations of the broker.
     """
 
     def __init__(self, client_id: str, port: int, version: int = 5, host: str = "127.0.0.1", **connect: Any) -> None:
@@ -52,7 +52,7 @@ class SteadyClient:
         return not self.gone.is_set()
 
     async def connect(self, clean: bool = False) -> packets.Connack:
-        """Connect and resume. OSError if nobody listens, or lets us in."""
+        """Connect and resume the session. OSError if the broker does not listen or refuses."""
         reader, self._writer = await asyncio.open_connection(self.host, self.port)
         decoder = Decoder("client", self.version)
         fields = dict(self.connect_fields)
